@@ -37,10 +37,10 @@ def weights(run: RunFolder, name: str, average: bool = False) -> dict[str, torch
     saved = torch.load(run.checkpoints / name, weights_only=True)
     if not average:
         return saved["state_dict"]
-    (optimizer,) = saved["optimizer_states"]
+    found = saved["optimizer_states"][0]
     return {
-        f"model.{parameter}": optimizer["state"][number]["ema"] / (1.0 - 0.5 ** group["step"])
-        for group in optimizer["param_groups"]
+        f"model.{parameter}": found["state"][number]["ema"] / (1.0 - 0.5 ** group["step"])
+        for group in found["param_groups"]
         for parameter, number in zip(group["param_names"], group["params"], strict=True)
     }
 
@@ -141,8 +141,7 @@ def test_the_monitored_figure_follows_from_the_labels(
 @pytest.mark.parametrize("average", [False, True])
 def test_best_weights_are_tested_and_exported(finetune: Finetune, average: bool) -> None:
     largest = ["checkpoint.monitor=val/validation/loss", "checkpoint.mode=max"]  # which is the first one
-    if average:
-        largest += ["optimizer=splus", "optimizer.lr=0.5", "optimizer.ema_rate=0.5"]
+    largest += ["optimizer=splus", "optimizer.lr=0.5", "optimizer.ema_rate=0.5"] if average else []
     run = finetune("classification", *largest)
     first, second = (float(row["val/validation/loss"]) for row in validations(run))
     assert first > second
@@ -150,8 +149,10 @@ def test_best_weights_are_tested_and_exported(finetune: Finetune, average: bool)
     assert (evaluation(run)["step"], results["best_step"]) == (4, 4.0)
     assert results["val/validation/loss"] == pytest.approx(first, rel=1e-6)
     exported = AutoModelForSequenceClassification.from_pretrained(run.path / "model").state_dict()
-    best, last = weights(run, "best.ckpt", average), weights(run, "last.ckpt", average)
-    name = "classifier.weight"
+    (best, last), name = (
+        (weights(run, f"{one}.ckpt", average) for one in ("best", "last")),
+        "classifier.weight",
+    )
     assert torch.equal(exported[name], best[f"model.pretrained.{name}"])
     assert not torch.equal(exported[name], last[f"model.pretrained.{name}"])
     last_ones = finetune("classification", *largest, "module.load_best=false", folder="last")
