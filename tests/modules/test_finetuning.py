@@ -15,6 +15,7 @@ from iolaus.runner.run.folder import RunFolder
 from tests.conftest import Command
 from tests.data.labelled.tasks import questions, sentences, texts
 from tests.modules.conftest import NEW, TINY, Finetune
+from tests.optim.tiny import averages_of_splus
 from tests.runs.test_train import continued, losses
 from tests.support.precision import rounding
 
@@ -33,16 +34,8 @@ def validations(run: RunFolder) -> list[dict[str, str]]:
 
 
 def weights(run: RunFolder, name: str, average: bool = False) -> dict[str, torch.Tensor]:
-    """The weights in a checkpoint, or the average that splus keeps of them with ema_rate=0.5."""
     saved = torch.load(run.checkpoints / name, weights_only=True)
-    if not average:
-        return saved["state_dict"]
-    found = saved["optimizer_states"][0]
-    return {
-        f"model.{parameter}": found["state"][number]["ema"] / (1.0 - 0.5 ** group["step"])
-        for group in found["param_groups"]
-        for parameter, number in zip(group["param_names"], group["params"], strict=True)
-    }
+    return averages_of_splus(saved["optimizer_states"][0], 0.5) if average else saved["state_dict"]
 
 
 def test_classification_leaves_metrics_predictions_and_a_model_with_its_labels(finetune: Finetune) -> None:
@@ -149,10 +142,8 @@ def test_best_weights_are_tested_and_exported(finetune: Finetune, average: bool)
     assert (evaluation(run)["step"], results["best_step"]) == (4, 4.0)
     assert results["val/validation/loss"] == pytest.approx(first, rel=1e-6)
     exported = AutoModelForSequenceClassification.from_pretrained(run.path / "model").state_dict()
-    (best, last), name = (
-        (weights(run, f"{one}.ckpt", average) for one in ("best", "last")),
-        "classifier.weight",
-    )
+    best, last = weights(run, "best.ckpt", average), weights(run, "last.ckpt", average)
+    name = "classifier.weight"
     assert torch.equal(exported[name], best[f"model.pretrained.{name}"])
     assert not torch.equal(exported[name], last[f"model.pretrained.{name}"])
     last_ones = finetune("classification", *largest, "module.load_best=false", folder="last")
