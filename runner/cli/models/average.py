@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iolaus.runner.cli.models.consolidate import consolidate
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
 
 if TYPE_CHECKING:
     from iolaus.runner.checkpoints.averages import Source
@@ -54,12 +55,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--density", type=float, default=0.5, help="share of each difference that stays (0.5)"
     )
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the merged difference (1.0)")
+    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
     """Writes the folder and prints its path."""
-    settings = vars(arguments)
-    print(average(base=settings.pop("ties"), **settings))
+    settings = dict(vars(arguments))
+    as_json, base = settings.pop("json"), settings.pop("ties")
+    folder = average(base=base, **settings)
+    if as_json:
+        print_json({**json.loads((folder / RECORD).read_text()), "target": folder})
+    else:
+        print(folder)
 
 
 def average(
