@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, COUNT, WHOLE_FROM_0, setting
+from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, setting
 
 
 @dataclass
@@ -23,6 +23,15 @@ class Pretraining:
     replay_every: Any = setting(None, allowed=COUNT, execution=True)
     """Steps between two whose gradients are computed twice and compared bit by bit; a difference, as of hardware that
     computes wrongly, ends the run. None computes each once."""
+    ema: Any = setting(None, allowed=Bounds(0, 1, open_high=True))
+    """Decay, per step, of a running average of the weights: average = ema * average + (1 - ema) * weights. None keeps
+    no average."""
+    ema_half_life: Any = setting(None, allowed=POSITIVE)
+    """Steps in which the share of old weights in the average halves, in place of `ema`, which is 2 ** (-1 / steps)."""
+    ema_warmup: bool = False
+    """Keeps the decay of step n at or below (1 + n) / (10 + n), so that the average leaves the first weights soon."""
+    ema_evaluated: bool = True
+    """Whether the average, not the trained weights, is validated, tested and exported, and has the best checkpoint."""
 
 
 @dataclass

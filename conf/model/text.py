@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from iolaus.conf.registry import register
-from iolaus.conf.values import COUNT, NAMED, Bounds, setting
+from iolaus.conf.values import COUNT, NAMED, Bounds, Choice, setting
 
 
 @dataclass
@@ -30,6 +30,10 @@ class Encoder:
     """Dropout of hidden states, attention and embeddings alike."""
     config: dict[str, Any] = field(default_factory=dict)
     """Further fields of the architecture's config class, by their own names."""
+    init: str = setting("default", allowed=Choice(("default", "megatron", "gpt_bert")))
+    """How weights are drawn: as transformers does, or by a published scheme that depends on depth and width."""
+    tiled_from: str | None = setting(None, allowed=NAMED)
+    """A smaller model of this architecture and vocabulary, by hub name, folder or run folder, whose weights are tiled."""
 
 
 @dataclass
@@ -41,6 +45,8 @@ class Pretrained:
     """Name on the hub, folder of a model, or run folder."""
     config: dict[str, Any] = field(default_factory=dict)
     """Fields of the model's config to change."""
+    new_vocabulary: bool = False
+    """Fits the embeddings to the tokenizer of the data: tokens known to the model's own are copied, others are means."""
 
 
 @dataclass

@@ -30,9 +30,15 @@ class Optimizer:
     lr: float = setting(MISSING, allowed=AT_LEAST_0)
     """Peak learning rate."""
     weight_decay: float = setting(0.0, allowed=AT_LEAST_0)
-    """Decay of matrices outside norms, times the learning rate in decoupled optimizers; vectors and norms never decay."""
+    """Decay of matrices outside norms, times the learning rate in decoupled optimizers."""
     decay_embeddings: bool = False
     """Whether embedding tables decay as well."""
+    decay_vectors: bool = False
+    """Whether biases, norms and other vectors decay as well."""
+    fully_decoupled: bool = False
+    """Decay follows the schedule but not the peak rate: at the peak a step shrinks weights by `weight_decay` itself."""
+    cautious_decay: bool = False
+    """Decays only weights that the update moves towards zero or not at all (Cautious Weight Decay, arXiv 2510.12402)."""
     layer_decay: float = setting(1.0, allowed=Bounds(0, 1, open_low=True))
     """Ratio of each layer's learning rate to that of the layer above it."""
     overrides: list[GroupOverride] = field(default_factory=list)
@@ -158,5 +164,18 @@ class SGD(Optimizer):
     """Uses Nesterov momentum."""
 
 
+@dataclass
+class StableAdamW(Optimizer):
+    """AdamW whose rate falls, tensor by tensor, where the second moment lags behind the gradient (arXiv 2304.13013)."""
+
+    _target_: str = "runner.optim.stable_adamw"
+    lr: float = 1e-3
+    weight_decay: float = 1e-2
+    betas: list[float] = field(default_factory=lambda: [0.9, 0.99])
+    """Decay of the first and second moment, both free of bias."""
+    eps: float = 1e-6
+    """Added to the denominator; its square is the least second moment in the ratio that lowers the rate."""
+
+
 register("optimizer", adafactor=Adafactor, adagrad=Adagrad, adam=Adam, adamw=AdamW, lamb=Lamb)
-register("optimizer", lars=Lars, lion=Lion, rmsprop=RMSprop, sgd=SGD)
+register("optimizer", lars=Lars, lion=Lion, rmsprop=RMSprop, sgd=SGD, stable_adamw=StableAdamW)

@@ -52,6 +52,15 @@ class Muon(Optimizer):
 
 
 @dataclass
+class NorMuon(Muon):
+    """Muon by Polar Express, its rows or columns brought to one size (arXiv 2510.05491, 2505.16932)."""
+
+    _target_: str = "runner.optim.normuon"
+    beta2: float = 0.9
+    """Decay of the mean square of each row, or of each column of a matrix that is wider than tall."""
+
+
+@dataclass
 class Shampoo(Optimizer):
     """Preconditions each side of a matrix, block by block (arXiv 1802.09568; at scale: arXiv 2002.09018)."""
 
@@ -138,4 +147,5 @@ class SPlus(Optimizer):
     """Longest side with an eigenbasis; the vocabulary side of embeddings and heads never has one."""
 
 
-register("optimizer", galore=GaLore, muon=Muon, shampoo=Shampoo, soap=Soap, sophiah=SophiaH, splus=SPlus)
+register("optimizer", galore=GaLore, muon=Muon, normuon=NorMuon, shampoo=Shampoo, soap=Soap)
+register("optimizer", sophiah=SophiaH, splus=SPlus)

@@ -126,7 +126,8 @@ def inputs_of(data: Any, config: DictConfig, weights: bool, checkpoint: Path | N
     tokenizer = getattr(preprocessor, "tokenizer", preprocessor)
     if hasattr(tokenizer, "backend_tokenizer"):
         inputs["tokenizer"] = tokenizer_fingerprint(tokenizer)
-    named = OmegaConf.select(config, "model.name_or_path", default=None)
+    fields = ("model.name_or_path", "model.tiled_from")
+    named = next(filter(None, (OmegaConf.select(config, field, default=None) for field in fields)), None)
     if named and weights:
         inputs["weights"] = weights_of(model_folder(str(named)))
     if checkpoint is not None:

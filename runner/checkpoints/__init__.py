@@ -3,6 +3,7 @@
 - `callback`: when to save, what to keep, and which checkpoint to resume from.
 - `rewind`: takes a run folder back to a checkpoint from before its loss diverged.
 - `files`: whole checkpoints, written atomically and checked.
+- `averages`: one set of weights from several.
 - `digests`: weights and optimizer state as one number.
 - `sharded`: checkpoints of which every rank writes its shards, in the background.
 """

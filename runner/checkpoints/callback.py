@@ -98,7 +98,8 @@ class Checkpoint(Callback):
             self.save(trainer)
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Saves when due or when the monitored metric is the best so far."""
+        """Saves when due or when the monitored metric is the best so far: the weights that are trained, never others."""
+        getattr(module, "end_evaluation", lambda: None)()
         step = trainer.global_step
         improved = self._improved(trainer, step)
         if improved or self._is_due(step):

@@ -39,6 +39,7 @@ COMMANDS = {
     "evaluate": ("measures a model on labelled files, or on text", "iolaus.runner.cli.models.evaluate"),
     "push": ("copies an exported model to a folder or the hub", "iolaus.runner.cli.models.push"),
     "consolidate": ("exports the model of any checkpoint", "iolaus.runner.cli.models.consolidate"),
+    "average": ("makes one model of several", "iolaus.runner.cli.models.average"),
     "prepare": ("makes an energon data set of images and text", "iolaus.runner.cli.prepare"),
     "schedule": ("draws the learning rate over the steps", "iolaus.runner.cli.schedule"),
     "schema": ("prints a JSON schema of recipes, for editors", "iolaus.runner.cli.schema"),

@@ -40,7 +40,9 @@ def load(run: str) -> "tuple[MaskedDiffusionLM, PreTrainedTokenizerBase]":
     check_language_model(run, config)
     special = set(tokenizer.all_special_ids)
     ordinary = np.array([i for i in range(len(tokenizer)) if i not in special])
-    return MaskedDiffusionLM(load_encoder(run, {}, tokenizer), ordinary).eval(), tokenizer
+    return MaskedDiffusionLM(
+        load_encoder(run, {}, tokenizer, new_vocabulary=False), ordinary
+    ).eval(), tokenizer
 
 
 def check_language_model(run: str, config: Any) -> None:

@@ -65,7 +65,7 @@ def load_language_model(
     trained = run_config(run)
     settings = {**_data_settings(trained), **changes}
     name, node = _objective(trained, objective)
-    pretrained = load_encoder(run, {}, tokenizer)
+    pretrained = load_encoder(run, {}, tokenizer, new_vocabulary=False)
     longest = longest_text(pretrained)
     if settings.get("max_length") is None:
         settings["max_length"] = min(longest or 512, tokenizer.model_max_length)

@@ -16,7 +16,9 @@ from iolaus.runner.optim.groups import parameter_groups
 from iolaus.runner.optim.schedule.schedulers import ClosedFormScheduler
 from iolaus.runner.optim.state import check_same
 
-GROUPING: dict[str, Any] = {"decay_embeddings": False, "layer_decay": 1.0, "overrides": ()}
+GROUPING: dict[str, Any] = {
+    "decay_embeddings": False, "decay_vectors": False, "layer_decay": 1.0, "overrides": ()
+}  # fmt: skip
 """Settings of our parameter groups, with their values where a plain optimizer's node does not name them."""
 
 CYCLED = ("lr", "initial_lr", "max_lr", "min_lr", "momentum", "betas", "base_momentum", "max_momentum")

@@ -1,10 +1,11 @@
 """Encoders of transformers, built from their config classes or loaded with their weights."""
 
 import json
+import logging
 from collections.abc import Mapping
 from typing import Any
 
-from transformers import AutoConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from iolaus.conf.model.text import Encoder
@@ -12,7 +13,12 @@ from iolaus.conf.values import suggest
 from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.models.head import MASKED_LM, Head
+from iolaus.runner.models.initial.schemes import initialise
+from iolaus.runner.models.initial.tiling import tile
+from iolaus.runner.models.initial.vocabulary import fit_vocabulary
 from iolaus.runner.run.model_folder import model_folder
+
+log = logging.getLogger("iolaus")
 
 SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 """Sizes of layers, as config classes name them."""
@@ -60,7 +66,37 @@ def build_encoder(
         fields["vocab_size"] = max(fields["vocab_size"], config.get("vocab_size", 0))  # may be rounded up
     elif "vocab_size" not in config:
         raise ValueError("the size of the vocabulary is not known: give a tokenizer, or vocab_size")
-    return head.build(AutoConfig.for_model(architecture, **fields), **(model_kwargs or {}))
+    model = head.build(AutoConfig.for_model(architecture, **fields), **(model_kwargs or {}))
+    if settings.init != "default":
+        if settings.tiled_from is not None:
+            raise ValueError("model.init and model.tiled_from are two initialisations; set one of them")
+        initialise(model, settings.init)
+    if settings.tiled_from is not None:
+        tile(model, _smaller(settings.tiled_from, tokenizer, head))
+    return model
+
+
+def _smaller(name_or_path: str, tokenizer: PreTrainedTokenizerBase | None, head: Head) -> PreTrainedModel:
+    """A model to be tiled; raises ValueError where its tokens are not those of the tokenizer."""
+    model = load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False)
+    if tokenizer is not None and own_tokenizer(name_or_path).get_vocab() != tokenizer.get_vocab():
+        raise ValueError(
+            f"model.tiled_from: the model {name_or_path!r} has other tokens; use its tokenizer: "
+            f"data.tokenizer={model_folder(name_or_path)}"
+        )
+    return model
+
+
+def own_tokenizer(name_or_path: str) -> PreTrainedTokenizerBase:
+    """The tokenizer beside a model; raises ValueError without one."""
+    path = model_folder(name_or_path)
+    try:
+        tokenizer: PreTrainedTokenizerBase = from_pretrained(AutoTokenizer, path)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"the model {name_or_path!r} has no tokenizer to compare with: {str(error).splitlines()[0]}"
+        ) from error
+    return tokenizer
 
 
 def load_encoder(
@@ -68,8 +104,12 @@ def load_encoder(
     config: dict[str, Any],
     tokenizer: PreTrainedTokenizerBase | None,
     head: Head = MASKED_LM,
+    *,
+    new_vocabulary: bool,
 ) -> PreTrainedModel:
     """An encoder with its weights and the objective's head: a hub name, a local folder, or a run folder of ours.
+
+    With `new_vocabulary` its embeddings are fitted to the tokenizer (`runner.models.initial.vocabulary`).
 
     Raises:
         ValueError: nothing can be loaded under that name, or its vocabulary is too small for the tokenizer.
@@ -88,11 +128,15 @@ def load_encoder(
         model = head.load(path, known, changes)
     except CustomCodeRefused as error:
         raise ValueError(f"cannot load the model {name_or_path!r}: {error}") from error
+    if new_vocabulary and tokenizer is not None:
+        found = fit_vocabulary(model, own_tokenizer(name_or_path), tokenizer)
+        model.config.update(special_tokens(tokenizer))
+        log.info("a new vocabulary: %s", ", ".join(f"{count:,} {kind}" for kind, count in found.items()))
     vocab_size = model.config.get_text_config().vocab_size
     if tokenizer is not None and vocab_size < len(tokenizer):
         raise ValueError(
             f"the model {name_or_path!r} has a vocabulary of {vocab_size}, too small for the tokenizer's "
-            f"{len(tokenizer)}; use the tokenizer of that model: data.tokenizer={path}"
+            f"{len(tokenizer)}; use the tokenizer of that model, data.tokenizer={path}, or model.new_vocabulary=true"
         )
     return model
 

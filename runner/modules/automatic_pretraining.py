@@ -145,6 +145,8 @@ def new_encoder(fields: dict[str, Any], tokenizer: Any, model_kwargs: dict[str, 
         **sizes,
         dropout=fields.pop("dropout", 0.0),
         config={**fields.pop("config", {}), **fields},
+        init="default",
+        tiled_from=None,
         tokenizer=tokenizer,
         model_kwargs=model_kwargs,
     )

@@ -64,7 +64,8 @@ class ModelModule(pl.LightningModule):
         """The weights that the first rank exports, where each rank has a shard of them, else None; collective."""
         if self.device_mesh is None:
             return None
-        return gather(self.model.pretrained.state_dict(), self.trainer.is_global_zero)
+        with self.evaluation_weights():
+            return gather(self.model.pretrained.state_dict(), self.trainer.is_global_zero)
 
     def evaluation_weights(self) -> contextlib.AbstractContextManager[None]:
         """A context in which the parameters are those to evaluate and export, where an optimizer keeps two sets."""
@@ -75,8 +76,12 @@ class ModelModule(pl.LightningModule):
         """Switches to the weights to evaluate, until the evaluation ends."""
         self._evaluation.enter_context(self.evaluation_weights())
 
+    def end_evaluation(self) -> None:
+        """Switches back to the weights that are trained; may be repeated."""
+        self._evaluation.close()
+
     def on_validation_end(self) -> None:
         """Switches back to the weights that are trained."""
-        self._evaluation.close()
+        self.end_evaluation()
 
     on_test_end = on_validation_end

@@ -24,6 +24,7 @@ from iolaus.runner.modules.base import ModelModule
 from iolaus.runner.modules.replay import Replay
 from iolaus.runner.modules.source_losses import SourceLosses
 from iolaus.runner.optim import LoopNeeds, loop_needs
+from iolaus.runner.optim.ema import WeightAverage, decay_of
 from iolaus.runner.run.audit import order_hash
 from iolaus.runner.run.errors import Diverged
 from iolaus.runner.run.folder import RunFolder
@@ -54,7 +55,7 @@ class TrainingModule(ModelModule):
         super().__init__(model, settings.compile_model, settings.gradient_checkpointing)
         self.automatic_optimization = False
         self.settings = settings
-        self.make_optimizer, self.make_scheduler = optimizer, scheduler
+        self._make_optimizer, self.make_scheduler = optimizer, scheduler
         self.max_steps, self.seed, self.log_every = max_steps, seed, log_every
         self.baselines = baselines
         self._flops = model.flop_counts()
@@ -64,6 +65,13 @@ class TrainingModule(ModelModule):
         self.validated_step = self._first_step = -1
         self._of_sources: SourceLosses | None = None
         self.last_metrics: dict[str, float] = {}
+
+    def make_optimizer(self, model: TaskModel) -> Any:
+        """The optimizer over a model's parameter groups, with an average of the weights if the settings ask for one."""
+        optimizer, settings = self._make_optimizer(model=model), self.settings
+        if (decay := decay_of(settings.ema, settings.ema_half_life)) is not None:
+            WeightAverage(optimizer, decay, settings.ema_warmup, settings.ema_evaluated)
+        return optimizer
 
     def configure_optimizers(self) -> Any:
         """The optimizer over the model's parameter groups, and its schedule over `max_steps`."""

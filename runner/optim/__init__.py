@@ -4,6 +4,7 @@
 - `algorithms`: what the libraries lack, and 8-bit variants.
 - `shared_settings`: the settings that all optimizers have, and the groups that they make.
 - `roles`: what each parameter is for; `groups`, `given_groups`, `matrix_groups`: parameter groups.
+- `ema`: a running average of the weights, of any optimizer.
 - `hooks`: what an optimizer needs of the training loop; `state`: its state in checkpoints.
 - `schedule`: learning rates, without torch until an optimizer is asked for.
 """
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
         lion,
         rmsprop,
         sgd,
+        stable_adamw,
     )
     from iolaus.runner.optim.groups import groups_table, parameter_groups
     from iolaus.runner.optim.hooks import LoopNeeds, loop_needs
-    from iolaus.runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
+    from iolaus.runner.optim.matrixwise import galore, muon, normuon, shampoo, soap, sophiah, splus
     from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
     from iolaus.runner.optim.schedule.schedulers import (
         ClosedFormScheduler,
@@ -60,6 +62,7 @@ __all__ = [
     "lion",
     "loop_needs",
     "muon",
+    "normuon",
     "parameter_groups",
     "rmsprop",
     "sgd",
@@ -67,4 +70,5 @@ __all__ = [
     "soap",
     "sophiah",
     "splus",
+    "stable_adamw",
 ]

@@ -1,4 +1,4 @@
-"""Optimizers that treat each weight by itself, or each tensor by its norm: torch's, our lamb, lars, lion.
+"""Optimizers that treat each weight by itself, or each tensor by its norm: torch's, our lamb, lars, lion, stable_adamw.
 
 Each is a function of parameter groups and its own settings, whose defaults are in `conf`; `@optimizer()` makes the
 groups. pytorch_optimizer takes seconds to import, so it is imported where it is used.
@@ -19,7 +19,7 @@ from iolaus.runner.optim.given_groups import Groups
 from iolaus.runner.optim.shared_settings import Pair, optimizer
 
 
-@optimizer()
+@optimizer(decoupled=True)
 def adafactor(groups: Groups, beta2_decay: float, eps: Pair, d: float) -> Optimizer:
     """torch's Adafactor: unlike others it follows the given rate, cut to 1/sqrt(step)."""
     return torch.optim.Adafactor(groups, beta2_decay=beta2_decay, eps=eps, d=d)
@@ -42,7 +42,7 @@ def adam(groups: Groups, quantized: bool, betas: Pair, eps: float, fused: bool) 
     return torch.optim.Adam(groups, betas=betas, eps=eps, fused=fused and can_fuse(groups))
 
 
-@optimizer()
+@optimizer(decoupled=True)
 def adamw(groups: Groups, quantized: bool, betas: Pair, eps: float, fused: bool) -> Optimizer:
     """torch's AdamW, or its 8-bit variant."""
     if quantized:
@@ -73,7 +73,7 @@ def lars(
     return LARS(groups, momentum=momentum, trust_coefficient=trust_coefficient, nesterov=nesterov)
 
 
-@optimizer()
+@optimizer(decoupled=True)
 def lion(groups: Groups, quantized: bool, betas: Pair) -> Optimizer:
     """pytorch_optimizer's Lion, or the 8-bit variant of bitsandbytes."""
     if quantized:
@@ -100,6 +100,14 @@ def sgd(groups: Groups, quantized: bool, momentum: float, nesterov: bool) -> Opt
         refuse_options("sgd", nesterov=nesterov)
         return eight_bit("SGD8bit", groups, lr=groups[0]["lr"], momentum=momentum)
     return torch.optim.SGD(groups, momentum=momentum, nesterov=nesterov)
+
+
+@optimizer(decoupled=True)
+def stable_adamw(groups: Groups, betas: Pair, eps: float) -> Optimizer:
+    """pytorch_optimizer's StableAdamW."""
+    from iolaus.runner.optim.algorithms.stable import LoopStableAdamW
+
+    return LoopStableAdamW(groups, betas=betas, eps=eps)
 
 
 def can_fuse(groups: Groups) -> bool:

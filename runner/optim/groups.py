@@ -1,6 +1,6 @@
 """Parameter groups: what decays and what does not, per-layer rates, and overrides by name.
 
-Hidden matrices, projections and heads decay; norms and vectors never do; embeddings by choice (`runner/optim/roles.py`
+Hidden matrices, projections and heads decay; embeddings, and norms and vectors, by choice (`runner/optim/roles.py`
 says which is which). A tied parameter counts once.
 """
 
@@ -32,6 +32,7 @@ def parameter_groups(
     overrides: Sequence[Mapping[str, Any]],
     matrices_apart: bool = False,
     lr_of_others: float | None = None,
+    decay_vectors: bool = False,
 ) -> Groups:
     """Groups for torch.optim: dicts of name, params, param_names, lr and weight_decay.
 
@@ -53,8 +54,10 @@ def parameter_groups(
     if not isinstance(model, nn.Module):
         model = list(model)
         if any(isinstance(item, Mapping) for item in model):
-            if decay_embeddings or layer_decay != 1.0 or overrides:
-                raise ValueError("decay_embeddings, layer_decay and overrides need a model, not groups.")
+            if decay_embeddings or decay_vectors or layer_decay != 1.0 or overrides:
+                raise ValueError(
+                    "decay_embeddings, decay_vectors, layer_decay and overrides need a model, not groups."
+                )
             return groups_as_given(model, lr, weight_decay, matrices_apart, lr_of_others)
     named = parts(model)
     if not named:
@@ -63,12 +66,13 @@ def parameter_groups(
         raise ValueError(f"layer_decay={layer_decay} must lie in (0, 1]; 1.0 gives all layers the same rate.")
     depth_scale = _depth_scales(named, layer_decay)
     matching = [(override, _matches(override, named)) for override in overrides]
+    decays = {"embeddings": decay_embeddings, "no_decay": decay_vectors}
     groups: dict[tuple[Any, ...], dict[str, Any]] = {}
     for name, (parameter, role, _) in named.items():
         hidden = matrices_apart and role == "matrix" and parameter.ndim == 2
         rate, decay = lr if hidden or lr_of_others is None else lr_of_others, weight_decay
         group = "matrices" if hidden else GROUPS.get(role, "no_decay")
-        if group == "no_decay" or (group == "embeddings" and not decay_embeddings):
+        if not decays.get(group, True):
             decay = 0.0
         scale, label = depth_scale[name]
         rate *= scale

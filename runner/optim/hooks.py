@@ -1,7 +1,7 @@
 """What an optimizer needs of the training loop."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from torch.optim import Optimizer
@@ -46,6 +46,22 @@ class LoopNeeds:
             yield
         finally:
             self.train_mode()
+
+
+def exported_weights(optimizer: Optimizer, which: str | None) -> AbstractContextManager[None]:
+    """A context in which the model has the trained weights (`raw`), their average (`ema`), or those that a run exports.
+
+    Raises ValueError where there is no average.
+    """
+    if which == "raw":
+        return nullcontext()
+    average = getattr(optimizer, "average", None)
+    if which == "ema" and average is None and not hasattr(optimizer, "eval"):
+        raise ValueError("--weights ema: the run keeps no average of its weights; module.ema=0.999 does")
+    if which == "ema" and average is not None:
+        in_model: AbstractContextManager[None] = average.in_model()
+        return in_model
+    return loop_needs(optimizer).evaluation()
 
 
 def loop_needs(optimizer: Optimizer) -> LoopNeeds:

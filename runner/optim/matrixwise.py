@@ -1,4 +1,4 @@
-"""Optimizers that treat a matrix as one: galore, muon, shampoo, soap, splus; and sophiah, with its Hessian.
+"""Optimizers that treat a matrix as one: galore, muon, normuon, shampoo, soap, splus; and sophiah, with its Hessian.
 
 Each is a function of parameter groups and of the settings of its option in `conf`.
 """
@@ -15,7 +15,7 @@ from iolaus.runner.optim.matrix_groups import keep_vocabulary_basis, set_for_mat
 from iolaus.runner.optim.shared_settings import Pair, optimizer
 
 
-@optimizer(conf.GaLore, matrices_apart=True)
+@optimizer(conf.GaLore, decoupled=True, matrices_apart=True)
 def galore(groups: Groups, betas: Pair, eps: float, **projection: Any) -> Optimizer:
     """GaLore: hidden matrices by AdamW in a space of `rank` dimensions, everything else by AdamW."""
     _check_choice(projection, "projection_type", ("std", "reverse_std", "right", "left", "full"))
@@ -27,17 +27,23 @@ def galore(groups: Groups, betas: Pair, eps: float, **projection: Any) -> Optimi
     return PlainGaLore(with_ranks(set_for_matrices(groups, **projection)), betas=betas, eps=eps)
 
 
-@optimizer(conf.Muon, matrices_apart=True, lr_of_others="adamw_lr")
+@optimizer(conf.Muon, decoupled=True, matrices_apart=True, lr_of_others="adamw_lr")
 def muon(groups: Groups, **settings: Any) -> Optimizer:
     """Muon for hidden matrices; AdamW, at a rate of its own that follows the schedule too, for the rest."""
-    for group in groups:
-        group["use_muon"] = holds_hidden_matrices(group)
     from pytorch_optimizer import Muon
 
-    return Muon(groups, **settings)
+    return Muon(_marked(groups), **settings)
 
 
-@optimizer(conf.Shampoo)
+@optimizer(conf.NorMuon, decoupled=True, matrices_apart=True, lr_of_others="adamw_lr")
+def normuon(groups: Groups, ns_steps: int, **settings: Any) -> Optimizer:
+    """NorMuon for hidden matrices; AdamW, at a rate of its own that follows the schedule too, for the rest."""
+    from iolaus.runner.optim.algorithms.normuon import LongSideNorMuon, coefficients
+
+    return LongSideNorMuon(_marked(groups), ns_steps=ns_steps, ns_coeffs=coefficients(ns_steps), **settings)
+
+
+@optimizer(conf.Shampoo, decoupled=True)
 def shampoo(groups: Groups, **settings: Any) -> Optimizer:
     """Shampoo in blocks, each tensor's step as long as that of a simpler optimizer (arXiv 2002.09018).
 
@@ -61,7 +67,7 @@ def shampoo(groups: Groups, **settings: Any) -> Optimizer:
     )
 
 
-@optimizer(conf.Soap, matrices_apart=True)
+@optimizer(conf.Soap, decoupled=True, matrices_apart=True)
 def soap(groups: Groups, max_precondition_dim: int, **settings: Any) -> Optimizer:
     """SOAP; its first step only measures the gradient and changes nothing."""
     from pytorch_optimizer import SOAP
@@ -69,7 +75,7 @@ def soap(groups: Groups, max_precondition_dim: int, **settings: Any) -> Optimize
     return SOAP(keep_vocabulary_basis(groups, "max_precondition_dim", max_precondition_dim), **settings)
 
 
-@optimizer(conf.SophiaH)
+@optimizer(conf.SophiaH, decoupled=True)
 def sophiah(groups: Groups, **settings: Any) -> Optimizer:
     """Sophia-H; the loop must run its steps inside `loop_needs(optimizer).step`."""
     _check_choice(settings, "hessian_distribution", ("gaussian", "rademacher"))
@@ -84,6 +90,13 @@ def splus(groups: Groups, max_dim: int, **settings: Any) -> Optimizer:
     from iolaus.runner.optim.algorithms.averaged import LoopSPlus
 
     return LoopSPlus(keep_vocabulary_basis(groups, "max_dim", max_dim), **settings)
+
+
+def _marked(groups: Groups) -> Groups:
+    """The groups, which say whether Muon or AdamW is for them."""
+    for group in groups:
+        group["use_muon"] = holds_hidden_matrices(group)
+    return groups
 
 
 def _check_choice(settings: dict[str, Any], name: str, known: Iterable[str]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from torch.optim import Optimizer
 
 from iolaus.conf.optimizer import elementwise as conf
+from iolaus.runner.optim.algorithms.cautious import CautiousDecay
 from iolaus.runner.optim.groups import parameter_groups
 from iolaus.runner.optim.state import keep_settings
 
@@ -16,22 +17,31 @@ Pair = tuple[float, float]
 SHARED = [*signature(parameter_groups).parameters.values()][:6]
 """The model, and the settings that make its parameter groups."""
 
-QUANTIZED = Parameter("quantized", Parameter.POSITIONAL_OR_KEYWORD, annotation=bool)
+SWITCHES = [
+    Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=bool)
+    for name in ("quantized", "decay_vectors", "fully_decoupled", "cautious_decay")
+]
+"""The other settings of all optimizers."""
 
 
 def optimizer(
-    option: type | None = None, matrices_apart: bool = False, lr_of_others: str | None = None
+    option: type | None = None,
+    matrices_apart: bool = False,
+    lr_of_others: str | None = None,
+    decoupled: bool = False,
 ) -> Callable[[Callable[..., Optimizer]], Callable[..., Optimizer]]:
     """Makes an optimizer over models of a function that takes parameter groups and settings of its own.
 
     The result takes a model (or parameters, or groups), the shared settings and the function's own. The function gets
     groups with rates and decays, and `quantized` if it has a parameter of that name; without one, `quantized=true` is an
-    error. A setting annotated as `Pair`, or as `list[float]` in the option, may be any sequence of two numbers.
+    error, and so are `fully_decoupled` and `cautious_decay` without `decoupled`. A setting annotated as `Pair`, or as
+    `list[float]` in the option, may be any sequence of two numbers.
 
     Args:
         option: The dataclass in `conf` whose fields are the function's own settings; None for its named parameters.
         matrices_apart: Puts hidden matrices into groups of their own (`holds_hidden_matrices`).
         lr_of_others: Names the function's setting that is the peak rate of everything but hidden matrices.
+        decoupled: Says that decay shrinks each weight by lr * weight_decay of itself, apart from the update.
 
     Example:
         >>> import torch
@@ -39,7 +49,7 @@ def optimizer(
         ... def nadam(groups: list[dict[str, Any]], momentum_decay: float) -> Optimizer:
         ...     return torch.optim.NAdam(groups, momentum_decay=momentum_decay)
         >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.LayerNorm(8))
-        >>> made = nadam(model, 1e-3, 0.1, False, 1.0, [], quantized=False, momentum_decay=4e-3)
+        >>> made = nadam(model, 1e-3, 0.1, False, 1.0, [], False, False, False, False, momentum_decay=4e-3)
         >>> [(group["name"], group["weight_decay"]) for group in made.param_groups]
         [('decay', 0.1), ('no_decay', 0.0)]
     """
@@ -50,7 +60,7 @@ def optimizer(
             common, fields = (signature(node).parameters for node in (conf.Optimizer, option))
             own = [p.replace(default=Parameter.empty) for p in fields.values() if p.name not in common]
         has_8_bit = any(setting.name == "quantized" for setting in own)
-        taken = Signature([*SHARED, QUANTIZED, *(setting for setting in own if setting.name != "quantized")])
+        taken = Signature([*SHARED, *SWITCHES, *(setting for setting in own if setting.name != "quantized")])
 
         @wraps(function)
         def make(*arguments: Any, **keywords: Any) -> Optimizer:
@@ -60,10 +70,20 @@ def optimizer(
 
                 known = ", ".join(with_8_bit_variant())
                 raise ValueError(f"{name} has no 8-bit variant; set quantized=false, or choose of {known}")
+            fully, cautious = given["fully_decoupled"], given["cautious_decay"]
+            if (fully or cautious) and not decoupled:
+                what = "fully_decoupled" if fully else "cautious_decay"
+                raise ValueError(f"{name} has no decay that is decoupled from its update; set {what}=false")
             shared = {setting.name: given[setting.name] for setting in SHARED}
             lr = given[lr_of_others] if lr_of_others else None
-            groups = parameter_groups(**shared, matrices_apart=matrices_apart, lr_of_others=lr)
+            groups = parameter_groups(
+                **shared, matrices_apart=matrices_apart, lr_of_others=lr, decay_vectors=given["decay_vectors"]
+            )
+            for group in groups if fully else ():
+                group["weight_decay"] /= group["lr"] or 1.0  # the optimizer multiplies it by the rate
             made = function(groups, **{p.name: _paired(p, given[p.name]) for p in own})
+            if cautious:
+                CautiousDecay(made)
             return keep_settings(made, f"{name} 8-bit" if given["quantized"] else name)
 
         make.__signature__ = taken  # type: ignore[attr-defined]

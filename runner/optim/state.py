@@ -7,7 +7,7 @@ from torch.optim import Optimizer
 
 Opt = TypeVar("Opt", bound=Optimizer)
 
-STATE = ("params", "step", "lr", "initial_lr", "train_mode")
+STATE = ("params", "step", "lr", "initial_lr", "train_mode", "averaged")
 """Entries of a parameter group that are state; the others are settings of the config."""
 
 
@@ -45,5 +45,5 @@ def check_same(optimizer: Optimizer, saved: list[dict[str, Any]]) -> None:
     elif there - here:
         what = f"holds {min(there - here)}, which is not trained here"
     else:
-        what = "groups the parameters in another way (decay_embeddings, layer_decay or overrides differ)"
+        what = "groups the parameters in another way (decay_embeddings, decay_vectors, layer_decay or overrides differ)"
     raise ValueError(f"the saved state of {kind} {what}; resume with the same model and parameter groups")

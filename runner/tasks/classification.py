@@ -44,7 +44,7 @@ class Classification(TrainerTask):
     def model(self, name_or_path: str, num_labels: int | None, tokenizer: Any) -> SequenceClassifier:
         """The model, for the kind of problem that it was trained on."""
         head = labelled_head(AutoModelForSequenceClassification, name_or_path, num_labels)
-        pretrained = load_encoder(name_or_path, {}, tokenizer, head)
+        pretrained = load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False)
         return SequenceClassifier(pretrained, pretrained.config.problem_type or SINGLE)
 
     def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> MicroBatch:

@@ -43,7 +43,9 @@ class QuestionAnswering(TrainerTask):
     def model(self, name_or_path: str, num_labels: int | None, tokenizer: Any) -> QuestionAnswerer:
         """The model with scores of first and last tokens."""
         head = Head(AutoModelForQuestionAnswering, {"num_labels": 2})
-        return QuestionAnswerer(load_encoder(name_or_path, {}, tokenizer, head), MAX_ANSWER_TOKENS)
+        return QuestionAnswerer(
+            load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False), MAX_ANSWER_TOKENS
+        )
 
     def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> MicroBatch:
         """Every window of a question is one target."""

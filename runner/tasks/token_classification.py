@@ -45,7 +45,7 @@ class TokenClassification(TrainerTask):
     def model(self, name_or_path: str, num_labels: int | None, tokenizer: Any) -> TokenClassifier:
         """The model with a head on every token."""
         head = labelled_head(AutoModelForTokenClassification, name_or_path, num_labels)
-        return TokenClassifier(load_encoder(name_or_path, {}, tokenizer, head))
+        return TokenClassifier(load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False))
 
     def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> MicroBatch:
         """Every token with a label is a target, and a word."""

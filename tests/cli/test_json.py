@@ -93,6 +93,7 @@ def test_commands_that_take_a_run(run: RunFolder, tmp_path: Path) -> None:
     assert predicted["text"] == "seven [MASK] herons"
     assert asked(tmp_path, "push", run.path, "pushed")["target"] == "pushed"
     assert asked(tmp_path, "consolidate", run.path, "made")["target"] == "made"
+    assert asked(tmp_path, "average", run.path, "--out", "mean")["target"] == "mean"
     run.path.joinpath("order.txt").rename(tmp_path / "kept")
     problems = asked(tmp_path, "verify", run.path, status=4)["problems"]
     (tmp_path / "kept").rename(run.path / "order.txt")

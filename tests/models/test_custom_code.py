@@ -67,7 +67,7 @@ def theirs(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "load",
     [
-        lambda folder: load_encoder(folder, {}, Tokenizer()),  # type: ignore[arg-type]
+        lambda folder: load_encoder(folder, {}, Tokenizer(), new_vocabulary=False),  # type: ignore[arg-type]
         load_tokenizer,
         load_processor,
         open_model,
@@ -95,7 +95,7 @@ class Tokenizer:
 
 def test_model_runs_its_own_code_where_that_is_allowed(theirs: Path, tmp_path: Path) -> None:
     allow_custom_code(True)
-    model = load_encoder(str(theirs), {}, Tokenizer())  # type: ignore[arg-type]
+    model = load_encoder(str(theirs), {}, Tokenizer(), new_vocabulary=False)  # type: ignore[arg-type]
     assert type(model).__name__ == "MineForMaskedLM"
     assert list(tmp_path.rglob("pwned"))
 
@@ -103,7 +103,7 @@ def test_model_runs_its_own_code_where_that_is_allowed(theirs: Path, tmp_path: P
 def test_model_that_transformers_has_as_well_is_loaded_without_its_code(theirs: Path, tmp_path: Path) -> None:
     config = json.loads((theirs / "config.json").read_text())
     (theirs / "config.json").write_text(json.dumps(config | {"model_type": "bert"}))
-    model = load_encoder(str(theirs), {}, Tokenizer())  # type: ignore[arg-type]
+    model = load_encoder(str(theirs), {}, Tokenizer(), new_vocabulary=False)  # type: ignore[arg-type]
     assert type(model).__name__ == "BertForMaskedLM"
     assert not list(tmp_path.rglob("pwned"))
 

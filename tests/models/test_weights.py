@@ -57,7 +57,7 @@ def test_prefixes_of_wrappers_are_taken_off(
     caplog.set_level(logging.INFO, "iolaus")
     model = saved(tmp_path)
     rename(tmp_path, names)
-    loaded = load_encoder(str(tmp_path), {}, None)
+    loaded = load_encoder(str(tmp_path), {}, None, new_vocabulary=False)
     assert all(torch.equal(t, model.state_dict()[n]) for n, t in loaded.state_dict().items())
     assert sum("module. or _orig_mod." in line for line in caplog.messages) == 1
 
@@ -70,7 +70,11 @@ def test_new_head_is_the_same_with_prefixes_and_without(tmp_path: Path) -> None:
         if folder.name == "wrapped":
             rename(folder, lambda name: f"module.{name}")
         torch.manual_seed(7)
-        made.append(load_encoder(str(folder), {}, None, Head(AutoModelForSequenceClassification, CLASSES)))
+        made.append(
+            load_encoder(
+                str(folder), {}, None, Head(AutoModelForSequenceClassification, CLASSES), new_vocabulary=False
+            )
+        )
     assert made[0].state_dict().keys() == made[1].state_dict().keys()
     assert all(torch.equal(t, made[1].state_dict()[name]) for name, t in made[0].state_dict().items())
 
@@ -126,10 +130,10 @@ def foreign_bin(folder: Path) -> None:
 )  # fmt: skip
 def test_what_does_not_fit_is_one_line(damage: Callable[[Path], Any], message: str, tmp_path: Path) -> None:
     saved(tmp_path)
-    load_encoder(str(tmp_path), {}, None)
+    load_encoder(str(tmp_path), {}, None, new_vocabulary=False)
     damage(tmp_path)
     with pytest.raises(ValueError, match=message) as error:
-        load_encoder(str(tmp_path), {}, None)
+        load_encoder(str(tmp_path), {}, None, new_vocabulary=False)
     assert "\n" not in str(error.value)
     assert str(tmp_path) in str(error.value)
 
@@ -141,10 +145,10 @@ def test_new_head_for_a_new_task_is_said(
     caplog.set_level(logging.INFO, "iolaus")
     model = saved(tmp_path, **options)
     assert (len(list(tmp_path.glob("*.safetensors"))) > 1) == bool(options)
-    assert same_body(load_encoder(str(tmp_path), {}, None), model)
+    assert same_body(load_encoder(str(tmp_path), {}, None, new_vocabulary=False), model)
     assert not caplog.messages, "nothing is new"
     head = Head(AutoModelForSequenceClassification, CLASSES)
-    assert same_body(load_encoder(str(tmp_path), {}, None, head), model)
+    assert same_body(load_encoder(str(tmp_path), {}, None, head, new_vocabulary=False), model)
     assert caplog.messages == ["starting anew: bert.pooler.dense, classifier"]
 
 
@@ -153,7 +157,7 @@ def test_new_head_of_a_continued_checkpoint_is_said_in_pretraining(
 ) -> None:
     caplog.set_level(logging.INFO, "iolaus")
     model = saved(tmp_path, "classification")
-    assert same_body(load_encoder(str(tmp_path), {}, None), model)
+    assert same_body(load_encoder(str(tmp_path), {}, None, new_vocabulary=False), model)
     (line,) = caplog.messages
     assert line.startswith("starting anew: cls.predictions")
 
@@ -162,7 +166,7 @@ def test_head_of_another_task_gives_way(tmp_path: Path, caplog: pytest.LogCaptur
     caplog.set_level(logging.INFO, "iolaus")
     model = saved(tmp_path, "classification")
     head = Head(HEADS["token_classification"][0], CLASSES)
-    assert same_body(load_encoder(str(tmp_path), {}, None, head), model)
+    assert same_body(load_encoder(str(tmp_path), {}, None, head, new_vocabulary=False), model)
     assert caplog.messages == ["starting anew: classifier"]
 
 
@@ -188,4 +192,6 @@ def test_every_encoder_is_loaded_as_it_was_saved(tmp_path: Path, caplog: pytest.
         assert not [record for record in caplog.records if record.name == "iolaus"]
         if "classification" in tasks_of(architecture):
             head = Head(AutoModelForSequenceClassification, CLASSES)
-            assert same_body(load_encoder(str(folder), {}, None, head), model), architecture
+            assert same_body(load_encoder(str(folder), {}, None, head, new_vocabulary=False), model), (
+                architecture
+            )

@@ -72,6 +72,13 @@ def test_embeddings_decay_when_asked() -> None:
     assert decays == {"decay": 0.1, "embeddings": 0.1, "no_decay": 0.0}
 
 
+def test_vectors_decay_when_asked_but_embeddings_by_their_own_setting() -> None:
+    decays = {group["name"]: group["weight_decay"] for group in groups(tiny_bert(), decay_vectors=True)}
+    assert decays == {"decay": 0.1, "embeddings": 0.0, "no_decay": 0.1}
+    made = get_optimizer("adamw", tiny_bert(), {"decay_vectors": True, "decay_embeddings": True})
+    assert {group["weight_decay"] for group in made.param_groups} == {0.01}
+
+
 SMALL: dict[str, Any] = {
     "hidden_size": 32,
     "num_hidden_layers": 2,

@@ -1,4 +1,4 @@
-"""All fifteen and their 8-bit variants: they learn, resume bit for bit, and obey the configured rate."""
+"""All optimizers and their 8-bit variants: they learn, resume bit for bit, and obey the configured rate."""
 
 import io
 from typing import Any
@@ -100,7 +100,9 @@ FIRST_ORDER = (
     "lamb",
     "lars",
     "muon",
+    "normuon",
     "galore",
+    "stable_adamw",
 )
 
 
@@ -137,6 +139,8 @@ def test_soap_only_measures_in_its_first_step() -> None:
         ("sophiah", {}, 8, 8.01),
         ("adafactor", {}, 0.0, 0.3),
         ("muon", {}, 4, 7.5),
+        ("normuon", {}, 4, 7.6),
+        ("stable_adamw", {}, 8, 8.01),
         ("galore", {"rank": 8}, 0, 5.5),
     ],
 )

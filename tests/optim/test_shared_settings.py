@@ -54,12 +54,15 @@ def test_a_registered_optimizer_is_made_by_its_name(monkeypatch: pytest.MonkeyPa
 
 def test_every_setting_is_a_named_parameter_without_a_default() -> None:
     shared = ["lr", "weight_decay", "decay_embeddings", "layer_decay", "overrides", "quantized"]
+    shared += ["decay_vectors", "fully_decoupled", "cautious_decay"]
     for function, own in ((nadam, ["betas"]), (optim.sgd, ["momentum", "nesterov"])):
         parameters = inspect.signature(function).parameters
         assert [*parameters] == ["model", *shared, *own]
         assert {p.default for p in parameters.values()} == {inspect.Parameter.empty}
     with pytest.raises(TypeError, match="unexpected keyword argument 'momentun'"):
-        optim.sgd(tiny_bert(), 0.1, 0.0, False, 1.0, [], False, momentum=0.9, momentun=0.9, nesterov=False)
+        optim.sgd(
+            tiny_bert(), 0.1, 0.0, False, 1.0, [], *[False] * 4, momentum=0.9, momentun=0.9, nesterov=False
+        )
 
 
 def test_a_given_group_called_matrices_is_no_hidden_matrix() -> None:

@@ -12,7 +12,18 @@ from iolaus.runner.optim import ThreePhaseScheduler, get_optimizer, get_schedule
 
 VOCABULARY = 160
 EIGHT_BIT = ("adagrad", "adam", "adamw", "lamb", "lars", "lion", "rmsprop", "sgd")
-NAMES = (*EIGHT_BIT, "adafactor", "galore", "muon", "shampoo", "soap", "sophiah", "splus")
+NAMES = (
+    *EIGHT_BIT,
+    "adafactor",
+    "galore",
+    "muon",
+    "normuon",
+    "shampoo",
+    "soap",
+    "sophiah",
+    "splus",
+    "stable_adamw",
+)
 QUICK: dict[str, dict[str, Any]] = {
     "adafactor": {"lr": 5e-2},
     "galore": {"rank": 8, "update_proj_gap": 4},
@@ -99,3 +110,12 @@ def state_bytes(optimizer: Optimizer) -> int:
         return sum(map(size, value)) if isinstance(value, list | tuple) else 0
 
     return size(optimizer.state_dict()["state"])
+
+
+def averages_of_splus(saved: dict[str, Any], ema_rate: float) -> dict[str, torch.Tensor]:
+    """The averaged weights in the saved state of splus, by their names in a checkpoint."""
+    return {
+        f"model.{name}": saved["state"][number]["ema"] / (1.0 - ema_rate ** group["step"])
+        for group in saved["param_groups"]
+        for name, number in zip(group["param_names"], group["params"], strict=True)
+    }

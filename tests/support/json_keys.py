@@ -54,6 +54,7 @@ KEYS = {
     "predict": "predictions.text predictions.predicted figures",
     "push": "model target",
     "consolidate": "checkpoint target",
+    "average": "target method models.path models.weight models.digest",
     "prepare": "folder samples",
     "prepare corpus": "folder submitted sets",
     "version": "iolaus torch lightning transformers hydra-core",

@@ -1,7 +1,8 @@
 """`iolaus consolidate CHECKPOINT TARGET`: exports the model of any checkpoint, also of one in shards.
 
 CHECKPOINT is `<run>/checkpoints/step-<n>.ckpt` (or `best.ckpt`, `last.ckpt`), or a run folder for its newest one. The run
-may be training, or stopped. Its data must still be there.
+may be training, or stopped. Its data must still be there. Of a run with a running average of its weights (`module.ema`,
+optimizer=splus) `--weights` chooses the average or the trained weights; without it they are those that the run exports.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -20,6 +21,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a checkpoint, or a run folder")
     parser.add_argument("target", type=Path, metavar="TARGET", help="the folder to write")
+    about = "raw: the trained weights, ema: their running average (default: what the run exports)"
+    parser.add_argument("--weights", choices=("raw", "ema"), help=about)
     about = "settings of the run that let code of others run, such as allowed_targets=[mine]"
     parser.add_argument("allowed", nargs="*", metavar="SETTING=VALUE", help=about)
     add_json_argument(parser)
@@ -27,18 +30,21 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> None:
     """Writes the folder and prints its path."""
-    target = consolidate(arguments.checkpoint, arguments.target, arguments.allowed)
+    target = consolidate(arguments.checkpoint, arguments.target, arguments.allowed, arguments.weights)
     if arguments.json:
         print_json({"checkpoint": arguments.checkpoint, "target": target})
     else:
         print(target)
 
 
-def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> Path:
+def consolidate(
+    checkpoint: Path, target: Path, allowed: Sequence[str] = (), weights: str | None = None
+) -> Path:
     """Writes model, tokenizer and model card to the folder `target`.
 
-    `allowed` repeats the settings of the run that let code of others run. Raises ValueError if one is missing, `target`
-    exists, or `checkpoint` is missing or damaged, and OSError where `target` cannot be written.
+    `allowed` repeats the settings of the run that let code of others run; `weights` is raw, ema or what the run exports.
+    Raises ValueError if one is missing, `target` exists, or `checkpoint` is missing or damaged, and OSError where
+    `target` cannot be written.
     """
     if target.exists():
         raise ValueError(f"{str(target)!r} is there already; choose a folder that is not")
@@ -47,7 +53,7 @@ def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> 
     from iolaus.runner.inference.export import model_card, write_model
     from iolaus.runner.loop.assembly import assemble, known_task
     from iolaus.runner.loop.budget import take_over
-    from iolaus.runner.optim import loop_needs
+    from iolaus.runner.optim.hooks import exported_weights
 
     run = RunFolder(path.parent.parent)
     config = OmegaConf.load(run.path / "config.yaml")
@@ -68,7 +74,7 @@ def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> 
     optimizer.load_state_dict(saved["optimizer_states"][0])
     card = model_card(module.model, data.preprocessor, run, {}, int(saved["global_step"]))
     target.parent.mkdir(parents=True, exist_ok=True)
-    with loop_needs(optimizer).evaluation():
+    with exported_weights(optimizer, weights):
         return write_model(module.model, data.preprocessor, target, card, None, known_task(data))
 
 

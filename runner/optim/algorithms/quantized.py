@@ -46,6 +46,8 @@ def eight_bit(class_name: str, groups: Groups, rule: Rule | None = None, **setti
             for hook in self._optimizer_load_state_dict_pre_hooks.values():
                 state_dict = hook(self, state_dict) or state_dict
             super().load_state_dict(state_dict, move_to_device)
+            for done in self._optimizer_load_state_dict_post_hooks.values():
+                done(self)
 
         def update_step(self, group: dict[str, Any], p: torch.Tensor, gindex: int, pindex: int) -> None:
             def step(settings: dict[str, Any]) -> None:

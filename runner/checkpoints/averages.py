@@ -1,0 +1,147 @@
+"""One set of weights from several: their mean, or a merge by TIES (arXiv 2306.01708). Tensors are read one at a time."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from iolaus.runner.checkpoints.files import AtomicCheckpointIO, damage_of
+
+PRETRAINED = "model.pretrained."
+"""What begins the names of exported weights in a checkpoint."""
+
+
+class Source(NamedTuple):
+    """A checkpoint, or the folder of an exported model, with its weights by the names of the export."""
+
+    path: Path
+    tensors: dict[str, Tensor]
+
+
+def read_folder(folder: Path) -> Source:
+    """The weights of a model folder; raises ValueError without `*.safetensors`."""
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise ValueError(f"there is no model in {str(folder)!r}: expected config.json and *.safetensors")
+    return Source(folder, {name: tensor for file in files for name, tensor in load_file(file).items()})
+
+
+def read_checkpoint(path: Path, ema: bool) -> Source:
+    """The weights in a checkpoint, or with `ema` their running average where there is one of them.
+
+    Raises:
+        ValueError: the checkpoint is damaged, of a model that no run exports, or without an average.
+    """
+    if (damage := damage_of(path)) is not None:
+        raise ValueError(f"the checkpoint {str(path)!r} is damaged: {damage}")
+    saved: Any = (
+        AtomicCheckpointIO().load_checkpoint(path)
+        if path.is_dir()
+        else torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    )
+    state = dict(saved["state_dict"])
+    if ema:
+        state |= _averages(saved["optimizer_states"][0], path)
+    plain = {name.replace("_orig_mod.", ""): tensor for name, tensor in state.items()}
+    tensors = {n.removeprefix(PRETRAINED): t for n, t in plain.items() if n.startswith(PRETRAINED)}
+    if not tensors:
+        raise ValueError(f"{str(path)!r} is of a LightningModule of its own: average the folders it exports")
+    return Source(path, tensors)
+
+
+def _averages(optimizer: dict[str, Any], path: Path) -> dict[str, Tensor]:
+    found = {
+        f"model.{name}": optimizer["state"][number]["average"]
+        for group in optimizer["param_groups"]
+        for name, number in zip(group["param_names"], group["params"], strict=True)
+        if "average" in optimizer["state"].get(number, {})
+    }
+    if not found:
+        raise ValueError(f"--ema: {str(path)!r} holds no average of its weights; module.ema=0.999 keeps one")
+    return found
+
+
+def check_alike(template: Source, sources: Sequence[Source]) -> None:
+    """Raises ValueError, naming the first difference, unless all have the tensors of the template, in their shapes.
+
+    A checkpoint may hold more: a tied weight under each of its names.
+    """
+    for source in sources:
+        names = [*template.tensors, *(source.tensors if source.path.suffix != ".ckpt" else ())]
+        for name in names:
+            for one, other in ((source, template), (template, source)):
+                if name not in one.tensors:
+                    raise ValueError(
+                        f"{str(one.path)!r} has no {name!r}, which {str(other.path)!r} has; all must be one model"
+                    )
+            ours, theirs = (tuple(one.tensors[name].shape) for one in (template, source))
+            if ours != theirs:
+                raise ValueError(
+                    f"{name!r} has shape {ours} in {str(template.path)!r}, {theirs} in {str(source.path)!r}; "
+                    "all must be one model"
+                )
+
+
+def combined(
+    template: Source, sources: Sequence[Source], combine: Callable[[str, list[Tensor]], Tensor]
+) -> Iterator[tuple[str, Tensor]]:
+    """Each name of the template, so a tied weight once, with what `combine` makes of the tensors, in its type."""
+    for name, like in template.tensors.items():
+        made = combine(name, [source.tensors[name] for source in sources])
+        yield name, made.to(like.dtype).contiguous()
+
+
+def mean(tensors: Sequence[Tensor], shares: Sequence[float]) -> Tensor:
+    """The weighted mean in fp32; of whole numbers, rounded down.
+
+    Example:
+        >>> mean([torch.tensor([1.0]), torch.tensor([4.0])], [2, 1])
+        tensor([2.])
+        >>> mean([torch.tensor([1]), torch.tensor([4])], [1, 1])
+        tensor([2])
+    """
+    exact = tensors[0].is_floating_point()
+    total = torch.zeros(tensors[0].shape, dtype=torch.float32 if exact else torch.float64)
+    for tensor, share in zip(tensors, shares, strict=True):
+        total.add_(tensor.to(total.dtype), alpha=share)
+    total /= sum(shares)
+    return total if exact else total.floor_().to(tensors[0].dtype)
+
+
+def ties(
+    base: Tensor, tensors: Sequence[Tensor], shares: Sequence[float], density: float, scale: float
+) -> Tensor:
+    """Merges tensors by their differences from a base, in fp32; of whole numbers, the base.
+
+    Of each difference the largest `density` by magnitude stay, at least one. A weight takes the sign of the weighted sum
+    of its differences (0 counts as +) and moves by the weighted mean of those with that sign, times `scale`.
+
+    Example:
+        >>> base = torch.zeros(3)
+        >>> tensors = [torch.tensor([4.0, 1.0, 0.5]), torch.tensor([2.0, -3.0, 0.5])]
+        >>> ties(base, tensors, [1, 1], density=0.67, scale=1.0)
+        tensor([ 3., -3.,  0.])
+    """
+    if not base.is_floating_point():
+        return base
+    start = base.float()
+    deltas = torch.stack([_largest(tensor.float() - start, density) for tensor in tensors])
+    weights = torch.tensor(shares, dtype=torch.float32).reshape(-1, *[1] * base.ndim)
+    weighted = deltas * weights
+    sign = (weighted.sum(0) >= 0) * 2 - 1
+    agrees = weighted.sign() == sign
+    divisor = (weights * agrees).sum(0)
+    divisor = torch.where(divisor == 0, torch.ones_like(divisor), divisor)
+    return start + scale * (weighted * agrees).sum(0) / divisor
+
+
+def _largest(delta: Tensor, density: float) -> Tensor:
+    """The tensor with all but its largest magnitudes set to 0."""
+    count = max(1, int(density * delta.numel()))
+    kept = torch.zeros_like(delta).flatten()
+    places = delta.abs().flatten().argsort(descending=True, stable=True)[:count]
+    kept[places] = delta.flatten()[places]
+    return kept.reshape(delta.shape)

@@ -1,0 +1,209 @@
+"""`iolaus average RUN... --out FOLDER`: one model from the weights of several checkpoints, runs or folders.
+
+RUN is a run folder (the model that it has exported, else its newest checkpoint), a folder of a model, or a checkpoint
+(`<run>/checkpoints/step-<n>.ckpt`). `RUN@300,600` takes the checkpoints of these steps, `RUN@best` the best one, and
+`--last 5` the last five of each run. The mean is computed in fp32; `--weights 2,1` weighs the models. With `--ties BASE`
+they are merged by their differences from a base (TIES). FOLDER gets config and tokenizer of the first one.
+"""
+
+import json
+import math
+import shutil
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from iolaus.runner.cli.models.consolidate import consolidate
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
+
+if TYPE_CHECKING:
+    from iolaus.runner.checkpoints.averages import Source
+
+RECORD = "average.json"
+"""The file that says what a model is the average of."""
+
+
+CARD = """---
+library_name: transformers
+tags: [iolaus]
+---
+
+# {name}, {about} of several models
+
+| model | weight | digest of its weights |
+|---|---|---|
+{rows}
+
+`average.json` has the same for programs. Config and tokenizer are those of the first model.
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument(
+        "sources", nargs="+", metavar="RUN", help="run, RUN@steps, checkpoint or model folder"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="the folder to write")
+    parser.add_argument("--weights", metavar="W1,W2", help="the weight of each model (default: equal ones)")
+    parser.add_argument("--last", type=int, metavar="N", help="takes the last N checkpoints of each run")
+    parser.add_argument("--ema", action="store_true", help="takes the running averages in the checkpoints")
+    parser.add_argument(
+        "--ties", metavar="BASE", help="merges differences from this run, checkpoint or folder"
+    )
+    parser.add_argument(
+        "--density", type=float, default=0.5, help="share of each difference that stays (0.5)"
+    )
+    parser.add_argument("--scale", type=float, default=1.0, help="factor on the merged difference (1.0)")
+    add_json_argument(parser)
+
+
+def main(arguments: Namespace) -> None:
+    """Writes the folder and prints its path."""
+    settings = dict(vars(arguments))
+    as_json, base = settings.pop("json"), settings.pop("ties")
+    folder = average(base=base, **settings)
+    if as_json:
+        print_json({**json.loads((folder / RECORD).read_text()), "target": folder})
+    else:
+        print(folder)
+
+
+def average(
+    sources: Sequence[str],
+    out: Path,
+    weights: str | None = None,
+    last: int | None = None,
+    ema: bool = False,
+    base: str | None = None,
+    density: float = 0.5,
+    scale: float = 1.0,
+) -> Path:
+    """Writes a model that is the mean or the merge of several, as transformers loads it, and what it was made of.
+
+    Raises:
+        ValueError: a source is missing or damaged or another model than the first, `out` is there already, or weights,
+            density or number of checkpoints cannot be.
+        OSError: `out` cannot be written.
+    """
+    if out.exists():
+        raise ValueError(f"{str(out)!r} is there already; choose a folder that is not")
+    if not 0 < density <= 1:
+        raise ValueError(f"--density {density} must be above 0 and at most 1")
+    from iolaus.runner.checkpoints.averages import check_alike, combined, mean, read_folder, ties
+
+    paths = [path for source in sources for path in _paths(source, last)]
+    shares = _shares(weights, paths)
+    temporary = out.with_name(f".{out.name}.tmp")
+    try:
+        _write_template(paths[0], temporary)
+        template = read_folder(temporary)._replace(path=paths[0])
+        found = [_read(path, ema) for path in paths]
+        facts: dict[str, Any] = {"method": "mean", "models": list(map(_fact, found, shares))}
+        start = None if base is None else _read(_paths(base, None)[0], ema)
+        check_alike(template, [*found, *([] if start is None else [start])])
+        if start is not None:
+            facts |= {"method": "ties", "base": _fact(start), "density": density, "scale": scale}
+
+        def combine(name: str, tensors: list[Any]) -> Any:
+            if start is None:
+                return mean(tensors, shares)
+            return ties(start.tensors[name], tensors, shares, density, scale)
+
+        _replace_weights(temporary, dict(combined(template, found, combine)), facts)
+        temporary.rename(out)
+    except OSError as error:
+        raise OSError(f"cannot write {str(out)!r}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return out
+
+
+def _paths(source: str, last: int | None) -> list[Path]:
+    """The checkpoints or the model folder that words name; raises ValueError where there are none."""
+    name, _, steps = source.partition("@") if not Path(source).exists() else (source, "", "")
+    run = Path(name)
+    if run.suffix == ".ckpt" and run.exists() and not steps:
+        return [run.resolve()]
+    folder = run / "checkpoints"
+    if steps:
+        return [_checkpoint(folder, step) for step in steps.split(",")]
+    if last is not None:
+        saved = sorted(path for path in folder.glob("step-*.ckpt") if not path.is_symlink())
+        if not 0 < last <= len(saved):
+            raise ValueError(f"--last {last}: {name!r} has {len(saved)} checkpoints")
+        return saved[-last:]
+    for model in (run / "model", run):
+        if (model / "config.json").is_file():
+            return [model]
+    from iolaus.runner.checkpoints.callback import newest_checkpoint
+
+    if newest := newest_checkpoint(folder):
+        return [newest.path]
+    raise ValueError(
+        f"{source!r} is neither a run with a model or checkpoints, nor a checkpoint or model folder"
+    )
+
+
+def _checkpoint(folder: Path, step: str) -> Path:
+    """The checkpoint of a step, or the one that is called `best` or `last`."""
+    path = folder / (f"step-{int(step):08d}.ckpt" if step.isdecimal() else f"{step}.ckpt")
+    if not path.exists():
+        there = ", ".join(str(int(p.stem[5:])) for p in sorted(folder.glob("step-*.ckpt"))) or "none"
+        raise ValueError(f"{str(folder.parent)!r} has no checkpoint {step!r}; there are: {there}")
+    return path.resolve()
+
+
+def _shares(weights: str | None, paths: Sequence[Path]) -> list[float]:
+    if weights is None:
+        return [1.0] * len(paths)
+    try:
+        shares = [float(word) for word in weights.split(",")]
+    except ValueError:
+        raise ValueError(f"--weights {weights}: expected numbers, such as 0.7,0.3") from None
+    if len(shares) != len(paths) or min(shares) < 0 or not 0 < sum(shares) < math.inf:
+        raise ValueError(f"--weights {weights}: expected {len(paths)} numbers, 0 or more, not all of them 0")
+    return shares
+
+
+def _read(path: Path, ema: bool) -> "Source":
+    from iolaus.runner.checkpoints.averages import read_checkpoint, read_folder
+
+    return read_checkpoint(path, ema) if path.suffix == ".ckpt" else read_folder(path)
+
+
+def _write_template(path: Path, folder: Path) -> None:
+    """Writes the folder of a model whose config and tokenizer the average takes."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    exported = path if path.suffix != ".ckpt" else path.parent.parent / "model"
+    if exported.is_dir():
+        shutil.copytree(exported, folder)
+    else:
+        consolidate(path, folder)
+
+
+def _fact(source: "Source", share: float | None = None) -> dict[str, Any]:
+    """Where a model comes from, with the digest of its weights."""
+    from iolaus.runner.checkpoints.digests import state_digest
+
+    fact = {"path": str(source.path), "digest": state_digest(dict(sorted(source.tensors.items())))}
+    return fact if share is None else {**fact, "weight": share}
+
+
+def _replace_weights(folder: Path, tensors: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Puts weights into the folder of a model, with a record and a card of what they are made of."""
+    from safetensors.torch import save_file
+
+    for old in [*folder.glob("*.safetensors"), *folder.glob("*.safetensors.index.json")]:
+        old.unlink()
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / RECORD).write_text(json.dumps(facts, indent=1))
+    name = json.loads((folder / "config.json").read_text())["architectures"][0]
+    rows = "\n".join(f"| {one['path']} | {one['weight']:g} | {one['digest']} |" for one in facts["models"])
+    about = (
+        "the mean" if facts["method"] == "mean" else f"a merge by TIES, on the base {facts['base']['path']},"
+    )
+    (folder / "README.md").write_text(CARD.format(name=name, about=about, rows=rows))
+    for file in folder.iterdir():  # the library writes weights that only their owner can read
+        file.chmod((folder / "README.md").stat().st_mode)

@@ -1,0 +1,107 @@
+"""A larger encoder from the weights of a smaller one of its architecture, as ModernBERT-large from -base.
+
+Layer i takes layer round(i * L_old / L_new), at most the last. In a side that grows, place j takes place (j - offset) mod
+old: the old weights stand in the middle, at offset (new - old) // 2, and wrap around. Sides of attention heads begin at a
+head's edge; queries, keys and values that share a matrix, and the halves of a gated feed-forward layer, are tiled apart.
+Positions keep their place, and begin again behind the last. Nothing is rescaled.
+"""
+
+import re
+
+import torch
+from torch import Tensor
+from transformers import PretrainedConfig, PreTrainedModel
+
+from iolaus.runner.optim.roles import parts
+
+LAYER = re.compile(r"(?<=\.)(\d+)(?=\.)")
+
+FUSED = re.compile(r"Wqkv|qkv|query_key_value|in_proj\b|c_attn")
+"""Names of matrices that hold queries, keys and values."""
+
+SIDES = ("hidden_size", "intermediate_size", "max_position_embeddings", "embedding_size")
+"""Fields of configs that are sides of weights and may grow."""
+
+
+@torch.no_grad()
+def tile(model: PreTrainedModel, source: PreTrainedModel) -> None:
+    """Fills a model with the weights of a smaller one; weights of norms that the smaller one lacks keep theirs.
+
+    Raises:
+        ValueError: the models are of two architectures, the source is larger, or a weight cannot be mapped.
+    """
+    new, old = model.config, source.config
+    _check_sizes(new, old)
+    theirs = dict(source.named_parameters(remove_duplicate=False))
+    for name, (parameter, role, place) in parts(model).items():
+        there = name
+        if place.layer is not None:
+            layer = min(
+                round(place.layer * old.num_hidden_layers / new.num_hidden_layers), old.num_hidden_layers - 1
+            )
+            there = LAYER.sub(str(layer), name, count=1)
+        if there in theirs:
+            parameter.copy_(_grown(theirs[there], parameter, name, new, old))
+        elif role != "norm":
+            raise ValueError(f"model.tiled_from: the smaller model has no {there!r} for {name!r}")
+
+
+def _check_sizes(new: PretrainedConfig, old: PretrainedConfig) -> None:
+    if new.model_type != old.model_type:
+        raise ValueError(
+            f"model.tiled_from: the smaller model is a {old.model_type!r}, this one a {new.model_type!r}; choose one"
+        )
+    for name in (*SIDES, "num_hidden_layers"):
+        if (getattr(new, name, None) or 0) < (getattr(old, name, None) or 0):
+            raise ValueError(
+                f"model.tiled_from: {name}={getattr(new, name)} is below its {getattr(old, name)}"
+            )
+    heads, old_heads = (_head_size(config) for config in (new, old))
+    if heads != old_heads:
+        fitting = new.hidden_size // old_heads
+        raise ValueError(
+            f"model.tiled_from: its attention heads are {old_heads} wide, these {heads}; "
+            f"model.num_attention_heads={fitting} makes them alike"
+        )
+    shared = [config for config in (new, old) if _key_heads(config) != config.num_attention_heads]
+    if shared and new.hidden_size != old.hidden_size:
+        raise ValueError(
+            "model.tiled_from: heads that share keys (num_key_value_heads) cannot be tiled in width"
+        )
+
+
+def _head_size(config: PretrainedConfig) -> int:
+    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+
+
+def _key_heads(config: PretrainedConfig) -> int:
+    return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
+
+
+def _grown(tensor: Tensor, like: Tensor, name: str, new: PretrainedConfig, old: PretrainedConfig) -> Tensor:
+    """The tensor with each side as long as that of another one."""
+    for axis, (before, after) in enumerate(zip(tensor.shape, like.shape, strict=True)):
+        if before != after:
+            counts = (3,) if axis == 0 and FUSED.search(name) else (1, 2)
+            tensor = tensor.index_select(axis, _places(before, after, counts, name, new, old))
+    return tensor
+
+
+def _places(
+    before: int, after: int, counts: tuple[int, ...], name: str, new: PretrainedConfig, old: PretrainedConfig
+) -> Tensor:
+    """The old place of each new one along a side of one of so many parts; ValueError if it is no size of the config."""
+    for count in counts:
+        for field in SIDES:
+            ours, theirs = getattr(new, field, None), getattr(old, field, None)
+            if ours and theirs and (count * theirs, count * ours) == (before, after):
+                offset = (ours - theirs) // 2
+                if field == "hidden_size":
+                    offset -= offset % _head_size(old)
+                elif field == "max_position_embeddings":
+                    offset = 0
+                places = (torch.arange(ours) - offset) % theirs
+                return torch.cat([places + part * theirs for part in range(count)])
+    raise ValueError(
+        f"model.tiled_from: {name!r} has a side of {before} there and {after} here, which is no size of the config"
+    )

@@ -1,0 +1,88 @@
+"""Embeddings for another vocabulary, from those of a trained one.
+
+A token of the new vocabulary that the old one has too, as the same string, takes its embedding, and a special token that
+of the old token with its role. Any other takes the mean over the pieces into which the old tokenizer cuts its text, or,
+where these are none or unknown, values drawn from a normal distribution with the mean and the deviation of each column.
+"""
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from iolaus.runner.optim.roles import parts
+
+ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token", "bos_token", "eos_token")
+
+SIZES = ("num_embeddings", "out_features")
+"""Attributes of modules that are the number of tokens."""
+
+
+@torch.no_grad()
+def fit_vocabulary(
+    model: PreTrainedModel, old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase
+) -> dict[str, int]:
+    """Gives a model the vocabulary of `new` in place of that of `old`; returns how many tokens came by which rule.
+
+    Output embeddings of their own and the output bias are made in the same way.
+
+    Raises:
+        ValueError: the model counts positions from the id of padding, which changes.
+    """
+    config = model.config
+    counting = [
+        m for m in model.modules() if hasattr(m, "padding_idx") and not isinstance(m, torch.nn.Embedding)
+    ]
+    if counting and old.pad_token_id != new.pad_token_id:
+        raise ValueError(
+            f"model.new_vocabulary: {config.model_type!r} counts positions from the id of padding, {old.pad_token_id}; "
+            f"the new tokenizer's is {new.pad_token_id} and must be the same"
+        )
+    sources = sources_of(old, new)
+    made = {id(p): torch.nn.Parameter(_filled(p, sources)) for p in _tables(model)}
+    for module in model.modules():
+        for name, parameter in module._parameters.items():
+            if id(parameter) in made:
+                module._parameters[name] = made[id(parameter)]  # a tied one in each of its places
+                for size in SIZES:
+                    if hasattr(module, size):
+                        setattr(module, size, len(new))
+        if getattr(module, "vocab_size", None) == config.vocab_size:
+            setattr(module, "vocab_size", len(new))  # noqa: B010  of a type that differs by model
+    config.vocab_size = len(new)
+    model.get_input_embeddings().padding_idx = new.pad_token_id
+    counts = {"copied": 1, "means of pieces": 2, "drawn": 0}
+    return {kind: sum(min(len(ids), 2) == count for ids in sources) for kind, count in counts.items()}
+
+
+def sources_of(old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase) -> list[list[int]]:
+    """For each id of the new vocabulary the old ids whose mean it takes; none for one that is drawn."""
+    known = old.get_vocab()
+    roles = {
+        getattr(new, role): getattr(old, role) for role in ROLES if getattr(new, role) and getattr(old, role)
+    }
+    sources: list[list[int]] = [[] for _ in range(len(new))]
+    for token, number in new.get_vocab().items():
+        if token in roles or token in known:
+            sources[number] = [known[roles.get(token, token)]]
+            continue
+        text = new.convert_tokens_to_string([token]).removeprefix("##")
+        pieces = old(text, add_special_tokens=False)["input_ids"]
+        sources[number] = [] if old.unk_token_id in pieces else list(pieces)
+    return sources
+
+
+def _tables(model: PreTrainedModel) -> list[torch.nn.Parameter]:
+    """The parameters with a row for each token: embeddings, what gives logits, and biases outside the layers."""
+    modules = [model.get_input_embeddings(), model.get_output_embeddings()]
+    parameters = [p for module in modules if module is not None for p in module.parameters()]
+    parameters += [p for p, role, place in parts(model).values() if role == "vector" and place.layer is None]
+    return [p for p in parameters if len(p) == model.config.vocab_size]
+
+
+def _filled(table: Tensor, sources: list[list[int]]) -> Tensor:
+    """The rows of the new vocabulary."""
+    rows = table.float()
+    mean, std = rows.mean(0), rows.std(0)
+    return torch.stack([rows[ids].mean(0) if ids else torch.normal(mean, std) for ids in sources]).to(
+        table.dtype
+    )

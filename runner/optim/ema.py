@@ -1,0 +1,117 @@
+"""An exponential moving average of the weights that an optimizer trains, whichever optimizer it is."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+
+class WeightAverage:
+    """Keeps avg <- d * avg + (1 - d) * weight after each update, in fp32 and in the optimizer's state.
+
+    It begins with the weights before the first update. The weights that are trained do not depend on it. With `warmup`, d
+    is at most (1 + n) / (10 + n) in update n, counted from 1. With `evaluated`, `loop_needs(optimizer).evaluation` puts
+    the average into the model.
+
+    Raises:
+        ValueError: the optimizer evaluates an average of its own.
+
+    Example:
+        >>> weight = torch.nn.Parameter(torch.zeros(1))
+        >>> optimizer = torch.optim.SGD([weight], lr=1.0)
+        >>> average = WeightAverage(optimizer, decay=0.75, warmup=False, evaluated=True)
+        >>> (weight * 4).sum().backward()
+        >>> optimizer.step()
+        >>> with average.in_model():
+        ...     print(weight.item())
+        -1.0
+        >>> weight.item()
+        -4.0
+    """
+
+    def __init__(self, optimizer: Any, decay: float, warmup: bool, evaluated: bool) -> None:
+        if hasattr(optimizer, "eval"):
+            name = optimizer.param_groups[0].get("optimizer", type(optimizer).__name__)
+            raise ValueError(f"module.ema: {name} evaluates an average of its own; set module.ema=null")
+        self.decay, self.warmup, self.optimizer = decay, warmup, optimizer
+        self._first: dict[Tensor, Tensor] = {}
+        self._trained: dict[Tensor, Tensor] = {}
+        self._saved: list[Tensor | None] = []
+        optimizer.register_step_pre_hook(self._before_step)
+        optimizer.register_step_post_hook(self._after_step)
+        optimizer.register_load_state_dict_pre_hook(self._before_load)
+        optimizer.register_load_state_dict_post_hook(self._after_load)
+        optimizer.average = self
+        if evaluated:
+            optimizer.train, optimizer.eval = self.train, self.eval
+
+    def train(self) -> None:
+        """Puts the trained weights back into the model."""
+        with torch.no_grad():
+            for p, trained in self._trained.items():
+                p.copy_(trained)
+        self._trained.clear()
+
+    def eval(self) -> None:
+        """Puts the average into the model; parameters that were never updated stay."""
+        if not self._trained:
+            with torch.no_grad():
+                for p, state in self.optimizer.state.items():
+                    if "average" in state:
+                        self._trained[p] = p.detach().clone()
+                        p.copy_(state["average"])
+
+    @contextmanager
+    def in_model(self) -> Iterator[None]:
+        """A context in which the model has the average."""
+        self.eval()
+        try:
+            yield
+        finally:
+            self.train()
+
+    @torch.no_grad()
+    def _before_step(self, optimizer: Optimizer, *_: Any) -> None:
+        for p in _parameters(optimizer):
+            if p.grad is not None and "average" not in optimizer.state.get(p, {}):
+                self._first[p] = p.detach().to(torch.float32, copy=True)
+
+    @torch.no_grad()
+    def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
+        for group in optimizer.param_groups:
+            n = group["averaged"] = group.get("averaged", 0) + 1
+            decay = min(self.decay, (1 + n) / (10 + n)) if self.warmup else self.decay
+            moved = [p for p in group["params"] if p.grad is not None]
+            for p in moved:  # optimizers take an empty state for a first step, so the average comes after it
+                if p in self._first:
+                    optimizer.state[p]["average"] = self._first.pop(p)
+            if moved:
+                averages = [optimizer.state[p]["average"] for p in moved]
+                torch._foreach_lerp_(averages, [p.detach().float() for p in moved], 1 - decay)
+
+    def _before_load(self, optimizer: Optimizer, saved: dict[str, Any]) -> None:
+        numbers = [number for group in saved["param_groups"] for number in group["params"]]
+        self._saved = [saved["state"].get(number, {}).get("average") for number in numbers]
+
+    def _after_load(self, optimizer: Optimizer) -> None:
+        """Takes the averages in fp32: torch casts state to the type of its weights."""
+        self._trained.clear()
+        for p, average in zip(_parameters(optimizer), self._saved, strict=True):
+            if average is not None:
+                optimizer.state[p]["average"] = average.detach().to(p.device, torch.float32, copy=True)
+        self._saved = []
+
+
+def decay_of(decay: float | None, half_life: float | None) -> float | None:
+    """The decay of a step: as given, or 2 ** (-1 / half_life); None without both. Raises ValueError for both."""
+    if decay is not None and half_life is not None:
+        raise ValueError("module.ema and module.ema_half_life are two names of one thing; set one of them")
+    return math.exp2(-1 / half_life) if half_life is not None else decay
+
+
+def _parameters(optimizer: Optimizer) -> list[Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]

@@ -1,0 +1,161 @@
+"""`iolaus average`: means and merges are those of their formulas, and models like any other."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from iolaus.runner.checkpoints.averages import mean, ties
+from iolaus.runner.checkpoints.files import AtomicCheckpointIO
+from iolaus.runner.cli.commands import main
+from iolaus.runner.run.folder import RunFolder
+from tests.conftest import train_here
+
+Tensors = dict[str, torch.Tensor]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> RunFolder:
+    overrides = [
+        "checkpoint.every_steps=2",
+        "checkpoint.keep_last=9",
+        "trainer.max_steps=6",
+        "module.ema=0.5",
+    ]
+    folder = tmp_path_factory.mktemp("run") / "outputs" / "day" / "run"
+    return train_here(folder, text_file, *overrides, "optimizer.lr=0.01", "trainer.validate_every=0")
+
+
+def averaged(out: Path, *words: Any) -> Tensors:
+    main(["average", *map(str, words), "--out", str(out)])
+    return load_file(out / "model.safetensors")
+
+
+def trained(run: RunFolder, step: int) -> Tensors:
+    state = AtomicCheckpointIO().load_checkpoint(run.checkpoints / f"step-{step:08d}.ckpt")["state_dict"]
+    return {name.removeprefix("model.pretrained."): tensor for name, tensor in state.items()}
+
+
+def test_last_checkpoints_are_averaged_once_and_load_as_a_model(run: RunFolder, tmp_path: Path) -> None:
+    found = averaged(tmp_path / "mean", run.path, "--last", "2")
+    assert found.keys() == load_file(run.path / "model" / "model.safetensors").keys(), "tied weights once"
+    first, second = trained(run, 4), trained(run, 6)
+    for name, tensor in found.items():
+        assert torch.equal(tensor, (first[name] + second[name]) / 2), name
+        assert not torch.equal(first[name], second[name])
+    model = AutoModelForMaskedLM.from_pretrained(tmp_path / "mean")
+    assert torch.equal(model.get_output_embeddings().weight, model.get_input_embeddings().weight)
+    assert len(AutoTokenizer.from_pretrained(tmp_path / "mean")) == model.config.vocab_size
+    record = json.loads((tmp_path / "mean" / "average.json").read_text())
+    assert [Path(one["path"]).name for one in record["models"]] == [
+        "step-00000004.ckpt",
+        "step-00000006.ckpt",
+    ]
+    assert len({one["digest"] for one in record["models"]}) == 2
+
+
+def test_steps_weights_averages_and_exports_may_be_named(run: RunFolder, tmp_path: Path) -> None:
+    found = averaged(
+        tmp_path / "steps", f"{run.path}@2,4", run.checkpoints / "last.ckpt", "--weights", "1,0,3"
+    )
+    states = [trained(run, 2), trained(run, 6)]
+    exported = load_file(run.path / "model" / "model.safetensors")
+    for name, tensor in found.items():
+        torch.testing.assert_close(tensor, (states[0][name] + 3 * states[1][name]) / 4)
+    ema = averaged(tmp_path / "ema", f"{run.path}@6", "--ema")
+    again = averaged(tmp_path / "again", run.path, tmp_path / "ema")
+    for name, tensor in exported.items():
+        assert torch.equal(ema[name], tensor)
+        assert torch.equal(again[name], tensor)
+
+
+def test_a_run_without_an_export_is_averaged_too(run: RunFolder, tmp_path: Path) -> None:
+    (run.path / "model").rename(tmp_path / "model")
+    try:
+        found = averaged(tmp_path / "out", run.path)
+    finally:
+        (tmp_path / "model").rename(run.path / "model")
+    newest = trained(run, 6)
+    assert all(torch.equal(tensor, newest[name]) for name, tensor in found.items())
+    assert (tmp_path / "out" / "tokenizer.json").is_file()
+
+
+def ties_by_formula(
+    base: NDArray[Any], models: list[NDArray[Any]], shares: list[float], density: float, scale: float
+) -> NDArray[Any]:
+    moved = np.zeros_like(base)
+    deltas = [model - base for model in models]
+    kept = [d * (np.abs(d) >= np.sort(np.abs(d), axis=None)[-int(density * d.size)]) for d in deltas]
+    for place in np.ndindex(base.shape):
+        values = [share * d[place] for share, d in zip(shares, kept, strict=True)]
+        positive = sum(values) >= 0
+        agreeing = [(v, s) for v, s in zip(values, shares, strict=True) if v != 0 and (v > 0) == positive]
+        if agreeing:
+            moved[place] = sum(v for v, _ in agreeing) / sum(s for _, s in agreeing)
+    return base + scale * moved
+
+
+def test_ties_is_its_formula() -> None:
+    draw = np.random.default_rng(0)
+    base, *models = draw.normal(0, 1, (4, 12, 9))
+    shares = [1.0, 2.0, 0.5]
+    expected = ties_by_formula(base, models, shares, 0.4, 0.7)
+    found = ties(torch.tensor(base), [torch.tensor(m) for m in models], shares, 0.4, 0.7)
+    assert np.abs(found.double().numpy() - expected).max() < 1e-6
+    one = torch.tensor([2.0])
+    assert torch.equal(ties(torch.zeros(1), [one], [1.0], 0.3, 1.0), one), "of each tensor something stays"
+
+
+def test_ties_of_runs_starts_from_its_base(run: RunFolder, tmp_path: Path) -> None:
+    words = [f"{run.path}@4,6", "--ties", f"{run.path}@2", "--density", "0.2"]
+    found = averaged(tmp_path / "ties", *words)
+    base, *models = (trained(run, step) for step in (2, 4, 6))
+    for name in ("bert.embeddings.word_embeddings.weight", "cls.predictions.bias"):
+        expected = ties(base[name], [model[name] for model in models], [1.0, 1.0], 0.2, 1.0)
+        assert torch.equal(found[name], expected)
+    record = json.loads((tmp_path / "ties" / "average.json").read_text())
+    assert (record["method"], record["density"]) == ("ties", 0.2)
+    assert Path(record["base"]["path"]).name == "step-00000002.ckpt"
+
+
+def test_whole_numbers_are_rounded_down() -> None:
+    counts = [torch.tensor([1, 7]), torch.tensor([2, 8])]
+    assert mean(counts, [1, 1]).tolist() == [1, 7]
+    assert ties(counts[0], counts[1:], [1.0], 0.5, 1.0).tolist() == [1, 7]
+
+
+def test_what_cannot_be_averaged_is_told_in_one_line(run: RunFolder, tmp_path: Path) -> None:
+    weights = load_file(run.path / "model" / "model.safetensors")
+    name = "bert.embeddings.LayerNorm.bias"
+    for folder, tensors in {
+        "short": {n: t for n, t in weights.items() if n != name},
+        "long": {**weights, "extra": torch.ones(1)},
+        "wide": {**weights, name: torch.ones(3)},
+    }.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "config.json").write_text("{}")
+        save_file(tensors, tmp_path / folder / "model.safetensors")
+    cases: list[tuple[list[Any], str]] = [
+        ([tmp_path / "short"], f"short' has no '{name}', which"),
+        ([tmp_path / "long"], "model' has no 'extra', which"),
+        ([tmp_path / "wide"], rf"'{name}' has shape \(32,\) in .*, \(3,\) in .*wide'; all must be one model"),
+        (["--weights", "1,2"], r"--weights 1,2: expected 1 numbers"),
+        (["--weights", "x"], "--weights x: expected numbers"),
+        (["--last", "9"], "--last 9: .* has 3 checkpoints"),
+        ([f"{run.path}@5"], "has no checkpoint '5'; there are: 2, 4, 6"),
+        ([tmp_path], "is neither a run"),
+        (["--ties", run.path, "--density", "0"], "--density 0.0 must be above 0"),
+    ]
+    for words, message in cases:
+        with pytest.raises(SystemExit, match=message):
+            averaged(tmp_path / "out", run.path, *words)
+        assert not (tmp_path / "out").exists()
+        assert not list(tmp_path.glob(".*.tmp"))
+    with pytest.raises(SystemExit, match="is there already"):
+        averaged(run.path, run.path)

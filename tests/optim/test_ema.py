@@ -1,0 +1,122 @@
+"""`module.ema`: the average is its formula, resumes bit for bit, and training does not depend on it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from iolaus.runner.optim import get_optimizer, loop_needs
+from iolaus.runner.optim.ema import WeightAverage, decay_of
+from iolaus.runner.optim.hooks import exported_weights
+from tests.optim.test_optimizers import equal, through_a_file
+from tests.optim.tiny import VARIANTS, make, tiny_bert, train
+
+NAME = "bert.encoder.layer.0.output.dense.weight"
+
+
+def averaged(name: str, quantized: bool, model: Any, warmup: bool = False, evaluated: bool = True) -> Any:
+    optimizer = make(name, quantized, model)
+    WeightAverage(optimizer, 0.9, warmup, evaluated)
+    return optimizer
+
+
+@pytest.mark.parametrize("warmup", [False, True])
+def test_the_average_is_its_formula_and_training_goes_on_without_it(warmup: bool) -> None:
+    model, alone = tiny_bert(), tiny_bert()
+    optimizer = averaged("adamw", False, model, warmup)
+    weight, trained = model.get_parameter(NAME), []
+    expected = weight.detach().double().numpy()
+    for n in range(1, 6):
+        train(model, optimizer, range(n - 1, n))
+        trained.append(weight.detach().clone())
+        d = min(0.9, (1 + n) / (10 + n)) if warmup else 0.9
+        expected = d * expected + (1 - d) * trained[-1].double().numpy()
+        for _ in range(2):
+            with loop_needs(optimizer).evaluation():
+                assert np.abs(weight.detach().double().numpy() - expected).max() < 1e-7
+                assert not torch.equal(weight, trained[-1])
+        assert torch.equal(weight, trained[-1])
+    train(alone, make("adamw", False, alone), range(5))
+    assert equal(model, alone)
+
+
+def test_loading_takes_the_saved_count_of_updates() -> None:
+    model = tiny_bert()
+    optimizer = averaged("adamw", False, model, warmup=True)
+    train(model, optimizer, range(2))
+    saved = through_a_file(optimizer.state_dict())
+    train(model, optimizer, range(2, 9))
+    optimizer.load_state_dict(saved)
+    assert {group["averaged"] for group in optimizer.param_groups} == {2}
+
+
+@pytest.mark.parametrize(("name", "quantized"), [v for v in VARIANTS if v.values[0] != "splus"])
+def test_every_optimizer_resumes_its_average_bitwise(name: str, quantized: bool) -> None:
+    model = tiny_bert()
+    optimizer = averaged(name, quantized, model, warmup=True)
+    train(model, optimizer, range(2))
+    saved = through_a_file([model.state_dict(), optimizer.state_dict()])
+    train(model, optimizer, range(2, 4))
+    resumed = tiny_bert(seed=1)
+    second = averaged(name, quantized, resumed, warmup=True)
+    resumed.load_state_dict(saved[0])
+    second.load_state_dict(saved[1])
+    train(resumed, second, range(2, 4))
+    assert equal(model, resumed)
+    with loop_needs(optimizer).evaluation(), loop_needs(second).evaluation():
+        assert equal(model, resumed)
+
+
+def test_the_average_of_weights_in_16_bits_stays_in_32(tmp_path: Any) -> None:
+    model = tiny_bert().bfloat16()
+    optimizer = averaged("sgd", False, model)
+    train(model, optimizer, range(2))
+    weight = model.get_parameter(NAME)
+    average = optimizer.state[weight]["average"].clone()
+    assert average.dtype == torch.float32
+    assert not torch.equal(average, average.bfloat16().float())
+    optimizer.load_state_dict(through_a_file(optimizer.state_dict()))
+    assert torch.equal(optimizer.state[weight]["average"], average)
+
+
+def test_what_is_evaluated_and_exported_is_chosen() -> None:
+    model = tiny_bert()
+    optimizer = averaged("adamw", False, model, evaluated=False)
+    train(model, optimizer, range(2))
+    weight = model.get_parameter(NAME)
+    trained = weight.detach().clone()
+    with loop_needs(optimizer).evaluation(), exported_weights(optimizer, None):
+        assert torch.equal(weight, trained)
+    with exported_weights(optimizer, "ema"):
+        assert not torch.equal(weight, trained)
+    with exported_weights(averaged("adamw", False, model), "raw"):
+        assert torch.equal(weight, trained)
+    with pytest.raises(ValueError, match=r"--weights ema: the run keeps no average.*module\.ema=0\.999"):
+        exported_weights(get_optimizer("adamw", model), "ema")
+    with pytest.raises(ValueError, match=r"module\.ema: splus evaluates an average of its own"):
+        averaged("splus", False, model)
+
+
+def test_parameters_without_gradients_and_later_ones_are_averaged_from_their_first_update() -> None:
+    early, late = (torch.nn.Parameter(torch.ones(1)) for _ in range(2))
+    optimizer = torch.optim.Adam([early, late], lr=0.5)
+    average = WeightAverage(optimizer, 0.5, False, True)
+    early.sum().backward()
+    optimizer.step()
+    with average.in_model():
+        assert (early.item(), late.item()) == (pytest.approx(0.75), 1.0)
+    (early + late).sum().backward()
+    optimizer.step()
+    with average.in_model():
+        assert late.item() == pytest.approx(0.75)
+
+
+def test_a_half_life_is_a_decay() -> None:
+    assert decay_of(0.9, None) == 0.9
+    decay = decay_of(None, 1000)
+    assert decay is not None
+    assert decay**1000 == pytest.approx(0.5)
+    assert decay_of(None, None) is None
+    with pytest.raises(ValueError, match="two names of one thing"):
+        decay_of(0.9, 10)
