@@ -11,8 +11,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.run.files import writing
-
 _held: ContextVar[list[str] | None] = ContextVar("_held", default=None)
 """The document of the command that runs; None where its answer is for people."""
 
@@ -45,6 +43,8 @@ def as_json(value: Any) -> str:
 def print_json(value: Any, file: Path | None = None) -> None:
     """Prints the document of a command, within `json_alone` when the command has ended; or writes it to a file."""
     if file is not None:
+        from iolaus.runner.run.files import writing  # with Hydra, for which Ctrl-C is not caught yet
+
         with writing(file) as out:
             out.write(as_json(value))
     elif (held := _held.get()) is None:
