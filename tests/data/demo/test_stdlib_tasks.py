@@ -3,10 +3,12 @@
 import io
 import keyword
 import tokenize
+from collections import Counter
 from typing import Any
 
 import pytest
 
+from iolaus.runner.data.demo.stdlib_pairs import Parted, StdlibRetrieval, StdlibSimilarity, grade, parted
 from iolaus.runner.data.demo.stdlib_tasks import (
     PARTS,
     StdlibDocstrings,
@@ -109,3 +111,24 @@ def test_one_in_ten_texts_falls_to_each_smaller_part() -> None:
     counts = [part_of(str(i)) for i in range(5000)]
     for part in ("validation", "test"):
         assert 400 < counts.count(part) < 600
+
+
+def test_no_text_of_pairs_occurs_twice_in_any_part() -> None:
+    rows = [row for part in PARTS for row in StdlibRetrieval(part).rows()]
+    texts = Counter(text for row in rows for text in row.values())
+    assert len(rows) > 1000
+    assert max(texts.values()) == 1
+
+
+def test_grades_of_pairs_are_those_of_the_modules() -> None:
+    one, same = Parted("email/message", "a", "b"), Parted("email/message", "c", "d")
+    others = [Parted(name, "e", "f") for name in ("email/parser", "json/decoder")]
+    assert [grade(one, other) for other in (one, same, *others)] == [3, 2, 1, 0]
+    bodies = {part.body: part for part in parted("test")}
+    summaries = {part.summary: part for part in parted("test")}
+    rows = StdlibSimilarity("test").rows()
+    assert all(grade(summaries[row["text"]], bodies[row["pair"]]) == row["label"] for row in rows)
+    counts = Counter(row["label"] for row in rows)
+    assert counts[0.0] == counts[3.0] == len(summaries)
+    assert 0 < counts[1.0] < counts[2.0] < counts[3.0]
+    assert rows == StdlibSimilarity("test").rows()
