@@ -1,5 +1,6 @@
 """Measures a language model on documents: its loss on masked tokens, or the bound of diffusion, as its run did."""
 
+import math
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -204,10 +205,16 @@ def measure_text(
 
     def figures(totals: dict[str, float], num_tokens: float, num_bytes: float) -> dict[str, float]:
         found: dict[str, float] = dict(model.figures(totals))
+        if not totals["weight"]:
+            found = dict.fromkeys(found, math.nan)
         if num_bytes and collator.nats_per_token:
             found["bits_per_byte"] = bits_per_byte(found["loss"], num_tokens / num_bytes)
         return found
 
+    if not float(sums["weight"]):
+        raise ValueError(
+            f"none of the {int(tokens.sum()):,} tokens is a target: the text is too short to be measured"
+        )
     whole = figures({n: float(v) for n, v in sums.items()}, int(tokens.sum()), int(sizes.sum()))
     intervals: dict[str, NDArray[np.float64]] = {}
     if apart.sums and resamples:

@@ -48,10 +48,16 @@ class PretrainingRun(TrainingModule):
     def on_validation_epoch_end(self) -> None:
         """Reduces the sums over the ranks and logs the model's figures (loss, accuracy, ...) of every set."""
         metrics = {}
+        totals = {
+            i: self.sum_over_ranks({n: float(v) for n, v in sums.items()}) for i, sums in self._sums.items()
+        }
+        measured = [i for i, sums in totals.items() if sums["weight"]] or list(
+            totals
+        )  # others have no target
         for i, name in enumerate(self.datamodule.validation_names):
-            if i not in self._sums:
+            if i not in measured:
                 continue
-            figures = self.model_figures(self._sums[i])
+            figures = self.model.figures(totals[i])
             if tokens_per_byte := self.baselines.get(f"val/{name}/tokens_per_byte"):
                 figures["bits_per_byte"] = bits_per_byte(figures["loss"], tokens_per_byte)
             metrics.update({f"val/{name}/{figure}": value for figure, value in figures.items()})

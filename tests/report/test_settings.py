@@ -168,6 +168,15 @@ def test_reason_of_a_failure_is_in_its_row(tmp_path: Path, capsys: pytest.Captur
     assert ["the loss is not a number" in row for row in rows] == [False, False, False, True]
 
 
+def test_setting_with_a_failed_run_is_not_the_best(tmp_path: Path) -> None:
+    make_sweep(tmp_path / "s", {"optimizer.lr=0.1": [1.0], "optimizer.lr=0.2": [2.0, 2.1]})
+    assert compared(tmp_path / "s").best == [0]
+    make_run(tmp_path / "s" / "3", 2, 0.0, ["optimizer.lr=0.1"], state="failed", curve=False)
+    found = compared(tmp_path / "s")
+    assert [len(each.runs) for each in found.settings] == [2, 2]
+    assert found.order() == [1, 0]
+
+
 def test_each_data_set_has_one_reference_line(tmp_path: Path) -> None:
     levels = {LEVEL: 2.2, "val/books/unigram_entropy": 2.3}
     make_run(tmp_path / "0", 1, 2.0, ["optimizer.lr=0.1"], results=levels)

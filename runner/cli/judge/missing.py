@@ -85,6 +85,7 @@ def train_missing(folder: Path, words: Sequence[str], seeds: Sequence[int], name
             commands.main(["train", *sweep_words(folder, words, wanted)])
         except SystemExit as ended:
             if isinstance(ended.code, int) and ended.code:
+                print("judge: the same iolaus judge command goes on with what is missing", file=sys.stderr)
                 raise
             print(ended.code or "", file=sys.stderr)
     if failed := missing_seeds(folder, words, wanted):

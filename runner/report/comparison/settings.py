@@ -95,12 +95,13 @@ class Comparison:
         return label_of({n: v for n, v in own.values.items() if len({o[n] for o in beside}) > 1}) or own.label
 
     def order(self, kind: int | None = None) -> list[int]:
-        """The settings that have a figure, of a kind or of any, the best first."""
+        """The settings that have a figure, of a kind or of any, the best first; those with a failed run come last."""
         sign = -1 if self.goal.larger_is_better else 1
         have = [
             i for i, each in enumerate(self.settings) if each.figures and (kind is None or each.kind == kind)
         ]
-        return sorted(have, key=lambda i: sign * (self.settings[i].mean or 0.0))
+        failed = {i: any(self.runs[run].state == "failed" for run in self.settings[i].runs) for i in have}
+        return sorted(have, key=lambda i: (failed[i], sign * (self.settings[i].mean or 0.0)))
 
     def columns(self) -> list[str]:
         """The figures in the tables, that which ranks first."""

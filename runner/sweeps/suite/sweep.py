@@ -110,14 +110,17 @@ class SuiteSweep(JobSweeper):
     def _launch(self, stage: list[Place]) -> None:
         """Runs the jobs of a stage, together where the launcher can, but for those that are done or trained elsewhere."""
         words = [self._words(each) for each in stage]
-        placed = place(self.folder, words, [self.configs.check(self.config, each) for each in words])
-        self.jobs.update(zip(stage, placed, strict=True))
+        each_once = list(dict.fromkeys(map(tuple, words)))  # tasks may differ in the figure alone
+        unlike = [list(one) for one in each_once]
+        placed = place(self.folder, unlike, [self.configs.check(self.config, one) for one in unlike])
+        jobs = dict(zip(each_once, placed, strict=True))
+        self.jobs.update((one, jobs[tuple(own)]) for one, own in zip(stage, words, strict=True))
         undone = [job for job in placed if job.folder.status().get("state") != "done"]
         waiting = [job for job in undone if not job.folder.is_locked()]
-        if len(undone) < len(stage):
-            log.info("%d of %d jobs are done already", len(stage) - len(undone), len(stage))
+        if len(undone) < len(placed):
+            log.info("%d of %d jobs are done already", len(placed) - len(undone), len(placed))
         if waiting:
-            log.info("suite %s: %d jobs of %d", self.suite.name, len(waiting), len(stage))
+            log.info("suite %s: %d jobs of %d", self.suite.name, len(waiting), len(placed))
             self.launch(waiting)
 
     def _words(self, of: Place, start: str = "") -> list[str]:

@@ -83,6 +83,17 @@ def test_validation_is_by_source_and_their_mean_by_shares_chooses(mixed_here: Mi
     assert run.status()["results"]["objective"] == float(row["val/mixture/loss"])
 
 
+def test_set_without_a_target_has_no_figure_and_no_part_in_the_mean(
+    mixed_here: Mixed, tmp_path: Path
+) -> None:
+    (tmp_path / "word.txt").write_text("a")
+    held_out = f"data.mixture.code.validation={tmp_path}/word.txt"
+    run = mixed_here("trainer.max_steps=2", "trainer.validate_every=2", f"+{held_out}")
+    (row,) = (row for row in rows(run) if row["val/mixture/loss"])
+    assert "val/code/loss" not in row
+    assert row["val/mixture/loss"] == row["val/verses/loss"]
+
+
 def test_resumed_run_is_the_undisturbed_one(mixed_here: Mixed) -> None:
     whole = mixed_here(*SAVING, folder="whole")
     stopped = continued(whole, 5, "stopped")

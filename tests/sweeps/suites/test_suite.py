@@ -135,6 +135,18 @@ def test_failed_settings_are_out_and_a_task_without_any_is_told(
     )
 
 
+def test_tasks_that_differ_in_their_figure_alone_share_their_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = {"one": {"metric": "accuracy"}, "same": {"metric": "val/validation/accuracy"}}
+    stages = fake_launches(monkeypatch)
+    _, content, _ = run(tmp_path, "suite=my.yaml", "model=bert_tiny", suite={"seeds": 2, "tasks": tasks})
+    assert [len(stage) for stage in stages] == [2], "a job for each seed"
+    one, same = (content["models"][0]["tasks"][name] for name in tasks)
+    assert one["runs"] == same["runs"]
+    assert same["mean"] == pytest.approx(one["mean"] + 0.1)
+
+
 WRONG = {
     "suite": (["suite=smal"], "there is no suite 'smal'; .*Did you mean 'small'"),
     "file": (["suite=none.yaml"], "there is no file 'none.yaml'"),
