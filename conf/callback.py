@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from iolaus.conf.registry import register_parts
-from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
+from iolaus.conf.values import AT_LEAST_0, COUNT, NAMED, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
@@ -106,6 +106,22 @@ class Plateau:
     _target_: str = "runner.callbacks.Plateau"
 
 
+@dataclass
+class Suite:
+    """Evaluates the weights with a suite as the run trains: `callback=[default,suite] callback.suite.suite=probe`."""
+
+    _target_: str = "runner.callbacks.SuiteEvaluation"
+    suite: str = setting("probe", allowed=NAMED)
+    """Name of the suite, or a path to a YAML file."""
+    every: int = setting(500, allowed=COUNT)
+    """Steps between two evaluations; the last step counts too."""
+    jobs: bool = False
+    """Starts each evaluation as a process of its own, or with a launcher among `overrides` as its jobs, and trains on;
+    otherwise the run waits for it."""
+    overrides: list[str] = setting(factory=list)
+    """Further words of the command `iolaus suite=...`, in quotation marks: `["suite.tasks=[docstrings]"]`."""
+
+
 register_parts(
     "callback",
     together="default",
@@ -119,3 +135,4 @@ register_parts(
 )
 register_parts("callback", early_stopping=EarlyStopping)
 register_parts("callback", stop_after=StopAfter)
+register_parts("callback", suite=Suite)

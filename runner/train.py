@@ -39,6 +39,7 @@ from iolaus.runner.run.lifetime import outlast_readers, without_teardown
 from iolaus.runner.run.redaction import know_secrets, redact_logs
 from iolaus.runner.run.signals import Stopped, ending_with_command, forwarding, stoppable
 from iolaus.runner.sweeps.replicates import with_replicates
+from iolaus.runner.sweeps.suite.in_training import check_evaluations
 from iolaus.runner.sweeps.suite.words import as_sweep
 
 log = logging.getLogger("iolaus")
@@ -83,6 +84,7 @@ def work(config: DictConfig) -> dict[str, float]:
     with ending_with_command(), stoppable():
         try:
             check_config(config)  # the values of a sweep's job are known only now
+            check_evaluations(config, folder.path)
             spare_retries(config)
             if config.mode == "inspect":
                 inspect(config, folder)
@@ -203,6 +205,8 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         if not pruned:
             final_validation(trainer, module, data)
             getattr(module, "after_training", lambda folder: None)(folder)
+            for watcher in watching:
+                getattr(watcher, "after_training", lambda trainer, module: None)(trainer, module)
     except Diverged as error:
         raise taken_back(error, watching, data, trainer, folder, HEARTBEAT in os.environ) from error
     except RuntimeError as error:
@@ -218,7 +222,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
 
 def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
     """The callbacks of a run; those that read global batches are left out for Lightning's own loop."""
-    from iolaus.runner.callbacks import Divergence, OrderAudit
+    from iolaus.runner.callbacks import Divergence, OrderAudit, SuiteEvaluation
     from iolaus.runner.loop.lightning_loop import LightningLoop, is_plain, limits_of_plain
 
     rewinding = any(getattr(callback, "rewinds", False) for callback in callbacks.values())
@@ -231,6 +235,11 @@ def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
             f"callback.divergence.action=rewind takes back what steps by global batches, and {type(module).__name__} is "
             "trained by Lightning's own loop: leave it at stop"
         )
+    if any(isinstance(callback, SuiteEvaluation) for callback in callbacks.values()):
+        raise ValueError(
+            f"callback=suite evaluates weights between global batches, and {type(module).__name__} is trained by "
+            "Lightning's own loop: leave it out, and evaluate model/ at the end: iolaus suite=NAME model=RUN"
+        )
     log.warning("%s", limits_of_plain(data, module))
     kept = [callback for callback in callbacks.values() if not isinstance(callback, Divergence | OrderAudit)]
     return [LightningLoop(), *kept]
@@ -242,6 +251,7 @@ def finish(
     """Exports and reports a trained run, on every rank; returns its figures."""
     import torch
 
+    from iolaus.runner.callbacks.suite import suite_results
     from iolaus.runner.inference.export import export_model
     from iolaus.runner.loop.lightning_loop import plain_results
     from iolaus.runner.manifest.record import complete_manifest
@@ -253,6 +263,7 @@ def finish(
     if torch.distributed.is_initialized():  # its threads may abort a process that ends
         torch.distributed.destroy_process_group()
     results: dict[str, Any] = {**(module.results() if own else plain_results(trainer)), **saver.results()}
+    results |= suite_results(trainer)
     if trainer.is_global_zero:
         if not pruned:
             export_model(module, preprocessor_of(data), run, results, weights, known_task(data))

@@ -7,6 +7,7 @@
 - `divergence`: stops or takes back a run whose loss diverges, by the rule of `loss_level`.
 - `plateau`: warns of a loss that stays at the unigram entropy.
 - `groups`: shows the parameter groups at the start; `audit`: writes the order audit.
+- `suite`: evaluates the weights with a suite every so many steps, in the loop or as jobs of their own.
 - `manifest`: writes what the run is made of, and digests of its weights.
 """
 
@@ -19,6 +20,7 @@ from iolaus.runner.callbacks.manifest import Manifest
 from iolaus.runner.callbacks.plateau import Plateau
 from iolaus.runner.callbacks.preemption import Preemption
 from iolaus.runner.callbacks.progress import Progress
+from iolaus.runner.callbacks.suite import SuiteEvaluation
 from iolaus.runner.callbacks.throughput import Throughput
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "Preemption",
     "Progress",
     "StopAfter",
+    "SuiteEvaluation",
     "Throughput",
     "taken_back",
 ]

@@ -19,12 +19,13 @@ class Heartbeat(Callback):
     def __init__(self, file: Path) -> None:
         self.file, self._last = file, 0.0
 
-    def _beat(self, *_: Any, **__: Any) -> None:
+    def beat(self, *_: Any, **__: Any) -> None:
+        """Tells that this rank is at work."""
         if (now := time.monotonic()) - self._last >= SECONDS_BETWEEN:
             self.file.touch()
             self._last = now
 
-    on_train_batch_start = on_train_batch_end = on_validation_batch_end = on_save_checkpoint = _beat
+    on_train_batch_start = on_train_batch_end = on_validation_batch_end = on_save_checkpoint = beat
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Takes the file away: what follows training may take as long as it needs."""

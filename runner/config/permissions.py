@@ -19,6 +19,7 @@ from iolaus.conf.config import Config
 from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import rules_of
 from iolaus.runner.config.targets import check_target
+from iolaus.runner.run.sweep_folder import literal
 
 BUILT_IN = (
     "hydra._internal.core_plugins.basic_launcher.BasicLauncher",
@@ -96,6 +97,12 @@ def words_to_repeat(words: Iterable[str] | None = None) -> list[str]:
     typed, keys = (_typed or ()) if words is None else words, _keys_that_run_code()
     by_key = {word.partition("=")[0].lstrip("+"): word for word in typed}
     return [word for key, word in by_key.items() if key in keys]
+
+
+def words_of(config: DictConfig) -> list[str]:
+    """The words that give another command the permissions of the run of a config, which has been checked."""
+    names = [name for name, rules in rules_of(Config).items() if rules.get("runs_code")]
+    return [f"{name}={literal(_plain(config[name]))}" for name in names if config.get(name)]
 
 
 def check_hydra(config: DictConfig) -> None:

@@ -14,16 +14,10 @@ from omegaconf import DictConfig
 
 from iolaus.runner.launch.rank import RANK_CONFIG, Train, clear, packed
 from iolaus.runner.run.cluster import Nodes, processes_per_node
+from iolaus.runner.run.command.started import same_modules, tells_rank
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.lazy import many_imports
-
-LAUNCHED = (
-    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
-    "PL_GLOBAL_SEED",
-)  # fmt: skip
-LAUNCHERS = ("SLURM_", "TORCHELASTIC_", "PMI")
-"""Variables, and beginnings of theirs, that tell a process its rank: a fresh set of ranks must not inherit them."""
 
 DEFAULT_RESTARTS = 3
 
@@ -74,7 +68,7 @@ def _environment_of_ranks(config: DictConfig, count: int) -> Iterator[None]:
     """This process's environment as its ranks are to inherit it; torch's agent adds each rank's own variables."""
     before = dict(os.environ)
     for name in before:
-        if name in LAUNCHED or name.startswith(LAUNCHERS):
+        if tells_rank(name):
             del os.environ[name]
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _num_cores() // count)))
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"  # gloo cannot be set up twice on a shared store
@@ -84,14 +78,6 @@ def _environment_of_ranks(config: DictConfig, count: int) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-def same_modules() -> list[str]:
-    """The flag with which a new `python -m` finds modules where this process does: in the working folder, or not there.
-
-    What lies beside a user's own configs, such as `datasets.py`, must not come before a library in the ranks alone.
-    """
-    return [] if {"", os.getcwd()} & set(sys.path) else ["-P"]
 
 
 def quiet_threads() -> None:

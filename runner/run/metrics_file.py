@@ -41,9 +41,11 @@ def logged_in(columns: list[str], row: list[str]) -> dict[str, str]:
 def read_metrics(path: Path) -> dict[str, Series]:
     """Every metric of the file by its key, in the order of the columns; empty where there is no file.
 
-    Cells that are no number count as not logged; where a step was logged twice, both points are kept.
+    The points are in the order of their steps, as a row may be of an earlier step than the row before it. Cells that are
+    no number count as not logged; where a step was logged twice, both points are kept.
     """
     columns, rows = whole_rows(path)
+    rows.sort(key=lambda row: int(row[0]))
     found = {}
     for column, key in enumerate(columns[2:], start=2):
         logged = [row for row in rows if _number(row[column]) is not None]

@@ -23,8 +23,8 @@ from iolaus.conf import sweeper as options
 from iolaus.conf.fields import check_fields
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.launch.job import SECONDS_FOR_THE_LAST_TO_END
-from iolaus.runner.launch.processes import LAUNCHED, LAUNCHERS
 from iolaus.runner.run.cluster import nodes_of, processes_per_node
+from iolaus.runner.run.command.started import tells_rank
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.sweeps.sweeper import result_of
 
@@ -111,7 +111,7 @@ class OnNode:
     def __call__(self, config: DictConfig) -> Any:
         """Runs the job once the process that ran it before is gone; raises ValueError without the working folder."""
         for name in list(os.environ):
-            if is_of_another_job(name):
+            if tells_rank(name):
                 del os.environ[name]
         for name, value in self.environment.items():
             os.environ.setdefault(name, value)
@@ -128,11 +128,6 @@ class OnNode:
         return self.task(config)
 
 
-def is_of_another_job(name: str) -> bool:
-    """Whether a variable tells a process its rank, as where srun has started Ray."""
-    return name in LAUNCHED or name.startswith(LAUNCHERS)
-
-
 def search_path() -> dict[str, str]:
     """What the processes need before they import anything: they find the modules that this command finds."""
     return {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
@@ -140,7 +135,7 @@ def search_path() -> dict[str, str]:
 
 def environment_for_nodes() -> dict[str, str]:
     """This command's variables, for a machine that does not set them itself."""
-    return {n: value for n, value in os.environ.items() if not (is_of_another_job(n) or n.startswith("RAY_"))}
+    return {n: value for n, value in os.environ.items() if not (tells_rank(n) or n.startswith("RAY_"))}
 
 
 def connect(settings: options.Ray) -> None:

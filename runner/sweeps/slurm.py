@@ -21,9 +21,9 @@ from omegaconf import DictConfig
 
 from iolaus.conf import sweeper as options
 from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.launch.processes import same_modules
 from iolaus.runner.launch.rank import leave_error
 from iolaus.runner.run.cluster import ANY_NODES, nodes_of, processes_per_node
+from iolaus.runner.run.command.started import same_modules
 from iolaus.runner.run.command.status import ERROR
 from iolaus.runner.run.errors import explain
 from iolaus.runner.run.folder import RunFolder

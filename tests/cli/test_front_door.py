@@ -13,7 +13,7 @@ from hydra._internal.utils import get_args_parser
 from iolaus.old_names import DOORS
 from iolaus.runner.cli.commands import COMMANDS, OF_TWO_WORDS
 from iolaus.runner.cli.compose import flags_first
-from iolaus.runner.launch.processes import same_modules
+from iolaus.runner.run.command.started import same_modules
 from iolaus.runner.run.folder import command_line
 from tests.conftest import ROOT
 from tests.support.in_process import Done, iolaus_here

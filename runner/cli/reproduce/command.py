@@ -77,8 +77,8 @@ def main(arguments: Namespace) -> None:
 def rebuild(original: Recorded, arguments: Namespace) -> Path:
     """Trains the run in a new folder, which is returned; ends with status 2 where that would be another one."""
     from iolaus.runner.cli.compose import compose, initialized
-    from iolaus.runner.launch.processes import same_modules
     from iolaus.runner.manifest.differences import made_otherwise
+    from iolaus.runner.run.command.started import same_modules
     from iolaus.runner.run.folder import new_name
 
     steps = steps_to_train(original, arguments.steps)

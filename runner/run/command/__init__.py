@@ -2,4 +2,5 @@
 
 - `status`: the exit statuses of all commands and of ranks.
 - `json_output`: the answer as one JSON document on standard output, and nothing else there.
+- `started`: how one command starts another.
 """

@@ -1,0 +1,286 @@
+"""Evaluates the weights of a run with a suite as it trains, in the loop or as jobs of their own.
+
+`suite/step-00000500/` in the run folder is the folder of a suite, with the weights of that step in `model/` until their
+figures are in, and their digest: after a kill or a rewind an evaluation counts for the same weights alone.
+"""
+
+import contextlib
+import copy
+import logging
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import Callback, Trainer
+from omegaconf import DictConfig, OmegaConf
+
+from iolaus.runner.callbacks.heartbeat import Heartbeat
+from iolaus.runner.callbacks.throughput import Throughput
+from iolaus.runner.checkpoints.digests import state_digest
+from iolaus.runner.config.permissions import words_of
+from iolaus.runner.inference.export import model_card, write_model
+from iolaus.runner.loop.assembly import known_task, preprocessor_of
+from iolaus.runner.report.suite.figures import cells_of, read_suite_results
+from iolaus.runner.report.summary import typed_path
+from iolaus.runner.run import signals
+from iolaus.runner.run.command.started import same_modules, tells_rank
+from iolaus.runner.run.files import read_text, takes_lock, write_atomically
+from iolaus.runner.run.folder import RunFolder, flags
+from iolaus.runner.run.metrics_file import logged_in, whole_rows
+from iolaus.runner.run.sweep_folder import SWEEP, quoted
+
+log = logging.getLogger("iolaus")
+
+WEIGHTS, OUTPUT = "weights.txt", "output.txt"
+"""In the folder of an evaluation: the digest of its weights, and what its command has printed."""
+
+PROGRAM = "from iolaus.runner.cli.commands import main; main()"
+WITH_PARENT = "from iolaus.runner.run.lifetime import set_parent_death_signal as end; end(15); "
+
+OF_THIS_PROCESS = ("IOLAUS_HEARTBEAT", "IOLAUS_LAUNCH", "IOLAUS_RANK_CONFIG", "IOLAUS_COMMAND_PROCESS")
+"""Environment variables that another command must not inherit."""
+
+SECONDS_BETWEEN_LOOKS, SECONDS_TO_STOP = 0.5, 20.0
+
+Waits = Generator[None, None, None]
+"""Work that pauses wherever it waits."""
+
+
+class SuiteEvaluation(Callback):
+    """Evaluates the weights every so many steps and at the end; logs `suite/<name>/<task>` at the step they are of.
+
+    The suite is a command of its own, so that the training does not change. One that fails is a warning.
+
+    Example: `iolaus 'callback=[default,suite]' callback.suite.suite=probe callback.suite.every=500`
+    """
+
+    def __init__(self, suite: str, every: int, jobs: bool, overrides: list[str]) -> None:
+        self.suite, self.every, self.jobs, self.overrides = suite, every, jobs, list(overrides)
+        self._started: dict[Path, subprocess.Popen[bytes]] = {}
+        self._given_up: set[Path] = set()
+        self._logged: set[int] | None = None
+
+    def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
+        """Goes on with what a session before has left; collective."""
+        _together(trainer, self._take_up(trainer, pl_module))
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, *_: Any) -> None:
+        """Evaluates the weights where a step is due; collective."""
+        if trainer.global_step % self.every == 0:
+            self._evaluate(trainer, pl_module)
+
+    def after_training(self, trainer: Trainer, module: Any) -> None:
+        """Evaluates the last weights, and names the evaluations whose figures are not there; collective."""
+        if trainer.global_step == 0:
+            return
+        self._evaluate(trainer, module)
+        if not trainer.is_global_zero:
+            return
+        if waiting := [folder for folder in self._open(trainer) if folder not in self._given_up]:
+            names = ", ".join(folder.name for folder in waiting)
+            last = typed_path(waiting[-1])
+            log.warning(
+                "suite %s: no figures yet of %s in %s; read them later with: iolaus report %s",
+                self.suite, names, last.parent, last,
+            )  # fmt: skip
+
+    def _evaluate(self, trainer: Trainer, module: Any) -> None:
+        with module.evaluation_weights():
+            weights = module.gathered_weights()  # collective
+        _together(trainer, self._export_and_take_up(trainer, module, weights))
+
+    def _export_and_take_up(self, trainer: Trainer, module: Any, weights: Any) -> Waits:
+        folder = _folders(trainer) / f"step-{trainer.global_step:08d}"
+        try:
+            _export(trainer, module, weights, folder)
+        except OSError as error:
+            self._give_up(folder, str(error))
+        yield from self._take_up(trainer, module)
+
+    def _take_up(self, trainer: Trainer, module: Any) -> Waits:
+        """Takes in the figures that are there, and starts what is not at work; in the loop waits for it. Rank 0."""
+        for throughput in _of(Throughput, trainer):
+            throughput.on_validation_start()  # the time is not that of training
+        for folder in self._open(trainer):
+            while not self.jobs and RunFolder(folder).is_locked():  # that of a session that was killed
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+                yield
+            if not RunFolder(folder).is_locked() and not _complete(folder):
+                yield from self._run(trainer, folder)
+            if _complete(folder):
+                self._log(trainer, module, folder)
+
+    def _run(self, trainer: Trainer, folder: Path) -> Waits:
+        """Starts the suite where that can help; in the loop waits for its end."""
+        if folder in self._given_up:
+            return
+        ended = self._started.get(folder)
+        if ended is None or (ended.poll() is not None and not _problem(folder)):
+            process = self._started[folder] = self._start(folder)
+            if self.jobs:
+                return
+            with _stopped_at_the_end(process):
+                while process.poll() is None:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(SECONDS_BETWEEN_LOOKS)
+                    yield
+        if not _complete(folder):
+            self._give_up(folder, _problem(folder) or _last_line(folder))
+
+    def _start(self, folder: Path) -> "subprocess.Popen[bytes]":
+        """The suite of an evaluation as a process, which holds the lock of its folder; jobs outlive the run."""
+        run = folder.parent.parent
+        config = OmegaConf.load(run / "config.yaml")
+        assert isinstance(config, DictConfig)
+        given = flags(shlex.split(read_text(run / "command.txt")))
+        model, sweep = quoted(str((folder / "model").resolve())), quoted(str(folder.resolve()))
+        words = [
+            *given,
+            f"suite={self.suite}",
+            f"model={model}",
+            f"hydra.sweep.dir={sweep}",
+            *words_of(config),
+        ]
+        program = PROGRAM if self.jobs else WITH_PARENT + PROGRAM
+        env = {n: v for n, v in os.environ.items() if not tells_rank(n) and n not in OF_THIS_PROCESS}
+        with open(folder / ".lock", "w") as lock, open(folder / OUTPUT, "ab") as output:
+            takes_lock(lock)
+            return subprocess.Popen(
+                [sys.executable, *same_modules(), "-c", program, *words, *self.overrides],
+                env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                pass_fds=[lock.fileno()], start_new_session=self.jobs,
+            )  # fmt: skip
+
+    def _log(self, trainer: Trainer, module: Any, folder: Path) -> None:
+        figures, step = figures_of(folder), step_of(folder)
+        module.log_metrics(figures, step)
+        self._already_logged(trainer).add(step)
+        shutil.rmtree(folder / "model", ignore_errors=True)
+        shown = ", ".join(f"{name} {value:.4f}" for name, value in figures.items())
+        log.info("step %d: %s", step, shown)
+
+    def _give_up(self, folder: Path, why: str) -> None:
+        """Says why there are no figures; a later session tries again."""
+        self._given_up.add(folder)
+        step, shown = step_of(folder), typed_path(folder)
+        again = f"; go on with: iolaus resume={shown}" if (folder / SWEEP).exists() else ""
+        log.warning("step %d: suite %s: %s; see %s%s", step, self.suite, why, shown, again)
+
+    def _open(self, trainer: Trainer) -> list[Path]:
+        """The folders of exported weights, up to the present step, whose figures are not logged."""
+        found = sorted(file.parent for file in _folders(trainer).glob(f"step-*/{WEIGHTS}"))
+        steps = range(trainer.global_step + 1)
+        return [f for f in found if step_of(f) in steps and step_of(f) not in self._already_logged(trainer)]
+
+    def _already_logged(self, trainer: Trainer) -> set[int]:
+        """The steps whose figures `metrics.csv` has, after the rows that a resumed run drops."""
+        if self._logged is None:
+            columns, rows = whole_rows(Path(trainer.default_root_dir) / "metrics.csv")
+            self._logged = {
+                int(r[0]) for r in rows if any(name.startswith("suite/") for name in logged_in(columns, r))
+            }
+        return self._logged
+
+
+def suite_results(trainer: Trainer) -> dict[str, float]:
+    """The figures of the newest weights that were evaluated, and their step; empty where there are none."""
+    done = [
+        file.parent for file in sorted(_folders(trainer).glob(f"step-*/{WEIGHTS}")) if _complete(file.parent)
+    ]
+    done = [folder for folder in done if step_of(folder) <= trainer.global_step]
+    if not done or not _of(SuiteEvaluation, trainer):
+        return {}
+    figures = figures_of(done[-1])
+    return {**figures, f"{next(iter(figures)).rpartition('/')[0]}/step": float(step_of(done[-1]))}
+
+
+def figures_of(folder: Path) -> dict[str, float]:
+    """The means and figures of a complete evaluation, by their names in the log."""
+    content = read_suite_results(folder)
+    cells = cells_of(content["models"][0])
+    return {f"suite/{Path(content['suite']).stem}/{name}": cell["mean"] for name, cell in cells.items()}
+
+
+def step_of(folder: Path) -> int:
+    """The step of an evaluation, by the name of its folder.
+
+    Example:
+        >>> step_of(Path("run/suite/step-00000500"))
+        500
+    """
+    return int(folder.name.removeprefix("step-"))
+
+
+def _together(trainer: Trainer, work: Waits) -> None:
+    """Rank 0 does the work between short sums over the ranks, so that none waits long in one; a signal to any ends it."""
+    beats, over, end = _of(Heartbeat, trainer), False, object()
+    with contextlib.closing(work):
+        while not over:
+            ended = trainer.is_global_zero and next(work, end) is end
+            for beat in beats:
+                if beat.file.exists():  # else the agent does not look yet, or no more
+                    beat.beat()
+            over = trainer.strategy.reduce_boolean_decision(ended or signals.noted() is not None, all=False)
+            if not trainer.is_global_zero and not over:
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _export(trainer: Trainer, module: Any, weights: Any, folder: Path) -> None:
+    """Writes the present weights into the folder of their evaluation, unless it is of the same ones already."""
+    run, data = RunFolder(Path(trainer.default_root_dir)), trainer.datamodule  # type: ignore[attr-defined]
+    with module.evaluation_weights():
+        digest = state_digest(module.model.pretrained.state_dict() if weights is None else weights)
+        is_there = _complete(folder) or (folder / "model").is_dir()
+        if is_there and read_text(folder / WEIGHTS) == digest:
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        preprocessor = copy.deepcopy(preprocessor_of(data))  # writing it sets its longest text
+        card = model_card(module.model, preprocessor, run, {}, trainer.global_step)
+        write_model(module.model, preprocessor, folder / "model", card, weights, known_task(data))
+        write_atomically(folder / WEIGHTS, digest)
+
+
+@contextlib.contextmanager
+def _stopped_at_the_end(process: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """Ends a process that is still there after the block; its jobs save first."""
+    try:
+        yield
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(SECONDS_TO_STOP)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _folders(trainer: Trainer) -> Path:
+    return Path(trainer.default_root_dir) / "suite"
+
+
+def _of(kind: type, trainer: Trainer) -> list[Any]:
+    return [each for each in trainer.callbacks if isinstance(each, kind)]  # type: ignore[attr-defined]
+
+
+def _complete(folder: Path) -> bool:
+    return bool(read_suite_results(folder).get("complete"))
+
+
+def _problem(folder: Path) -> str:
+    """Why a suite that has ended has no figures; empty where its jobs are only queued, or were cut."""
+    content = read_suite_results(folder)
+    failed = [run["problem"] for run in content.get("runs", []) if run["state"] == "failed"]
+    return failed[0] if failed else "" if content else _last_line(folder)
+
+
+def _last_line(folder: Path) -> str:
+    lines = read_text(folder / OUTPUT).split("\n")
+    return next((line for line in reversed(lines) if line.strip()), "it ended without a word")

@@ -1,0 +1,58 @@
+"""Checks the suites that a run evaluates its weights with (`callback=suite`). Imports no torch."""
+
+from pathlib import Path
+from typing import Any
+
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import DictConfig
+
+from iolaus.conf.registry import option_of
+from iolaus.runner.config.permissions import words_to_repeat
+from iolaus.runner.run.sweep_folder import read_sweep
+from iolaus.runner.sweeps.suite.definition import chosen_tasks, load_suite
+from iolaus.runner.sweeps.suite.words import as_sweep, values_of
+
+GIVEN = ("model", "seeds", "resume", "outputs", "suite", "hydra.sweep.dir", "hydra/sweeper", "mode")
+"""Words of a suite's command that the callback gives, or that make another command of it."""
+
+
+def check_evaluations(config: DictConfig, folder: Path) -> None:
+    """Raises ValueError where a callback of a run in `folder` names no suite, or a wrong task or word."""
+    nodes: Any = config.callback if config.mode == "train" and config.callback else {}
+    for name, node in nodes.items():
+        if node is None or option_of("callback", node) != "suite":
+            continue
+        if read_sweep(folder.parent).get("sweeper") == "suite":
+            raise ValueError(f"callback.{name}: this run is a job of a suite itself; leave the callback out")
+        check_words(f"callback.{name}.overrides", list(node.overrides))
+        words = as_sweep([f"suite={node.suite}", *node.overrides])
+        given = {word.partition("=")[0]: word for word in words}
+        found = {
+            field: values_of(word)
+            for field in ("tasks", "data", "source")
+            if (word := given.get(f"hydra.sweeper.{field}"))
+        }
+        if GlobalHydra.instance().is_initialized():
+            single = {field: values[0] for field, values in found.items() if field != "tasks"}
+            suite = load_suite(str(node.suite), GlobalHydra.instance().config_loader(), **single)
+            chosen_tasks(suite, found.get("tasks", list(suite.tasks)))
+
+
+def check_words(setting: str, words: list[str]) -> None:
+    """Raises ValueError for words that the command of an evaluation may not have.
+
+    Example:
+        >>> check_words("callback.suite.overrides", ["suite.tasks=[docstrings]", "hydra/launcher=slurm"])
+    """
+    for word in words:
+        name = word.partition("=")[0].lstrip("+~")
+        if name in GIVEN or "=" not in word:
+            raise ValueError(
+                f"{setting}: {word!r} does not count there; expected settings of a suite, of its launcher or its jobs, "
+                "such as 'suite.tasks=[docstrings]'"
+            )
+        if words_to_repeat([word]) or name.startswith("hydra.job.env_set"):
+            raise ValueError(
+                f"{setting}: {name} lets code of others run: it counts on the command line alone; that of the run "
+                "holds for its suites too"
+            )
