@@ -158,7 +158,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
 def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     """Builds, trains, exports and reports; raises Rewound where the run was taken back to a checkpoint instead."""
     with many_imports():
-        from iolaus.runner.callbacks import Heartbeat, Preemption, taken_back
+        from iolaus.runner.callbacks import Heartbeat, Preemption, evaluate_at_end, taken_back
         from iolaus.runner.callbacks.preemption import KILLED_LOADER
         from iolaus.runner.checkpoints.callback import checkpoint_to_resume
         from iolaus.runner.logging.loggers import finish_loggers
@@ -205,8 +205,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         if not pruned:
             final_validation(trainer, module, data)
             getattr(module, "after_training", lambda folder: None)(folder)
-            for watcher in watching:
-                getattr(watcher, "after_training", lambda trainer, module: None)(trainer, module)
+            evaluate_at_end(trainer, module)
     except Diverged as error:
         raise taken_back(error, watching, data, trainer, folder, HEARTBEAT in os.environ) from error
     except RuntimeError as error:

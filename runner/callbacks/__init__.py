@@ -20,7 +20,7 @@ from iolaus.runner.callbacks.manifest import Manifest
 from iolaus.runner.callbacks.plateau import Plateau
 from iolaus.runner.callbacks.preemption import Preemption
 from iolaus.runner.callbacks.progress import Progress
-from iolaus.runner.callbacks.suite import SuiteEvaluation
+from iolaus.runner.callbacks.suite import SuiteEvaluation, evaluate_at_end
 from iolaus.runner.callbacks.throughput import Throughput
 
 __all__ = [
@@ -36,5 +36,6 @@ __all__ = [
     "StopAfter",
     "SuiteEvaluation",
     "Throughput",
+    "evaluate_at_end",
     "taken_back",
 ]

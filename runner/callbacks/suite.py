@@ -86,7 +86,7 @@ class SuiteEvaluation(Callback):
             names = ", ".join(folder.name for folder in waiting)
             last = typed_path(waiting[-1])
             log.warning(
-                "suite %s: no figures yet of %s in %s; read them later with: iolaus report %s",
+                "suite %s: no figures yet of %s in %s; when it has ended, read them with: iolaus resume=%s",
                 self.suite, names, last.parent, last,
             )  # fmt: skip
 
@@ -122,7 +122,10 @@ class SuiteEvaluation(Callback):
             return
         ended = self._started.get(folder)
         if ended is None or (ended.poll() is not None and not _problem(folder)):
-            process = self._started[folder] = self._start(folder)
+            try:
+                process = self._started[folder] = self._start(folder)
+            except OSError as error:
+                return self._give_up(folder, str(error))
             if self.jobs:
                 return
             with _stopped_at_the_end(process):
@@ -186,6 +189,12 @@ class SuiteEvaluation(Callback):
                 int(r[0]) for r in rows if any(name.startswith("suite/") for name in logged_in(columns, r))
             }
         return self._logged
+
+
+def evaluate_at_end(trainer: Trainer, module: Any) -> None:
+    """Evaluates the weights of a run that has ended, if it evaluates them as it trains; collective."""
+    for each in _of(SuiteEvaluation, trainer):
+        each.after_training(trainer, module)
 
 
 def suite_results(trainer: Trainer) -> dict[str, float]:
