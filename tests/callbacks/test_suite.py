@@ -15,6 +15,7 @@ import yaml
 
 from iolaus.runner.callbacks import suite as module
 from iolaus.runner.callbacks.suite import SuiteEvaluation
+from iolaus.runner.logging import MetricsFile
 from iolaus.runner.run import signals
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.metrics_file import read_metrics
@@ -210,6 +211,13 @@ def test_jobs_are_not_waited_for_and_their_figures_are_taken_in(
         deadline -= 0.02
         module.time.sleep(0.02)
     assert json.loads((waiting.path / "suite.json").read_text())["complete"]
+
+
+def test_figures_that_come_late_are_read_in_the_order_of_their_steps(tmp_path: Path) -> None:
+    file = MetricsFile(tmp_path)
+    for step in (8, 4):
+        file.log_metrics({"suite/probe/mean": step / 10}, step)
+    assert read_metrics(file.path)["suite/probe/mean"].values.tolist() == [0.4, 0.8]
 
 
 @pytest.mark.parametrize(
