@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
+from iolaus.conf.values import suggest
 from iolaus.runner.run.sweep_folder import literal
 from iolaus.runner.sweeps.suite.fields import last_of_each
 
@@ -12,6 +13,9 @@ SWEEPER = "hydra/sweeper=suite"
 COMPLETION = {"-sc", "--shell-completion"}
 SHOWS = {"--cfg", "-c", "--help", "-h", "--hydra-help", "--info", "-i"}
 """Flags of commands that run nothing."""
+
+SETTINGS = ("tasks", "data", "source")
+"""Settings of a suite, as `suite.tasks`."""
 
 OF_THE_SWEEP = ("outputs", "resume")
 """Settings that say where the sweep's folder is."""
@@ -49,6 +53,8 @@ def as_sweep(words: Sequence[str]) -> list[str]:
             jobs = values_of(word)
         elif name.startswith(("suite.", "hydra.sweeper.")):
             field = name.rpartition(".")[2]
+            if name.startswith("suite.") and field not in SETTINGS:
+                raise ValueError(f"{name}: a suite has {', '.join(SETTINGS)}{suggest(field, SETTINGS)}")
             settings[field] = literal(values_of(word)) if field == "tasks" else value
         elif name == "model":
             settings["models"] = literal(values_of(word))

@@ -156,6 +156,7 @@ WRONG = {
     ),
     "model twice": (["suite=small", "model=bert_tiny,bert_tiny"], "bert_tiny is named twice"),
     "unfinished run": (["suite=small", "model=unfinished"], "there is no trained model in 'unfinished'"),
+    "field": (["suite=small", "suite.task=tokens"], "suite.task: a suite has .*Did you mean 'tasks'"),
     "setting": (
         ["suite=small", "optimizer.lrr=1"],
         "suite small, task docstrings, model modernbert_tiny: .*'lrr'",
