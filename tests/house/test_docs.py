@@ -255,6 +255,7 @@ def with_runs(command: str, work: Path) -> str:
 
 
 def runs_in(work: Path, folder: str) -> list[str]:
-    """Runs that are no jobs of a sweep, the newest last."""
+    """Runs that are no jobs of a sweep, without any the jobs, the newest last."""
     found = [f for f in work.glob(f"{folder}/*/*/status.json") if not f.parent.name.endswith("-sweep")]
+    found = found or list(work.glob(f"{folder}/*/*-sweep/*/status.json"))
     return [str(f.parent.relative_to(work)) for f in sorted(found, key=lambda file: file.stat().st_mtime)]
