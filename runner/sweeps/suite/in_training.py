@@ -18,7 +18,7 @@ GIVEN = ("model", "seeds", "resume", "outputs", "suite", "hydra.sweep.dir", "hyd
 
 def check_evaluations(config: DictConfig, folder: Path) -> None:
     """Raises ValueError where a callback of a run in `folder` names no suite, or a wrong task or word."""
-    nodes: Any = config.callback if config.mode == "train" and config.callback else {}
+    nodes: Any = (config.get("callback") or {}) if config.mode == "train" else {}  # none with callback=[]
     for name, node in nodes.items():
         if node is None or option_of("callback", node) != "suite":
             continue
