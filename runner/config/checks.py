@@ -11,6 +11,7 @@ from iolaus.conf.config import Config
 from iolaus.conf.data.labelled import check_fold
 from iolaus.conf.data.mixture import mixed_sources
 from iolaus.conf.fields import check_fields, fields_of
+from iolaus.conf.phases import phases_of
 from iolaus.conf.registry import OPTIONS, TASKS, option_of, target_of
 from iolaus.conf.trainer import BUDGETS, check_length
 from iolaus.conf.values import suggest
@@ -57,6 +58,7 @@ def check_config(config: DictConfig) -> None:
     if trainer.get("devices", 1) not in ("auto", -1, "-1"):
         processes_per_node(trainer)
     nodes_of(trainer)
+    phases_of(values["phases"])
     _check_schedule(values["scheduler"], trainer)
     _check_network(values["model"], values["data"])
     if option_of("data", values["data"]) == "mixture":
