@@ -158,13 +158,13 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
 def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     """Builds, trains, exports and reports; raises Rewound where the run was taken back to a checkpoint instead."""
     with many_imports():
-        from iolaus.runner.callbacks import Heartbeat, Preemption, evaluate_at_end, taken_back
+        from iolaus.runner.callbacks import Heartbeat, Preemption, taken_back
         from iolaus.runner.callbacks.preemption import KILLED_LOADER
         from iolaus.runner.checkpoints.callback import checkpoint_to_resume
         from iolaus.runner.logging.loggers import finish_loggers
         from iolaus.runner.loop import resolved, speed
         from iolaus.runner.loop.lightning_loop import one_epoch, savers
-        from iolaus.runner.loop.trainer import describe_run, final_validation, make_trainer
+        from iolaus.runner.loop.trainer import describe_run, make_trainer
         from iolaus.runner.report.summary import show
         from iolaus.runner.sweeps.pruning import pruning_of
 
@@ -203,9 +203,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         trainer.fit(module, data, ckpt_path=checkpoint and str(checkpoint.path), weights_only=True)
         pruned = any(callback.pruned for callback in pruning)
         if not pruned:
-            final_validation(trainer, module, data)
-            getattr(module, "after_training", lambda folder: None)(folder)
-            evaluate_at_end(trainer, module)
+            conclude(trainer, module, data, folder)
     except Diverged as error:
         raise taken_back(error, watching, data, trainer, folder, HEARTBEAT in os.environ) from error
     except RuntimeError as error:
@@ -217,6 +215,16 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     finally:
         finish_loggers(trainer.loggers)
     return finish(data, module, trainer, folder, saver, pruned)
+
+
+def conclude(trainer: Any, module: Any, data: Any, folder: RunFolder) -> None:
+    """Measures the last weights: by validation, by what the module does at its end, and by a suite; collective."""
+    from iolaus.runner.callbacks import evaluate_at_end
+    from iolaus.runner.loop.trainer import final_validation
+
+    final_validation(trainer, module, data)
+    getattr(module, "after_training", lambda folder: None)(folder)
+    evaluate_at_end(trainer, module)
 
 
 def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:

@@ -59,7 +59,8 @@ class GlobalBatches(Dataset[Share]):
         sources_of = getattr(self.sequences, "sources_of", None)  # of a mixture
         for rows in mine:
             flat = flat_samples(sequences, step, samples, rows, self.seed, self.stream, self.packed)
-            micro_batches.append(self.collator({**flat, "progress": step / len(self)}))
+            flat["progress"] = step / len(self)
+            micro_batches.append(self.collator(flat))
             if sources_of is not None:
                 indices = samples[flat["batch_places"], 1]
                 micro_batches[-1]["sources"] = torch.from_numpy(sources_of(indices))

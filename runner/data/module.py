@@ -133,18 +133,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
 
     def train_batches(self, rank: int, num_ranks: int) -> GlobalBatches:
         """The shares of one of `num_ranks` ranks."""
-        cut = self.partitioning
-        return GlobalBatches(
-            self.train,
-            self.sampler,
-            self.collator,
-            self.seed,
-            MASK_STREAM,
-            rank,
-            num_ranks,
-            *cut,
-            self.length_warmup,
-        )
+        return self._batches(self.train, self.sampler, MASK_STREAM, rank, num_ranks)
 
     def val_dataloader(self) -> list[DataLoader[Any]]:
         """One loader per validation set: every sample once, over all ranks."""
@@ -208,11 +197,20 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         """This rank's shares; ranks of one replica of the model have the same data."""
         assert self.trainer is not None
         rank, size, _ = replica_of(self.trainer)
-        cut = self.partitioning
-        warmup = self.length_warmup if stream == MASK_STREAM else None
-        batches = GlobalBatches(
-            sequences, sampler, self.collator, self.seed, stream, rank, size, *cut, warmup
-        )
+        batches = self._batches(sequences, sampler, stream, rank, size)
         pin_memory = self.trainer.strategy.root_device.type == "cuda"
         steps = StepSampler(start, len(sampler))
         return StepLoader(batches, num_workers, sampler=steps, pin_memory=pin_memory)
+
+    def _batches(
+        self,
+        sequences: GatheredSequences,
+        sampler: GlobalBatchSampler,
+        stream: int,
+        rank: int,
+        num_ranks: int,
+    ) -> GlobalBatches:
+        """The shares of one of `num_ranks` ranks; those that are trained on may be short at first."""
+        warmup = self.length_warmup if stream == MASK_STREAM else None
+        cut = (rank, num_ranks, *self.partitioning, warmup)
+        return GlobalBatches(sequences, sampler, self.collator, self.seed, stream, *cut)

@@ -48,9 +48,13 @@ class ModelModule(pl.LightningModule):
         torch.distributed.all_reduce(packed, group=group)
         return dict(zip(values, packed.tolist(), strict=True))
 
+    def joined_sums(self, sums: dict[str, Tensor]) -> dict[str, float]:
+        """Sums over an evaluated set, over all ranks."""
+        return self.sum_over_ranks({name: float(value) for name, value in sums.items()})
+
     def model_figures(self, sums: dict[str, Tensor]) -> dict[str, float]:
         """The model's figures (loss, accuracy, ...) of sums over an evaluated set, over all ranks."""
-        return self.model.figures(self.sum_over_ranks({name: float(value) for name, value in sums.items()}))
+        return self.model.figures(self.joined_sums(sums))
 
     def publish(self, figures: dict[str, float], **options: Any) -> None:
         """Logs the figures of an evaluation, in full: Lightning would make float32 of a float."""

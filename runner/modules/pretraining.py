@@ -48,12 +48,9 @@ class PretrainingRun(TrainingModule):
     def on_validation_epoch_end(self) -> None:
         """Reduces the sums over the ranks and logs the model's figures (loss, accuracy, ...) of every set."""
         metrics = {}
-        totals = {
-            i: self.sum_over_ranks({n: float(v) for n, v in sums.items()}) for i, sums in self._sums.items()
-        }
-        measured = [i for i, sums in totals.items() if sums["weight"]] or list(
-            totals
-        )  # others have no target
+        totals = {i: self.joined_sums(sums) for i, sums in self._sums.items()}
+        # a set without a target has no figures, where others have some
+        measured = [i for i, sums in totals.items() if sums["weight"]] or list(totals)
         for i, name in enumerate(self.datamodule.validation_names):
             if i not in measured:
                 continue

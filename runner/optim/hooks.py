@@ -16,8 +16,8 @@ class LoopNeeds:
     create_graph: bool = False
     """Whether this step's backward pass must be differentiable itself; set inside `step`."""
 
-    def __init__(self, optimizer: Optimizer) -> None:
-        self.optimizer: Any = optimizer
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
 
     @contextmanager
     def step(self, step: int) -> Iterator[None]:
@@ -59,8 +59,7 @@ def exported_weights(optimizer: Optimizer, which: str | None) -> AbstractContext
     if which == "ema" and average is None and not hasattr(optimizer, "eval"):
         raise ValueError("--weights ema: the run keeps no average of its weights; module.ema=0.999 does")
     if which == "ema" and average is not None:
-        in_model: AbstractContextManager[None] = average.in_model()
-        return in_model
+        return LoopNeeds(average).evaluation()
     return loop_needs(optimizer).evaluation()
 
 

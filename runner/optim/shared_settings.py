@@ -23,6 +23,9 @@ SWITCHES = [
 ]
 """The other settings of all optimizers."""
 
+NEED_DECOUPLED = ("fully_decoupled", "cautious_decay")
+"""Those of them that an optimizer without decoupled decay refuses."""
+
 
 def optimizer(
     option: type | None = None,
@@ -70,19 +73,17 @@ def optimizer(
 
                 known = ", ".join(with_8_bit_variant())
                 raise ValueError(f"{name} has no 8-bit variant; set quantized=false, or choose of {known}")
-            fully, cautious = given["fully_decoupled"], given["cautious_decay"]
-            if (fully or cautious) and not decoupled:
-                what = "fully_decoupled" if fully else "cautious_decay"
-                raise ValueError(f"{name} has no decay that is decoupled from its update; set {what}=false")
+            if not decoupled and (wrong := next((n for n in NEED_DECOUPLED if given[n]), None)):
+                raise ValueError(f"{name} has no decay that is decoupled from its update; set {wrong}=false")
             shared = {setting.name: given[setting.name] for setting in SHARED}
             lr = given[lr_of_others] if lr_of_others else None
             groups = parameter_groups(
                 **shared, matrices_apart=matrices_apart, lr_of_others=lr, decay_vectors=given["decay_vectors"]
             )
-            for group in groups if fully else ():
+            for group in groups if given["fully_decoupled"] else ():
                 group["weight_decay"] /= group["lr"] or 1.0  # the optimizer multiplies it by the rate
             made = function(groups, **{p.name: _paired(p, given[p.name]) for p in own})
-            if cautious:
+            if given["cautious_decay"]:
                 CautiousDecay(made)
             return keep_settings(made, f"{name} 8-bit" if given["quantized"] else name)
 

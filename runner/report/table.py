@@ -13,7 +13,11 @@ from iolaus.runner.report.runs import Run
 
 def as_csv(runs: list[Run]) -> str:
     """A row for each run with figures in full; an empty cell where a run has none."""
-    heads, rows = Comparison(runs).run_rows()
+    return csv_text(*Comparison(runs).run_rows())
+
+
+def csv_text(heads: list[str], rows: list[list[Any]]) -> str:
+    """A table as csv; an empty cell for None."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([heads, *rows])
     return text.getvalue()

@@ -31,11 +31,8 @@ class Mixed(GlobalBatchSampler):
         self, sampler: SeamlessSampler, sources: Mapping[str, SizedSequences], parts: Sequence[int]
     ) -> None:
         ResumableSampler.__init__(self)
-        self.dataset, self.seed, self.global_batch_size = (
-            sampler.dataset,
-            sampler.seed,
-            sampler.global_batch_size,
-        )
+        self.dataset, self.seed = sampler.dataset, sampler.seed
+        self.global_batch_size = sampler.global_batch_size
         self.num_epochs, self.num_batches = sampler.num_epochs, sampler.num_batches
         self.names, self.draws = list(sources), MixedDraws(parts)
         self._sampler, self.orders = sampler, [copy(sampler) for _ in sources]

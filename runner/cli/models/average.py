@@ -147,9 +147,11 @@ def _paths(source: str, last: int | None) -> list[Path]:
 
 def _checkpoint(folder: Path, step: str) -> Path:
     """The checkpoint of a step, or the one that is called `best` or `last`."""
-    path = folder / (f"step-{int(step):08d}.ckpt" if step.isdecimal() else f"{step}.ckpt")
+    from iolaus.runner.checkpoints.callback import file_name, step_of
+
+    path = folder / (file_name(int(step)) if step.isdecimal() else f"{step}.ckpt")
     if not path.exists():
-        there = ", ".join(str(int(p.stem[5:])) for p in sorted(folder.glob("step-*.ckpt"))) or "none"
+        there = ", ".join(str(step_of(p)) for p in sorted(folder.glob("step-*.ckpt"))) or "none"
         raise ValueError(f"{str(folder.parent)!r} has no checkpoint {step!r}; there are: {there}")
     return path.resolve()
 

@@ -120,6 +120,11 @@ def summed_up(suite: Content, models: Sequence[str], cells: Mapping[tuple[str, s
     return {**suite, "complete": complete, "models": rows, "best": _best(suite, rows)}
 
 
+def setting_text(setting: Mapping[str, str] | None) -> str:
+    """A setting of a grid as overrides; empty for none."""
+    return " ".join(f"{key}={value}" for key, value in (setting or {}).items())
+
+
 def cells_of(row: Content) -> dict[str, Content]:
     """The cells of a model's row by column: the means first, then the tasks."""
     return {**row["summary"], **row["tasks"]}

@@ -7,7 +7,7 @@ from typing import Any
 from iolaus.runner.report import page
 from iolaus.runner.report.page import Html
 from iolaus.runner.report.single import save
-from iolaus.runner.report.suite.figures import Content
+from iolaus.runner.report.suite.figures import Content, setting_text
 from iolaus.runner.report.suite.table import best_rows, interval_rows, notes, suite_rows
 from iolaus.runner.report.svg import element
 
@@ -61,13 +61,9 @@ def _chosen(content: Content) -> str:
     for row in content["models"]:
         for name, cell in row["tasks"].items():
             task = content["tasks"][name]
-            setting = " ".join(f"{key}={value}" for key, value in (cell["setting"] or {}).items())
             rows.append([row["model"], name, " + ".join(task["metric"]), " + ".join(task["chosen_by"])])
-            rows[-1] += [
-                cell["on"] or "",
-                setting or cell["problem"] or "the only one",
-                str(len(cell["figures"] or ())),
-            ]
+            setting = setting_text(cell["setting"]) or cell["problem"] or "the only one"
+            rows[-1] += [cell["on"] or "", setting, str(len(cell["figures"] or ()))]
             rows[-1] += [str(cell[count]) for count in ("settings", "dropped", "failed")]
     return page.table(heads, rows, sortable=False)
 
@@ -78,8 +74,7 @@ def _runs(content: Content, folder: Path) -> str:
     for run in content["runs"]:
         there = (folder / run["run"] / "report.html").exists()
         address = f"{run['run']}/report.html" if there else run["run"]
-        setting = " ".join(f"{key}={value}" for key, value in run["setting"].items())
         link = Html(f'<a href="{escape(address)}">{escape(run["run"])}</a>')
-        rows.append([link, run["model"], run["task"], setting, str(run["seed"]), run["state"]])
-        rows[-1] += [run["chosen_by"], run["figure"]]
+        rows.append([link, run["model"], run["task"], setting_text(run["setting"])])
+        rows[-1] += [str(run["seed"]), run["state"], run["chosen_by"], run["figure"]]
     return page.table(heads, rows) if rows else ""

@@ -1,12 +1,10 @@
 """The table of a suite as text: for the terminal, in Markdown and csv."""
 
-import csv
-import io
 from collections.abc import Iterator
 from typing import Any
 
-from iolaus.runner.report.suite.figures import Content, cells_of
-from iolaus.runner.report.table import as_text, markdown
+from iolaus.runner.report.suite.figures import Content, cells_of, setting_text
+from iolaus.runner.report.table import as_text, csv_text, markdown
 
 
 def suite_text(content: Content) -> str:
@@ -47,14 +45,11 @@ def suite_csv(content: Content) -> str:
     for row in content["models"]:
         for name, cell in cells_of(row).items():
             low, high = cell["interval"] or (None, None)
-            setting = " ".join(f"{key}={value}" for key, value in (cell.get("setting") or {}).items())
             seeds = " ".join(cell.get("figures") or [])
             problem = cell.get("problem") or " ".join(cell.get("lacking", []))
             rows.append([row["model"], name, cell["mean"], cell["deviation"], low, high, seeds])
-            rows[-1] += [cell.get("on"), setting, problem]
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([heads, *rows])
-    return text.getvalue()
+            rows[-1] += [cell.get("on"), setting_text(cell.get("setting")), problem]
+    return csv_text(heads, rows)
 
 
 def suite_rows(content: Content) -> tuple[list[str], list[list[Any]]]:

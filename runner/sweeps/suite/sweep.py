@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from iolaus.conf import sweeper as options
 from iolaus.runner.config.permissions import words_to_repeat
 from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.report.suite.figures import SUITE, Content, measured, summed_up
+from iolaus.runner.report.suite.figures import SUITE, Content, measured, setting_text, summed_up
 from iolaus.runner.run.errors import explain
 from iolaus.runner.run.files import write_atomically
 from iolaus.runner.run.folder import public_overrides
@@ -225,7 +225,7 @@ class SuiteSweep(JobSweeper):
     def _say_problems(self, content: Content) -> None:
         for run in content["runs"]:
             if run["problem"]:
-                words = " ".join(f"{name}={value}" for name, value in run["setting"].items())
+                words = setting_text(run["setting"])
                 of = " ".join(filter(None, [run["task"], run["model"], words, f"seed={run['seed']}"]))
                 print(f"failed: {run['run']} ({of}): {run['problem']}", file=sys.stderr)
         if not content["complete"]:
