@@ -42,6 +42,10 @@ COMMANDS = {
     "average": ("makes one model of several", "iolaus.runner.cli.models.average"),
     "prepare": ("makes an energon data set of images and text", "iolaus.runner.cli.prepare"),
     "schedule": ("draws the learning rate over the steps", "iolaus.runner.cli.schedule"),
+    "doctor": (
+        "tells what this machine can do, and what a run would choose here",
+        "iolaus.runner.cli.doctor.command",
+    ),
     "schema": ("prints a JSON schema of recipes, for editors", "iolaus.runner.cli.schema"),
     "version": ("prints the versions of this program and its libraries", "iolaus.runner.cli.version"),
 }

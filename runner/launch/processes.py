@@ -70,7 +70,7 @@ def _environment_of_ranks(config: DictConfig, count: int) -> Iterator[None]:
     for name in before:
         if tells_rank(name):
             del os.environ[name]
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _num_cores() // count)))
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads_of_ranks(count)))
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"  # gloo cannot be set up twice on a shared store
     os.environ[RANK_CONFIG] = packed(config)
     try:
@@ -89,7 +89,12 @@ def quiet_threads() -> None:
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 
-def _num_cores() -> int:
+def threads_of_ranks(count: int) -> int:
+    """Threads of each of several ranks on this node, unless OMP_NUM_THREADS says it."""
+    return max(1, num_cores() // count)
+
+
+def num_cores() -> int:
     """Cores that this process may use; a job often has a part of the machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

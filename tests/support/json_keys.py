@@ -57,6 +57,13 @@ KEYS = {
     "average": "target method models.path models.weight models.digest",
     "prepare": "folder samples",
     "prepare corpus": "folder submitted sets",
+    "doctor": """
+        processor.name processor.architecture processor.features processor.cores processor.usable_cores
+        processor.quota memory.total memory.available gpus driver.version driver.gpus disk.outputs disk.cache
+        slurm.job slurm.nodes slurm.tasks slurm.sbatch compiler versions extras.extra extras.for
+        extras.installed extras.missing chosen.accelerator chosen.precision chosen.attention
+        chosen.processes chosen.threads reasons problems hints
+    """,
     "version": "iolaus torch lightning transformers hydra-core",
 }
 """By command; those of `evaluate` and `judge` have pages of their own."""

@@ -13,7 +13,7 @@ NOT_CLEAR = 3
 """An answer between yes and no: a difference that may be luck, or that rounding may make."""
 
 DIFFERENT = 4
-"""The answer is that something differs, or was changed."""
+"""The answer is that something differs, was changed, or is missing."""
 
 PREEMPTED = 75
 """A run that was stopped by a signal and can go on (EX_TEMPFAIL: try again)."""

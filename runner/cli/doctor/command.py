@@ -1,0 +1,131 @@
+"""`iolaus doctor [SETTINGS]`: what this machine can do, and what a run of the settings would choose here.
+
+It shows processor, memory, GPUs, disk, SLURM, packages and extras; what `auto` comes to for the settings, as in
+`resolved` of a run's `status.json`; and what to install or set. It reads no data, builds no model and asks no network.
+The exit status is 0 where a run of the settings can begin, and 4 where this machine lacks something that it needs.
+"""
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from iolaus.runner.cli.compose import compose, initialized
+from iolaus.runner.cli.doctor import libraries, machine
+from iolaus.runner.cli.doctor.choice import Choice, choose
+from iolaus.runner.cli.doctor.machine import GIB
+from iolaus.runner.config.checks import check_config
+from iolaus.runner.config.permissions import on_command_line
+from iolaus.runner.report.summary import show
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
+from iolaus.runner.run.command.status import DIFFERENT
+from iolaus.runner.run.environment import PACKAGES
+
+SHOWN_FEATURES = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16", "asimd", "sve", "sve2", "bf16")
+"""Units of a processor by which matrices are multiplied, for the screen."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument(
+        "overrides", nargs="*", metavar="SETTING", help="such as trainer=ddp trainer.devices=8"
+    )
+    add_json_argument(parser)
+
+
+def main(arguments: Namespace) -> None:
+    """Prints what was found; raises ValueError for settings that are wrong on any machine."""
+    with initialized(), on_command_line(arguments.overrides):
+        config = compose(arguments.overrides)
+        check_config(config)
+    choice = choose(config)
+    found = findings(Path(str(config.outputs)))
+    if arguments.json:
+        told = {"chosen": choice.values, "reasons": choice.reasons}
+        print_json({**found, **told, "problems": choice.problems, "hints": choice.hints})
+    else:
+        show("iolaus doctor", screen(found, choice))
+    if choice.problems:
+        sys.exit(DIFFERENT)
+
+
+def findings(outputs: Path) -> dict[str, Any]:
+    """What there is, as values."""
+    cache = Path(os.environ.get("IOLAUS_CACHE") or "~/.cache/iolaus").expanduser()
+    python = {"python": machine.machine()["python"]}
+    return {
+        "processor": machine.processor(),
+        "memory": machine.memory(),
+        "gpus": _usable(),
+        "driver": {"version": machine.driver(), "gpus": machine.gpus_of_driver()},
+        "disk": {"outputs": machine.disk(outputs), "cache": machine.disk(cache)},
+        "slurm": machine.slurm(),
+        "compiler": machine.compiler(),
+        "versions": {**python, **libraries.versions(*PACKAGES)},
+        "extras": libraries.extras(),
+    }
+
+
+def screen(found: dict[str, Any], choice: Choice) -> dict[str, dict[str, str]]:
+    """The same for people, in lines by section."""
+    versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items() if number)
+    ready = [each["extra"] for each in found["extras"] if each["installed"]]
+    lacking = {each["extra"]: each["for"] for each in found["extras"] if each["installed"] is False}
+    here = {
+        "processor": _processor(found["processor"]),
+        "memory": f"{_size(found['memory']['total'])}, {_size(found['memory']['available'])} free",
+        "GPU": "; ".join(map(_gpu, found["gpus"])) or _no_gpu(found["driver"]["gpus"]),
+        "disk": ", ".join(f"{_size(each['free'])} free for {each['folder']}" for each in found["disk"].values()),
+        "SLURM": _slurm(found["slurm"]),
+        "compiler": found["compiler"] or "none",
+        "versions": versions,
+        "extras": ", ".join(ready) or "none",
+    }  # fmt: skip
+    values = {name: str(value) for name, value in choice.values.items() if value is not None}
+    chosen = {name: f"{value} ({choice.reasons[name]})" for name, value in values.items()}
+    return {
+        "this machine": here,
+        "a run would choose": chosen,
+        "not installed": {name: f"pip install 'iolaus[{name}]': {purpose}" for name, purpose in lacking.items()},
+        "worth changing": _numbered(choice.hints),
+        "in the way": _numbered(choice.problems),
+    }  # fmt: skip
+
+
+def _usable() -> list[dict[str, Any]]:
+    try:
+        return machine.gpus_of_torch()
+    except Exception:  # torch is missing or broken, which `choose` tells
+        return []
+
+
+def _processor(facts: dict[str, Any]) -> str:
+    units = " ".join(name for name in facts["features"] if name in SHOWN_FEATURES)
+    fewer = facts["usable_cores"] != facts["cores"]
+    usable = f", {facts['usable_cores']} of {facts['cores']} cores for this process" if fewer else ""
+    return f"{facts['name']}, {facts['architecture']}{usable}" + (f", {units}" if units else "")
+
+
+def _gpu(facts: dict[str, Any]) -> str:
+    flash = "with" if facts["flash"] else "without"
+    return f"{facts['name']}, {_size(facts['memory'])}, compute capability {facts['capability']}, {flash} flash attention"
+
+
+def _no_gpu(of_driver: list[str]) -> str:
+    return f"none that torch can use ({', '.join(of_driver)})" if of_driver else "none"
+
+
+def _slurm(facts: dict[str, Any]) -> str:
+    submits = "-m hydra/launcher=slurm submits jobs" if facts["sbatch"] else "none"
+    if facts["job"] is None:
+        return submits
+    return f"job {facts['job']}, {facts['nodes'] or '?'} nodes, {facts['tasks'] or '?'} tasks"
+
+
+def _size(number: int | None) -> str:
+    return "unknown" if number is None else f"{number / GIB:,.1f} GiB"
+
+
+def _numbered(lines: list[str]) -> dict[str, str]:
+    return {str(number): line for number, line in enumerate(lines, start=1)}

@@ -1,0 +1,86 @@
+"""The packages that this program needs, and those of its extras, as its own metadata lists them."""
+
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import PackageNotFoundError, requires, version
+from typing import Any, NamedTuple
+
+EXTRAS = {
+    "quantized": "optimizer.quantized=true",
+    "tensorboard": "logger=tensorboard",
+    "search": "hydra/sweeper=optuna, hydra/launcher=joblib",
+    "corpus": "iolaus prepare corpus",
+    "signing": "iolaus verify --sign",
+    "ray": "hydra/launcher=ray",
+    "mteb": "data=mteb",
+}
+"""What each extra of this program is for."""
+
+
+class Package(NamedTuple):
+    """A requirement, such as `torch<3,>=2.10`, and the version that is installed."""
+
+    requirement: str
+    version: str | None
+    fits: bool
+
+
+def needed() -> list[Package]:
+    """The packages without which nothing runs; empty where this program is not installed as a package."""
+    return [_package(line) for line, extra in _requirements() if extra is None]
+
+
+def extras() -> list[dict[str, Any]]:
+    """Each extra with what it is for, whether all of its packages are there, and those that are not.
+
+    Where this program is not installed as a package, `installed` is None.
+    """
+    found = []
+    for extra, purpose in EXTRAS.items():
+        packages = [_package(line) for line, of in _requirements() if of == extra]
+        missing = [package.requirement for package in packages if not package.fits]
+        installed = not missing if packages else None
+        found.append({"extra": extra, "for": purpose, "installed": installed, "missing": missing})
+    return found
+
+
+def versions(*names: str) -> dict[str, str | None]:
+    """Packages with the versions that are installed."""
+    return {name: _version(name) for name in names}
+
+
+@cache
+def _requirements() -> tuple[tuple[str, str | None], ...]:
+    """Every requirement, such as `torch<3,>=2.10`, with the extra that it is of."""
+    try:
+        lines = requires("iolaus") or []
+    except PackageNotFoundError:
+        return ()
+    return tuple(_divided(lines))
+
+
+def _divided(lines: list[str]) -> Iterator[tuple[str, str | None]]:
+    from packaging.requirements import Requirement
+
+    for line in lines:
+        requirement = Requirement(line)
+        extra = next((name for name in EXTRAS if f'extra == "{name}"' in str(requirement.marker)), None)
+        if extra is None and requirement.marker and not requirement.marker.evaluate({"extra": ""}):
+            continue  # of another platform, or of an extra for who works on this program
+        requirement.marker = None
+        yield str(requirement), extra
+
+
+def _package(line: str) -> Package:
+    from packaging.requirements import Requirement
+
+    wanted = Requirement(line)
+    here = _version(wanted.name)
+    return Package(line, here, here is not None and wanted.specifier.contains(here, prereleases=True))
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
