@@ -8,5 +8,5 @@
 - `runs`, `report`, `audit`: the runs that there are, as tables and pages, and compared step by step.
 - `judge`: whether one setting is better than another, by pairs of equal seeds.
 - `models`: subcommands that take a trained model; `prepare`: energon data sets; `prepare_corpus`: large corpora.
-- `doctor`: what this machine can do; `version`: versions.
+- `new`: a project of one's own; `doctor`: what this machine can do; `version`: versions.
 """

@@ -42,6 +42,7 @@ COMMANDS = {
     "average": ("makes one model of several", "iolaus.runner.cli.models.average"),
     "prepare": ("makes an energon data set of images and text", "iolaus.runner.cli.prepare"),
     "schedule": ("draws the learning rate over the steps", "iolaus.runner.cli.schedule"),
+    "new": ("makes a project of your own: configs, code and tests", "iolaus.runner.cli.new.command"),
     "doctor": (
         "tells what this machine can do, and what a run would choose here",
         "iolaus.runner.cli.doctor.command",

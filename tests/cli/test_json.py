@@ -55,6 +55,7 @@ def test_what_is_known_without_a_run(tmp_path: Path) -> None:
     assert fields["optimizer.lr"]["value"] == 0.5
     assert fields["optimizer.lr"]["source"] == "override"
     words = ("scheduler=cosine", "scheduler.warmup_steps=3", "trainer.max_steps=9", "optimizer.lr=0.3")
+    assert asked(tmp_path, "new", "my-first")["package"] == "my_first"
     assert asked(tmp_path, "doctor")["chosen"]["processes"] == 1
     rates = asked(tmp_path, "schedule", *words)["rates"]
     assert [each["step"] for each in rates] == list(range(9))

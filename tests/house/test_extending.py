@@ -1,9 +1,7 @@
 """The page on extending is followed from top to bottom: its files are written, its commands run."""
 
-import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from tests.conf.test_options import GIVEN
 from tests.conftest import ROOT, TINY, run_program
 from tests.support.commands import blocks, commands
 from tests.support.in_process import iolaus_here
+from tests.support.installed import install_project
 
 PAGE = ROOT / "docs" / "extending.md"
 
@@ -70,13 +69,7 @@ def test_command_trains(
 def test_package_of_the_page_is_installed_and_trains(tmp_path: Path, text_file: Path) -> None:
     write_files(tmp_path / "source")
     (tmp_path / "source" / "my_package" / "__init__.py").touch()
-    site = tmp_path / "site"
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index",
-         "--disable-pip-version-check", "--target", str(site), str(tmp_path / "source")],
-        check=True, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    paths = os.pathsep.join([str(site), str(ROOT)])
+    paths = install_project(tmp_path / "source", tmp_path / "site")
     words = ["objective=loud", *TINY, *SHORT, f"data.source={text_file}"]
     run_program(*words, "hydra.run.dir=out", cwd=tmp_path, PYTHONPATH=paths)
     assert "loudness: 1.5" in (tmp_path / "out" / "config.yaml").read_text()

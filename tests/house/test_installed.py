@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from iolaus.runner.cli.commands import COMMANDS
+from iolaus.runner.cli.new.command import TEMPLATE
 from tests.conftest import ROOT, TINY
 from tests.support.installed import (
     Environment,
@@ -84,6 +85,8 @@ def test_wheel_has_recipes_and_all_modules_by_their_one_name(wheel: Path) -> Non
     for folder in ("conf", "runner"):
         ours = [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".yaml", ".js", ".css")]
         assert {f"iolaus/{path.relative_to(ROOT)}" for path in ours} <= names
+    template = [path for path in TEMPLATE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert {f"iolaus/runner/cli/new/project/{path.relative_to(TEMPLATE)}" for path in template} <= names
     assert not [name for name in names if name.startswith(("conf/", "runner/", "tests/", "docs/"))]
 
 
@@ -120,7 +123,9 @@ def test_every_subcommand_works_in_such_a_project(
     (project / "rows.jsonl").write_text(json.dumps({"question": "which?", "answer": "this"}) + "\n")
     words = {
         "plan": tiny(text_file), "info": ["optimizer=lion"], "runs": [], "report": [first, second],
-        "audit": [first, second],
+        "audit": [first, second], "order": [first, "--steps", "1:2"], "verify": [first],
+        "judge": [first, second], "reproduce": [first, "--with", second], "evaluate": [first, str(text_file)],
+        "average": [first, "--out", "averaged"], "new": ["my-project"], "doctor": [],
         "predict": [first, "the river [MASK] under"], "push": [first, "./pushed"],
         "consolidate": [f"{first}/checkpoints/last.ckpt", "consolidated"],
         "prepare": ["--validation", "0", "rows.jsonl", ".", "shards"],

@@ -11,6 +11,7 @@ import pytest
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT, run_program
 from tests.support.in_process import iolaus_here
+from tests.support.installed import install_project
 
 SMALL = ["model.hidden_size=32", "model.intermediate_size=64", "data.vocab_size=200", "data.num_workers=0",
          "trainer=cpu", "trainer.max_steps=3", "trainer.validate_every=0"]  # fmt: skip
@@ -18,30 +19,10 @@ SMALL = ["model.hidden_size=32", "model.intermediate_size=64", "data.vocab_size=
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """PYTHONPATH of a place where the example package is installed."""
-    site = tmp_path_factory.mktemp("site")
-    source = tmp_path_factory.mktemp("source") / "plugin"
-    subprocess.run(["cp", "-r", str(ROOT / "tests" / "plugin_example"), str(source)], check=True)
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation",
-               "--no-index", "--disable-pip-version-check", "--target", str(site), str(source)]  # fmt: skip
-    subprocess.run(
-        command, check=True, env={**os.environ, "PIP_NO_CACHE_DIR": "1"}, stderr=subprocess.DEVNULL
-    )
-    return str(site)
-
-
-def test_installed_package_adds_objective_source_and_recipe(installed: str, tmp_path: Path) -> None:
-    done = run_program(
-        "experiment=every_third", *SMALL, cwd=tmp_path, PYTHONPATH=os.pathsep.join([installed, str(ROOT)])
-    )
-    assert "400 sheep" in done.stdout
-    (folder,) = (tmp_path / "outputs").glob("*/*")
-    run = RunFolder(folder)
-    assert run.status()["state"] == "done"
-    assert run.status()["step"] == 3
-    config = (folder / "config.yaml").read_text()
-    assert "_target_: iolaus_example.components.EveryNthCollator" in config
-    assert "nth: 3" in config
+    """PYTHONPATH of a place where a project of `iolaus new` is installed."""
+    folder = tmp_path_factory.mktemp("source")
+    assert iolaus_here(folder, "new", "iolaus-example").returncode == 0
+    return install_project(folder / "iolaus-example", tmp_path_factory.mktemp("site"))
 
 
 def test_installed_package_adds_a_metric(installed: str, tmp_path: Path) -> None:
@@ -53,7 +34,7 @@ def test_installed_package_adds_a_metric(installed: str, tmp_path: Path) -> None
     monitor = "checkpoint.monitor=val/validation/surprise"
     run_program(
         *words, *SMALL, "trainer.validate_every=1", monitor, cwd=tmp_path,
-        PYTHONPATH=os.pathsep.join([installed, str(ROOT)]),
+        PYTHONPATH=installed,
     )  # fmt: skip
     (folder,) = (tmp_path / "outputs").glob("*/*")
     status = RunFolder(folder).status()
@@ -62,24 +43,22 @@ def test_installed_package_adds_a_metric(installed: str, tmp_path: Path) -> None
 
 
 def test_installed_package_is_listed_and_its_mistakes_are_named(installed: str, tmp_path: Path) -> None:
-    paths = os.pathsep.join([installed, str(ROOT)])
-    listed = run_program("--info", cwd=tmp_path, PYTHONPATH=paths).stdout
+    listed = run_program("--info", cwd=tmp_path, PYTHONPATH=installed).stdout
     assert "Masks every n-th ordinary token, without any chance." in listed
     assert "every_third" in listed
     done = run_program(
-        "experiment=every_third", "objective.nht=2", cwd=tmp_path, check=False, PYTHONPATH=paths
+        "experiment=every_third", "objective.nht=2", cwd=tmp_path, check=False, PYTHONPATH=installed
     )
     assert "Did you mean 'objective.nth'?" in done.stderr
 
 
 def test_installed_package_is_allowed_by_being_installed(installed: str, tmp_path: Path) -> None:
-    paths = os.pathsep.join([installed, str(ROOT)])
     words = [*SMALL, "data=files", "data.source={_target_: iolaus_example.components.Sheep, count: 300}",
              "data.cache_dir=cache"]  # fmt: skip
-    done = run_program(*words, cwd=tmp_path, PYTHONPATH=paths)
+    done = run_program(*words, cwd=tmp_path, PYTHONPATH=installed)
     assert "300 sheep" in done.stdout, "no option has this source, and nothing is listed"
     through = "+callback.x={_target_: iolaus_example.components.torch.load, f: x}"
-    done = run_program(*words, through, cwd=tmp_path, check=False, PYTHONPATH=paths)
+    done = run_program(*words, through, cwd=tmp_path, check=False, PYTHONPATH=installed)
     assert done.stderr.startswith(
         "error: the target 'iolaus_example.components.torch.load' is really of torch"
     )

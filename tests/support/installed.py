@@ -67,6 +67,15 @@ def install(wheel: Path, environment: Environment) -> None:
     script.chmod(0o755)
 
 
+def install_project(source: Path, site: Path) -> str:
+    """Installs a project that uses this one into the folder `site`; the PYTHONPATH with which both are found."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index",
+               "--disable-pip-version-check", "--target", str(site), str(source)]  # fmt: skip
+    environment = {**os.environ, "PIP_NO_CACHE_DIR": "1"}
+    subprocess.run(command, check=True, env=environment, stderr=subprocess.DEVNULL)
+    return os.pathsep.join([str(site), str(ROOT)])
+
+
 def build(what: str, source: Path, target: Path) -> Path:
     """The sdist or the wheel of a source tree."""
     done = subprocess.run(

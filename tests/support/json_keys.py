@@ -57,6 +57,7 @@ KEYS = {
     "average": "target method models.path models.weight models.digest",
     "prepare": "folder samples",
     "prepare corpus": "folder submitted sets",
+    "new": "folder package files",
     "doctor": """
         processor.name processor.architecture processor.features processor.cores processor.usable_cores
         processor.quota memory.total memory.available gpus driver.version driver.gpus disk.outputs disk.cache

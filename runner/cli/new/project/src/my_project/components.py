@@ -1,4 +1,4 @@
-"""What the options build: a collator and a data source."""
+"""What the options build: an objective, a metric and a data source."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,8 +20,6 @@ class EveryNthCollator(Collator):
 
     def __init__(self, nth: int, **collator: Any) -> None:
         super().__init__(**collator)
-        if nth < 1:
-            raise ValueError(f"objective.nth must be at least 1, not {nth}")
         self.nth = nth
 
     def compute_labels(self, tokenized: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,95 @@
+"""`iolaus new NAME`: makes a project of your own, in a folder of that name.
+
+It has an objective, a data source, a metric, an option and a recipe, which `iolaus` knows once the project is installed,
+and tests that run in seconds. NAME may be a path; its last part names the project and, with `_` for `-`, its package.
+"""
+
+import re
+import shutil
+import sys
+from argparse import ArgumentParser, Namespace
+from importlib.util import find_spec
+from keyword import iskeyword
+from pathlib import Path
+
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
+from iolaus.runner.run.files import naming
+
+TEMPLATE = Path(__file__).parent / "project"
+"""The files of a project called `my-project`, whose package is `my_project`."""
+
+HIDDEN = {"gitignore": ".gitignore"}
+"""Files whose names begin with a dot in a project alone, or they would count in this one."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument(
+        "folder", type=Path, metavar="NAME", help="such as my-project, or a path that ends so"
+    )
+    add_json_argument(parser)
+
+
+def main(arguments: Namespace) -> None:
+    """Makes the project and prints what to do with it."""
+    folder = arguments.folder
+    made = make_project(folder)
+    if arguments.json:
+        print_json({"folder": folder, "package": package_of(folder), "files": made})
+        return
+    (commands,) = re.findall(
+        r"^```sh\n(.*?)^```", (folder / "README.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    print(f"made {folder} of {len(made)} files; go on with\n", f"cd {folder}\n{commands}", sep="\n", end="")
+
+
+def package_of(folder: Path) -> str:
+    """The name of a project's package; raises ValueError for a name that none can have, or that another has."""
+    name = folder.name
+    package = name.replace("-", "_").lower()
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*", name) or iskeyword(package):
+        raise ValueError(
+            f"iolaus new {name}: a project's name has letters, digits, - and _, begins with a letter, and is no word of "
+            "Python, such as my-project"
+        )
+    if package in sys.stdlib_module_names or find_spec(package):
+        raise ValueError(f"iolaus new {name}: there is a module {package} already; choose another name")
+    return package
+
+
+def make_project(folder: Path) -> list[str]:
+    """Writes the files of a project, all or none, and returns their names.
+
+    Raises:
+        ValueError: the name is none that a project can have.
+        OSError: there is something of that name, or it cannot be written.
+    """
+    files = rendered(folder.name, package_of(folder))
+    if folder.exists() or folder.is_symlink():
+        raise FileExistsError(
+            f"iolaus new {folder}: it is there already, and nothing was changed; give another name"
+        )
+    partial = folder.with_name(f".{folder.name}.partial")
+    try:
+        with naming(folder):
+            shutil.rmtree(partial, ignore_errors=True)  # what a killed command has left
+            for name, text in files.items():
+                target = partial / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text, encoding="utf-8")
+            partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return sorted(files)
+
+
+def rendered(project: str, package: str) -> dict[str, str]:
+    """The files of a project, by name."""
+    found = {}
+    for path in TEMPLATE.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            place = path.relative_to(TEMPLATE)
+            name = str(place.with_name(HIDDEN.get(place.name, place.name)))
+            text = path.read_text(encoding="utf-8").replace("my-project", project)
+            found[name.replace("my_project", package)] = text.replace("my_project", package)
+    return found

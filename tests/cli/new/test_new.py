@@ -1,0 +1,103 @@
+"""`iolaus new`: the project that it makes installs, passes its own tests and trains; nothing is ever overwritten."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from iolaus.runner.cli.new import command
+from tests.conftest import ROOT
+from tests.support.in_process import iolaus_here
+from tests.support.installed import install_project
+
+
+def test_project_passes_its_own_tests(tmp_path: Path) -> None:
+    """Those train three steps of its recipe too; its `README.md` names the same commands."""
+    assert iolaus_here(tmp_path, "new", "my-first").returncode == 0
+    project = tmp_path / "my-first"
+    paths = install_project(project, tmp_path / "site")
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(run, cwd=project, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 passed" in done.stdout
+
+
+def test_files_and_their_names(tmp_path: Path) -> None:
+    done = iolaus_here(tmp_path, "new", "below/My-own_project", "--json")
+    told = json.loads(done.stdout)
+    folder = tmp_path / "below" / "My-own_project"
+    files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    assert told == {"folder": "below/My-own_project", "package": "my_own_project", "files": files}
+    assert {".gitignore", "pyproject.toml", "README.md", "tests/test_project.py"} < set(files)
+    texts = "".join((folder / name).read_text() for name in files)
+    assert not re.findall("my.project", texts + "".join(files)), "names of the template are left"
+    assert tomllib.loads((folder / "pyproject.toml").read_text())["project"]["name"] == "My-own_project"
+    assert [path.name for path in folder.parent.iterdir()] == ["My-own_project"]
+
+
+def test_project_needs_this_version() -> None:
+    ours = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    theirs = tomllib.loads((command.TEMPLATE / "pyproject.toml").read_text())["project"]
+    (needed,) = map(Requirement, theirs["dependencies"])
+    assert needed.name == ours["name"]
+    assert needed.specifier.contains(ours["version"])
+    assert theirs["requires-python"] == ours["requires-python"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("1st", "begins with a letter"),
+        ("a project", "letters, digits"),
+        ("my.project", "letters, digits"),
+        ("class", "no word of Python"),
+        ("torch", "there is a module torch already"),
+        ("json", "there is a module json already"),
+        ("runner", "there is a module runner already"),
+        ("..", "letters, digits"),
+    ],
+)
+def test_name_that_no_project_can_have(name: str, said: str, tmp_path: Path) -> None:
+    done = iolaus_here(tmp_path, "new", name)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: iolaus new {name}: ")
+    assert said in done.stderr
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_is_there_is_never_touched(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("folder", "file", "link"):
+        done = iolaus_here(tmp_path, "new", name)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == (
+            f"error: iolaus new {name}: it is there already, and nothing was changed; give another name\n"
+        )
+    assert (tmp_path / "file").read_text() == "kept"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder", "link"]
+
+
+def test_nothing_is_left_of_a_project_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Path.write_text
+
+    def fail(path: Path, text: str, **how: str) -> int:
+        if path.name == "options.py":
+            raise OSError(28, "No space left on device")
+        return write(path, text, **how)
+
+    monkeypatch.setattr(Path, "write_text", fail)
+    done = iolaus_here(tmp_path, "new", "mine")
+    assert done.returncode == 1
+    assert done.stderr == "error: cannot write 'mine': No space left on device\n"
+    assert not [*tmp_path.iterdir()]

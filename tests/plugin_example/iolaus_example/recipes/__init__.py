@@ -1,1 +1,0 @@
-"""YAML options and recipes of the plugin."""
