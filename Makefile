@@ -17,7 +17,7 @@ export PIP_CONSTRAINT ?= $(CURDIR)/.ci/constraints.txt
 export OMP_WAIT_POLICY ?= passive
 export GOMP_SPINCOUNT ?= 0
 
-.PHONY: help run test test-bf16 test-all mutants test-slurm check bench docs image
+.PHONY: help run test test-bf16 test-all mutants test-slurm check bench docs dist lock image
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,15 @@ bench: $(READY)  ## measure against peers and print the tables; one alone: make 
 
 docs: $(VENV)/.ready-docs  ## the documentation, as pages in site/
 	@$(BIN)/python -m mkdocs build --strict --quiet && echo "open site/index.html"
+
+dist: $(READY)  ## the sdist and the wheel of this checkout, in dist/, and what is in them checked
+	@rm -rf build dist  # of an earlier wheel, whose files would go into this one
+	@$(BIN)/python -m build --outdir dist . > /dev/null
+	@$(BIN)/python -m tests.support.installed dist
+
+lock: $(READY)  ## uv.lock anew, with the newest versions that pyproject.toml admits
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/python -m uv lock --upgrade
 
 image:  ## a container image of this checkout: iolaus:<version> with docker, iolaus.sif with apptainer
 	@if docker info > /dev/null 2>&1; then \

@@ -2,20 +2,23 @@
 
 import json
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from iolaus.runner.cli.commands import COMMANDS
-from iolaus.runner.cli.new.command import TEMPLATE
-from tests.conftest import ROOT, TINY
+from tests.conftest import TINY
 from tests.support.installed import (
     Environment,
     build,
     build_from_sdist,
+    check,
     checkout,
     empty_environment,
     install,
+    mistakes,
     names_in,
+    program,
 )
 
 OTHERS = "raise RuntimeError('a module of the project has been taken for one of iolaus')\n"
@@ -80,14 +83,33 @@ def runs_in(project: Path) -> list[Path]:
     return sorted(file.parent for file in project.glob("outputs/**/status.json"))
 
 
-def test_wheel_has_recipes_and_all_modules_by_their_one_name(wheel: Path) -> None:
-    names = names_in(wheel)
-    for folder in ("conf", "runner"):
-        ours = [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".yaml", ".js", ".css")]
-        assert {f"iolaus/{path.relative_to(ROOT)}" for path in ours} <= names
-    template = [path for path in TEMPLATE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    assert {f"iolaus/runner/cli/new/project/{path.relative_to(TEMPLATE)}" for path in template} <= names
-    assert not [name for name in names if name.startswith(("conf/", "runner/", "tests/", "docs/"))]
+def test_sdist_and_wheel_hold_the_program_and_nothing_else(
+    wheel: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(wheel.parent) == 0, capsys.readouterr().out
+    needed = {
+        "py.typed",
+        "conf/suite/small.yaml",
+        "runner/report/page.js",
+        "runner/cli/new/project/gitignore",
+    }
+    assert {f"iolaus/{name}" for name in needed} <= names_in(wheel)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ("iolaus/py.typed", "iolaus/py.typed is missing"),
+        ("iolaus-1.dist-info/licenses/LICENSE", "LICENSE is missing"),
+        ("tests/conftest.py", "tests/conftest.py should not be there"),
+        ("runner/train.py", "runner/train.py should not be there"),
+    ],
+)
+def test_what_is_wrong_with_a_wheel_is_named(changed: str, said: str, tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "iolaus.whl", "w") as archive:
+        for name in {*program(), "iolaus-1.dist-info/licenses/LICENSE"} ^ {changed}:
+            archive.writestr(name, "")
+    assert mistakes(tmp_path / "iolaus.whl") == [f"iolaus.whl: {said}"]
 
 
 @pytest.mark.slow
@@ -124,14 +146,14 @@ def test_every_subcommand_works_in_such_a_project(
     words = {
         "plan": tiny(text_file), "info": ["optimizer=lion"], "runs": [], "report": [first, second],
         "audit": [first, second], "order": [first, "--steps", "1:2"], "verify": [first],
-        "judge": [first, second], "reproduce": [first, "--with", second], "evaluate": [first, str(text_file)],
+        "reproduce": [first, "--with", second], "evaluate": [first, str(text_file)],
         "average": [first, "--out", "averaged"], "new": ["my-project"], "doctor": [],
         "predict": [first, "the river [MASK] under"], "push": [first, "./pushed"],
         "consolidate": [f"{first}/checkpoints/last.ckpt", "consolidated"],
         "prepare": ["--validation", "0", "rows.jsonl", ".", "shards"],
         "schedule": ["scheduler=cosine"], "schema": [], "version": [],
     }  # fmt: skip
-    assert set(words) == set(COMMANDS) - {"train"}
+    assert set(words) == set(COMMANDS) - {"train", "judge"}, "two runs are too few for a verdict"
     for name, behind in words.items():
         assert iolaus(name, *behind), name
 

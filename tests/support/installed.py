@@ -1,4 +1,7 @@
-"""The program as a user has it: a wheel in an environment of its own, which knows nothing of this checkout."""
+"""The program as a user has it: a wheel in an environment of its own, which knows nothing of this checkout.
+
+`python -m tests.support.installed dist` tells whether the sdist and the wheel in `dist` hold what they should.
+"""
 
 import os
 import shutil
@@ -15,6 +18,9 @@ from typing import NamedTuple
 from tests.conftest import ROOT
 
 SOURCES = ("conf", "runner", "hydra_plugins", "iolaus", "pyproject.toml", "README.md", "LICENSE")
+
+AROUND = ("tests", "outputs", "docs", ".ci", ".github", ".devcontainer", "build", "dist")
+"""Folders of a checkout that nobody installs."""
 
 BUILD = (
     "import sys; from setuptools import build_meta; getattr(build_meta, 'build_' + sys.argv[1])(sys.argv[2])"
@@ -111,7 +117,46 @@ def build_from_sdist(folder: Path) -> Path:
     return build("wheel", unpacked, folder)
 
 
-def names_in(wheel: Path) -> set[str]:
-    """The files of a wheel."""
-    with zipfile.ZipFile(wheel) as archive:
-        return set(archive.namelist())
+def names_in(archive: Path) -> set[str]:
+    """The files of a wheel, or of an sdist without the folder that they are in."""
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            return set(wheel.namelist())
+    with tarfile.open(archive) as sdist:
+        return {member.name.partition("/")[2] for member in sdist if member.isfile()}
+
+
+def program() -> set[str]:
+    """Every file that the program needs, as a wheel names it."""
+    found = {"iolaus/py.typed", "hydra_plugins/iolaus.py"}
+    found |= {f"iolaus/{path.name}" for path in (ROOT / "iolaus").glob("*.py")}
+    for folder in ("conf", "runner"):
+        paths = [path.relative_to(ROOT) for path in (ROOT / folder).rglob("*") if path.is_file()]
+        found |= {f"iolaus/{path}" for path in paths if "__pycache__" not in path.parts}
+    return found
+
+
+def mistakes(archive: Path) -> list[str]:
+    """A line for each file of an sdist or a wheel that is missing or should not be there."""
+    names, wheel = names_in(archive), archive.suffix == ".whl"
+    outside = (*AROUND, "conf", "runner") if wheel else AROUND
+    wrong = sorted(name for name in names if name.split("/")[0] in outside or "__pycache__" in name)
+    lines = [f"{name} is missing" for name in sorted(program() - names)]
+    lines += [f"{name} should not be there" for name in wrong]
+    if not any(name.endswith(".dist-info/licenses/LICENSE" if wheel else "LICENSE") for name in names):
+        lines.append("LICENSE is missing")
+    return [f"{archive.name}: {line}" for line in lines]
+
+
+def check(folder: Path) -> int:
+    """Prints what is wrong with the sdist and the wheel in a folder, or how many files they have; the exit status."""
+    built = [path for pattern in ("*.whl", "*.tar.gz") for path in folder.glob(pattern)]
+    found = [line for archive in built for line in mistakes(archive)]
+    if [archive.suffix for archive in built] != [".whl", ".gz"]:
+        found.append(f"expected one wheel and one sdist in {folder}, found {len(built)} files")
+    print(*(found or [f"{archive}: {len(names_in(archive))} files" for archive in built]), sep="\n")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(check(Path(sys.argv[1])))
