@@ -171,5 +171,14 @@ def test_lock_is_of_this_project() -> None:
     }
 
 
+def test_one_line_starts_a_checkout() -> None:
+    """`uvx --from . NAME` runs a script of the project in an environment of its own."""
+    lines = re.findall(r"`uvx ([^`]+)`", (ROOT / "README.md").read_text())
+    assert lines
+    for line in lines:
+        assert re.fullmatch(r"--torch-backend auto --from \. (\w+)( doctor)?", line)
+        assert line.split()[4] in PROJECT["scripts"]
+
+
 def name_of(requirement: Requirement) -> str:
     return re.sub(r"[-_.]+", "-", requirement.name).lower()
