@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 from iolaus.runner.cli.doctor.libraries import needed
 from iolaus.runner.cli.doctor.machine import GIB, compiler, disk, gpus_of_driver, gpus_of_torch, processor
 from iolaus.runner.launch.processes import threads_of_ranks
-from iolaus.runner.run.cluster import member, nodes_of, num_nodes, processes_per_node
+from iolaus.runner.run.cluster import check_layout, member, num_nodes, processes_per_node
 from iolaus.runner.run.errors import explain
 
 CHOSEN = ("accelerator", "precision", "attention", "processes", "threads")
@@ -61,16 +61,21 @@ def choose(config: DictConfig) -> Choice:
 def _choose(config: DictConfig, choice: Choice) -> None:
     import torch
 
+    from iolaus.runner.launch.job import nodes_to_join
     from iolaus.runner.loop.resolved import attention_of, choose_hardware
 
-    member()  # which refuses what SLURM cannot have meant
+    here = member()
+    nodes = nodes_to_join(config, here)
     asked, trainer = config.trainer, choose_hardware(config, {}).trainer
     per_node, gpus = processes_per_node(trainer), gpus_of_torch() if trainer.accelerator == "gpu" else []
     if trainer.accelerator == "gpu" and per_node > len(gpus):
         choice.problems.append(
             f"trainer.devices={trainer.devices}, but torch finds {_counted(gpus)}; trainer.devices=auto takes all"
         )
-    own_processes = per_node > 1 or nodes_of(trainer) != (1, 1) or trainer.get("max_restarts")
+    if here is not None and nodes == (1, 1):
+        check_layout(trainer, per_node, here)
+    started = here is None and (per_node > 1 or trainer.get("max_restarts"))
+    own_processes = started or nodes != (1, 1)
     given = os.environ.get("OMP_NUM_THREADS")
     threads = int(given or threads_of_ranks(per_node)) if own_processes else torch.get_num_threads()
     choice.values |= {

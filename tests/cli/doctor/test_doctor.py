@@ -169,6 +169,10 @@ def test_slurm(doctor: Any, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None
     found = doctor(status=4)
     assert found["problems"] == ["SLURM started 5 tasks on 2 nodes; every node needs the same number"]
     monkeypatch.setenv("SLURM_NTASKS", "4")
+    (problem,) = doctor("trainer=ddp", "trainer.accelerator=cpu", status=4)["problems"]
+    assert problem.startswith(
+        "SLURM started 2 processes on each of 2 nodes, but the config has trainer.devices=2"
+    )
     found = doctor("trainer=ddp", "trainer.accelerator=cpu", "trainer.num_nodes=2")
     assert found["slurm"] == {"job": "17", "nodes": 2, "tasks": 4, "sbatch": str(bare / "sbatch")}
     assert found["chosen"]["processes"] == 4
