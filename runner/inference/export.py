@@ -104,6 +104,8 @@ def model_card(
     figures = "\n".join(f"| {figure} | {value:.4f} |" for figure, value in shown)
     config = (run.path / "config.yaml").read_text()
     made_by = MADE_BY if with_manifest else ""
+    auto = type(model.pretrained)._auto_class  # of one whose code is exported with it
+    loader, trust = (auto, ", trust_remote_code=True") if auto else (name, "")
     kind = "tokenizer" if isinstance(preprocessor, PreTrainedTokenizerBase) else "processor"
     return f"""---
 library_name: transformers
@@ -127,10 +129,10 @@ Losses are per target (a token, an example, a question); cross-entropies are in 
 ## Use
 
 ```python
-from transformers import Auto{kind.title()}, {name}
+from transformers import Auto{kind.title()}, {loader}
 
 {kind} = Auto{kind.title()}.from_pretrained("<this folder>")
-model = {name}.from_pretrained("<this folder>")
+model = {loader}.from_pretrained("<this folder>"{trust})
 ```
 
 ## Config

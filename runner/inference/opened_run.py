@@ -82,14 +82,13 @@ class Run:
 
     def model(self) -> "PreTrainedModel":
         """The exported model, loaded anew in evaluation mode on the CPU; raises ValueError where there is none."""
-        import transformers
-
         from iolaus.runner.inference.infill import open_model
+        from iolaus.runner.models.architectures.registered import class_named
         from iolaus.runner.models.weights import load_trained
 
         with explained():
             config, _ = open_model(str(self.path))
-            kind = getattr(transformers, (config.architectures or ["AutoModel"])[0])
+            kind = class_named((config.architectures or ["AutoModel"])[0])
             model: PreTrainedModel = load_trained(kind, model_folder(str(self.path)))
             return model
 

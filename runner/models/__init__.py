@@ -1,5 +1,6 @@
 """Models: encoders of transformers by config or by name, and the task models that train them.
 
+- `architectures`: published encoders that transformers does not have.
 - `encoder`: builds or loads an encoder; `head`: its class in transformers; `weights`: strict loading.
 - `initial`: initial weights by published schemes, from a smaller model, or from another vocabulary.
 - `wrapped`: the base class of task models, which map a micro-batch to the sum of its losses.

@@ -12,6 +12,7 @@ from iolaus.conf.model.text import Encoder
 from iolaus.conf.values import suggest
 from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
 from iolaus.runner.config.settings import takes_settings
+from iolaus.runner.models.architectures.registered import ARCHITECTURES
 from iolaus.runner.models.head import MASKED_LM, Head
 from iolaus.runner.models.initial.schemes import initialise
 from iolaus.runner.models.initial.tiling import tile
@@ -50,10 +51,11 @@ def build_encoder(
     """
     architecture, config = settings.architecture, settings.config
     size, heads = settings.hidden_size, settings.num_attention_heads
-    if architecture not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+    known_names = (*MODEL_FOR_MASKED_LM_MAPPING_NAMES, *ARCHITECTURES)
+    if architecture not in known_names:
         raise ValueError(
             f"model.architecture={architecture!r} is no masked language model of transformers"
-            + suggest(architecture, MODEL_FOR_MASKED_LM_MAPPING_NAMES)
+            + suggest(architecture, known_names)
         )
     if size % heads:
         raise ValueError(f"model.hidden_size={size} is not divisible by model.num_attention_heads={heads}")

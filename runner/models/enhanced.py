@@ -55,10 +55,11 @@ class EnhancedMaskedLM(SparseMaskedLM):
         hidden = self.encode({**micro_batch, "input_ids": ids})
         embeddings = self.pretrained.get_input_embeddings()(micro_batch["input_ids"])
         decoded = self.decode(hidden, embeddings, micro_batch)
-        sums = self.score(rows_at(decoded, micro_batch["target_positions"]), micro_batch["targets"], None)
+        places = micro_batch["target_positions"]
+        sums = self.score(rows_at(decoded, places), micro_batch["targets"], None, places)
         if "encoder_input_ids" not in micro_batch:
             return sums
-        encoder = self.score(rows_at(hidden, positions), targets, None)
+        encoder = self.score(rows_at(hidden, positions), targets, None, positions)
         weight = self.encoder_loss_weight
         return {
             "loss": (sums["loss"] + weight / micro_batch["encoder_rate"] * encoder["loss"]) / (1 + weight),

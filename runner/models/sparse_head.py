@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.models.packed.dropout_keys import current_keys
 from iolaus.runner.models.row_sums import rows_of, summed_by_row
 from iolaus.runner.models.wrapped import WrappedModel
 
@@ -40,7 +41,9 @@ class SparseMaskedLM(WrappedModel):
         """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` if given; `correct`, 0 in training."""
         positions = micro_batch["target_positions"]
         chosen = rows_at(self.encode(micro_batch, positions), positions)
-        losses, correct = self.scored(chosen, micro_batch["targets"], micro_batch.get("target_weights"))
+        losses, correct = self.scored(
+            chosen, micro_batch["targets"], micro_batch.get("target_weights"), positions
+        )
         sums: dict[str, Any] = {"loss": added_up(losses), "correct": added_up(correct)}
         if self.by_row:
             by_target = {"loss": torch.cat(list(losses))}
@@ -63,22 +66,27 @@ class SparseMaskedLM(WrappedModel):
         with self.last_layer.at(positions):
             return self.pretrained.base_model(**self.arguments(micro_batch))[0]
 
-    def score(self, hidden: Tensor, targets: Tensor, weights: Tensor | None) -> dict[str, Tensor]:
+    def score(
+        self, hidden: Tensor, targets: Tensor, weights: Tensor | None, positions: Tensor
+    ) -> dict[str, Tensor]:
         """Sums of `loss` (in fp32) and `correct` over hidden states [N, H] with targets [N] and factors [N]."""
-        losses, correct = self.scored(hidden, targets, weights)
+        losses, correct = self.scored(hidden, targets, weights, positions)
         return {"loss": added_up(losses), "correct": added_up(correct)}
 
     def scored(
-        self, hidden: Tensor, targets: Tensor, weights: Tensor | None
+        self, hidden: Tensor, targets: Tensor, weights: Tensor | None, positions: Tensor
     ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         """The loss of each target [N], and whether it is guessed right (none in training), in chunks.
+
+        Dropout of the head goes by the `positions` [N] of the targets, which count tokens row by row.
 
         Chunks are computed again in the backward pass, so that no more than `LOGITS_AT_ONCE` are kept.
         """
         if weights is None:
             weights = torch.ones_like(targets, dtype=torch.float32)
         size = max(1, LOGITS_AT_ONCE // self.pretrained.config.get_text_config().vocab_size)
-        chunks = list(zip(hidden.split(size), targets.split(size), weights.split(size), strict=True))
+        parts = (x.split(size) for x in (hidden, targets, weights, positions))
+        chunks = list(zip(*parts, strict=True))
         if len(chunks) <= 1 or not torch.is_grad_enabled():
             found = [self._score_chunk(*chunk) for chunk in chunks]
         else:
@@ -100,8 +108,12 @@ class SparseMaskedLM(WrappedModel):
         loss, accuracy = (totals[name] / max(totals["weight"], 1.0) for name in ("loss", "correct"))
         return {"loss": loss, "accuracy": accuracy, "perplexity": math.exp(min(loss, 700.0))}
 
-    def _score_chunk(self, hidden: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        logits = self.logits(hidden)
+    def _score_chunk(
+        self, hidden: Tensor, targets: Tensor, weights: Tensor, positions: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        keys = current_keys()
+        with nullcontext() if keys is None else keys.piece(positions):
+            logits = self.logits(hidden)
         losses = functional.cross_entropy(logits.float(), targets, reduction="none")
         with torch.no_grad():
             correct = targets[:0] if self.training else logits.argmax(-1) == targets

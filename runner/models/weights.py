@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
+from iolaus.runner.models.architectures import registered  # noqa: F401  which transformers then knows
 from iolaus.runner.optim.roles import parts
 
 log = logging.getLogger("iolaus")

@@ -1,4 +1,4 @@
-"""Tiny models of every encoder that transformers has as a masked language model, and of decoders with heads for tasks."""
+"""Tiny models of every masked language model of transformers and of ours, and of decoders with heads for tasks."""
 
 from typing import Any
 
@@ -14,20 +14,23 @@ from transformers import (
 )
 from transformers.models.auto import modeling_auto as known
 
+from iolaus.runner.models.architectures.registered import ARCHITECTURES
 from tests.models.tiny import SIZES
 from tests.objectives.samples import END, START
 
 WITH_IMAGES = ("modernvbert", "ultravbert")
 """Masked language models that are given images; vision-language models have tests of their own."""
 
-ENCODERS = tuple(sorted(known.MODEL_FOR_MASKED_LM_MAPPING_NAMES.keys() - set(WITH_IMAGES)))
+ENCODERS = tuple(sorted({*known.MODEL_FOR_MASKED_LM_MAPPING_NAMES, *ARCHITECTURES} - set(WITH_IMAGES)))
 OTHERS = (
     "biogpt", "bloom", "ctrl", "falcon", "gemma", "gemma2", "gemma3_text", "glm", "gpt2", "gpt_bigcode", "gpt_neo",
     "gpt_neox", "gptj", "lilt", "llama", "ministral", "mistral", "mixtral", "modernbert-decoder", "mpt", "mt5", "olmo2",
     "openai-gpt", "opt", "persimmon", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3", "smollm3", "splinter", "stablelm",
     "starcoder2", "t5", "umt5", "xlnet",
 )  # fmt: skip
-EVERY = tuple(name for name in (*ENCODERS, *OTHERS) if name in known.CONFIG_MAPPING_NAMES)
+EVERY = tuple(
+    name for name in (*ENCODERS, *OTHERS) if name in known.CONFIG_MAPPING_NAMES or name in ARCHITECTURES
+)
 
 HEADS: dict[str, tuple[Any, Any]] = {
     "mlm": (AutoModelForMaskedLM, known.MODEL_FOR_MASKED_LM_MAPPING_NAMES),
@@ -132,5 +135,5 @@ def tiny_model(architecture: str, task: str, **fields: Any) -> PreTrainedModel:
 
 
 def tasks_of(architecture: str) -> list[str]:
-    """The tasks that transformers has a head of this architecture for."""
-    return [task for task, (_, architectures) in HEADS.items() if architecture in architectures]
+    """The tasks that there is a head of this architecture for."""
+    return [task for task, (_, theirs) in HEADS.items() if architecture in {*theirs, *ARCHITECTURES}]

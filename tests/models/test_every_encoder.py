@@ -24,9 +24,9 @@ READ_PADDING = {
 """Tasks of models that see padding: by convolutions, Fourier transforms, pooling, landmarks, hashes, the last token."""
 
 PACKED = {
-    "albert", "bert", "camembert", "data2vec-text", "distilbert", "electra", "ernie", "esm", "esmc", "eurobert", "gte",
-    "jina_embeddings_v3", "layoutlm", "modernbert", "neomme", "nomic_bert", "roberta", "roberta-prelayernorm", "roc_bert",
-    "ultrabert", "xlm-roberta", "xlm-roberta-xl", "xmod",
+    "albert", "bert", "camembert", "crammed_bert", "data2vec-text", "distilbert", "electra", "ernie", "esm", "esmc",
+    "eurobert", "gpt_bert", "gte", "jina_embeddings_v3", "layoutlm", "modernbert", "mosaic_bert", "neomme", "nomic_bert",
+    "roberta", "roberta-prelayernorm", "roc_bert", "ultrabert", "xlm-roberta", "xlm-roberta-xl", "xmod",
 }  # fmt: skip
 """Encoders whose masked language models are given packed rows."""
 

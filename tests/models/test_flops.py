@@ -13,14 +13,14 @@ from iolaus.runner.models.flops import count_flops, peak_flops, step_flops
 from iolaus.runner.models.sparse_head import SparseMaskedLM
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.run.folder import RunFolder
-from tests.models.tiny import tiny
+from tests.models.tiny import OWN, tiny
 from tests.objectives.samples import collator, documents, flat
 from tests.support.vision import tiny_vision
 
 
-@pytest.mark.parametrize("architecture", ["bert", "modernbert", "roberta", "electra"])
+@pytest.mark.parametrize("architecture", ["bert", "modernbert", "roberta", "electra", *OWN])
 def test_counts_are_those_of_the_operators(architecture: str) -> None:
-    model = tiny(architecture, attn_implementation="eager")
+    model = tiny(architecture, attn_implementation="eager", position_bucket_size=2)
     model.set_attn_implementation("eager")
     rows, length = 2, 13
     ids = torch.randint(5, 50, (rows, length))

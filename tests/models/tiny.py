@@ -3,9 +3,13 @@
 import torch
 from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedModel
 
+from iolaus.runner.models.architectures import registered
 from tests.objectives.samples import PAD, VOCABULARY
 
-ARCHITECTURES = ("bert", "modernbert", "roberta", "electra", "distilbert", "deberta-v2", "albert")
+OWN = tuple(registered.ARCHITECTURES)
+"""Those that are not of transformers."""
+
+ARCHITECTURES = ("bert", "modernbert", "roberta", "electra", "distilbert", "deberta-v2", "albert", *OWN)
 
 SIZES = {
     "hidden_size": 32,

@@ -4,6 +4,7 @@
 - On a CPU: flash attention document by document, as a custom operator that torch.compile need not unroll.
 - On a GPU in fp32 or with dropout of attention: documents as padded rows. On a CPU with dropout: `DroppedAttention`.
 - If most of the rows would be padding, or flash attention is excluded on a CPU: a loop over the documents.
+- With scores of positions that a model adds (ALiBi, GPT-BERT): padded rows on a GPU, a loop on a CPU.
 
 Letters in shapes: D documents, T tokens of all of them, N heads, H size of a head.
 """
@@ -52,6 +53,16 @@ class Options(NamedTuple):
     behind: int
     scale: float
     dropout: float
+    added: Callable[[Tensor, Tensor], Tensor] | None = None
+    """From queries and keys [D, N, T, H] what is added to their scores, [D or 1, N, T, T]."""
+
+    def mask(self, query: Tensor, key: Tensor) -> Tensor | None:
+        """What is added to the scores of documents of one length, of a shape that broadcasts to theirs."""
+        window = window_mask(query.shape[2], self.before, self.behind, query)
+        if self.added is None:
+            return window
+        scores = self.added(query, key)
+        return scores if window is None else scores + window
 
 
 def packed_attention(
@@ -65,6 +76,7 @@ def packed_attention(
     sliding_window: int | None = None,
     cu_seq_lens_q: Tensor | None = None,
     max_length_q: int | None = None,
+    position_scores: Callable[[Tensor, Tensor], Tensor] | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
     """Queries [1, N, T, H], keys and values [1, N or fewer, T, H] to [1, T, N, H], for any model of transformers.
@@ -83,8 +95,10 @@ def packed_attention(
     before = -1 if sliding_window is None else sliding_window - 1
     behind = 0 if getattr(module, "is_causal", False) else before
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
-    sides, options = (before, behind), Options(before, behind, scale, dropout)
-    flash = dropout == 0 and (torch.compiler.is_compiling() or torch.backends.cuda.flash_sdp_enabled())
+    sides, options = (before, behind), Options(before, behind, scale, dropout, position_scores)
+    flash = (dropout == 0 and position_scores is None) and (
+        torch.compiler.is_compiling() or torch.backends.cuda.flash_sdp_enabled()
+    )
     if flash and query.device.type == "cpu":
         q, k, v = q.float(), k.float(), v.float()  # backward in bf16 is up to ten times slower
         out = document_attention(q, k, v, cu_seq_lens_q, before, behind, scale)[0].to(query.dtype)
@@ -142,7 +156,8 @@ def _padded(
     window = window_mask(longest, options.before, options.behind, query)
     if window is not None:  # a place without a token may be too far from all others: nan, did it not see them
         unseen = (unseen | (window < 0)) & ~gaps[:, None, :, None]
-    out = functional.scaled_dot_product_attention(q, k, v, ~unseen, options.dropout, scale=options.scale)
+    mask = ~unseen if options.added is None else options.added(q, k).masked_fill(unseen, -torch.inf)
+    out = functional.scaled_dot_product_attention(q, k, v, mask, options.dropout, scale=options.scale)
     return out.transpose(1, 2).flatten(0, 1)[flat_places(cu_seqlens, longest, len(query))]
 
 
@@ -151,18 +166,19 @@ def _loop(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, options: Options
 ) -> Tensor:
     """Attention [T, N, H] in a loop over the documents, those of one length together; `DroppedAttention` if it can."""
-    before, behind, scale, dropout = options
+    scale, dropout = options.scale, options.dropout
     drops = can_drop(dropout, query)
     keys = current_keys() if drops else None
     queries = None if keys is None else keys.of_queries(module)
-    if drops and torch.backends.cuda.flash_sdp_enabled():
+    if drops and options.added is None and torch.backends.cuda.flash_sdp_enabled():
         q, k, v = query.float(), key.float(), value.float()
-        out = DroppedAttention.apply(q, k, v, cu_seqlens, before, behind, dropout, scale, queries)
+        sides = options[:2]
+        out = DroppedAttention.apply(q, k, v, cu_seqlens, *sides, dropout, scale, queries)
         return out.to(query.dtype)
     parts = []
     for start, stop, length in runs(cu_seqlens):
         q, k, v = (documents(x, start, stop, length) for x in (query, key, value))
-        mask = window_mask(length, before, behind, q)
+        mask = options.mask(q, k)
         if queries is None:
             out = functional.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale)
         else:

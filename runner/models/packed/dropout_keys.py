@@ -66,6 +66,16 @@ class DropoutKeys:
         self.computing_again = False
         """Whether calls are recomputations in the backward pass, which come in reverse order."""
         self._calls: Counter[int] = Counter()
+        self._in_pieces = False
+
+    @contextmanager
+    def piece(self, positions: Tensor) -> Iterator[None]:
+        """A context in which modules are called for the tokens at positions [M], one piece of a call for more of them."""
+        self.chosen, self._in_pieces = positions, True
+        try:
+            yield
+        finally:
+            self.chosen, self._in_pieces = None, False
 
     @cached_property
     def tokens(self) -> Tensor:
@@ -93,7 +103,13 @@ class DropoutKeys:
     def of_elements(self, module: nn.Module, shape: torch.Size) -> Tensor | None:
         """Bits for hidden states [..., H] of all tokens, of chosen ones or of samples, or for weights of attention
         [D, N, L, L]; None for anything else, which is drawn.
+
+        What a module calls `shared_by_rows` drops alike in all samples of the step, as it is no part of any.
         """
+        if getattr(module, "shared_by_rows", False):
+            rows = torch.arange(shape[:-1].numel(), device=self._micro_batch["input_ids"].device)
+            keys = mix64(rows.mul_(_GOLDEN).add_(self._seed))
+            return bits(self._salted(keys, module), shape[-1]).unflatten(0, shape[:-1])
         if len(shape) == 4 and (shape[0], shape[2], shape[3]) == (*self._shape, self._shape[1]):
             return self.of_weights(self.of_queries(module).view(self._shape), shape[1], shape[3])
         count = shape[:-1].numel()
@@ -127,6 +143,8 @@ class DropoutKeys:
 
     def _call(self, module: int) -> int:
         """Which call of the module this is, counted from 0."""
+        if self._in_pieces:
+            return 0
         if self.computing_again:
             self._calls[module] -= 1
             return self._calls[module] % _CALLS

@@ -14,6 +14,7 @@ from iolaus.runner.models.encoder import load_encoder
 from iolaus.runner.models.initial.schemes import initialise
 from iolaus.runner.models.initial.tiling import tile
 from iolaus.runner.models.initial.vocabulary import fit_vocabulary, sources_of
+from tests.models.tiny import OWN
 
 SHAPE = {
     "vocab_size": 50,
@@ -86,7 +87,8 @@ def test_gpt_bert_is_its_formula() -> None:
 
 
 @pytest.mark.parametrize(
-    "architecture", ["bert", "roberta", "electra", "distilbert", "modernbert", "nomic_bert", "deberta-v2"]
+    "architecture",
+    ["bert", "roberta", "electra", "distilbert", "modernbert", "nomic_bert", "deberta-v2", *OWN],
 )
 def test_schemes_know_the_encoders(architecture: str) -> None:
     fields = (

@@ -30,6 +30,9 @@ MODELS: dict[str, dict[str, Any]] = {
     "distilbert": {},
     "albert": {},
     "deberta-v2": {},
+    "crammed_bert": {},
+    "mosaic_bert": {},
+    "gpt_bert": {},
 }
 """`albert` goes through one layer twice; `deberta-v2` has an attention of its own, so that its rows are padded."""
 
@@ -90,7 +93,10 @@ def test_attention_of_second_derivatives_drops_the_same() -> None:
         assert_equal(one, passed(model, CUT, packed=True))
 
 
-@pytest.mark.parametrize(("architecture", "packed"), [("bert", True), ("modernbert", False)])
+@pytest.mark.parametrize(
+    ("architecture", "packed"),
+    [("bert", True), ("modernbert", False), ("gpt_bert", True), ("mosaic_bert", False)],
+)
 def test_activations_computed_again_are_dropped_as_before(architecture: str, packed: bool) -> None:
     plain, again = dropping(architecture), dropping(architecture)
     again.recompute_activations()

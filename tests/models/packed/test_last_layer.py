@@ -3,11 +3,11 @@ import torch
 
 from iolaus.runner.models import SparseMaskedLM
 from iolaus.runner.models.sparse_head import rows_at
-from tests.models.tiny import tiny
+from tests.models.tiny import OWN, tiny
 from tests.objectives.samples import collator, documents, flat
 
 LENGTHS = [30, 12, 12, 5]
-KNOWN = ("bert", "modernbert", "roberta", "electra", "distilbert", "eurobert", "ernie")
+KNOWN = ("bert", "modernbert", "roberta", "electra", "distilbert", "eurobert", "ernie", *OWN)
 
 
 def tokens_through(model: SparseMaskedLM, packed: bool) -> tuple[torch.Tensor, torch.Tensor, int]:

@@ -15,14 +15,14 @@ from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models import SparseMaskedLM
 from iolaus.runner.models.packed import attention as packed_attention
 from iolaus.runner.models.packed.rows import set_up_packed_rows
-from tests.models.tiny import tiny
+from tests.models.tiny import OWN, tiny
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
 from tests.support.precision import assert_close, assert_gradients_close, gradients, rounding
 
 LENGTHS = [61, 30, 30, 30, 12, 5, 1]
 PACKABLE = (
     "bert", "modernbert", "roberta", "electra", "distilbert", "eurobert", "nomic_bert", "albert", "ernie",
-    "xlm-roberta", "camembert", "jina_embeddings_v3", "esm",
+    "xlm-roberta", "camembert", "jina_embeddings_v3", "esm", *OWN,
 )  # fmt: skip
 WINDOWS = {"local_attention": 16, "global_attn_every_n_layers": 2}
 """A ModernBERT whose second layer sees 8 tokens to each side."""
