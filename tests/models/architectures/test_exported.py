@@ -1,0 +1,92 @@
+"""Exported models bring their code: transformers alone opens them, and here they need no trust."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM
+
+from iolaus.runner.data.text.tokenizer import train_tokenizer
+from iolaus.runner.inference.export import model_card, write_model
+from iolaus.runner.inference.opened_run import Run
+from iolaus.runner.models.encoder import load_encoder
+from iolaus.runner.models.weights import load_trained
+from iolaus.runner.run.folder import RunFolder
+from tests.models.every_encoder import HEADS, tiny_model
+from tests.models.tiny import OWN
+
+pytestmark = pytest.mark.fp32  # another process computes in fp32
+
+IDS = torch.arange(5, 17)[None]
+
+ALONE = """
+import sys
+sys.modules["iolaus"] = None  # as if it were not installed
+import json, torch, transformers
+for kind, folder in json.loads(sys.argv[1]):
+    auto = getattr(transformers, kind)
+    model = auto.from_pretrained(folder, trust_remote_code=True).eval()
+    assert type(model).__module__.startswith("transformers_modules."), type(model)
+    torch.save(model(torch.arange(5, 17)[None])[0], folder + "/found.pt")
+    if kind == "AutoModelForMaskedLM":  # a head for another task on the same encoder
+        model.save_pretrained(folder + "/again")
+        other = transformers.AutoModelForTokenClassification.from_pretrained(folder + "/again", trust_remote_code=True)
+        name = "layers.0.attn.Wo.weight"
+        assert torch.equal(other.model.get_parameter(name), model.model.get_parameter(name))
+"""
+
+
+def written(model: Any, folder: Path) -> Path:
+    tokenizer = train_tokenizer(
+        ["a heron stands by the old river"], kind="wordpiece", vocab_size=80, lowercase=True
+    )
+    return write_model(SimpleNamespace(pretrained=model), tokenizer, folder, "card", None, {})
+
+
+def test_transformers_alone_opens_them(tmp_path: Path) -> None:
+    folders, expected = [], []
+    for architecture in OWN:
+        for task in ("mlm", "classification"):
+            model = tiny_model(architecture, task).eval()
+            folders.append(
+                (HEADS[task][0].__name__, str(written(model, tmp_path / f"{architecture}-{task}")))
+            )
+            expected.append(model(IDS)[0])
+    environment = {"HF_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1", "PATH": ""}
+    subprocess.run([sys.executable, "-c", ALONE, json.dumps(folders)], env=environment, check=True)
+    for (_, folder), logits in zip(folders, expected, strict=True):
+        torch.testing.assert_close(torch.load(folder + "/found.pt"), logits, msg=folder)
+
+
+@pytest.mark.parametrize("architecture", OWN)
+def test_their_own_code_is_not_run_here(architecture: str, tmp_path: Path) -> None:
+    model = tiny_model(architecture, "mlm").eval()
+    folder = written(model, tmp_path / "model")
+    for file in folder.glob("*.py"):
+        file.write_text("raise AssertionError('code of the folder is run')")
+    for loaded in (
+        load_trained(AutoModelForMaskedLM, str(folder)),
+        load_encoder(str(folder), {}, None, new_vocabulary=False).eval(),
+        Run(tmp_path).model(),
+    ):
+        assert type(loaded) is type(model)
+        assert torch.equal(loaded(IDS).logits, model(IDS).logits)
+
+
+def test_the_card_says_how_they_are_opened(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    (tmp_path / "command.txt").write_text("iolaus")
+    (tmp_path / "config.yaml").write_text("seed: 0\n")
+    for architecture, usage in (
+        ("gpt_bert", 'AutoModelForMaskedLM.from_pretrained("<this folder>", trust_remote_code=True)'),
+        ("bert", 'BertForMaskedLM.from_pretrained("<this folder>")'),
+    ):
+        model = SimpleNamespace(pretrained=tiny_model(architecture, "mlm"), describe=lambda: "tiny")
+        card = model_card(model, None, run, {}, 1)
+        assert f"model = {usage}\n" in card
+        assert f", {usage.partition('.')[0]}\n" in card, "it is imported"
