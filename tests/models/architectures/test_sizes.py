@@ -1,0 +1,92 @@
+"""Options of published sizes have the parameters that were published, built without memory."""
+
+import logging
+from typing import Any
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from iolaus.conf.registry import OPTIONS
+from iolaus.runner.models.encoder import build_encoder
+from iolaus.runner.optim.roles import parts
+
+pytestmark = pytest.mark.fp32  # nothing is computed
+
+PUBLISHED = {
+    "modernbert_base": (50368, 149_655_232),
+    "modernbert_large": (50368, 395_881_664),
+    "ettin_17m": (50368, 16_913_600),
+    "ettin_32m": (50368, 32_081_344),
+    "ettin_68m": (50368, 68_457_664),
+    "ettin_150m": (50368, 149_655_232),
+    "ettin_400m": (50368, 395_881_664),
+    "ettin_1b": (50368, 1_031_314_112),
+    "mmbert_small": (256000, 140_897_536),
+    "mmbert_base": (256000, 307_786_240),
+    "eurobert_210m": (128256, 310_266_624),
+    "eurobert_610m": (128256, 755_625_600),
+    "eurobert_2b": (128256, 2_403_092_736),
+    "neobert": (30522, 245_106_432),
+    "crammed_bert": (32768, 119_589_889),
+    "mosaic_bert_base": (30528, 137_400_384),
+    "gpt_bert_small": (8192, 29_892_164),
+    "gpt_bert_base": (16384, 119_454_532),
+}
+"""Vocabulary and parameters; EuroBERT's names leave out its decoder, NeoBERT's decoder had 30,522 biases more."""
+
+NAMED = {
+    "modernbert_base": 149, "modernbert_large": 395, "ettin_17m": 17, "ettin_32m": 32, "ettin_68m": 68, "ettin_150m": 150,
+    "ettin_400m": 396, "ettin_1b": 1031, "mmbert_small": 140, "mmbert_base": 307, "crammed_bert": 120,
+    "mosaic_bert_base": 137, "gpt_bert_small": 30, "gpt_bert_base": 119, "eurobert_210m": 210, "eurobert_610m": 610,
+    "eurobert_2b": 2100,
+}  # fmt: skip
+"""Millions of parameters by which the models are known."""
+
+
+def built(option: str, **changes: Any) -> PreTrainedModel:
+    """The model of an option without its numbers."""
+    fields = {name: value for name, value in vars(OPTIONS["model"][option]()).items() if name != "_target_"}
+    fields["config"] = {**fields["config"], "vocab_size": PUBLISHED[option][0], "pad_token_id": 0}
+    with torch.device("meta"):
+        return build_encoder(**{**fields, **changes}, tokenizer=None)
+
+
+@pytest.mark.parametrize("option", PUBLISHED)
+def test_parameters_are_the_published_ones(option: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    model = built(option)
+    count = sum(p.numel() for p in model.parameters())
+    assert count == PUBLISHED[option][1]
+    untied = 0 if model.config.tie_word_embeddings else model.get_output_embeddings().weight.numel()
+    if option in NAMED:
+        assert (count - untied) / 1e6 == pytest.approx(NAMED[option], rel=0.01)
+
+
+def gated(width: int, inner: int) -> int:
+    return 3 * width * inner
+
+
+def test_parameters_of_ours_are_those_of_their_shapes() -> None:
+    attention, norm, d = 4 * 768**2, 2 * 768, 768
+    crammed = 32768 * d + 1 + 16 * (attention + gated(d, 1536) + 2 * norm) + 2 * norm
+    assert crammed == PUBLISHED["crammed_bert"][1]
+    mosaic = (30528 + 2) * d + norm + 12 * (attention + 4 * d + gated(d, 3072) + d + 2 * norm)
+    assert mosaic + d * d + d + norm + 30528 == PUBLISHED["mosaic_bert_base"][1]
+    for option, d, inner in (("gpt_bert_small", 384, 1280), ("gpt_bert_base", 768, 2560)):
+        vocabulary, count = PUBLISHED[option]
+        layer = 5 * d * d + 5 * d + gated(d, inner)
+        outputs = sum(range(2, 26))
+        body = vocabulary * d + 63 * d + 2 * d + 12 * layer + outputs
+        assert body + d * d + d + vocabulary == count
+    neobert = 2 * 30522 * 768 + 768 + 28 * (4 * 768**2 + gated(768, 2048) + 2 * 768)
+    assert neobert == PUBLISHED["neobert"][1]
+
+
+def test_published_initialisation_of_gpt_bert() -> None:
+    model = built("gpt_bert_small", num_hidden_layers=1)
+    assert type(model).__name__ == "GptBertForMaskedLM"
+    roles = {name: part.role for name, part in parts(model).items()}
+    assert roles["model.embeddings.bucket_embeddings.weight"] == "embedding"
+    assert roles["model.layers.0.attn.Wvg.weight"] == roles["head.dense.weight"] == "matrix"
+    assert roles["model.layers.0.after_mlp"] == "vector"
