@@ -1,7 +1,7 @@
 """Group `model`: encoders at the sizes they were published at, with random weights.
 
-The vocabulary is the tokenizer's; `model.config.vocab_size` rounds it up, as MosaicBERT's 30,522 to 30,528. `docs/models.md`
-has their parameters.
+The vocabulary is that of the tokenizer; `model.config.vocab_size` rounds it up, as 30,522 of MosaicBERT to 30,528.
+`docs/models.md` has their parameters.
 """
 
 from dataclasses import dataclass, field

@@ -44,7 +44,7 @@ def mixed(score: Callable[[int, int, int], Any], values: list[Tensor], num_heads
             weights = torch.stack([score(head, i, j) for j in range(len(values))]).exp()
             own = [value[head * size : (head + 1) * size] for value in values]
             parts.append(sum(w * v for w, v in zip(weights, own, strict=True)) / weights.sum())
-        found.append(torch.cat(parts))  # type: ignore[arg-type]
+        found.append(torch.cat(parts))
     return found
 
 
@@ -146,11 +146,11 @@ def gpt_bert(model: Any, ids: list[int]) -> list[Tensor]:
         out = mixed(score, [each[:width] for each in vg], heads)
         out = [normed(y * gelu(each[width:]), eps) for y, each in zip(out, vg, strict=True)]
         outputs.append([x + linear(attn.Wo, y) for x, y in zip(states, out, strict=True)])
-        states = [sum(w * y for w, y in zip(layer.after_attn, each, strict=True)) for each in zip(*outputs)]  # type: ignore[misc]  # noqa: B905
+        states = [sum(w * y for w, y in zip(layer.after_attn, each, strict=True)) for each in zip(*outputs)]  # noqa: B905
         wide = [linear(layer.mlp.Wi, normed(x, eps)) for x in states]
         wide = [normed(y[:half] * tanh_gelu(y[half:]), eps) for y in wide]
         outputs.append([x + linear(layer.mlp.Wo, y) for x, y in zip(states, wide, strict=True)])
-        states = [sum(w * y for w, y in zip(layer.after_mlp, each, strict=True)) for each in zip(*outputs)]  # type: ignore[misc]  # noqa: B905
+        states = [sum(w * y for w, y in zip(layer.after_mlp, each, strict=True)) for each in zip(*outputs)]  # noqa: B905
     return [
         table @ normed(gelu(linear(model.head.dense, normed(x, eps))), eps) + model.decoder.bias
         for x in states

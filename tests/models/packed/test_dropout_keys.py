@@ -9,13 +9,14 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.models import sparse_head
 from iolaus.runner.models.encoder import DROPOUT_FIELDS
 from iolaus.runner.models.packed.dropout import replace_dropout
 from iolaus.runner.models.packed.dropout_keys import DropoutKeys, bits, current_keys, dropout_keys, mix64
 from iolaus.runner.models.packed.padded_attention import padded_attention
 from iolaus.runner.order import keyed
 from tests.models.tiny import tiny
-from tests.objectives.samples import collator, documents, flat
+from tests.objectives.samples import VOCABULARY, collator, documents, flat
 
 pytestmark = (
     pytest.mark.fp32
@@ -83,6 +84,13 @@ def test_neither_cut_nor_layout_changes_what_is_dropped(architecture: str) -> No
         model.pack_rows()
         assert_equal(one, passed(model, WHOLE, packed=True))
         assert_equal(one, passed(model, CUT, packed=True))
+
+
+def test_a_head_that_is_computed_in_pieces_drops_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = dropping("gpt_bert")
+    one = passed(model, WHOLE, packed=False)
+    monkeypatch.setattr(sparse_head, "LOGITS_AT_ONCE", 3 * VOCABULARY)
+    assert_equal(one, passed(model, WHOLE, packed=False))
 
 
 def test_attention_of_second_derivatives_drops_the_same() -> None:
