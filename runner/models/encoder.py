@@ -64,7 +64,7 @@ def build_encoder(
     fields |= {name: settings.dropout for name in DROPOUT_FIELDS if hasattr(known, name)}
     fields |= checked_fields(config, known)
     if tokenizer is not None:
-        fields |= special_tokens(tokenizer)
+        fields |= special_tokens(tokenizer, known)
         fields["vocab_size"] = max(fields["vocab_size"], config.get("vocab_size", 0))  # may be rounded up
     elif "vocab_size" not in config:
         raise ValueError("the size of the vocabulary is not known: give a tokenizer, or vocab_size")
@@ -132,7 +132,7 @@ def load_encoder(
         raise ValueError(f"cannot load the model {name_or_path!r}: {error}") from error
     if new_vocabulary and tokenizer is not None:
         found = fit_vocabulary(model, own_tokenizer(name_or_path), tokenizer)
-        model.config.update(special_tokens(tokenizer))
+        model.config.update(special_tokens(tokenizer, model.config))
         log.info("a new vocabulary: %s", ", ".join(f"{count:,} {kind}" for kind, count in found.items()))
     vocab_size = model.config.get_text_config().vocab_size
     if tokenizer is not None and vocab_size < len(tokenizer):
@@ -151,9 +151,12 @@ def trained_labels(name_or_path: str) -> int | None:
         return None
 
 
-def special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """Size of the vocabulary and ids of the special tokens, as config classes name them."""
-    names = ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")
+def special_tokens(
+    tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig | None = None
+) -> dict[str, Any]:
+    """Size of the vocabulary and ids of the special tokens, as config classes name them; some name the mask as well."""
+    names = ["pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"]
+    names += ["mask_token_id"] if hasattr(config, "mask_token_id") else []
     return {"vocab_size": len(tokenizer), **{name: getattr(tokenizer, name, None) for name in names}}
 
 

@@ -49,6 +49,8 @@ class EncoderConfig(PretrainedConfig):
     def __post_init__(self, **kwargs: Any) -> None:
         """Names the classes of the architecture's file, for whoever opens an exported model."""
         super().__post_init__(**kwargs)
+        if self.classifier_pooling not in ("cls", "mean"):
+            raise ValueError(f"classifier_pooling={self.classifier_pooling!r} must be 'cls' or 'mean'")
         if not getattr(self, "auto_map", None):
             name = f"{type(self).__module__.rpartition('.')[2]}.{type(self).__name__}"
             classes = {auto: name.removesuffix("Config") + ending for auto, ending in HEADS.items()}

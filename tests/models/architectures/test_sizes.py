@@ -1,6 +1,5 @@
 """Options of published sizes have the parameters that were published, built without memory."""
 
-import logging
 from typing import Any
 
 import pytest
@@ -8,6 +7,7 @@ import torch
 from transformers import PreTrainedModel
 
 from iolaus.conf.registry import OPTIONS
+from iolaus.runner.data.text.tokenizer import train_tokenizer
 from iolaus.runner.models.encoder import build_encoder
 from iolaus.runner.optim.roles import parts
 
@@ -53,8 +53,7 @@ def built(option: str, **changes: Any) -> PreTrainedModel:
 
 
 @pytest.mark.parametrize("option", PUBLISHED)
-def test_parameters_are_the_published_ones(option: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING)
+def test_parameters_are_the_published_ones(option: str) -> None:
     model = built(option)
     count = sum(p.numel() for p in model.parameters())
     assert count == PUBLISHED[option][1]
@@ -81,6 +80,19 @@ def test_parameters_of_ours_are_those_of_their_shapes() -> None:
         assert body + d * d + d + vocabulary == count
     neobert = 2 * 30522 * 768 + 768 + 28 * (4 * 768**2 + gated(768, 2048) + 2 * 768)
     assert neobert == PUBLISHED["neobert"][1]
+
+
+def test_neobert_knows_the_special_tokens_of_the_tokenizer() -> None:
+    tokenizer = train_tokenizer(["a heron by the river"], kind="wordpiece", vocab_size=80, lowercase=True)
+    settings = {**vars(OPTIONS["model"]["neobert"]()), "hidden_size": 24, "num_hidden_layers": 1}
+    settings.pop("_target_")
+    config = build_encoder(**settings, tokenizer=tokenizer).config
+    assert (config.mask_token_id, config.pad_token_id) == (tokenizer.mask_token_id, tokenizer.pad_token_id)
+
+
+def test_unknown_pooling_is_refused_in_one_line() -> None:
+    with pytest.raises(ValueError, match=r"^classifier_pooling='max' must be 'cls' or 'mean'$"):
+        built("crammed_bert", config={"vocab_size": 60, "classifier_pooling": "max"})
 
 
 def test_published_initialisation_of_gpt_bert() -> None:
