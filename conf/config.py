@@ -91,7 +91,7 @@ class Config:
     the k-th one that remains, and the run has as many steps as without."""
     phases: list[Any] = setting(factory=list)
     """Parts of the run with settings of their own, one after the other. Each has a `name`, a length (`steps`, `tokens`
-    or a `share` of the run), and what it has otherwise than the run, by group (`conf/phases/definition.py`):
+    or a `share` of the run), and what it has otherwise than the run, by group (`conf/phases.py`):
     `{name: decay, share: 0.1, data: {max_length: 512}, optimizer: {lr: 3e-4}}`."""
     resume: str | None = setting(None, allowed=Named("a folder, or auto"), execution=True)
     """Folder of a run or a sweep to resume, or `auto`: the newest run of this config (with `-m` the newest

@@ -1,7 +1,7 @@
 """Group `data`, pretraining on several sources in given shares."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -22,7 +22,8 @@ class MixedSource:
     source: Any = setting(MISSING, allowed=NAMED)
     """As `data.source`."""
     weight: Any = setting(None, allowed=POSITIVE)
-    """Its share, as a part of the sum of all weights: .7 of 1, or 26 of 76 billion tokens."""
+    """Its share, as a part of the sum of all weights: .7 of 1, or 26 of 76 billion tokens. A source without one is drawn
+    in the phases alone that name it."""
     max_epochs: Any = setting(None, allowed=POSITIVE)
     """Most passes over it in the whole run; none takes `data.mixture_max_epochs`."""
     validation: Any = setting(None, allowed=NAMED)
@@ -75,18 +76,22 @@ def mixed_sources(settings: Mapping[str, Any]) -> dict[str, MixedSource]:
         if settings.get(name):
             instead = "it is prepared first" if name == "streaming" else f"data.mixture.NAME.{name}"
             raise ValueError(f"data.{name} cannot be given for a mixture: {instead}")
-    found = {str(name): _source(f"data.mixture.{name}", name, entry) for name, entry in mixture.items()}
-    weighted = [name for name, one in found.items() if one.weight is not None]
-    if settings.get("mixture_tau") is not None and weighted:
+    return {str(name): _source(f"data.mixture.{name}", name, entry) for name, entry in mixture.items()}
+
+
+def check_weights(sources: Mapping[str, MixedSource], tau: float | None, named: Container[str] = ()) -> None:
+    """Raises ValueError unless all sources have a weight or none has, with `tau`; those that phases name need none."""
+    weighted = [name for name, one in sources.items() if one.weight is not None]
+    if tau is not None and weighted:
         raise ValueError(
             f"data.mixture.{weighted[0]}.weight and data.mixture_tau: shares are of weights or of sizes, not both"
         )
-    if settings.get("mixture_tau") is None and (lacking := [name for name in found if name not in weighted]):
+    lacking = [name for name in sources if name not in weighted and (not weighted or name not in named)]
+    if tau is None and lacking:
         raise ValueError(
             f"data.mixture.{lacking[0]} has no weight: give every source one, or data.mixture_tau, which takes shares "
             "from sizes"
         )
-    return found
 
 
 def _source(key: str, name: Any, entry: Any) -> MixedSource:

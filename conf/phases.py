@@ -1,0 +1,215 @@
+"""The phases of a run, the setting `phases`: what a phase has, its data beside that of the run, and its length."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from iolaus.conf.data.mixture import Mixture
+from iolaus.conf.trainer import BUDGETS, Trainer
+from iolaus.conf.values import POSITIVE, Choice, rules_of, suggest
+
+OF_MIXTURES = ("mixture", "mixture_by", "mixture_tau")
+"""Settings of a phase that data with one source has not."""
+
+LENGTHS = ("steps", "tokens", "share")
+"""Settings of a phase that say how long it is."""
+
+CHANGED: dict[str, tuple[str, ...] | None] = {
+    "data": ("max_length", "mixture", "mixture_by", "mixture_tau"),
+    "sampler": ("global_batch_size", "warmup_from", "warmup_steps", "warmup_tokens", "warmup_by"),
+    "objective": None,
+    "model": ("rope_theta", "local_rope_theta"),
+    "optimizer": ("lr", "weight_decay"),
+    "scheduler": None,
+}
+"""Groups in which a phase may have settings of its own, and which ones; None for all of the group."""
+
+
+@dataclass
+class Phase:
+    """A part of a run, which is as the run's own settings say where it has none of its own."""
+
+    name: str
+    steps: int | None = None
+    """Its length in steps, or in `tokens`, or as a `share`."""
+    tokens: float | None = None
+    """As many steps as train on at most so many tokens, padding not counted."""
+    share: float | None = None
+    """A part of the run's steps; the shares of a run have the sum 1."""
+    data: dict[str, Any] = field(default_factory=dict)
+    """`max_length`; of a mixture also `mixture`, the weights of the sources it takes, and `mixture_tau`."""
+    sampler: dict[str, Any] = field(default_factory=dict)
+    """`global_batch_size`, and its warm-up over the phase."""
+    objective: dict[str, Any] = field(default_factory=dict)
+    """Settings of the objective in training, such as `mlm_probability`; validation is as the run's own settings say."""
+    model: dict[str, Any] = field(default_factory=dict)
+    """`rope_theta`, and `local_rope_theta` for layers of local attention."""
+    optimizer: dict[str, Any] = field(default_factory=dict)
+    """`lr` and `weight_decay`: those of each group of parameters change in proportion."""
+    scheduler: dict[str, Any] = field(default_factory=dict)
+    """The rate over the steps of this phase; with one such phase or one with an `lr` every phase has a schedule of its
+    own, that of the run over its own steps."""
+
+    @property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """Its own settings by group."""
+        return {group: found for group in CHANGED if (found := getattr(self, group))}
+
+
+def phases_of(given: Any) -> list[Phase]:
+    """The phases of the setting `phases`; raises ValueError for the first thing that is wrong.
+
+    Example:
+        >>> first, last = phases_of([{"name": "stable", "steps": 90}, {"name": "decay", "steps": 10}])
+        >>> last.name, last.steps, last.settings
+        ('decay', 10, {})
+    """
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise ValueError(f"phases={given!r}: expected a list such as [{{name: stable, steps: 90}}, ...]")
+    phases = [_phase(number, entry) for number, entry in enumerate(given)]
+    names = [phase.name for phase in phases]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"phases: two have the name {twice[0]!r}; give each a name of its own")
+    shares = [phase.share for phase in phases if phase.share is not None]
+    if shares and (len(shares) < len(phases) or abs(sum(shares) - 1) > 1e-9):
+        lacking = [phase.name for phase in phases if phase.share is None]
+        wrong = f"{lacking[0]} has none" if lacking else f"their sum is {sum(shares):g}"
+        raise ValueError(f"phases: shares are parts of the run, of every phase and with the sum 1; {wrong}")
+    return phases
+
+
+def _phase(number: int, entry: Any) -> Phase:
+    """An entry of the list."""
+    where = f"phases[{number}]"
+    if not isinstance(entry, Mapping) or not entry.get("name"):
+        raise ValueError(
+            f"{where}={entry!r}: expected settings with a name, such as {{name: stable, steps: 90}}"
+        )
+    where, known = f"{where} ({entry['name']})", [field.name for field in fields(Phase)]
+    for name, value in entry.items():
+        if name not in known:
+            raise ValueError(f"{where}.{name}: a phase has {', '.join(known)}" + suggest(str(name), known))
+        if name in CHANGED:
+            _check_settings(f"{where}.{name}", value, CHANGED[name])
+    lengths = [name for name in LENGTHS if entry.get(name) is not None]
+    if len(lengths) != 1:
+        raise ValueError(
+            f"{where} has {' and '.join(lengths) or 'no length'}: give one of {', '.join(LENGTHS)}"
+        )
+    length = entry[lengths[0]]
+    whole = isinstance(length, int) or lengths[0] != "steps"
+    if isinstance(length, bool) or not isinstance(length, int | float) or not whole or length <= 0:
+        raise ValueError(
+            f"{where}.{lengths[0]}={length!r}: expected a {'whole ' * (not whole)}number above 0"
+        )
+    return Phase(**entry)
+
+
+def _check_settings(where: str, given: Any, known: tuple[str, ...] | None) -> None:
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{where}={given!r}: expected settings by name")
+    for name in given if known is not None else ():
+        if name not in known:  # type: ignore[operator]
+            raise ValueError(
+                f"{where}.{name} cannot change during a run; of this group there are: {', '.join(known or ())}"
+                + suggest(str(name), known or ())
+            )
+
+
+def lengths_of(phases: Sequence[Phase], trainer: Mapping[str, Any]) -> list[int | None]:
+    """The steps of each phase, none for a phase of so many tokens, given the settings of the trainer.
+
+    Shares of `trainer.max_steps` end at the nearest whole step; those of `trainer.max_tokens` are tokens. Raises
+    ValueError for a run that has a length of its own besides, or none that shares could be parts of.
+
+    Example:
+        >>> stable, decay = Phase("stable", share=0.9), Phase("decay", share=0.1)
+        >>> lengths_of([stable, decay], {"max_steps": 15})
+        [14, 1]
+    """
+    limits = [name for name in ("max_epochs", *BUDGETS) if trainer.get(name) is not None]
+    steps = int(trainer.get("max_steps", -1))
+    if phases[0].share is not None:
+        if steps < 1 and limits == ["max_tokens"]:
+            return [None] * len(phases)
+        if steps < 1:
+            wrong = f"trainer.{limits[0]}={trainer[limits[0]]}" if limits else "trainer.max_steps=-1"
+            raise ValueError(
+                f"phases: shares are parts of trainer.max_steps or of trainer.max_tokens, and the run has {wrong}"
+            )
+        return _cut(phases, steps)
+    known = [phase.steps for phase in phases]
+    total = sum(length or 0 for length in known)
+    if limits or (steps > 0 and steps != Trainer.max_steps and (None in known or steps != total)):
+        name = limits[0] if limits else "max_steps"
+        raise ValueError(
+            f"trainer.{name}={trainer[name]}, and the phases have lengths of their own, {_told(known, total)} in all: "
+            f"set trainer.{name}={'null' if limits else -1}, or give each phase a share of the run"
+        )
+    return known
+
+
+def _cut(phases: Sequence[Phase], steps: int) -> list[int | None]:
+    """Shares of so many steps."""
+    done, last, found = 0.0, 0, list[int | None]()
+    for number, phase in enumerate(phases, 1):
+        done += phase.share or 0
+        end = steps if number == len(phases) else round(done * steps)
+        if end <= last:
+            raise ValueError(
+                f"phases[{number - 1}] ({phase.name}) has no step: its share is {phase.share:g} of {steps:,}; give it "
+                "more, or train for longer"
+            )
+        found.append(end - last)
+        last = end
+    return found
+
+
+def _told(known: Sequence[int | None], total: int) -> str:
+    return "some of them in tokens" if None in known else f"{total:,} steps"
+
+
+def named_sources(phases: Sequence[Phase]) -> set[str]:
+    """The sources of a mixture that phases name."""
+    return {str(name) for phase in phases for name in phase.data.get("mixture") or {}}
+
+
+def check_data(phases: Sequence[Phase], data: Mapping[str, Any]) -> None:
+    """Raises ValueError for the first setting that does not fit the run's `data`, or has a value that cannot be."""
+    sources = data.get("mixture")
+    for number, phase in enumerate(phases):
+        for name, value in phase.data.items():
+            key = f"phases[{number}] ({phase.name}).data.{name}"
+            if name in OF_MIXTURES and not isinstance(sources, Mapping):
+                raise ValueError(f"{key}: the run's data is no mixture (data=mixture) with sources by name")
+            if name == "mixture":
+                _check_weights(key, value, sources or {})
+            else:
+                _check_value(key, value, rules_of(Mixture)[name].get("allowed"))
+        if phase.data.get("mixture") is not None and phase.data.get("mixture_tau") is not None:
+            raise ValueError(
+                f"phases[{number}] ({phase.name}).data has mixture and mixture_tau: shares are of weights or of sizes, "
+                "not both"
+            )
+
+
+def _check_value(key: str, value: Any, allowed: Any) -> None:
+    if value is not None and (problem := allowed.problem(value)):
+        match = suggest(str(value), allowed.words) if isinstance(allowed, Choice) else ""
+        raise ValueError(f"{key}={value}: {problem}{match}")
+
+
+def _check_weights(key: str, weights: Any, sources: Mapping[str, Any]) -> None:
+    if not isinstance(weights, Mapping) or not weights:
+        raise ValueError(
+            f"{key}={weights!r}: expected weights by name of source, such as {{books: 1, web: 2}}"
+        )
+    for name, weight in weights.items():
+        if name not in sources:
+            raise ValueError(
+                f"{key}.{name}: data.mixture has the sources {', '.join(map(str, sources))}"
+                + suggest(str(name), sources)
+            )
+        if problem := POSITIVE.problem(weight):
+            more = "; leave the source out to draw none of it" if weight == 0 else ""
+            raise ValueError(f"{key}.{name}={weight}: {problem}{more}")
