@@ -7,7 +7,7 @@
 - `length_grouped`: `LengthGrouped`, batches of similar lengths, in shuffled order.
 - `split_modality`: `SplitModality`, every batch with images or without; `modality_batches` makes the batches,
   `modalities` finds the examples of one modality.
-- `mixed`: `Mixed`, several sources in exact shares.
+- `mixed`: `Mixed`, several sources in exact shares; `phased`: `Phased`, the phases of a run one after the other.
 - `remaining`: `Remaining`, what is left of another sampler's batches without those of `skip_batches`.
 
 Samplers know no ranks, loader workers and micro-batches: `runner.order.partition` cuts a global batch for them.

@@ -134,6 +134,10 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         """Samples of all global batches before that of a step, counted from 0."""
         return step * self.global_batch_size
 
+    def batch_number(self, step: int) -> int:
+        """The number of the global batch of a step in the order that nothing is left out of, both counted from 0."""
+        return step
+
     def settled(self) -> dict[str, Any]:
         """Settings that follow from the run's length, for a sampler of another length with the same first batches."""
         return {}

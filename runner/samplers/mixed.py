@@ -6,6 +6,7 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iolaus.runner.order.epochs import SizedSequences
 from iolaus.runner.order.keyed import derive_seed
@@ -35,9 +36,8 @@ class Mixed(GlobalBatchSampler):
         self.global_batch_size = sampler.global_batch_size
         self.num_epochs, self.num_batches = sampler.num_epochs, sampler.num_batches
         self.names, self.draws = list(sources), MixedDraws(parts)
-        self._sampler, self.orders = sampler, [copy(sampler) for _ in sources]
-        for order, (name, source) in zip(self.orders, sources.items(), strict=True):
-            order.dataset, order.seed = source, derive_seed(sampler.seed, zlib.crc32(name.encode()))
+        self.sampler = sampler
+        self.orders = [order_of(sampler, source, name) for name, source in sources.items()]
         sizes = [len(source) for source in sources.values()]
         self.starts = np.cumsum(sizes) - sizes
         assert sum(sizes) == len(self.dataset)
@@ -47,39 +47,64 @@ class Mixed(GlobalBatchSampler):
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
         first = self.epoch * self.num_samples() + self.samples_before(step)  # draws go on from pass to pass
-        return self.samples(first, first + self._sampler.num_samples_at(step))
+        return self.samples(first, first + self.sampler.num_samples_at(step))
 
     def samples(self, start: int, stop: int) -> np.ndarray:
         """The samples of draws [start, stop) as rows (epoch, index), int64 [stop - start, 2]."""
         sources, counts = self.draws.sources(start, stop), self.draws.counts(start)
-        drawn = np.empty((stop - start, 2), dtype=np.int64)
-        for source in np.unique(sources).tolist():
-            places, before = np.flatnonzero(sources == source), int(counts[source])
-            own = self.orders[source].samples(before, before + len(places))
-            drawn[places] = own + np.array([0, self.starts[source]])
-        return drawn
+        return in_turn(self.orders, self.starts, sources, counts)
+
+    def counts(self, step: int) -> NDArray[np.int64]:
+        """How many samples of each source are drawn before a step [S]."""
+        return self.draws.counts(min(self.samples_before(step), self.num_samples()))
+
+    def parts_at(self, step: int) -> NDArray[np.int64]:
+        """Draws of each source in a period [S]."""
+        return self.draws.parts
 
     def __len__(self) -> int:
-        return len(self._sampler)
+        return len(self.sampler)
 
     def num_samples(self) -> int:
         """Samples of a pass."""
-        return self._sampler.num_samples()
+        return self.sampler.num_samples()
 
     def samples_before(self, step: int) -> int:
         """Samples of all global batches before that of a step, counted from 0."""
-        return self._sampler.samples_before(step)
+        return self.sampler.samples_before(step)
 
     def steps_within(self, samples: int) -> int:
         """The most global batches that have no more samples together."""
-        return self._sampler.steps_within(samples)
+        return self.sampler.steps_within(samples)
 
     def settled(self) -> dict[str, Any]:
         """Settings that follow from the run's length, for a sampler of another length with the same first batches."""
-        return self._sampler.settled()
+        return self.sampler.settled()
 
     def fingerprint(self) -> dict[str, Any]:
         """The settings that the order depends on; `mixture` has each source's draws of how many."""
         period = int(self.draws.parts.sum())
         shares = zip(self.names, self.draws.parts.tolist(), strict=True)
-        return self._sampler.fingerprint() | {"mixture": {name: f"{part}/{period}" for name, part in shares}}
+        return self.sampler.fingerprint() | {"mixture": {name: f"{part}/{period}" for name, part in shares}}
+
+
+def order_of(sampler: SeamlessSampler, source: SizedSequences, name: str) -> SeamlessSampler:
+    """The order of one of several sets of samples: that of `sampler` under a seed of the set's name."""
+    order = copy(sampler)
+    order.dataset, order.seed = source, derive_seed(sampler.seed, zlib.crc32(name.encode()))
+    return order
+
+
+def in_turn(
+    orders: Sequence[SeamlessSampler], starts: np.ndarray, sources: np.ndarray, counts: np.ndarray
+) -> np.ndarray:
+    """Draws of `sources` [B] as rows (epoch, index), int64 [B, 2]: each the sample whose turn it is in its source.
+
+    `counts` [S] are the draws of each source before; samples are numbered from its place in `starts` [S].
+    """
+    drawn = np.empty((len(sources), 2), dtype=np.int64)
+    for source in np.unique(sources).tolist():
+        places, before = np.flatnonzero(sources == source), int(counts[source])
+        own = orders[source].samples(before, before + len(places))
+        drawn[places] = own + np.array([0, starts[source]])
+    return drawn

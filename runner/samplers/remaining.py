@@ -33,7 +33,11 @@ class Remaining(GlobalBatchSampler):
     def global_batch(self, step: int) -> np.ndarray:
         """Global batch of `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
-        return self.sampler.global_batch(number_of(step + 1, self.pairs) - 1)
+        return self.sampler.global_batch(self.batch_number(step))
+
+    def batch_number(self, step: int) -> int:
+        """The number of the global batch of a step in the order that nothing is left out of, both counted from 0."""
+        return number_of(step + 1, self.pairs) - 1
 
     def samples_before(self, step: int) -> int:
         """Samples of all global batches before that of a step, those that are left out included."""

@@ -1,0 +1,162 @@
+"""The global batches of a run whose phases draw from several sets of samples, or in batches of other sizes."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iolaus.runner.order.mixture import MixedDraws
+from iolaus.runner.order.timeline import Timeline
+from iolaus.runner.samplers.base import GlobalBatchSampler, ResumableSampler, SeamlessSampler
+from iolaus.runner.samplers.mixed import Mixed, in_turn
+
+PHASES = "phases"
+"""Entry of a fingerprint with what each phase has otherwise than the run."""
+
+
+class Draws(NamedTuple):
+    """What a phase draws, for how many steps, and in batches of which sizes."""
+
+    steps: int
+    sources: tuple[int, ...]
+    """The sets of samples, by their places among those of the run."""
+    parts: tuple[int, ...]
+    """Draws of each of them in a period; see `runner.order.mixture`."""
+    own: dict[str, str] | None = None
+    """How the fingerprint tells them; None where they are those of the run."""
+    sampler: SeamlessSampler | None = None
+    """The sizes of its batches, counted from its first; None takes those of the run."""
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What the phase has otherwise than the run, and its steps."""
+        known = self.sampler.fingerprint() if self.sampler else {}
+        sizes: dict[str, Any] = {
+            name: known[name] for name in ("global_batch_size", "batch_warmup") if name in known
+        }
+        return {"steps": self.steps, **sizes, **({"draws": self.own} if self.own else {})}
+
+
+class Phased(GlobalBatchSampler):
+    """Step k draws as its phase says; each set of samples goes on where the phase before has left it.
+
+    `whole` is the order of the run without phases: it gives the length, and the sizes of batches where a phase has none
+    of its own. `orders` are those of the sets of samples, which are numbered one after the other. Draws of phases that
+    follow each other and have the same shares go on as if they were one: phases that change nothing change no batch.
+
+    Example:
+        >>> from iolaus.runner.samplers import Sequential
+        >>> settings = dict(num_epochs=None, num_batches=4, global_batch_size=2, seed=0)
+        >>> books, web = (Sequential(range(size), **settings) for size in (5, 9))
+        >>> sampler = Phased(books, [books, web], [Draws(2, (0,), (1,)), Draws(2, (0, 1), (1, 1))])
+        >>> [sampler.global_batch(step)[:, 1].tolist() for step in range(4)]
+        [[0, 1], [2, 3], [4, 5], [0, 6]]
+    """
+
+    def __init__(
+        self, whole: SeamlessSampler | Mixed, orders: Sequence[SeamlessSampler], phases: Sequence[Draws]
+    ) -> None:
+        ResumableSampler.__init__(self)
+        self.dataset, self.seed, self.global_batch_size = whole.dataset, whole.seed, whole.global_batch_size
+        self.num_epochs, self.num_batches = whole.num_epochs, whole.num_batches
+        self.whole, self.orders, self.phases = whole, list(orders), list(phases)
+        self.timeline = Timeline([""] * len(self.phases), [phase.steps for phase in self.phases])
+        sizes = [len(order.dataset) for order in self.orders]
+        self.starts = np.cumsum(sizes) - sizes
+        self._draws = [MixedDraws(phase.parts) for phase in self.phases]
+        self._samples = [0]
+        """Samples before each phase, and in all."""
+        self._before: list[tuple[int, NDArray[np.int64]]] = []
+        """For each phase its draws so far where it goes on with those before it, and those of each set before them."""
+        drawn, counts = 0, np.zeros(len(sizes), np.int64)
+        for place, phase in enumerate(self.phases):
+            if place and phase[1:3] != self.phases[place - 1][1:3]:
+                counts = self._counts(place - 1, drawn)
+                drawn = 0
+            self._before.append((drawn, counts))
+            samples = self._within(place, phase.steps)
+            self._samples.append(self._samples[-1] + samples)
+            drawn += samples
+
+    def global_batch(self, step: int) -> np.ndarray:
+        """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
+        self.check_step(step)
+        place, inside = self.timeline.at(step), self.timeline.inside(step)
+        first, stop = (self._before[place][0] + self._within(place, inside + more) for more in (0, 1))
+        sources = np.array(self.phases[place].sources)[self._draws[place].sources(first, stop)]
+        return in_turn(self.orders, self.starts, sources, self._counts(place, first))
+
+    def counts(self, step: int) -> NDArray[np.int64]:
+        """How many samples of each set are drawn before a step [S]."""
+        place = self.timeline.at(step)
+        return self._counts(place, self._before[place][0] + self._within(place, self.timeline.inside(step)))
+
+    def parts_at(self, step: int) -> NDArray[np.int64]:
+        """Draws of each set in a period of the phase of a step [S]."""
+        phase, parts = self.phases[self.timeline.at(step)], np.zeros(len(self.orders), np.int64)
+        parts[list(phase.sources)] = phase.parts
+        return parts
+
+    def samples_before(self, step: int) -> int:
+        """Samples of all global batches before that of a step, counted from 0."""
+        place = self.timeline.at(step)
+        return self._samples[place] + self._within(place, self.timeline.inside(step))
+
+    def steps_within(self, samples: int) -> int:
+        """The most global batches that have no more samples together."""
+        place = min(bisect_right(self._samples, samples), len(self.phases)) - 1
+        start, rest, own = (
+            self.timeline.starts[place],
+            samples - self._samples[place],
+            self.phases[place].sampler,
+        )
+        if own is not None:
+            return start + own.steps_within(rest)
+        return self.whole.steps_within(self.whole.samples_before(start) + rest)
+
+    def epochs_before(self, step: int) -> float:
+        """Passes over the samples that phases draw from, before a step: those of each phase over its own."""
+        samples = dict.fromkeys((phase.sources for phase in self.phases), 0)
+        for place, phase in enumerate(self.phases[: self.timeline.at(step) + 1]):
+            end = min(step, self.timeline.ends[place]) if place + 1 < len(self.phases) else step
+            samples[phase.sources] += self._within(place, end - self.timeline.starts[place])
+        sizes = [len(order.dataset) for order in self.orders]
+        return sum(count / sum(sizes[place] for place in places) for places, count in samples.items())
+
+    def settled(self) -> dict[str, Any]:
+        """Settings that follow from the run's length, for a sampler of another length with the same first batches."""
+        return self.whole.settled()
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The settings that the order depends on."""
+        return {**self.whole.fingerprint(), PHASES: [phase.fingerprint() for phase in self.phases]}
+
+    def begun(self, step: int) -> dict[str, Any]:
+        """What `fingerprint` says of the first `step` batches: nothing of later phases, nor how long the last one is.
+
+        Phases that are as the run is are not told of, while no other has begun.
+        """
+        last = self.timeline.at(step - 1) if step else -1
+        told = [phase.fingerprint() for phase in self.phases[: last + 1]]
+        for phase in told[-1:]:
+            del phase["steps"]
+        as_the_run = all(set(phase) <= {"steps"} for phase in told)
+        named = {} if as_the_run else {f"{PHASES}[{place}]": phase for place, phase in enumerate(told)}
+        return {**self.whole.fingerprint(), **named}
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    def _within(self, place: int, inside: int) -> int:
+        """Samples of the first `inside` batches of a phase."""
+        own, start = self.phases[place].sampler, self.timeline.starts[place]
+        if own is not None:
+            return own.samples_before(inside)
+        return self.whole.samples_before(start + inside) - self.whole.samples_before(start)
+
+    def _counts(self, place: int, drawn: int) -> NDArray[np.int64]:
+        """Samples of each set before draw `drawn` of a phase and of those that it goes on with [S]."""
+        counts = self._before[place][1].copy()
+        counts[list(self.phases[place].sources)] += self._draws[place].counts(drawn)
+        return counts
