@@ -10,6 +10,7 @@ from torch.utils.data import Dataset
 
 from iolaus.runner.data.length_warmup import GatheredSequences, LengthWarmup
 from iolaus.runner.data.micro_batch import Collate, FlatSamples, MicroBatch, Share
+from iolaus.runner.data.phases import PhaseCollators
 from iolaus.runner.order.keyed import derive_seed, sample_keys
 from iolaus.runner.order.partition import partition
 from iolaus.runner.samplers import GlobalBatchSampler
@@ -44,6 +45,7 @@ class GlobalBatches(Dataset[Share]):
     micro_batch_size: int | None
     packed: bool
     length_warmup: LengthWarmup | None = None
+    phases: PhaseCollators | None = None
 
     def __len__(self) -> int:
         return len(self.sampler)
@@ -55,12 +57,14 @@ class GlobalBatches(Dataset[Share]):
         lengths = sequences.lengths(samples[:, 1])
         cut = (self.num_ranks, self.micro_batch_tokens, self.micro_batch_size, self.packed)
         mine = partition(lengths, *cut)[self.rank]
-        micro_batches = []
+        collator, progress, micro_batches = self.collator, step / len(self), []
+        if self.phases is not None:
+            collator, progress = self.phases.at(self.sampler.batch_number(step), len(self))
         sources_of = getattr(self.sequences, "sources_of", None)  # of a mixture
         for rows in mine:
             flat = flat_samples(sequences, step, samples, rows, self.seed, self.stream, self.packed)
-            flat["progress"] = step / len(self)
-            micro_batches.append(self.collator(flat))
+            flat["progress"] = progress
+            micro_batches.append(collator(flat))
             if sources_of is not None:
                 indices = samples[flat["batch_places"], 1]
                 micro_batches[-1]["sources"] = torch.from_numpy(sources_of(indices))

@@ -2,14 +2,15 @@
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import lightning.pytorch as pl
 import torch
 from torch.utils.data import DataLoader
 
+from iolaus.conf.phases import Phase
 from iolaus.conf.trainer import check_length
 from iolaus.runner.data.batches import (
     MASK_STREAM,
@@ -18,10 +19,14 @@ from iolaus.runner.data.batches import (
 )
 from iolaus.runner.data.length_warmup import GatheredSequences, LengthWarmup
 from iolaus.runner.data.micro_batch import Collate
+from iolaus.runner.data.phases import PhaseCollators, PhaseParts
 from iolaus.runner.data.replicas import replica_of
 from iolaus.runner.data.workers import StepLoader, StepSampler
 from iolaus.runner.order.skipping import Pairs, merged, number_of, passed
-from iolaus.runner.samplers import GlobalBatchSampler, Sequential
+from iolaus.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential
+from iolaus.runner.samplers.base import SeamlessSampler
+from iolaus.runner.samplers.mixed import Mixed
+from iolaus.runner.samplers.phased import PHASES, Draws, Phased
 from iolaus.runner.samplers.remaining import SKIPPED, Remaining
 
 log = logging.getLogger("iolaus")
@@ -32,6 +37,8 @@ class GlobalBatchDataModule(pl.LightningDataModule):
 
     streamed = False
     """Whether training samples are read as a stream."""
+    phase_groups: tuple[str, ...] = ("sampler", "objective")
+    """Groups of settings that phases may change."""
     train: GatheredSequences
     validation: Mapping[str, GatheredSequences]
     tokenizer: Any
@@ -45,6 +52,9 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         self.start = 0
         self.skipped: Pairs = []
         self.length_warmup: LengthWarmup | None = None
+        self.phases: list[Phase] = []
+        """The phases of the run as they are given; set before `prepare_data`."""
+        self.parts: Sequence[PhaseParts] = ()
         self.changed: dict[str, Any] = {}
         """Former values of what a checkpoint had otherwise in data and order, where that was accepted."""
 
@@ -62,6 +72,11 @@ class GlobalBatchDataModule(pl.LightningDataModule):
             "data": self.fingerprint(), "evaluation": known, "order": self.order_fingerprint(), **changed
         }  # fmt: skip
 
+    @property
+    def whole(self) -> GatheredSequences:
+        """The training samples of a run without phases, which come first in `train`."""
+        return self.train
+
     def order_fingerprint(self) -> dict[str, Any]:
         """What the samples of each step depend on, compared at a resume."""
         warmup = self.length_warmup
@@ -76,20 +91,22 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         seed: int,
         accept_changes: bool,
         skip_batches: Pairs | None = None,
+        parts: Sequence[PhaseParts] = (),
     ) -> int:
         """Sets sampler and collator; returns the steps of the run. ValueError for a run without a length.
 
-        Without the global batches `skip_batches` a run has as many steps, and so the same schedule: others follow.
+        Without the global batches `skip_batches` a run has as many steps, and so the same schedule: others follow. With
+        `parts` the run has phases.
         """
-        self.collator, self.seed, self.accept_changes = collator, seed, accept_changes
+        self.collator, self.seed, self.accept_changes, self.parts = collator, seed, accept_changes, parts
         check_length(max_steps, max_epochs)
-        self.sampler = self._sampler(make_sampler, max_steps, max_epochs)
+        self.sampler = self._in_phases(self._sampler(make_sampler, max_steps, max_epochs))
         self.skipped = merged(skip_batches or [])
         if self.skipped:
             num_steps = len(self.sampler)
             settled = partial(make_sampler, **self.sampler.settled())
             more = self._sampler(settled, number_of(num_steps, self.skipped), None)
-            self.sampler = Remaining(more, self.skipped, num_steps)
+            self.sampler = Remaining(self._in_phases(more), self.skipped, num_steps)
         self.length_warmup = self._length_warmup(len(self.sampler))
         return len(self.sampler)
 
@@ -101,14 +118,50 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         self, make_sampler: Callable[..., GlobalBatchSampler], max_steps: int, max_epochs: float | None
     ) -> GlobalBatchSampler:
         length = (None, max_steps) if max_steps > 0 else (max_epochs, None)
-        return make_sampler(dataset=self.train, num_epochs=length[0], num_batches=length[1])
+        return make_sampler(dataset=self.whole, num_epochs=length[0], num_batches=length[1])
+
+    def _in_phases(self, whole: GlobalBatchSampler) -> GlobalBatchSampler:
+        """The order of a run with phases, given that without; ValueError for one that cannot be divided."""
+        if not self.parts:
+            return whole
+        orders, draws = self._draws(whole)
+        own = [n for n, part in enumerate(self.parts) if part.make_sampler or draws[n].own]
+        seamless = isinstance(whole, SeamlessSampler | Mixed) and not isinstance(whole, LengthGrouped)
+        if own and not seamless:
+            group = "sampler" if self.parts[own[0]].make_sampler else "data"
+            raise ValueError(
+                f"phases[{own[0]}] ({self.parts[own[0]].name}).{group}: {type(whole).__name__} makes batches of all "
+                "samples together, and can change neither data nor batch size during a run: choose sampler=shuffled, "
+                "growing or sequential"
+            )
+        return Phased(whole, orders, draws) if seamless else whole  # type: ignore[arg-type]
+
+    @property
+    def phased_order(self) -> Phased | None:
+        """The order of a run with phases, no batch left out; None for a run without, and one that is not divided."""
+        order = self.sampler.sampler if isinstance(self.sampler, Remaining) else self.sampler
+        return order if isinstance(order, Phased) else None
+
+    def _draws(self, whole: GlobalBatchSampler) -> tuple[list[SeamlessSampler], list[Draws]]:
+        """The orders of all sets of training samples, and what each phase draws of them."""
+        drawn = [Draws(part.steps, (0,), (1,), None, self._sizes(part, self.whole)) for part in self.parts]
+        return [cast(SeamlessSampler, whole)], drawn
+
+    def _sizes(self, part: PhaseParts, samples: GatheredSequences) -> SeamlessSampler | None:
+        """The sampler that tells the batch sizes of a phase on some samples, if it has its own."""
+        if part.make_sampler is None:
+            return None
+        made = part.make_sampler(dataset=samples, num_epochs=None, num_batches=part.steps)
+        return cast(SeamlessSampler, made)
 
     def known_task(self) -> dict[str, Any]:
         """The settings of the task that predictions on other data need; none for pretraining."""
         return {}
 
     def epoch_at(self, step: int) -> float:
-        """Passes over the training set after `step` global batches."""
+        """Passes over the training set after `step` global batches; with phases, over the sets that each draws from."""
+        if (order := self.phased_order) is not None:
+            return order.epochs_before(number_of(step, self.skipped))
         return self.sampler.samples_before(step) / len(self.train)
 
     @property
@@ -162,9 +215,12 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         }
 
     def _order_until(self, step: int) -> dict[str, Any]:
-        """The sampler's fingerprint, with the global batches alone that were left out before those of `step`."""
+        """The sampler's fingerprint, with the global batches alone that were left out before those of `step`, and the
+        phases alone that have begun."""
         fingerprint, pairs = self.order_fingerprint(), passed(step, self.skipped)
-        kept = {name: value for name, value in fingerprint.items() if name != SKIPPED}
+        kept = {name: value for name, value in fingerprint.items() if name not in (SKIPPED, PHASES)}
+        if (order := self.phased_order) is not None:
+            kept |= order.begun(number_of(step, self.skipped))
         return {**kept, **({SKIPPED: pairs} if pairs else {})}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -210,7 +266,8 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         rank: int,
         num_ranks: int,
     ) -> GlobalBatches:
-        """The shares of one of `num_ranks` ranks; those that are trained on may be short at first."""
-        warmup = self.length_warmup if stream == MASK_STREAM else None
-        cut = (rank, num_ranks, *self.partitioning, warmup)
+        """The shares of one of `num_ranks` ranks; length warm-up and phases are of those that are trained on."""
+        training = stream == MASK_STREAM
+        phases = PhaseCollators(self.parts, self.collator) if training and self.parts else None
+        cut = (rank, num_ranks, *self.partitioning, self.length_warmup if training else None, phases)
         return GlobalBatches(sequences, sampler, self.collator, self.seed, stream, *cut)

@@ -43,6 +43,9 @@ class Collator(ABC):
     packs = False
     """Whether the objective's model takes packed rows as well."""
 
+    built_with: ClassVar[tuple[str, ...]] = ()
+    """Settings that the model is built with, which cannot change during a run."""
+
     nats_per_token: ClassVar[bool] = False
     """Whether the validation loss is in nats per token of the text: it is then compared with the unigram entropy and
     reported in bits per byte. Not inherited, as a subclass may add to the loss."""

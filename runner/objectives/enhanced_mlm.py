@@ -36,6 +36,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
     """
 
     packs = True
+    built_with = ("decoder_masking", "encoder_loss_weight", "encoder_mlm_probability", "pooling")
     nats_per_token = True
 
     def __init__(

@@ -39,6 +39,7 @@ class QuestionAnsweringCollator(FlatCollator):
     """
 
     packs = True
+    built_with = ("max_answer_tokens",)
     auto = "AutoModelForQuestionAnswering"
     columns = ("offset_mapping", "token_type_ids", "sequence_ids")
 

@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,11 @@ from numpy.typing import NDArray
 from iolaus.runner.cli.order.opened import RunOrder
 from iolaus.runner.cli.order.places import DocumentPlaces, leaves_of, split_where
 from iolaus.runner.data.evaluated import by_name
-from iolaus.runner.data.mixture.module import MixtureData
 from iolaus.runner.data.read.documents import open_source
 from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.holdout import HELD_OUT, digest
+from iolaus.runner.data.text.pretraining import PretrainingData
 from iolaus.runner.data.text.stored import StoredPretrainingData
 
 TRAINED, LEFT_OUT, CUT_OFF = "training", "left out of training", "cut off: not trained on"
@@ -48,8 +49,8 @@ def find(order: RunOrder, text: str) -> list[tuple[str, list[Holder]]]:
     wanted = wanted_documents(text, order.data.settings, labelled)
     if labelled:
         found = _holders_in_rows(order, wanted)
-    elif isinstance(order.data, MixtureData):
-        found = _holders_in_sources(order.data, wanted)
+    elif order.data.stores:
+        found = _holders_in_stores(order.data, wanted)
     else:
         found = _holders_in_documents(order.data, wanted)
     indices = np.unique([index for holders in found for one in holders for index in one.sequences])
@@ -77,20 +78,32 @@ def wanted_documents(text: str, settings: Any, labelled: bool) -> list[str]:
     return found
 
 
-def _holders_in_sources(data: MixtureData, wanted: list[str]) -> list[list[Holder]]:
-    """The documents of each source of a mixture that hold each text."""
-    found = [list[Holder]() for _ in wanted]
-    for name, one in data.sources.items():
-        if isinstance(one, StoredPretrainingData):
-            raise ValueError(f"--find: {one.source.describe()} keeps token ids, so its text is not known")
-        for holders, more in zip(found, _holders_in_documents(one, wanted), strict=True):
-            for holder in more:
-                holder.source = name
+def _holders_in_stores(data: PretrainingData, wanted: list[str]) -> list[list[Holder]]:
+    """The documents of each source that hold each text, with their sequences in all of its stores."""
+    found: dict[str, list[list[Holder]]] = {}
+    start = 0
+    for store in data.stores:
+        if isinstance(store.data, StoredPretrainingData):
+            raise ValueError(
+                f"--find: {store.data.source.describe()} keeps token ids, so its text is not known"
+            )
+        holders = _holders_in_documents(store.data, wanted)
+        for holder in chain.from_iterable(holders):
+            if store.name:
+                holder.source = store.name
                 if holder.set == f"validation set {HELD_OUT}":
-                    holder.set = f"validation set {name}"
-                holder.sequences = [index + data.train.starts[name] for index in holder.sequences]
-            holders += more
-    return found
+                    holder.set = f"validation set {store.name}"
+            holder.sequences = [index + start for index in holder.sequences]
+        for first, again in zip(
+            chain.from_iterable(found.setdefault(store.name, holders)),
+            chain.from_iterable(holders),
+            strict=True,
+        ):
+            if again is not first:  # the same document in sequences of another length
+                first.sequences += again.sequences
+                first.set = TRAINED if again.set == TRAINED else first.set
+        start += len(store.data.train)
+    return [list(chain.from_iterable(of_text)) for of_text in zip(*found.values(), strict=True)]
 
 
 def _holders_in_documents(data: Any, wanted: list[str]) -> list[list[Holder]]:

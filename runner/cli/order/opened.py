@@ -14,7 +14,7 @@ from iolaus.runner.config.permissions import on_command_line
 from iolaus.runner.config.skipped import skipped_batches
 from iolaus.runner.inference.opened_run import open_run
 from iolaus.runner.loop.assembly import connected, make_data, numbers_global_batches
-from iolaus.runner.loop.budget import take_over
+from iolaus.runner.loop.phases import take_over
 from iolaus.runner.run.audit import FILE_NAME, order_hash, whole_lines
 
 
@@ -30,7 +30,7 @@ class RunOrder:
         with on_command_line(words):
             check_config(run.config)
         config, resolved = completed(run.config), run.status.get("resolved") or {}
-        take_over(config.trainer, resolved)
+        take_over(config, resolved)
         config.skip_batches = skipped_batches(path)
         self.data = make_data(config)
         if not numbers_global_batches(self.data):

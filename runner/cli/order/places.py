@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.mixture.module import MixtureData
 from iolaus.runner.data.read.documents import CombinedSource, Source
 from iolaus.runner.data.read.file_documents import FileSource
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.holdout import TRAIN
 from iolaus.runner.data.text.pool import rust_threads
+from iolaus.runner.data.text.pretraining import PretrainingData
 from iolaus.runner.data.text.stored import StoredPretrainingData
 from iolaus.runner.run.files import replacing
 
@@ -40,7 +40,7 @@ def places_of(data: Any) -> "Places":
     """The places of a data module's training samples."""
     if hasattr(data, "train_set"):
         return ExamplePlaces(data)
-    return MixedPlaces(data) if isinstance(data, MixtureData) else DocumentPlaces(data)
+    return StoredPlaces(data) if data.stores else DocumentPlaces(data)
 
 
 class ExamplePlaces:
@@ -64,22 +64,23 @@ def split_where(where: str) -> tuple[str, str]:
     return (file, row) if Path(file).is_file() else ("", where)
 
 
-class MixedPlaces:
-    """Places of the sequences of a mixture: its sources by their names; of a prepared store, the number there."""
+class StoredPlaces:
+    """Places of sequences of several stores: sources by their names; of a prepared store, the number there."""
 
-    def __init__(self, data: MixtureData) -> None:
-        self.data = data
-        self._found: dict[str, DocumentPlaces] = {}
+    def __init__(self, data: PretrainingData) -> None:
+        self.stores, self.ends = data.stores, np.cumsum([len(store.data.train) for store in data.stores])
+        self._found: dict[int, DocumentPlaces] = {}
 
     def of(self, index: int) -> Place:
         """The place of a sequence."""
-        name = self.data.train.source_names[int(self.data.train.sources_of(np.array([index]))[0])]
-        one, own = self.data.sources[name], index - self.data.train.starts[name]
-        if isinstance(one, StoredPretrainingData):
-            return Place(name, one.source.place, f"sequence {own + 1}", 1)
-        if name not in self._found:
-            self._found[name] = DocumentPlaces(one)
-        return self._found[name].of(own)._replace(source=name)
+        number = int(np.searchsorted(self.ends, index, side="right"))
+        store, own = self.stores[number], index - (int(self.ends[number - 1]) if number else 0)
+        if isinstance(store.data, StoredPretrainingData):
+            return Place(store.name, store.data.source.place, f"sequence {own + 1}", 1)
+        if number not in self._found:
+            self._found[number] = DocumentPlaces(store.data)
+        found = self._found[number].of(own)
+        return found._replace(source=store.name) if store.name else found
 
 
 class DocumentPlaces:

@@ -1,26 +1,32 @@
 """Pretraining on several sources of text in given shares."""
 
 import math
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
 from iolaus.conf.data import mixture as options
 from iolaus.conf.data.pretraining import PretrainingData as PretrainingOptions
+from iolaus.conf.phases import Phase, named_sources
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.mixture.held_out import decide_together
 from iolaus.runner.data.mixture.sequences import MixedSequences
 from iolaus.runner.data.mixture.shares import Shares, shares_of
 from iolaus.runner.data.module import GlobalBatchDataModule
 from iolaus.runner.data.read.documents import CombinedSource
+from iolaus.runner.data.text.named_stores import NamedStore, joined
 from iolaus.runner.data.text.prepare import PreparedText
 from iolaus.runner.data.text.pretraining import PretrainingData
 from iolaus.runner.data.text.stored import StoredPretrainingData
+from iolaus.runner.order.skipping import number_of
 from iolaus.runner.run.model_folder import model_folder
 from iolaus.runner.samplers import LengthGrouped
 from iolaus.runner.samplers.base import PROVISIONAL, GlobalBatchSampler, SeamlessSampler
-from iolaus.runner.samplers.mixed import Mixed
+from iolaus.runner.samplers.mixed import Mixed, order_of
+from iolaus.runner.samplers.phased import Draws, Phased
+from iolaus.runner.samplers.remaining import Remaining
 
 
 class MixtureData(PretrainingData):
@@ -33,7 +39,9 @@ class MixtureData(PretrainingData):
 
     settings: options.Mixture
     train: MixedSequences  # type: ignore[assignment]
+    whole_mixture: MixedSequences
     shares: Shares
+    """Those of the run; phases may have others."""
 
     @takes_settings(options.Mixture)
     def __init__(self, settings: options.Mixture) -> None:
@@ -67,6 +75,7 @@ class MixtureData(PretrainingData):
         """
         if self.prepared is not None:
             return
+        options.check_weights(self.given, self.settings.mixture_tau, named_sources(self.phases))
         tokenizer = self.tokenizer_name
         stored = {n: one for n, one in self.sources.items() if isinstance(one, StoredPretrainingData)}
         texts = {n: one for n, one in self.sources.items() if n not in stored}
@@ -83,11 +92,38 @@ class MixtureData(PretrainingData):
         for name, one in self.sources.items():
             if not len(one.train):
                 raise ValueError(f"data.mixture.{name}: {one.source.describe()} has no text to train on")
-        self.train = MixedSequences({name: one.train for name, one in self.sources.items()})
         self.validation = {n: store for n, one in self.sources.items() for store in one.validation.values()}
-        stores = {name: one.train for name, one in self.sources.items()}
-        self.shares = shares_of(self.given, stores, self.settings.mixture_by, self.settings.mixture_tau)
+        names = [
+            n for n, given in self.given.items() if given.weight or self.settings.mixture_tau is not None
+        ]
+        self.stores = [NamedStore(name, self.sources[name], name) for name in names]
+        self.whole_mixture = mixed(self.stores)
+        for phase in self.phases:
+            for name in self.sources_of(phase):
+                self.add_store(name, self.sources[name], self.length_of(phase), phase)
+        self.train = mixed(self.stores)
+        self.shares = self._shares(Phase("all"))
         self.prepared = self._together()
+
+    def sources_of(self, phase: Phase) -> list[str]:
+        """The sources that a phase draws from, in the order of the run's."""
+        named = phase.data.get("mixture")
+        return [name for name in self.sources if name in (named or self.whole_mixture.source_names)]
+
+    def _shares(self, phase: Phase) -> Shares:
+        """The shares of the sources of a phase, as its settings say, and where it has none those of the run."""
+        names, unit, length = self.sources_of(phase), phase.data.get("mixture_by"), self.length_of(phase)
+        weights, tau = phase.data.get("mixture"), phase.data.get("mixture_tau")
+        if weights is None and tau is None:
+            tau, weights = self.settings.mixture_tau, {name: self.given[name].weight for name in names}
+        stores = {store.name: store.data.train for store in self.stores if store.data.max_length == length}
+        taken = {name: stores[name] for name in names}
+        return shares_of(weights if tau is None else None, taken, unit or self.settings.mixture_by, tau)
+
+    @property
+    def whole(self) -> MixedSequences:  # type: ignore[override]
+        """The training sequences of a run without phases, which come first in `train`."""
+        return self.whole_mixture
 
     def _together(self) -> PreparedText:
         """What is known of all sources, sets by the names of their sources."""
@@ -102,13 +138,12 @@ class MixtureData(PretrainingData):
 
     def connect(self, *args: Any, **options: Any) -> int:
         """As for all data; raises ValueError where a source would be passed over more often than it may be."""
+        self.__dict__.pop("epochs", None)
         steps = super().connect(*args, **options)
-        for number, (name, given) in enumerate(self.given.items() if steps < PROVISIONAL else ()):
+        for name, given in self.given.items() if steps < PROVISIONAL else ():
             bound = given.max_epochs or self.settings.mixture_max_epochs or math.inf
             if self.epochs[name] > bound:
-                most = bound * self.shares.samples[name]
-                fits = self._mixed.steps_within(int(most / self.shares.of_samples[name]))
-                fits -= int(self._mixed.draws.counts(self._mixed.samples_before(fits))[number] > most)
+                fits = bisect_right(range(1, steps), bound, key=lambda step: self._epochs_at(step)[name])
                 raise ValueError(
                     f"data.mixture.{name} would be passed over {self.epochs[name]:.2f} times in {steps:,} steps, and "
                     f"max_epochs is {bound:g}: train for {fits:,} steps or less, or give it less weight or more text"
@@ -124,16 +159,44 @@ class MixtureData(PretrainingData):
                 f"a mixture has an order of its own in each source, and {type(whole).__name__} sorts all samples "
                 "together: choose sampler=shuffled or sampler=sequential"
             )
-        self._mixed = Mixed(whole, {name: one.train for name, one in self.sources.items()}, self.shares.parts)
-        self.__dict__.pop("epochs", None)
-        return self._mixed
+        stores = {store.name: store.data.train for store in self.stores[: len(self.whole.source_names)]}
+        return Mixed(whole, stores, self.shares.parts)
+
+    def _draws(self, whole: GlobalBatchSampler) -> tuple[list[SeamlessSampler], list[Draws]]:
+        """The orders of all stores, and what each phase draws of them."""
+        assert isinstance(whole, Mixed)
+        further = self.stores[len(whole.orders) :]
+        orders = [*whole.orders, *(order_of(whole.sampler, one.data.train, one.label) for one in further)]
+        places = {(store.name, store.data.max_length): place for place, store in enumerate(self.stores)}
+        drawn = []
+        for part, phase in zip(self.parts, self.phases, strict=False):
+            parts = self._shares(phase).parts
+            taken = [places[name, self.length_of(phase)] for name in self.sources_of(phase)]
+            stores = [self.stores[place] for place in taken]
+            as_the_run = taken == list(range(len(whole.orders))) and parts == self.shares.parts
+            own = {
+                store.label: f"{share}/{sum(parts)} of {store.fingerprint}"
+                for store, share in zip(stores, parts, strict=True)
+            }
+            sizes = self._sizes(part, joined(stores))
+            drawn.append(Draws(part.steps, tuple(taken), tuple(parts), None if as_the_run else own, sizes))
+        return orders, drawn
+
+    def _epochs_at(self, step: int) -> dict[str, float]:
+        """Passes over each source before a step, of all its lengths."""
+        order = self.sampler.sampler if isinstance(self.sampler, Remaining) else self.sampler
+        assert isinstance(order, Mixed | Phased)
+        passed = dict.fromkeys(self.sources, 0.0)
+        for store, count in zip(
+            self.stores, order.counts(number_of(step, self.skipped)).tolist(), strict=True
+        ):
+            passed[store.name] += count / len(store.data.train)
+        return passed
 
     @cached_property
     def epochs(self) -> dict[str, float]:
         """Passes over each source in the whole run."""
-        drawn = self._mixed.draws.counts(self._mixed.num_samples()).tolist()
-        sizes = self.shares.samples
-        return {name: count / sizes[name] for name, count in zip(sizes, drawn, strict=True)}
+        return self._epochs_at(len(self.sampler))
 
     @property
     def validation_shares(self) -> dict[str, float]:
@@ -156,11 +219,19 @@ class MixtureData(PretrainingData):
     def _describe_one(self, name: str) -> str:
         shares, one = self.shares, self.sources[name]
         assert one.prepared is not None
-        sizes = (one.prepared.documents["train"], shares.samples[name], shares.tokens[name])
+        sizes = (one.prepared.documents["train"], len(one.train), one.train.num_tokens)
         counts = "{:,} documents, {:,} sequences, {:,} tokens".format(*sizes)
         given = self.given[name].max_epochs or self.settings.mixture_max_epochs
         bound = f" of at most {given:g}" if given else ""
-        return (
-            f"{counts}; asked {shares.asked[name]:.2%} of the {shares.unit}, gives {shares.of_tokens[name]:.2%} of the "
-            f"tokens and {shares.of_samples[name]:.2%} of the samples; {self.epochs[name]:.2f} epochs{bound}"
-        )
+        drawn = "drawn in phases alone"
+        if name in shares.asked:
+            drawn = (
+                f"asked {shares.asked[name]:.2%} of the {shares.unit}, gives {shares.of_tokens[name]:.2%} of the "
+                f"tokens and {shares.of_samples[name]:.2%} of the samples"
+            )
+        return f"{counts}; {drawn}; {self.epochs[name]:.2f} epochs{bound}"
+
+
+def mixed(stores: Sequence[NamedStore]) -> MixedSequences:
+    """The training sequences of sources, one after the other."""
+    return MixedSequences([store.name for store in stores], [store.data.train for store in stores])

@@ -1,6 +1,6 @@
 """The sequences of several sources as one store."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,19 +12,15 @@ from iolaus.runner.data.store.sharded import ShardedStore
 
 
 class MixedSequences(ShardedStore):
-    """The stores of sources by name, one after the other in their order."""
+    """The stores of sources by name, one after the other in their order; `names` may have a source several times."""
 
-    def __init__(self, stores: Mapping[str, TokenStore | ShardedStore]) -> None:
-        self.source_names = list(stores)
-        prints = [[name, store.fingerprint] for name, store in stores.items()]
-        shards: Any = list(stores.values())  # sharded ones are read as others are
+    def __init__(self, names: Sequence[str], stores: Sequence[TokenStore | ShardedStore]) -> None:
+        self.source_names = list(dict.fromkeys(names))
+        prints = [[name, store.fingerprint] for name, store in zip(names, stores, strict=True)]
+        shards: Any = list(stores)  # sharded ones are read as others are
         super().__init__(shards, key_of({"mixture": prints}))
-
-    @property
-    def starts(self) -> dict[str, int]:
-        """The index of the first sequence of each source."""
-        return dict(zip(self.source_names, [0, *self.ends.tolist()], strict=False))
+        self._owners = np.array([self.source_names.index(name) for name in names])
 
     def sources_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """The source of each of the sequences [D], by its place among the names."""
-        return np.searchsorted(self.ends, indices, side="right")
+        return self._owners[np.searchsorted(self.ends, indices, side="right")]

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from iolaus.conf.data.mixture import MixedSource
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.store.sharded import ShardedStore
 from iolaus.runner.order.mixture import parts_of
@@ -47,21 +46,21 @@ class Shares(NamedTuple):
         return _normalised({n: drawn[n] * self.tokens[n] / self.samples[n] for n in drawn})
 
 
-def shares_of(sources: Mapping[str, MixedSource], stores: Stores, unit: str, tau: float | None) -> Shares:
-    """The shares of sources by their weights, or with `tau` by their sizes to that power; ValueError for one too small.
+def shares_of(weights: Mapping[str, float] | None, stores: Stores, unit: str, tau: float | None) -> Shares:
+    """The shares of stores by weights, or by their sizes to the power `tau`; ValueError for one too small.
 
     A share of tokens becomes one of draws by the mean length of the source's sequences.
     """
     samples = {name: len(store) for name, store in stores.items()}
     tokens = {name: store.num_tokens for name, store in stores.items()}
     sizes = tokens if unit == "tokens" else samples
-    weights = {n: float(one.weight) if tau is None else float(sizes[n]) ** tau for n, one in sources.items()}
-    per_draw = {n: tokens[n] / samples[n] if unit == "tokens" else 1.0 for n in weights}
+    given = {n: float(sizes[n]) ** (tau or 0) if weights is None else float(weights[n]) for n in stores}
+    per_draw = {n: tokens[n] / samples[n] if unit == "tokens" else 1.0 for n in given}
     try:
-        parts = parts_of({n: weight / per_draw[n] for n, weight in weights.items()})
+        parts = parts_of({n: weight / per_draw[n] for n, weight in given.items()})
     except ValueError as error:
         raise ValueError(f"data.mixture: {error}") from None
-    return Shares(weights, unit, samples, tokens, parts)
+    return Shares(given, unit, samples, tokens, parts)
 
 
 def _normalised(values: Mapping[str, float]) -> dict[str, float]:

@@ -1,15 +1,19 @@
 """Text for pretraining: prepared once into a cache, then served from memory-mapped stores."""
 
 import math
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from iolaus.conf.data import pretraining as options
+from iolaus.conf.phases import Phase
 from iolaus.runner.config.custom_code import from_pretrained
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.length_warmup import LengthWarmup
@@ -19,9 +23,14 @@ from iolaus.runner.data.read.documents import Source, open_source
 from iolaus.runner.data.read.opened import reading_of
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.holdout import Part, divide
+from iolaus.runner.data.text.named_stores import NamedStore, joined
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from iolaus.runner.data.text.tokenizer import describe_vocabulary
 from iolaus.runner.run.model_folder import model_folder
+from iolaus.runner.samplers import GlobalBatchSampler
+from iolaus.runner.samplers.base import SeamlessSampler
+from iolaus.runner.samplers.mixed import order_of
+from iolaus.runner.samplers.phased import Draws
 
 
 class PretrainingData(GlobalBatchDataModule):
@@ -34,6 +43,9 @@ class PretrainingData(GlobalBatchDataModule):
 
     train: TokenStore
     validation: dict[str, TokenStore]
+    phase_groups = ("data", "sampler", "objective")
+    stores: Sequence[NamedStore] = ()
+    """The parts of `train` in their order, where it has several: sources, and lengths of phases."""
 
     @takes_settings(options.PretrainingData)
     def __init__(self, settings: options.PretrainingData) -> None:
@@ -73,6 +85,39 @@ class PretrainingData(GlobalBatchDataModule):
         self.prepared = self.prepare_sets(self.source, *held_out)
         self.train = TokenStore(self.prepared.train)
         self.validation = {name: TokenStore(path) for name, path in self.prepared.validation.items()}
+        if self.phases:
+            self._prepare_lengths()
+
+    def _prepare_lengths(self) -> None:
+        """Prepares the text for the lengths of phases too."""
+        self.stores = [NamedStore("", self.at_length(self.max_length), "")]
+        for phase in self.phases:
+            self.add_store("", self, self.length_of(phase), phase)
+        self.train = joined(self.stores)
+
+    def add_store(self, name: str, source: "PretrainingData", length: int, phase: Phase) -> None:
+        """Prepares a source in sequences of a phase's length, unless that is one of the stores."""
+        if not any((store.name, store.data.max_length) == (name, length) for store in self.stores):
+            try:
+                made = source.at_length(length)
+            except ValueError as error:
+                raise ValueError(f"phase {phase.name}: {error}") from error
+            label = name if length == self.max_length else f"{name}@{length}"
+            self.stores = [*self.stores, NamedStore(name, made, label)]
+
+    def length_of(self, phase: Phase) -> int:
+        """The longest sequence of a phase in tokens."""
+        return int(phase.data.get("max_length") or self.max_length)
+
+    def at_length(self, max_length: int) -> "PretrainingData":
+        """The same text, prepared in sequences of another length; its validation sets are not used."""
+        other = copy(self)
+        other.phases, other.stores = [], ()
+        if max_length != self.max_length:
+            other.settings = replace(self.settings, max_length=max_length, length_warmup_from=None)
+            other.max_length, other.prepared = max_length, None
+            other.prepare_data()
+        return other
 
     def prepare_sets(
         self, source: Source, validation_sources: dict[str, Source], validation_documents: float
@@ -106,9 +151,37 @@ class PretrainingData(GlobalBatchDataModule):
         tokenizer: PreTrainedTokenizerBase = from_pretrained(AutoTokenizer, self.prepared.tokenizer)
         return tokenizer
 
+    @property
+    def whole(self) -> TokenStore:
+        """The training sequences of a run without phases, which come first in `train`."""
+        return self.stores[0].data.train if self.stores else self.train
+
+    def _draws(self, whole: GlobalBatchSampler) -> tuple[list[SeamlessSampler], list[Draws]]:
+        """The orders of all sets of training samples, and what each phase draws of them."""
+        places = {store.data.max_length: place for place, store in enumerate(self.stores)}
+        first = cast(SeamlessSampler, whole)
+        orders = [first, *(order_of(first, store.data.train, store.label) for store in self.stores[1:])]
+        drawn = []
+        for part, phase in zip(self.parts, self.phases, strict=False):
+            place = places[self.length_of(phase)]
+            store = self.stores[place]
+            own = {store.label: store.fingerprint} if place else None
+            drawn.append(Draws(part.steps, (place,), (1,), own, self._sizes(part, store.data.train)))
+        return orders, drawn
+
     def _length_warmup(self, max_steps: int) -> LengthWarmup | None:
-        """That of the settings."""
-        return LengthWarmup.of(self.settings, max_steps, self.tokenizer.all_special_ids)
+        """That of the settings; raises ValueError where it would go on in a phase of another length."""
+        warmup = LengthWarmup.of(self.settings, max_steps, self.tokenizer.all_special_ids)
+        begun = 0
+        for part, phase in zip(self.parts, self.phases, strict=False) if warmup else ():
+            if begun < warmup.steps and self.length_of(phase) != self.max_length:  # type: ignore[union-attr]
+                raise ValueError(
+                    f"data.length_warmup_steps: the warm-up to data.max_length={self.max_length} ends at step "
+                    f"{warmup.steps:,}, and the phase {part.name} has sequences of {self.length_of(phase)} tokens "  # type: ignore[union-attr]
+                    f"from step {begun + 1:,} on: let it end before"
+                )
+            begun += part.steps
+        return warmup
 
     def collator_arguments(self) -> CollatorArguments:
         """The arguments of the objective's collator that the data decides."""
@@ -116,12 +189,12 @@ class PretrainingData(GlobalBatchDataModule):
             **tokenizer_arguments(self.tokenizer),
             "text_column": "text",
             "label_column": None,
-            "max_sequence_length": self.max_length,
+            "max_sequence_length": max([self.max_length, *map(self.length_of, self.phases)]),
         }
 
     def fingerprint(self) -> str:
-        """The fingerprint of the training store, which covers text, tokenizer and cutting."""
-        return self.train.fingerprint
+        """The fingerprint of the training store, which covers text, tokenizer and cutting; of phases see the order."""
+        return self.whole.fingerprint
 
     def lineage(self) -> dict[str, Any]:
         """Those of every set of samples, and of the sources that they were made from."""
