@@ -9,15 +9,16 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from iolaus.conf.config import Config
 from iolaus.conf.data.labelled import check_fold
-from iolaus.conf.data.mixture import mixed_sources
+from iolaus.conf.data.mixture import check_weights, mixed_sources
 from iolaus.conf.fields import check_fields, fields_of
-from iolaus.conf.phases import phases_of
+from iolaus.conf.phases import named_sources, phases_of
 from iolaus.conf.registry import OPTIONS, TASKS, option_of, target_of
 from iolaus.conf.trainer import BUDGETS, check_length
 from iolaus.conf.values import suggest
 from iolaus.runner.config.allowed import allow_code, check_targets
 from iolaus.runner.config.completed import EMPTY
 from iolaus.runner.config.permissions import check_permissions
+from iolaus.runner.config.phases import check_phases
 from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
 from iolaus.runner.run.cluster import nodes_of, processes_per_node
 from iolaus.runner.run.errors import explain, wants_traceback
@@ -52,17 +53,17 @@ def check_config(config: DictConfig) -> None:
     _check_groups(values)
     check_targets(config)
     _check_fields(config, values)
-    trainer = values["trainer"]
+    trainer = values["trainer"] = check_phases(values)
     budgets = {name: trainer.get(name) for name in BUDGETS}
     check_length(trainer.get("max_steps", 1), trainer.get("max_epochs"), **budgets)
     if trainer.get("devices", 1) not in ("auto", -1, "-1"):
         processes_per_node(trainer)
     nodes_of(trainer)
-    phases_of(values["phases"])
     _check_schedule(values["scheduler"], trainer)
     _check_network(values["model"], values["data"])
     if option_of("data", values["data"]) == "mixture":
-        mixed_sources(values["data"])
+        named = named_sources(phases_of(values["phases"]))
+        check_weights(mixed_sources(values["data"]), values["data"].get("mixture_tau"), named)
     _check_task(values)
     if option_of("data", values["data"]):
         check_fold(values["data"].get("folds"), values["data"].get("fold"))

@@ -105,6 +105,7 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
 
 def make_data(config: DictConfig) -> Any:
     """The data module of a config, which has read nothing yet."""
+    from iolaus.runner.loop.phases import check_data_of
     from iolaus.runner.tasks import get_task, import_modules
 
     allow_code(config)
@@ -112,7 +113,12 @@ def make_data(config: DictConfig) -> Any:
     make = bind(config.data)
     if option_of("data", config.data) is not None and "task" in config.data:
         make = make.with_keywords({**make.keywords, "task": get_task(config.data.task)})
-    return make()
+    data = make()
+    if config.get("phases"):
+        phases = check_data_of(config, data)
+        if getattr(data, "phase_groups", ()):
+            data.phases = phases
+    return data
 
 
 def connected(config: DictConfig, data: Any) -> int:
@@ -124,9 +130,10 @@ def connected(config: DictConfig, data: Any) -> int:
 def connect_data(config: DictConfig, data: Any, objective: Any, model: Any = None) -> int:
     """Connects prepared data with its sampler and objective; returns the global batches of the run.
 
-    A budget becomes steps in the config; one of FLOPs needs the TaskModel.
+    A budget becomes steps in the config, as the lengths of phases do; one of FLOPs needs the TaskModel.
     """
     from iolaus.runner.loop.budget import budget_of, check_warmups, settle, steps_within
+    from iolaus.runner.loop.phases import connect_phases
     from iolaus.runner.samplers.base import PROVISIONAL
 
     options: dict[str, Any] = {"accept_changes": config.resume_changed_data}
@@ -134,10 +141,14 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: Any = Non
         check_numbered(data, "skip_batches")
         options["skip_batches"] = OmegaConf.to_container(config.skip_batches)
 
-    def connect(*length: float | None) -> int:
-        steps: int = data.connect(bind(config.sampler), objective, *length, config.seed, **options)
+    def connect(*length: float | None, **more: Any) -> int:
+        steps: int = data.connect(bind(config.sampler), objective, *length, config.seed, **options, **more)
         return steps
 
+    if config.get("phases"):
+        return connect_phases(
+            config, data, objective, model, lambda steps, **parts: connect(steps, None, **parts)
+        )
     if budget := budget_of(config.trainer):
         check_warmups(config, budget)
         connect(PROVISIONAL, None)
@@ -190,6 +201,7 @@ def _plain_parts(config: DictConfig, data: Any, make_module: Call) -> dict[str, 
     from lightning.pytorch import seed_everything
 
     from iolaus.runner.loop.budget import budget_of, settle, steps_within
+    from iolaus.runner.loop.phases import steps_of_phases
     from iolaus.runner.loop.plain import make_model_of
 
     if trains_global_batches(make_module.func):
@@ -197,7 +209,9 @@ def _plain_parts(config: DictConfig, data: Any, make_module: Call) -> dict[str, 
             f"module: {make_module.name} reads global batches, and the data {type(data).__name__} is a plain "
             "LightningDataModule with batches of its own: give module._target_ a LightningModule of yours"
         )
-    if budget := budget_of(config.trainer):
+    if config.get("phases"):
+        steps_of_phases(config, data)
+    elif budget := budget_of(config.trainer):
         settle(config.trainer, steps_within(budget, data, None))
     seed_everything(config.seed, workers=True, verbose=False)
     given: dict[str, Any] = {"max_steps": int(config.trainer.max_steps), "baselines": {}}

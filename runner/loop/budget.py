@@ -19,6 +19,7 @@ from iolaus.runner.models.flops import step_flops
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.samplers.base import PROVISIONAL, SeamlessSampler
 from iolaus.runner.samplers.mixed import Mixed
+from iolaus.runner.samplers.phased import Phased
 
 COUNTED = 16
 """First global batches that are read where the lengths of samples do not tell what a step takes."""
@@ -75,14 +76,8 @@ def settle(trainer: DictConfig, steps: int) -> None:
     trainer.update(dict.fromkeys(BUDGETS))
 
 
-def take_over(trainer: DictConfig, resolved: Mapping[str, Any]) -> None:
-    """Settles a config whose budget was settled when the run began, by its `resolved` settings."""
-    if (budget := budget_of(trainer)) and resolved.get("budget") == str(budget):
-        settle(trainer, int(resolved["max_steps"]))
-
-
-def steps_within(budget: Budget, data: Any, model: TaskModel | None) -> int:
-    """The most global batches of connected data that stay within a budget of tokens or FLOPs.
+def steps_within(budget: Budget, data: Any, model: TaskModel | None, first: int = 0) -> int:
+    """The most global batches of connected data, from number `first` on, that stay within a budget of tokens or FLOPs.
 
     The tokens of each batch are known from the order and the lengths of samples. Of the FLOPs, those of targets and
     images are estimated from the first batches. A stream is as its first batches are. Raises ValueError for a budget
@@ -98,7 +93,10 @@ def steps_within(budget: Budget, data: Any, model: TaskModel | None) -> int:
     if budget.name == "max_flops" and model is None:
         raise ValueError("trainer.max_flops: how many steps that is was not noted, and needs the model")
     counted = model if budget.name == "max_flops" else None
-    steps = (_streamed if data.streamed else _ordered)(budget.amount, data, counted)
+    if data.streamed:
+        steps = _streamed(budget.amount, data, counted)
+    else:
+        steps = _ordered(budget.amount, data, counted, first) - first
     if steps < 1:
         raise ValueError(
             f"trainer.{budget.name}={budget.amount:.15g} is less than the first global batch takes; give more, or a "
@@ -115,8 +113,11 @@ def _streamed(amount: float, data: Any, model: TaskModel | None) -> int:
     return min(PROVISIONAL, int(amount / spent[-1] * len(spent)))
 
 
-def _ordered(amount: float, data: Any, model: TaskModel | None) -> int:
-    """Steps of data whose samples have numbers: batches are added up in their order, whole epochs at once."""
+def _ordered(amount: float, data: Any, model: TaskModel | None, begun: int) -> int:
+    """The step that a budget from step `begun` on ends before, of data whose samples have numbers.
+
+    Batches are added up in their order, whole epochs at once.
+    """
     per_token, per_pair = _cost_of_lengths(data, model)
 
     def cost(indices: NDArray[np.int64], step: int | None = None) -> float:
@@ -125,19 +126,22 @@ def _ordered(amount: float, data: Any, model: TaskModel | None) -> int:
         lengths = sequences.lengths(indices).astype(np.int64)
         return per_token * int(lengths.sum()) + per_pair * int((lengths**2).sum())
 
-    first, spent = (_nearly if isinstance(data.sampler, Mixed) else _whole_epochs)(amount, data, cost)
-    for step in range(first, PROVISIONAL):
+    mixed = isinstance(data.sampler, Mixed | Phased)
+    first, spent = _nearly(amount, data, cost, begun) if mixed else _whole_epochs(amount, data, cost, begun)
+    for step in range(first, begun + PROVISIONAL):
         spent += cost(data.sampler.global_batch(step)[:, 1], step)
         if spent > amount:
             return step
-    return PROVISIONAL
+    return begun + PROVISIONAL
 
 
-def _whole_epochs(amount: float, data: Any, cost: Callable[[NDArray[np.int64]], float]) -> tuple[int, float]:
+def _whole_epochs(
+    amount: float, data: Any, cost: Callable[[NDArray[np.int64]], float], begun: int
+) -> tuple[int, float]:
     """The whole batches of the epochs that stay within the budget, and what they take, for samplers without gaps."""
     sampler, count = data.sampler, len(data.train)
-    if not isinstance(sampler, SeamlessSampler) or data.length_warmup:
-        return 0, 0
+    if begun or not isinstance(sampler, SeamlessSampler) or data.length_warmup:
+        return begun, 0
     per_epoch = _in_blocks(np.arange, 0, count, cost)
     epochs = int(amount // per_epoch)
     steps = sampler.steps_within(epochs * count)
@@ -146,29 +150,35 @@ def _whole_epochs(amount: float, data: Any, cost: Callable[[NDArray[np.int64]], 
     return steps, epochs * per_epoch - rest
 
 
-def _nearly(amount: float, data: Any, cost: Callable[[NDArray[np.int64]], float]) -> tuple[int, float]:
-    """Steps of a mixture that nearly use up the budget and do not exceed it, and what they take."""
+def _nearly(
+    amount: float, data: Any, cost: Callable[[NDArray[np.int64]], float], begun: int
+) -> tuple[int, float]:
+    """A step of a mixture, or of a phase, before which the budget is nearly used up and not exceeded; what was taken."""
     if data.length_warmup:
-        return 0, 0
+        return begun, 0
     mixed = data.sampler
     starts, sizes = mixed.starts, np.diff([*mixed.starts, len(data.train)])
     epochs = [
         _in_blocks(np.arange, start, start + size, cost) for start, size in zip(starts, sizes, strict=True)
     ]
 
-    def spent(step: int) -> float:
-        total, counts = 0.0, mixed.draws.counts(mixed.samples_before(step))
-        for order, start, size, epoch, count in zip(mixed.orders, starts, sizes, epochs, counts, strict=True):
-            whole, begun = divmod(int(count), int(size))
+    def until(step: int) -> float:
+        total = 0.0
+        for order, start, size, epoch, count in zip(
+            mixed.orders, starts, sizes, epochs, mixed.counts(step), strict=True
+        ):
+            whole, left = divmod(int(count), int(size))
             indices = partial(_indices, order, whole * size, start)
-            total += whole * epoch + _in_blocks(indices, 0, begun, cost)
+            total += whole * epoch + _in_blocks(indices, 0, left, cost)
         return total
 
-    a_draw = sum(np.array(epochs) / sizes * mixed.draws.parts) / sum(mixed.draws.parts)
-    steps = min(PROVISIONAL, mixed.steps_within(int(0.999 * amount / a_draw)))
-    while (taken := spent(steps)) > amount:
-        steps = max(0, int(0.99 * steps) - 1)
-    return steps, taken
+    parts, before = mixed.parts_at(begun), until(begun) if begun else 0.0
+    a_draw = sum(np.array(epochs) / sizes * parts) / sum(parts)
+    samples = mixed.samples_before(begun) + int(0.999 * amount / a_draw)
+    step = min(begun + PROVISIONAL, mixed.steps_within(samples))
+    while (taken := until(step) - before) > amount:
+        step = begun + max(0, int(0.99 * (step - begun)) - 1)
+    return step, taken
 
 
 def _indices(order: SeamlessSampler, first: int, shift: int, start: int, stop: int) -> NDArray[np.int64]:

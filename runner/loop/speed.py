@@ -9,8 +9,9 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from omegaconf import DictConfig
 
 from iolaus.runner.loop.assembly import assemble
-from iolaus.runner.loop.budget import Budget, budget_of, check_warmups, settle, take_over
+from iolaus.runner.loop.budget import Budget, budget_of, check_warmups, settle
 from iolaus.runner.loop.lightning_loop import LightningLoop, is_plain, one_epoch
+from iolaus.runner.loop.phases import take_over
 from iolaus.runner.loop.resolved import Resolved, resolve
 from iolaus.runner.loop.trainer import make_trainer
 from iolaus.runner.run.folder import RunFolder
@@ -47,7 +48,7 @@ class StepClock(Callback):
 
 def settled(asked: DictConfig, chosen: DictConfig, before: Resolved, folder: RunFolder) -> DictConfig:
     """The config `chosen` with the steps that its budget had come to `before`, or that its budget of seconds is."""
-    take_over(chosen.trainer, before)
+    take_over(chosen, before)
     if (budget := budget_of(chosen.trainer)) and budget.name == "max_seconds":
         check_warmups(chosen, budget)
         settle(chosen.trainer, steps_in(budget, asked, chosen, before, folder))

@@ -20,7 +20,8 @@ from iolaus.runner.cli.reproduce.rebuilding import _pin
 from iolaus.runner.in_python import assemble, compose
 from iolaus.runner.loop import speed
 from iolaus.runner.loop.assembly import Parts
-from iolaus.runner.loop.budget import PROVISIONAL, Budget, budget_of, steps_within, take_over
+from iolaus.runner.loop.budget import PROVISIONAL, Budget, budget_of, steps_within
+from iolaus.runner.loop.phases import take_over
 from iolaus.runner.manifest.inputs import read_manifest
 from iolaus.runner.models.flops import step_flops
 from iolaus.runner.run import audit
@@ -246,10 +247,11 @@ def trainer(**values: Any) -> Any:
 
 def test_steps_are_taken_over_for_the_same_budget_alone() -> None:
     before = {"budget": "max_tokens 4,000", "max_steps": STEPS}
-    same = trainer(max_tokens=4000.0)
+    same = OmegaConf.create({"trainer": trainer(max_tokens=4000.0)})
     take_over(same, before)
-    assert (same.max_steps, budget_of(same)) == (STEPS, None)
-    for other in (trainer(max_tokens=4001), trainer(max_seconds=4000), trainer(max_epochs=1)):
+    assert (same.trainer.max_steps, budget_of(same.trainer)) == (STEPS, None)
+    for given in (trainer(max_tokens=4001), trainer(max_seconds=4000), trainer(max_epochs=1)):
+        other = OmegaConf.create({"trainer": given})
         unchanged = other.copy()
         take_over(other, before)
         take_over(other, {})

@@ -52,7 +52,7 @@ def consolidate(
     from iolaus.runner.checkpoints.files import AtomicCheckpointIO
     from iolaus.runner.inference.export import model_card, write_model
     from iolaus.runner.loop.assembly import assemble, known_task
-    from iolaus.runner.loop.budget import take_over
+    from iolaus.runner.loop.phases import take_over
     from iolaus.runner.optim.hooks import exported_weights
 
     run = RunFolder(path.parent.parent)
@@ -60,7 +60,7 @@ def consolidate(
     assert isinstance(config, DictConfig)
     check_permissions(config, allowed)
     chosen = completed(config)
-    take_over(chosen.trainer, config.get("resolved") or {})
+    take_over(chosen, config.get("resolved") or {})
     parts = assemble(chosen)
     data, module = parts.data, parts.module
     if not hasattr(module, "make_optimizer"):

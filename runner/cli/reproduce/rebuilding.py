@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from iolaus.runner.cli.compose import overrides_of
 from iolaus.runner.config.permissions import check_permissions
 from iolaus.runner.config.skipped import NOTED, left_out
-from iolaus.runner.loop.budget import take_over
+from iolaus.runner.loop.phases import take_over
 from iolaus.runner.manifest.inputs import FILE_NAME, Manifest
 from iolaus.runner.manifest.machine import THREADS
 from iolaus.runner.manifest.steps import Step, read_steps, steps_of
@@ -94,7 +94,7 @@ def _stop(steps: int) -> str:
 def _pin(config: DictConfig, resolved: Manifest) -> None:
     """Sets what was `auto`, and a budget, to what it came to; ranks that were on several nodes are on this one."""
     trainer = config.trainer
-    take_over(trainer, resolved)
+    take_over(config, resolved)
     for node, name in ((trainer, "accelerator"), (trainer, "precision"), (config.data, "layout")):
         if node.get(name) == "auto" and resolved.get(name):
             node[name] = resolved[name]

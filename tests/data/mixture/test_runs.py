@@ -57,7 +57,7 @@ def losses_by_hand(arguments: list[str]) -> dict[str, float]:
         inputs = {name: micro_batch[name] for name in ("input_ids", "attention_mask")}
         logits = parts.model.pretrained(**inputs).logits.flatten(0, 1)
         labels = micro_batch["labels"].flatten()
-        name = "verses" if index < parts.data.train.starts["code"] else "code"
+        name = "verses" if index < len(parts.data.sources["verses"].train) else "code"
         sums[name][0] += functional.cross_entropy(logits, labels, reduction="sum").item()
         sums[name][1] += int((labels != -100).sum())
     return {name: total / count for name, (total, count) in sums.items()}
@@ -137,7 +137,7 @@ def test_order_tells_the_source_of_each_sample(mixed_here: Mixed) -> None:
     assert holders == {"training", "validation set code"}
     indices = {i for _, found in find(order, "lambda") for one in found for i in one.sequences}
     assert indices
-    assert min(indices) >= data.train.starts["code"]
+    assert min(indices) >= len(data.sources["verses"].train)
 
 
 @pytest.mark.slow

@@ -1,0 +1,192 @@
+"""The phases of a run: their lengths in steps, and the parts of the run that they replace.
+
+Their steps are known once data is connected; from then on the config has them, as it has those of a budget.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from iolaus.conf.phases import LENGTHS, Phase, lengths_of, phases_of
+from iolaus.conf.registry import OPTIONS
+from iolaus.runner.build import bind, build
+from iolaus.runner.loop.budget import Budget, budget_of, settle, steps_within
+from iolaus.runner.models.task_model import TaskModel
+from iolaus.runner.samplers.base import PROVISIONAL
+
+GLOBAL_BATCHES = ("data", "sampler", "objective")
+"""Groups of settings that change what global batches are made of."""
+
+
+def phases_in(config: DictConfig) -> list[Phase]:
+    """The phases of a config."""
+    return phases_of(as_given(config))
+
+
+def check_data_of(config: DictConfig, data: Any) -> list[Phase]:
+    """The phases of a config; raises ValueError for settings that this data cannot change during a run."""
+    phases, allowed = phases_in(config), getattr(data, "phase_groups", ())
+    for number, phase in enumerate(phases):
+        for group in GLOBAL_BATCHES:
+            if phase.settings.get(group) and group not in allowed:
+                known = (
+                    f"a phase may change {' and '.join(allowed)}" if allowed else "a phase changes none of it"
+                )
+                raise ValueError(
+                    f"phases[{number}] ({phase.name}).{group}: of the global batches of {type(data).__name__} {known}"
+                )
+    return phases
+
+
+def take_over(config: DictConfig, resolved: Mapping[str, Any]) -> None:
+    """Settles a config whose budget, or phases, were settled when the run began, by its `resolved` settings."""
+    in_tokens(config)
+    known: list[dict[str, Any]] = []
+    for given, was in zip(as_given(config), resolved.get("phases") or (), strict=False):
+        if given != was["given"]:
+            break
+        known.append({"steps": was["steps"]})
+    if known:
+        _set_lengths(config, known)
+    if (budget := budget_of(config.trainer)) and resolved.get("budget") == str(budget):
+        settle(config.trainer, int(resolved["max_steps"]))
+
+
+def steps_of(asked: DictConfig, settled: DictConfig) -> list[dict[str, Any]]:
+    """The phases of a config as they are given, with the steps that they have in the one where they are settled.
+
+    It changes `asked`, a copy, where they are shares of tokens.
+    """
+    in_tokens(asked)
+    pairs = zip(as_given(asked), as_given(settled), strict=True)
+    return [{"given": given, "steps": known["steps"]} for given, known in pairs]
+
+
+def settle_phases(config: DictConfig, steps: Sequence[int]) -> None:
+    """Makes the phases of a config phases of so many steps, and the run one of their sum."""
+    _set_lengths(config, [{"steps": length} for length in steps])
+    settle(config.trainer, sum(steps))
+
+
+def in_tokens(config: DictConfig) -> None:
+    """Makes shares of a budget of tokens phases of so many tokens."""
+    phases, amount = phases_in(config), config.trainer.get("max_tokens")
+    if phases and phases[0].share is not None and None in lengths_of(phases, config.trainer):
+        _set_lengths(config, [{"tokens": (phase.share or 0) * float(amount)} for phase in phases])
+        config.trainer.update({"max_tokens": None, "max_steps": -1})
+
+
+def _set_lengths(config: DictConfig, lengths: Sequence[Mapping[str, Any]]) -> None:
+    """Gives the first phases other lengths."""
+    phases = as_given(config)
+    for phase, length in zip(phases, lengths, strict=False):
+        phase.update({**dict.fromkeys(LENGTHS), **length})
+    config.phases = phases
+
+
+def as_given(config: DictConfig) -> list[dict[str, Any]]:
+    """The phases of a config in plain Python."""
+    found: Any = OmegaConf.to_container(config.get("phases") or OmegaConf.create([]), resolve=True)
+    return list(found)
+
+
+def connect_phases(
+    config: DictConfig,
+    data: Any,
+    objective: Any,
+    model: TaskModel | None,
+    connect: Callable[..., int],
+) -> int:
+    """Connects prepared data with the phases of a run, and settles their lengths; returns the steps of the run.
+
+    `connect` takes the run's steps and the parts of phases. Phases of tokens are counted one after the other, each by
+    its own order.
+    """
+    from iolaus.runner.data.phases import PhaseParts
+
+    in_tokens(config)
+    phases, groups = phases_in(config), getattr(data, "phase_groups", ())
+    lengths, parts = lengths_of(phases, config.trainer), list[PhaseParts]()
+    _check_warmups(config, phases, lengths)
+    for number, (phase, length) in enumerate(zip(phases, lengths, strict=True)):
+        part = PhaseParts(
+            phase.name,
+            length or PROVISIONAL,
+            _sampler_of(config, phase),
+            _collator_of(config, number, phase, data, objective),
+        )
+        if length is None:
+            before = sum(part.steps for part in parts)
+            connect(before + PROVISIONAL, **_if_used(groups, [*parts, part]))
+            assert phase.tokens is not None
+            try:
+                steps = steps_within(Budget("max_tokens", phase.tokens), data, model, before)
+            except ValueError as error:
+                raise ValueError(f"phases[{number}] ({phase.name}): {error}") from error
+            part = part._replace(steps=steps)
+        parts.append(part)
+    settle_phases(config, [part.steps for part in parts])
+    return connect(config.trainer.max_steps, **_if_used(groups, parts))
+
+
+def steps_of_phases(config: DictConfig, data: Any) -> None:
+    """Settles the phases of a run of plain Lightning; raises ValueError for lengths that its batches do not tell."""
+    in_tokens(config)
+    phases = phases_in(config)
+    steps = lengths_of(phases, config.trainer)
+    for phase, length in zip(phases, steps, strict=True):
+        if length is None:
+            steps_within(Budget("max_tokens", phase.tokens or 0), data, None)  # which says why it cannot
+    settle_phases(config, [length for length in steps if length is not None])
+
+
+def _if_used(groups: Sequence[str], parts: list[Any]) -> dict[str, Any]:
+    """The argument of data that has phases; of other data none change its batches."""
+    return {"parts": parts} if groups else {}
+
+
+def _sampler_of(config: DictConfig, phase: Phase) -> Any:
+    """Makes the sampler of a phase with batch sizes of its own; None for those of the run."""
+    if not phase.sampler:
+        return None
+    option = OPTIONS["sampler"]["shuffled" if phase.sampler.get("warmup_from") is None else "growing"]
+    of_run = {name: config.sampler[name] for name in ("global_batch_size", "seed") if name in config.sampler}
+    node = {**vars(option(seed=config.seed)), **of_run, **phase.sampler}
+    return bind(OmegaConf.create({"sampler": node}).sampler)
+
+
+def _collator_of(config: DictConfig, number: int, phase: Phase, data: Any, objective: Any) -> Any:
+    """The collator of a phase with settings of its own; None for that of the run."""
+    if not phase.objective:
+        return None
+    fixed = [name for name in phase.objective if name in getattr(objective, "built_with", ())]
+    if fixed:
+        raise ValueError(
+            f"phases[{number}] ({phase.name}).objective.{fixed[0]}: the model is built with it, so it cannot change "
+            "during a run"
+        )
+    node = {**OmegaConf.to_container(config.objective, resolve=True), **phase.objective}  # type: ignore[dict-item]
+    return build(OmegaConf.create({"objective": node}).objective, **data.collator_arguments())
+
+
+def _check_warmups(config: DictConfig, phases: list[Phase], lengths: list[int | None]) -> None:
+    """Raises ValueError for a warm-up that is a share of steps which are yet to be counted."""
+    shares = {
+        "data.length_warmup_steps": config.data.get("length_warmup_steps"),
+        "sampler.warmup_steps": _share_of(config.sampler),
+    }
+    for number, (phase, length) in enumerate(zip(phases, lengths, strict=True)):
+        if length is None:
+            shares[f"phases[{number}] ({phase.name}).sampler.warmup_steps"] = _share_of(phase.sampler)
+    for name, share in shares.items() if None in lengths else ():
+        if share and share < 1:
+            raise ValueError(
+                f"{name}={share} is a share of steps, and the tokens of phases tell these by their batches: give a "
+                "number of steps"
+            )
+
+
+def _share_of(sampler: Mapping[str, Any]) -> Any:
+    """The length of the warm-up of the batch size, unless it is in tokens."""
+    return sampler.get("warmup_steps") if sampler.get("warmup_tokens") is None else None
