@@ -1,6 +1,6 @@
 """What a config may say.
 
-- `checks`: contradictions in a config, found before anything heavy is imported.
+- `checks`: contradictions in a config, found before anything heavy is imported; `phases`: those of phases.
 - `targets`: classes and functions that a config may name; `allowed`: whether all of its targets may run.
 - `permissions`: settings that only the user may change; `custom_code`: models of transformers that bring code.
 - `calling`: calls of targets with values of a run; `settings`: constructors that take an option whole.

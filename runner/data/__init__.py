@@ -4,6 +4,7 @@ A sample goes from source to tokenizer, `store`, sampler (global batch k), parti
 
 - `micro_batch`: the types of flat samples, micro-batches and shares. Read it first.
 - `batches`: global batch k as a rank's micro-batches, and the loader of them; `length_warmup`: shorter samples at first.
+- `phases`: what the phases of a run change in global batches.
 - `module`: the base class of data modules; `evaluated`: with labelled validation and test sets.
 - `workers`: loader processes; `handover`: serializes their batches; `replicas`: a rank's place among those of the model.
 - `read`: files; `text`: documents for pretraining; `store`: token sequences on disk.

@@ -2,6 +2,7 @@
 
 - `assembly`: the parts of a run, built and connected. Read it first.
 - `trainer`: Lightning's Trainer for the hardware; `resolved`: the values of all settings that are `auto`.
+- `phases`: the phases of a run: their lengths in steps, and what they change in global batches.
 - `budget`: a budget of tokens or FLOPs in steps; `speed`: one of seconds, by a trial.
 - `sharding`: FSDP2, tensor parallelism, and ranks of one replica.
 - `trial`: the cost of a step, measured; `profiling`: the time of a step, traced.
