@@ -23,7 +23,8 @@ from iolaus.runner.run.files import replacing, writing
 from iolaus.runner.run.lazy import many_imports
 
 COLUMNS = ("step", "place", "epoch", "index", "source", "file", "row", "part")
-"""Columns of the samples: `row` is a document or row of `file`, `part` which sequence of it, from 1."""
+"""Columns of the samples: `row` is a document or row of `file`, `part` which sequence of it, from 1. A run with phases
+has `phase` too."""
 
 FORMATS = ("csv", "parquet")
 SHOWN = 10  # documents, or steps of one, in a line for people
@@ -90,8 +91,9 @@ def show_steps(order: Any, steps: list[int], arguments: Namespace) -> None:
     from iolaus.runner.cli.order.places import places_of
 
     places = places_of(order.data)
+    columns = [*COLUMNS, *(["phase"] if order.phase_at(1) is not None else [])]
     rows = [
-        (step, place, epoch, index, *places.of(index))
+        (step, place, epoch, index, *places.of(index), order.phase_at(step))[: len(columns)]
         for step in steps
         for place, (epoch, index) in enumerate(order.samples(step).tolist(), 1)
     ]
@@ -99,18 +101,18 @@ def show_steps(order: Any, steps: list[int], arguments: Namespace) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        table = pa.table({name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)})
+        table = pa.table({name: [row[i] for row in rows] for i, name in enumerate(columns)})
         with replacing(arguments.out) as temporary:
             pq.write_table(table, temporary)
         return
     if arguments.json:
-        print_json([dict(zip(COLUMNS, row, strict=True)) for row in rows], arguments.out)
+        print_json([dict(zip(columns, row, strict=True)) for row in rows], arguments.out)
         return
     with writing(arguments.out) as out:
         if arguments.format == "csv":
-            csv.writer(out, lineterminator="\n").writerows([COLUMNS, *rows])
+            csv.writer(out, lineterminator="\n").writerows([columns, *rows])
         else:
-            out.write(as_text(list(COLUMNS), [list(row) for row in rows]))
+            out.write(as_text(columns, [list(row) for row in rows]))
 
 
 def show_found(order: Any, arguments: Namespace) -> None:

@@ -14,7 +14,8 @@ from iolaus.runner.config.permissions import on_command_line
 from iolaus.runner.config.skipped import skipped_batches
 from iolaus.runner.inference.opened_run import open_run
 from iolaus.runner.loop.assembly import connected, make_data, numbers_global_batches
-from iolaus.runner.loop.phases import take_over
+from iolaus.runner.loop.phases import phases_in, take_over
+from iolaus.runner.order.timeline import Timeline
 from iolaus.runner.run.audit import FILE_NAME, order_hash, whole_lines
 
 
@@ -40,6 +41,8 @@ class RunOrder:
             )
         self.num_steps = connected(config, self.data)
         """Global batches of the whole run."""
+        phases = phases_in(config)
+        self._timeline = Timeline([phase.name for phase in phases], [phase.steps or 0 for phase in phases])
         self.data.layout = resolved.get("layout") or "padded"  # the hash does not depend on it
         lines = (line.split() for line in whole_lines(path / FILE_NAME))
         self.noted = {int(line[0]): line[1] for line in lines if len(line) == 2}
@@ -50,6 +53,11 @@ class RunOrder:
     def samples(self, step: int) -> NDArray[np.int64]:
         """Epoch and index of each sample of a global batch, int64 [B, 2]."""
         return self.data.sampler.global_batch(step - 1)  # type: ignore[no-any-return]
+
+    def phase_at(self, step: int) -> str | None:
+        """The name of the phase that the global batch of a step is of; None for a run without phases."""
+        place = self.data.sampler.batch_number(step - 1)
+        return self._timeline.names[self._timeline.at(place)] if len(self._timeline) else None
 
     def changed(self, steps: Iterable[int]) -> Iterator[int]:
         """The steps among these whose samples, collated anew, have another hash than in `order.txt`."""

@@ -9,6 +9,7 @@ import numpy as np
 from omegaconf import DictConfig
 
 from iolaus.conf.registry import option_of
+from iolaus.runner.cli.plan.phases import phase_rows
 from iolaus.runner.config.completed import completed
 from iolaus.runner.config.skipped import left_out, noted_rewinds
 from iolaus.runner.launch.processes import quiet_threads
@@ -54,6 +55,7 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
     batches = parts.data.train_batches(0, ranks) if indexed else None
     yield "dataset", {"described": describe(parts.data), **_data_facts(parts.data, config, indexed)}
+    yield "phases", phase_rows(config, parts.data) if config.get("phases") else None
     yield "samples", None if batches is None else _samples(parts.data, batches[0])
     yield "lengths", None if batches is None else _lengths(parts.data) | _fill(batches)
     own = not is_plain(parts.data, parts.module)

@@ -6,7 +6,9 @@ from typing import Any
 from omegaconf import DictConfig
 
 from iolaus.runner.cli.plan.content import plan_of
+from iolaus.runner.cli.plan.phases import phase_table
 from iolaus.runner.report.summary import clock, group_summary, show
+from iolaus.runner.report.table import as_text
 from iolaus.runner.run.command.json_output import print_json, wants_json
 
 BAR = 40  # characters of the longest bar
@@ -35,6 +37,10 @@ def _show_data(data: Mapping[str, Any]) -> None:
         }
     cache = {"cache": data["cache"]} if data["cache"] else {}
     show("the plan", {"data": {**data["described"], **facts, **cache}})
+
+
+def _show_phases(phases: list[dict[str, Any]]) -> None:
+    print("phases", as_text(*phase_table(phases)), sep="\n", flush=True)
 
 
 def _show_samples(samples: list[dict[str, Any]]) -> None:
@@ -98,6 +104,7 @@ def _size(count: float) -> str:
 
 SHOWN: dict[str, Callable[[Any], None]] = {
     "dataset": _show_data,
+    "phases": _show_phases,
     "samples": _show_samples,
     "lengths": _show_lengths,
     "optimization": _show_optimizer,

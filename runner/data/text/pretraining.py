@@ -226,6 +226,11 @@ class PretrainingData(GlobalBatchDataModule):
             "validation": held_out or "none",
             "vocabulary": describe_vocabulary(self.tokenizer),
             "global batch": global_batch,
+            **(
+                {"phases": ", ".join(f"{part.name} {part.steps:,} steps" for part in self.parts)}
+                if self.parts
+                else {}
+            ),
             "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
         }
 
