@@ -160,11 +160,13 @@ def test_later_phases_may_change_on_a_branch_and_earlier_ones_may_not(
     run = train_as(whole.path.with_name("branch"), [*branch, other])
     assert audit.whole_lines(run.path / audit.FILE_NAME)[-1].startswith("14 ")
     assert "changed" not in read_manifest(run.path)["inputs"]
-    for changed in (PHASES.replace("steps: 4", "steps: 6"), PHASES.replace("warmup_by: 4", "warmup_by: 2")):
-        with pytest.raises(
-            ValueError, match=r"another sample order: phases\[1\] was \{.*resume_changed_data=true$"
-        ):
-            train_as(whole.path.with_name("refused"), [*branch, changed])
+    later = [*branch[:-1], f"resume={whole.checkpoints / 'step-00000010.ckpt'}"]
+    for given, changed in (
+        (branch, PHASES.replace("warmup_by: 4", "warmup_by: 2")),
+        (later, PHASES.replace("steps: 4", "steps: 6")),
+    ):
+        with pytest.raises(ValueError, match=r"order: phases\[1\] was \{.*resume_changed_data=true$"):
+            train_as(whole.path.with_name("refused"), [*given, changed])
 
 
 def test_a_run_without_phases_is_the_trunk_of_one_with_them(arguments: list[str], tmp_path: Path) -> None:

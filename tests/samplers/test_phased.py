@@ -119,7 +119,7 @@ def test_left_out_batches_are_followed_by_those_behind_them() -> None:
     settled = phased([*CHANGING[:2], CHANGING[2]], num_batches=64)
     remaining = Remaining(settled, [[3, 4], [30, 31]], 60)
     forwards = batches(phased(CHANGING))
-    assert [batch for batch in batches(remaining)][:56] == [*forwards[:2], *forwards[4:29], *forwards[31:]]
+    assert batches(remaining)[:56] == [*forwards[:2], *forwards[4:29], *forwards[31:]]
     assert [remaining.batch_number(step) for step in (1, 2, 59)] == [1, 4, 63]
     assert len(remaining.global_batch(59)) == 9
 
