@@ -76,20 +76,21 @@ def settle(trainer: DictConfig, steps: int) -> None:
     trainer.update(dict.fromkeys(BUDGETS))
 
 
-def steps_within(budget: Budget, data: Any, model: TaskModel | None, first: int = 0) -> int:
+def steps_within(
+    budget: Budget, data: Any, model: TaskModel | None, first: int = 0, setting: str | None = None
+) -> int:
     """The most global batches of connected data, from number `first` on, that stay within a budget of tokens or FLOPs.
 
     The tokens of each batch are known from the order and the lengths of samples. Of the FLOPs, those of targets and
     images are estimated from the first batches. A stream is as its first batches are. Raises ValueError for a budget
-    below one step, one of seconds, and data that does not tell its batches before training.
+    below one step, one of seconds, and data that does not tell its batches before training; `setting` is what it names.
     """
+    given = f"{setting or f'trainer.{budget.name}'}={budget.amount:.15g}"
     if budget.name == "max_seconds" or not hasattr(data, "train_batches"):
         known = (
             "only a run measures" if budget.name == "max_seconds" else f"{type(data).__name__} does not tell"
         )
-        raise ValueError(
-            f"trainer.{budget.name}={budget.amount:.15g}: {known} how many steps that is; give trainer.max_steps"
-        )
+        raise ValueError(f"{given}: {known} how many steps that is; give a number of steps")
     if budget.name == "max_flops" and model is None:
         raise ValueError("trainer.max_flops: how many steps that is was not noted, and needs the model")
     counted = model if budget.name == "max_flops" else None
@@ -99,8 +100,7 @@ def steps_within(budget: Budget, data: Any, model: TaskModel | None, first: int 
         steps = _ordered(budget.amount, data, counted, first) - first
     if steps < 1:
         raise ValueError(
-            f"trainer.{budget.name}={budget.amount:.15g} is less than the first global batch takes; give more, or a "
-            "smaller sampler.global_batch_size"
+            f"{given} is less than the first global batch takes; give more, or a smaller sampler.global_batch_size"
         )
     return steps
 

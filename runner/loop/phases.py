@@ -120,10 +120,8 @@ def connect_phases(
             before = sum(part.steps for part in parts)
             connect(before + PROVISIONAL, **_if_used(groups, [*parts, part]))
             assert phase.tokens is not None
-            try:
-                steps = steps_within(Budget("max_tokens", phase.tokens), data, model, before)
-            except ValueError as error:
-                raise ValueError(f"phases[{number}] ({phase.name}): {error}") from error
+            setting = f"phases[{number}] ({phase.name}).tokens"
+            steps = steps_within(Budget("max_tokens", phase.tokens), data, model, before, setting)
             part = part._replace(steps=steps)
         parts.append(part)
     settle_phases(config, [part.steps for part in parts])
@@ -135,9 +133,10 @@ def steps_of_phases(config: DictConfig, data: Any) -> None:
     in_tokens(config)
     phases = phases_in(config)
     steps = lengths_of(phases, config.trainer)
-    for phase, length in zip(phases, steps, strict=True):
-        if length is None:
-            steps_within(Budget("max_tokens", phase.tokens or 0), data, None)  # which says why it cannot
+    for number, (phase, length) in enumerate(zip(phases, steps, strict=True)):
+        if length is None:  # which this says why it cannot be
+            setting = f"phases[{number}] ({phase.name}).tokens"
+            steps_within(Budget("max_tokens", phase.tokens or 0), data, None, setting=setting)
     settle_phases(config, [length for length in steps if length is not None])
 
 

@@ -30,6 +30,7 @@ class StreamedPretrainingData(PretrainingData):
     """
 
     streamed = True
+    phase_groups = ()
     _epoch = 0
 
     def prepare_data(self) -> None:
