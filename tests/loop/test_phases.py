@@ -96,13 +96,15 @@ def test_shares_end_at_the_nearest_step_and_are_the_whole_run() -> None:
         assert ends == [round(share * total) for share in (0.1, 0.3, 0.6)] + [total]
 
 
+SETTLED = OmegaConf.create({"phases": [{"name": "a", "steps": 7}, {"name": "b", "steps": 9}]})
+
+
 def test_counted_lengths_stay_where_the_run_goes_on(arguments: list[str]) -> None:
     def config(*entries: str, more: tuple[str, ...] = ()) -> Any:
         return compose(*arguments, BY_PHASES, phases(*entries), *more)
 
     first = ("name: a, tokens: 2000", "name: b, tokens: 3000, data: {max_length: 24}")
-    asked = config(*first)
-    resolved = {"phases": steps_of(asked, OmegaConf.merge(asked, {"phases": [{"steps": 7}, {"steps": 9}]}))}
+    resolved = {"phases": steps_of(config(*first), SETTLED)}
     same = config(*first)
     take_over(same, resolved)
     assert steps(same) == [7, 9]
@@ -116,11 +118,7 @@ def test_counted_lengths_stay_where_the_run_goes_on(arguments: list[str]) -> Non
     assert untouched == config(first[1])
     shares = ("name: a, share: 0.4", "name: b, share: 0.6")
     by_tokens = config(*shares, more=("trainer.max_tokens=5000",))
-    known = {
-        "phases": steps_of(
-            by_tokens.copy(), OmegaConf.merge(by_tokens, {"phases": [{"steps": 7}, {"steps": 9}]})
-        )
-    }
+    known = {"phases": steps_of(by_tokens.copy(), SETTLED)}
     take_over(by_tokens, known | {"budget": "max_tokens 5,000", "max_steps": 16})
     assert (steps(by_tokens), by_tokens.trainer.max_tokens) == ([7, 9], None)
 

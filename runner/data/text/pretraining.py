@@ -43,7 +43,7 @@ class PretrainingData(GlobalBatchDataModule):
 
     train: TokenStore
     validation: dict[str, TokenStore]
-    phase_groups = ("data", "sampler", "objective")
+    phase_groups: tuple[str, ...] = ("data", "sampler", "objective")
     stores: Sequence[NamedStore] = ()
     """The parts of `train` in their order, where it has several: sources, and lengths of phases."""
 
