@@ -142,12 +142,14 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: Any = Non
         options["skip_batches"] = OmegaConf.to_container(config.skip_batches)
 
     def connect(*length: float | None, **more: Any) -> int:
-        steps: int = data.connect(bind(config.sampler), objective, *length, config.seed, **options, **more)
+        steps: int = data.connect(
+            bind(config.sampler), objective, *length, config.seed, **{**options, **more}
+        )
         return steps
 
     if config.get("phases"):
         return connect_phases(
-            config, data, objective, model, lambda steps, **parts: connect(steps, None, **parts)
+            config, data, objective, model, lambda steps, **more: connect(steps, None, **more)
         )
     if budget := budget_of(config.trainer):
         check_warmups(config, budget)

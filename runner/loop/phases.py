@@ -101,13 +101,14 @@ def connect_phases(
     """Connects prepared data with the phases of a run, and settles their lengths; returns the steps of the run.
 
     `connect` takes the run's steps and the parts of phases. Phases of tokens are counted one after the other, each by
-    its own order.
+    its own order, of which nothing is left out: so a run has as many steps as without `skip_batches`.
     """
     from iolaus.runner.data.phases import PhaseParts
 
     in_tokens(config)
     phases, groups = phases_in(config), getattr(data, "phase_groups", ())
     lengths, parts = lengths_of(phases, config.trainer), list[PhaseParts]()
+    whole: dict[str, Any] = {"skip_batches": None} if config.get("skip_batches") else {}
     _check_warmups(config, phases, lengths)
     for number, (phase, length) in enumerate(zip(phases, lengths, strict=True)):
         part = PhaseParts(
@@ -118,7 +119,7 @@ def connect_phases(
         )
         if length is None:
             before = sum(part.steps for part in parts)
-            connect(before + PROVISIONAL, **_if_used(groups, [*parts, part]))
+            connect(before + PROVISIONAL, **_if_used(groups, [*parts, part]), **whole)
             assert phase.tokens is not None
             setting = f"phases[{number}] ({phase.name}).tokens"
             steps = steps_within(Budget("max_tokens", phase.tokens), data, model, before, setting)

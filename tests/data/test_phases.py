@@ -63,6 +63,7 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(
     assert rows(cut)[-1] == rows(whole)[-1]
 
 
+@pytest.mark.slow
 def test_two_processes_train_on_the_same(whole: RunFolder, arguments: list[str], iolaus: Command) -> None:
     on_two = continued(whole, 4, "on_two")
     on_two.update_status(state="failed")
@@ -188,3 +189,9 @@ def test_left_out_batches_are_left_out_in_their_phases(arguments: list[str]) -> 
     kept = [share["hash_low"] for number, share in enumerate(everything, 1) if number not in (2, 3, 11)]
     assert found == kept
     assert [len(batches[step]["sample_ids"]) for step in range(9, 12)] == [12] * 3
+    counted = "phases=[{name: stable, tokens: 900}, {name: wide, tokens: 900, data: {max_length: 24}}]"
+    lengths = []
+    for skipped in ([], ["skip_batches=[[1,2],[6,6]]"]):
+        config = compose(*arguments, counted, "trainer.max_steps=-1", *skipped)
+        lengths.append([assemble(config).max_steps, *(phase.steps for phase in config.phases)])
+    assert lengths[0] == lengths[1]

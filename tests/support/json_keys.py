@@ -21,7 +21,8 @@ KEYS = {
     "info": "groups.group groups.about groups.default groups.options settings",
     "info WORD": "recipe chosen fields.key fields.value fields.source fields.type fields.about",
     "plan": """
-        dataset.described dataset.sequences dataset.fingerprints dataset.sampler dataset.cache samples.epoch
+        dataset.described dataset.sequences dataset.fingerprints dataset.sampler dataset.cache phases.name
+        phases.steps phases.tokens phases.max_length phases.batch phases.masking phases.shares phases.own samples.epoch
         samples.index samples.text lengths.histogram.from lengths.histogram.to lengths.histogram.share
         lengths.min lengths.median lengths.max lengths.mean lengths.fill lengths.packed
         lengths.micro_batches optimization.groups.name optimization.groups.parameters optimization.groups.tensors

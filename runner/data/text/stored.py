@@ -55,6 +55,7 @@ class StoredPretrainingData(PretrainingData):
             documents={name: content["documents"] for name, content in opened.meta["sets"].items()},
             **{figure: {n: content[figure] for n, content in held_out.items()} for figure in _FIGURES},
         )
+        self.prepare_lengths()
 
     def _open(self, source: Any) -> Any:
         """The place of the store, which `prepare_data` opens."""

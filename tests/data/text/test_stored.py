@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from iolaus.conf.data.pretraining import Files
+from iolaus.conf.phases import phases_of
 from iolaus.runner.data.store.sharded import INDEX
 from iolaus.runner.data.text.pretraining import PretrainingData
 from iolaus.runner.data.text.stored import StoredPretrainingData
@@ -123,3 +124,20 @@ def test_altered_shard_is_found(folder: Path, tmp_path: Path) -> None:
     (folder / INDEX).write_text(json.dumps({"format_version": 0}))
     with pytest.raises(ValueError, match="format version 0"):
         connected(folder)
+
+
+def test_a_store_has_one_length_in_all_phases(folder: Path) -> None:
+    data = data_of(folder, folder.parent / "cache")
+    data.phases = phases_of(
+        [{"name": "same", "steps": 3}, {"name": "long", "steps": 3, "data": {"max_length": 32}}]
+    )
+    with pytest.raises(
+        ValueError, match=r"phase long: data\.max_length=32, but the sequences of .* were cut with 16"
+    ):
+        data.prepare_data()
+    data = data_of(folder, folder.parent / "cache")
+    data.phases = phases_of(
+        [{"name": "same", "steps": 3}, {"name": "named", "steps": 3, "data": {"max_length": 16}}]
+    )
+    data.prepare_data()
+    assert [store.data.max_length for store in data.stores] == [16]
