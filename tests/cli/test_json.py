@@ -109,7 +109,7 @@ def test_text_that_was_found(run: RunFolder, tmp_path: Path, text_file: Path) ->
 
 def test_plan_and_its_refusal_of_several(tmp_path: Path, text_file: Path) -> None:
     words = [*TINY, f"data.source={text_file}"]
-    plan = asked(tmp_path, "plan", *words)
+    plan = asked(tmp_path, "plan", *words, "phases=[{name: a, share: 0.5}, {name: b, share: 0.5}]")
     assert sum(bar["share"] for bar in plan["lengths"]["histogram"]) == pytest.approx(1, abs=1e-12)
     assert plan["optimization"]["schedule"]["lr"] == 0.003
     assert plan["memory"]["weights"] == 4 * sum(
