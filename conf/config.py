@@ -29,6 +29,9 @@ DEFAULTS: list[Any] = [
 LATER = (*BUDGETS, "header")
 """Settings that came later: the hash of a config that does not use them is as it was before."""
 
+LATER_OF = {"scheduler": ("warmup_tokens", "cooldown_tokens")}
+"""Those of one group alone."""
+
 HYDRA: dict[str, Any] = {
     "run": {"dir": "${run_folder:}"},
     "sweep": {"dir": "${sweep_folder:}", "subdir": "${hydra.job.num}"},

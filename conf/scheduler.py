@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, KINDS, Bounds, setting
+from iolaus.conf.values import AT_LEAST_0, KINDS, POSITIVE, Bounds, setting
 
 
 @dataclass
@@ -30,6 +30,11 @@ class Wsd:
     """Length of the cool-down: steps, or a fraction of max_steps."""
     cooldown_decay: float = 0.0
     """Ratio of the last rate of the cool-down to its first; for exponential the factor per step."""
+    warmup_tokens: Any = setting(None, allowed=POSITIVE)
+    """Length of the warm-up in the place of `warmup_steps`: as many steps as train on at most so many tokens, padding not
+    counted. They are counted once, when the run begins."""
+    cooldown_tokens: Any = setting(None, allowed=POSITIVE)
+    """Length of the cool-down in the place of `cooldown_steps`: as many last steps as train on at most so many tokens."""
 
 
 @dataclass

@@ -26,7 +26,7 @@ class Plateau(Callback):
         figures: dict[str, float] = {**pl_module.last_metrics, **baselines}  # type: ignore[dict-item]
         schedule = schedule_of(trainer)
         warmup = [phase.end for phase in schedule.phases if phase.name == "warmup"] if schedule else []
-        plateau = plateau_of(figures) if trainer.global_step >= max(warmup, default=0) else None
+        plateau = plateau_of(figures) if trainer.global_step >= (warmup or [0])[0] else None
         folder = RunFolder(Path(trainer.default_root_dir))
         if folder.status().get("plateau") != plateau:
             folder.update_status(plateau=plateau)

@@ -21,9 +21,9 @@ def main(arguments: Namespace) -> None:
         config = compose(arguments.overrides)
     import torch
 
-    from iolaus.runner.build import bind
     from iolaus.runner.config.allowed import allow_code
     from iolaus.runner.config.completed import completed
+    from iolaus.runner.loop.phased_step import make_phased_scheduler_of
     from iolaus.runner.optim.schedule.plot import drawn, numbers
     from iolaus.runner.optim.schedule.schedulers import ThreePhaseScheduler
 
@@ -32,8 +32,8 @@ def main(arguments: Namespace) -> None:
         raise ValueError("trainer.max_steps=-1 follows from the data; give a number to draw the schedule")
     allow_code(config)
     lr = float(config.optimizer.get("lr", 1e-3))
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=lr)
-    scheduler = bind(config.scheduler)(optimizer=optimizer, max_steps=max_steps)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=lr, weight_decay=0.1)
+    scheduler = make_phased_scheduler_of(config)(optimizer=optimizer, max_steps=max_steps)
     if not isinstance(scheduler, ThreePhaseScheduler):
         raise ValueError(f"{type(scheduler).__name__} has no closed form; draw an option of this project")
     if arguments.json:

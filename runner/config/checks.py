@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from dataclasses import replace
 from typing import Any
 
 from hydra.experimental.callback import Callback
@@ -11,7 +12,7 @@ from iolaus.conf.config import Config
 from iolaus.conf.data.labelled import check_fold
 from iolaus.conf.data.mixture import check_weights, mixed_sources
 from iolaus.conf.fields import check_fields, fields_of
-from iolaus.conf.phases import named_sources, phases_of
+from iolaus.conf.phases import lengths_of, named_sources, phases_of
 from iolaus.conf.registry import OPTIONS, TASKS, option_of, target_of
 from iolaus.conf.trainer import BUDGETS, check_length
 from iolaus.conf.values import suggest
@@ -19,7 +20,7 @@ from iolaus.runner.config.allowed import allow_code, check_targets
 from iolaus.runner.config.completed import EMPTY
 from iolaus.runner.config.permissions import check_permissions
 from iolaus.runner.config.phases import check_phases
-from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
+from iolaus.runner.optim.schedule.chain import decays_of, has_own_schedules, schedule_of
 from iolaus.runner.run.cluster import nodes_of, processes_per_node
 from iolaus.runner.run.errors import explain, wants_traceback
 
@@ -59,7 +60,7 @@ def check_config(config: DictConfig) -> None:
     if trainer.get("devices", 1) not in ("auto", -1, "-1"):
         processes_per_node(trainer)
     nodes_of(trainer)
-    _check_schedule(values["scheduler"], trainer)
+    _check_schedule(values)
     _check_network(values["model"], values["data"])
     if option_of("data", values["data"]) == "mixture":
         named = named_sources(phases_of(values["phases"]))
@@ -118,16 +119,19 @@ def _check_groups(values: Values) -> None:
             raise ValueError(f"{key} has no value. {doc}".rstrip())
 
 
-def _check_schedule(scheduler: Values, trainer: Values) -> None:
-    """Checks that the phases fit into the run, where its number of steps does not depend on the data."""
-    steps = trainer.get("max_steps", -1)
+def _check_schedule(values: Values) -> None:
+    """Checks that schedules fit into the run or its phases, where their steps do not depend on the data."""
+    scheduler, optimizer, trainer = values["scheduler"], values["optimizer"], values["trainer"]
+    phases, steps = phases_of(values["phases"]), trainer.get("max_steps", -1)
+    decays_of(phases, optimizer)
     if steps > 0 and target_of(scheduler) == "runner.optim.get_scheduler":
-        phases = {**scheduler, "max_steps": steps}
-        phases.pop("_target_")
+        lengths = lengths_of(phases, trainer) if phases else []
+        phases = [replace(phase, steps=length) for phase, length in zip(phases, lengths, strict=True)]
+        settings = {name: value for name, value in scheduler.items() if name != "_target_"}
         try:
-            ThreePhaseSchedule(**phases)
+            schedule_of(settings, steps, phases, optimizer.get("lr"))
         except ValueError as error:
-            raise ValueError(f"scheduler: {error}") from error
+            raise ValueError(f"{error}" if has_own_schedules(phases) else f"scheduler: {error}") from error
 
 
 def _check_network(model: Values, data: Values) -> None:

@@ -4,6 +4,7 @@
 - `trainer`: Lightning's Trainer for the hardware; `resolved`: the values of all settings that are `auto`.
 - `phases`: the phases of a run: their lengths in steps, and what they change in global batches.
 - `budget`: a budget of tokens or FLOPs in steps; `speed`: one of seconds, by a trial.
+- `phased_step`: what the phases of a run change in a training step.
 - `sharding`: FSDP2, tensor parallelism, and ranks of one replica.
 - `trial`: the cost of a step, measured; `profiling`: the time of a step, traced.
 - `plain`: models, optimizers and schedulers of torch and transformers; `lightning_loop`: LightningModules of one's own.

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
     from torch.optim.lr_scheduler import LRScheduler
 
+    from iolaus.runner.models.rotary import RotaryPhases
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -28,6 +30,7 @@ class Parts:
             batches = parts.data.train_batches(rank=0, num_ranks=1)
             for step in range(parts.max_steps):
                 batch = batches[step]
+                parts.begin_step(step)
                 for micro_batch in batch["micro_batches"]:
                     (parts.model(micro_batch)["loss"] / batch["weight"]).backward()
                 parts.optimizer.step()
@@ -46,6 +49,13 @@ class Parts:
     """The LightningModule that trains `model`."""
     max_steps: int
     """Global batches of the whole run."""
+    rotary: "RotaryPhases | None" = None
+    """The bases of rotary positions, where phases of the run change them."""
+
+    def begin_step(self, step: int) -> None:
+        """Gives the model what it has in a step (0 is the first), where phases of the run change it."""
+        if self.rotary is not None:
+            self.rotary.set(step)
 
     @property
     def optimizer(self) -> "Optimizer":
@@ -83,7 +93,8 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     takes them. Raises ValueError for parts that do not fit together, data that cannot be used, a figure to monitor that
     nobody logs, or a budget that is not known here.
     """
-    from iolaus.runner.loop.plain import make_optimizer_of, make_scheduler_of
+    from iolaus.runner.loop.phased_step import make_phased_scheduler_of, rotary_of
+    from iolaus.runner.loop.plain import make_optimizer_of
 
     data, make_module = make_data(config), bind(config.module)
     if serves_global_batches(data):
@@ -95,12 +106,13 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     module = make_module(
         **given,
         optimizer=make_optimizer_of(config.optimizer),
-        scheduler=make_scheduler_of(config.scheduler),
+        scheduler=make_phased_scheduler_of(config),
         seed=config.seed,
         log_every=config.trainer.log_every,
     )
     choose_monitor(config, module, data)
-    return Parts(data, objective, given.get("model"), module, given["max_steps"])
+    model = given.get("model")
+    return Parts(data, objective, model, module, given["max_steps"], rotary_of(config, model))
 
 
 def make_data(config: DictConfig) -> Any:

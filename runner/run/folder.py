@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.config import LATER, OF_PROBES, Config
+from iolaus.conf.config import LATER, LATER_OF, OF_PROBES, Config
 from iolaus.conf.registry import OPTIONS, execution_names
 from iolaus.conf.values import rules_of
 from iolaus.runner.run.environment import environment
@@ -44,7 +44,8 @@ def config_hash(config: DictConfig) -> str:
         if value == [] or (name not in counted and rules_of(Config).get(str(name), {}).get("execution")):
             continue
         if isinstance(value, dict) and name in OPTIONS:
-            left_out = execution_names(str(name), value) | {n for n in LATER if value.get(n) is None}
+            later = (*LATER, *LATER_OF.get(str(name), ()))
+            left_out = execution_names(str(name), value) | {n for n in later if value.get(n) is None}
             value = {field: kept for field, kept in value.items() if field not in left_out}
         content[str(name)] = _without_modules(value)
     return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -3,19 +3,22 @@
 from collections.abc import Mapping
 from typing import Any
 
-from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
+from iolaus.runner.optim.schedule.chain import Schedule, ScheduleChain
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 NAMES = {"warmup": "warm-up", "training": "training", "cooldown": "cool-down"}
 
 
-def drawn(schedule: ThreePhaseSchedule, max_steps: int, base_lr: float = 1.0) -> list[str]:
+def drawn(schedule: Schedule, max_steps: int, base_lr: float = 1.0) -> list[str]:
     """The rate over max_steps (at least 1) steps in lines of characters, and a line for each phase."""
     return in_characters(numbers(schedule, max_steps, base_lr))
 
 
-def numbers(schedule: ThreePhaseSchedule, max_steps: int, base_lr: float = 1.0) -> dict[str, Any]:
-    """`steps`, `lr`, `phases` with their first and last step and rate, and `rates` at up to 64 steps, from 0."""
+def numbers(schedule: Schedule, max_steps: int, base_lr: float = 1.0) -> dict[str, Any]:
+    """`steps`, `lr`, `phases` with their first and last step and rate, and `rates` at up to 64 steps, from 0.
+
+    Of a run with phases each part of a schedule also has the `phase` of the run that it is in.
+    """
     if max_steps < 1:
         raise ValueError(f"max_steps={max_steps} must be at least 1 to draw a schedule.")
     width = min(64, max_steps)
@@ -24,7 +27,8 @@ def numbers(schedule: ThreePhaseSchedule, max_steps: int, base_lr: float = 1.0) 
     for phase in schedule.phases:
         end = max_steps if phase.end is None else phase.end
         first, last = base_lr * phase.factor(phase.start), base_lr * phase.factor(end)
-        phases.append(_phase(phase.name, phase.kind, (phase.start, end), (first, last)))
+        within = {"phase": schedule.name_at(phase.start)} if isinstance(schedule, ScheduleChain) else {}
+        phases.append(within | _phase(phase.name, phase.kind, (phase.start, end), (first, last)))
     return {
         "steps": max_steps,
         "lr": base_lr,
@@ -46,10 +50,12 @@ def in_characters(found: Mapping[str, Any]) -> list[str]:
     lines.append(f"{'0':>9} └{'─' * len(rates)}")
     last = str(found["steps"] - 1)
     below = "0" + last.rjust(max(len(rates) - 1, len(last) + 1)) if found["steps"] > 1 else "0"
+    names = [": ".join(filter(None, (each.get("phase"), NAMES[each["name"]]))) for each in found["phases"]]
+    width = max(10, *map(len, names))
     phases = [
-        f"{NAMES[each['name']]:<10} {each['kind']:<13} {each['first_step']:>9,} to {each['last_step']:<9,} "
+        f"{name:<{width}} {each['kind']:<13} {each['first_step']:>9,} to {each['last_step']:<9,} "
         f"{each['first_lr']:.3g} to {each['last_lr']:.3g}"
-        for each in found["phases"]
+        for name, each in zip(names, found["phases"], strict=True)
     ]
     return [*lines, " " * 11 + below, "", *phases]
 

@@ -1,11 +1,12 @@
 """torch schedulers that apply a closed form of the step to every parameter group of an optimizer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
+from iolaus.runner.optim.schedule.chain import TOKENS, Schedule
 from iolaus.runner.optim.schedule.phases import (
     Phase,
     Steps,
@@ -14,6 +15,7 @@ from iolaus.runner.optim.schedule.phases import (
     check_kind,
     shape,
 )
+from iolaus.runner.order.timeline import Timeline
 
 
 class ClosedFormScheduler(LambdaLR):
@@ -46,11 +48,50 @@ class ClosedFormScheduler(LambdaLR):
 
 
 class ThreePhaseScheduler(ClosedFormScheduler):
-    """Follows a three-phase schedule, kept in `schedule`; `get_scheduler` makes both."""
+    """Follows a three-phase schedule, or those of the phases of a run, kept in `schedule`; `get_scheduler` makes one."""
 
-    def __init__(self, optimizer: Optimizer, schedule: ThreePhaseSchedule) -> None:
+    def __init__(self, optimizer: Optimizer, schedule: Schedule) -> None:
         self.schedule = schedule
         super().__init__(optimizer, schedule.factor)
+
+
+class PhasedScheduler(ThreePhaseScheduler):
+    """Also sets the weight decay of each group, to its own times that of the step's phase in units of the run's.
+
+    Example:
+        >>> import torch
+        >>> from iolaus.runner.order.timeline import Timeline
+        >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0, weight_decay=0.1)
+        >>> timeline = Timeline(["stable", "decay"], [1, 1])
+        >>> scheduler = PhasedScheduler(optimizer, ThreePhaseSchedule(), timeline, [1.0, 0.5])
+        >>> optimizer.step()
+        >>> scheduler.step()
+        >>> optimizer.param_groups[0]["weight_decay"]
+        0.05
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, schedule: Schedule, timeline: Timeline, decays: Sequence[float]
+    ) -> None:
+        self.timeline, self.decays = timeline, decays
+        self.base_decays = [group.get("weight_decay") for group in optimizer.param_groups]
+        super().__init__(optimizer, schedule)
+
+    def step(self, *args: Any) -> None:
+        """Goes on to the next step."""
+        super().step(*args)
+        self._set_decays()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As of every closed form, with the decays of the step."""
+        super().load_state_dict(state_dict)
+        self._set_decays()
+
+    def _set_decays(self) -> None:
+        decay = self.decays[self.timeline.at(self.last_epoch)]
+        for group, base in zip(self.optimizer.param_groups, self.base_decays, strict=True):
+            if base is not None:
+                group["weight_decay"] = base * decay
 
 
 class InverseSqrtScheduler(ClosedFormScheduler):
@@ -87,11 +128,14 @@ def get_scheduler(
     cooldown_steps: Steps = 0,
     cooldown_decay: float = 0.0,
     max_steps: int | None = None,
+    warmup_tokens: float | None = None,
+    cooldown_tokens: float | None = None,
 ) -> ThreePhaseScheduler:
     """The three-phase schedule on an optimizer; step it once per optimizer step.
 
     Steps are numbers or fractions of max_steps. Decays are factors of the peak (that of cosine too), those of exponential
-    phases per step; each phase starts where the one before ended. Raises ValueError as `ThreePhaseSchedule` does.
+    phases per step; each phase starts where the one before ended. A run has turned tokens into steps before. Raises
+    ValueError as `ThreePhaseSchedule` does, and for lengths in tokens.
 
     Example:
         >>> import torch
@@ -100,6 +144,11 @@ def get_scheduler(
         >>> [scheduler.factor(step) for step in range(7)]
         [0.0, 0.5, 1.0, 1.0, 1.0, 0.5, 0.0]
     """
+    for (tokens, steps), length in zip(TOKENS.items(), (warmup_tokens, cooldown_tokens), strict=True):
+        if length is not None:
+            raise ValueError(
+                f"{tokens}={length:g} becomes steps in a run alone, which counts them; give {steps}"
+            )
     schedule = ThreePhaseSchedule(
         warmup_kind, warmup_steps, warmup_decay, training_kind, training_steps, training_decay,
         cooldown_kind, cooldown_steps, cooldown_decay, max_steps,

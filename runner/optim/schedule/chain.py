@@ -1,0 +1,148 @@
+"""The schedules of the phases of a run, one after the other, as one function of the step; and their weight decays."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from iolaus.conf.phases import Phase as RunPhase
+from iolaus.conf.values import suggest
+from iolaus.runner.optim.schedule.phases import Phase, ThreePhaseSchedule
+from iolaus.runner.order.timeline import Timeline
+
+TOKENS = {"warmup_tokens": "warmup_steps", "cooldown_tokens": "cooldown_steps"}
+"""Lengths in tokens, with the lengths in steps that they become when a run begins."""
+
+
+class ScheduleChain:
+    """Schedules over their own steps, each times a factor, that of a phase's peak rate in units of the run's.
+
+    Example:
+        >>> falling = ThreePhaseSchedule(training_kind="linear", training_decay=0.0, max_steps=4)
+        >>> chain = ScheduleChain(Timeline(["stable", "decay"], [2, 4]), [ThreePhaseSchedule(), falling], [1.0, 0.5])
+        >>> [chain.factor(step) for step in range(7)]
+        [1.0, 1.0, 0.5, 0.375, 0.25, 0.125, 0.0]
+    """
+
+    def __init__(
+        self, timeline: Timeline, schedules: Sequence[ThreePhaseSchedule], scales: Sequence[float]
+    ) -> None:
+        self.timeline, self.schedules, self.scales = timeline, schedules, scales
+
+    def factor(self, step: int) -> float:
+        """The factor of the run's base rate at this step (0 is the first)."""
+        at = self.timeline.at(step)
+        return self.scales[at] * self.schedules[at].factor(self.timeline.inside(step))
+
+    @property
+    def phases(self) -> list[Phase]:
+        """The parts of all schedules at their steps of the run."""
+        found = []
+        for start, steps, schedule, scale in self._each:
+            parts = schedule.phases or [Phase("training", "constant", 0, steps, 1.0, 1.0)]
+            found += [replace(part, start=start + part.start, level=scale * part.level) for part in parts]
+        return found
+
+    def name_at(self, step: int) -> str:
+        """The name of the run's phase that a step is in."""
+        return self.timeline.names[self.timeline.at(step)]
+
+    def describe(self) -> str:
+        """The parts in words, phase by phase."""
+        return "; ".join(
+            f"{name}: {schedule.describe() or 'constant'}"
+            + (f", at {scale:g} of the rate" if scale != 1 else "")
+            for name, schedule, scale in zip(self.timeline.names, self.schedules, self.scales, strict=True)
+        )
+
+    @property
+    def _each(self) -> Any:
+        return zip(self.timeline.starts, self.timeline.steps, self.schedules, self.scales, strict=True)
+
+
+Schedule = ThreePhaseSchedule | ScheduleChain
+
+
+def schedule_of(
+    settings: Mapping[str, Any],
+    max_steps: int | None,
+    phases: Sequence[RunPhase] = (),
+    lr: float | None = None,
+) -> Schedule:
+    """The schedule of a run from the settings of `scheduler`: one, or that of its phases where one has its own.
+
+    `lr` is the run's own. Of lengths in tokens that are not yet steps the schedule has none. Raises ValueError, with the
+    name of the phase, for settings that do not fit.
+    """
+    if not has_own_schedules(phases):
+        return _three_phases(settings, max_steps)
+    schedules, scales = [], []
+    for number, phase in enumerate(phases):
+        where = f"phases[{number}] ({phase.name})"
+        _check_names(f"{where}.scheduler", phase.scheduler, settings)
+        try:
+            schedules.append(_three_phases({**settings, **phase.scheduler}, phase.steps))
+        except ValueError as error:
+            raise ValueError(f"{where}.scheduler: {error}") from error
+        scales.append(_ratio(f"{where}.optimizer.lr", phase.optimizer.get("lr"), "optimizer.lr", lr))
+    return ScheduleChain(timeline_of(phases), schedules, scales)
+
+
+def has_own_schedules(phases: Sequence[RunPhase]) -> bool:
+    """Whether each phase has a schedule of its own, as where one has settings of a schedule or a rate."""
+    return any(phase.scheduler or "lr" in phase.optimizer for phase in phases)
+
+
+def decays_of(phases: Sequence[RunPhase], optimizer: Mapping[str, Any]) -> list[float] | None:
+    """The weight decay of each phase in units of the run's, from the settings of `optimizer`; None if none has its own.
+
+    Decay by `fully_decoupled` is that at the peak rate, and a phase with a rate has its own peak.
+    """
+    changing = ("weight_decay", "lr") if optimizer.get("fully_decoupled") else ("weight_decay",)
+    if not any(name in phase.optimizer for phase in phases for name in changing):
+        return None
+    found = []
+    for number, phase in enumerate(phases):
+        where = f"phases[{number}] ({phase.name}).optimizer"
+        decay = phase.optimizer.get("weight_decay")
+        ratio = _ratio(
+            f"{where}.weight_decay", decay, "optimizer.weight_decay", optimizer.get("weight_decay")
+        )
+        if optimizer.get("fully_decoupled"):
+            ratio /= (
+                _ratio(f"{where}.lr", phase.optimizer.get("lr"), "optimizer.lr", optimizer.get("lr")) or 1.0
+            )
+        found.append(ratio)
+    return found
+
+
+def timeline_of(phases: Sequence[RunPhase]) -> Timeline:
+    """The timeline of phases whose steps are known."""
+    return Timeline([phase.name for phase in phases], [int(phase.steps or 0) for phase in phases])
+
+
+def _three_phases(settings: Mapping[str, Any], max_steps: int | None) -> ThreePhaseSchedule:
+    known = dict(settings)
+    for tokens, steps in TOKENS.items():
+        if known.pop(tokens, None) is not None:
+            known[steps] = 0
+    return ThreePhaseSchedule(**known, max_steps=max_steps)
+
+
+def _check_names(where: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    for name in given:
+        if name not in known:
+            raise ValueError(f"{where}.{name}: a schedule has {', '.join(known)}" + suggest(name, known))
+
+
+def _ratio(where: str, own: Any, setting: str, of_run: Any) -> float:
+    """A value of a phase in units of the run's; 1 where the phase has none."""
+    if own is None or own == of_run:
+        return 1.0
+    if isinstance(own, bool) or not isinstance(own, int | float) or not 0 <= own < float("inf"):
+        raise ValueError(f"{where}={own!r}: expected a number, 0 or more")
+    if not of_run:
+        raise ValueError(
+            f"{where}={own:g} changes that of each group of parameters in proportion, and {setting} is "
+            f"{of_run or 0:g}: give {setting} a number above 0"
+        )
+    return float(own) / float(of_run)
