@@ -6,6 +6,7 @@
 - `heartbeat`: tells the agent of the node that this rank makes progress.
 - `divergence`: stops or takes back a run whose loss diverges, by the rule of `loss_level`.
 - `plateau`: warns of a loss that stays at the unigram entropy.
+- `phases`: begins each phase of a run, and validates at its end.
 - `groups`: shows the parameter groups at the start; `audit`: writes the order audit.
 - `suite`: evaluates the weights with a suite every so many steps, in the loop or as jobs of their own.
 - `manifest`: writes what the run is made of, and digests of its weights.
@@ -17,6 +18,7 @@ from iolaus.runner.callbacks.early_stopping import EarlyStopping, StopAfter
 from iolaus.runner.callbacks.groups import ParameterGroups
 from iolaus.runner.callbacks.heartbeat import Heartbeat
 from iolaus.runner.callbacks.manifest import Manifest
+from iolaus.runner.callbacks.phases import PhaseChanges
 from iolaus.runner.callbacks.plateau import Plateau
 from iolaus.runner.callbacks.preemption import Preemption
 from iolaus.runner.callbacks.progress import Progress
@@ -30,6 +32,7 @@ __all__ = [
     "Manifest",
     "OrderAudit",
     "ParameterGroups",
+    "PhaseChanges",
     "Plateau",
     "Preemption",
     "Progress",

@@ -27,6 +27,7 @@ class ResumePoint(NamedTuple):
 class Checkpoint(Callback):
     """Saves `step-<n>.ckpt` every so many steps or minutes; `last.ckpt` and `best.ckpt` are links.
 
+    It also saves at the end of each phase of a run; that checkpoint stays, and `phase-<n>-<name>.ckpt` is a link to it.
     A save at a validation step waits for the validation, so that a resumed run has its figures.
 
     Example:
@@ -53,12 +54,15 @@ class Checkpoint(Callback):
         self._check: Callable[[], None] = lambda: None
         self._first_left_out: Callable[[int], int] = lambda step: 0
         self._bests: dict[int, int] = {}
+        self._ends: dict[int, str] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Finds the callback that may take the run back, for which an older checkpoint stays."""
+        """Finds the callback that may take the run back, for which an older checkpoint stays, and the ends of phases."""
         rewinding: list[Any] = [c for c in trainer.callbacks if getattr(c, "rewinds", False)]  # type: ignore[attr-defined]
         if rewinding:
             self._first_left_out = rewinding[0].first_left_out
+        ends = (getattr(callback, "names_of_ends", {}) for callback in trainer.callbacks)  # type: ignore[attr-defined]
+        self._ends = next(filter(None, ends), {})
 
     def state_dict(self) -> dict[str, Any]:
         """The best value so far, the best step when each checkpoint was saved, whether a validation is still to come."""
@@ -133,10 +137,17 @@ class Checkpoint(Callback):
 
     def _written(self, step: int, first_left_out: int) -> None:
         link(self.folder, "last.ckpt", step)
+        if step in self._ends:
+            link(self.folder, f"{self._ends[step]}.ckpt", step)
         RunFolder(self.folder.parent).advance(step=step)
         saved = sorted(step_of(file) for file in self.folder.glob("step-*.ckpt"))
         needed = needed_to_rewind(saved, first_left_out)
-        kept = {*saved[-self.keep_last :], *needed, *(self._bests.get(old) for old in (step, *needed))}
+        kept = {
+            *saved[-self.keep_last :],
+            *self._ends,
+            *needed,
+            *(self._bests.get(old) for old in (step, *needed)),
+        }
         for old in saved:
             if old not in kept:
                 delete_checkpoint(self._path(old))
@@ -153,7 +164,7 @@ class Checkpoint(Callback):
         return bool(trainer.enable_validation and isinstance(every, int) and trainer.global_step % every == 0)
 
     def _is_due(self, step: int) -> bool:
-        falls_due = bool(self.every_steps) and step % self.every_steps == 0
+        falls_due = step in self._ends or (bool(self.every_steps) and step % self.every_steps == 0)
         return step > self._saved_step and (self._late or falls_due)
 
     def _improved(self, trainer: Trainer, step: int) -> bool:

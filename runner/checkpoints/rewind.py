@@ -40,7 +40,13 @@ def checkpoint_files(folder: Path) -> list[Path]:
 
 
 def _link_again(folder: Path) -> None:
-    """Has `last.ckpt` and `best.ckpt` name what they named when the newest checkpoint was saved."""
+    """Has `last.ckpt` and `best.ckpt` name what they named when the newest checkpoint was saved.
+
+    Links to the ends of phases that are deleted go.
+    """
+    for path in folder.glob("phase-*.ckpt"):
+        if not path.exists():
+            path.unlink()
     newest = newest_checkpoint(folder)
     callbacks = (entry_of(newest.path, "callbacks") or {}) if newest else {}
     best = callbacks.get("Checkpoint", {}).get("best_step", -1)

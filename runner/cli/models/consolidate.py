@@ -69,6 +69,7 @@ def consolidate(
             f"{what}: load its checkpoint with load_from_checkpoint; a run writes model/ at its end"
         )
     saved = AtomicCheckpointIO().load_checkpoint(path)
+    parts.begin_step(max(0, int(saved["global_step"]) - 1))
     module.load_state_dict(saved["state_dict"])
     optimizer = module.make_optimizer(model=module.model)
     optimizer.load_state_dict(saved["optimizer_states"][0])

@@ -1,0 +1,117 @@
+"""Begins each phase of a run, and validates at its end."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import Callback, Trainer
+
+from iolaus.conf.phases import Phase
+from iolaus.runner.models.rotary import RotaryPhases
+from iolaus.runner.optim.schedule.chain import timeline_of
+from iolaus.runner.run.folder import RunFolder
+
+log = logging.getLogger("iolaus")
+
+RECORD = "phases"
+"""Their key in `status.json`, and in checkpoints that of their tokens."""
+
+
+class PhaseChanges(Callback):
+    """Before a step gives the model what its phase changes, says when a phase begins, and validates at its end.
+
+    What it sets depends on the step alone, so a run resumes in any phase. It must be the first callback, so that others
+    find the model as it is trained.
+
+    Example:
+        >>> PhaseChanges([Phase("stable", steps=6), Phase("decay", steps=2)], None).names_of_ends
+        {6: 'phase-1-stable', 8: 'phase-2-decay'}
+    """
+
+    def __init__(self, phases: Sequence[Phase], rotary: RotaryPhases | None) -> None:
+        self.phases, self.rotary, self.timeline = phases, rotary, timeline_of(phases)
+        self.tokens: dict[str, int] = {}
+        """Real tokens trained on so far, by phase and its first step."""
+        self._present: int | None = None
+        self._validate_every: int | float | None = None
+
+    @property
+    def names_of_ends(self) -> dict[int, str]:
+        """The last step of each phase, counted from 1, with the name of its checkpoint."""
+        named = enumerate(zip(self.timeline.ends, self.timeline.names, strict=True), 1)
+        return {end: f"phase-{number}-{_as_file(name)}" for number, (end, name) in named}
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        """Gives the model what it had when it was saved, and restores the tokens."""
+        self.tokens = dict(checkpoint.get(RECORD, {}))
+        if self.rotary is not None:
+            self.rotary.set(max(0, checkpoint["global_step"] - 1))
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        """Adds the tokens."""
+        checkpoint[RECORD] = dict(self.tokens)
+
+    def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
+        """Takes the steps between two validations, which Lightning has set by now; writes the phases down."""
+        self._validate_every, self._present = trainer.val_check_batch, None
+        self._record(trainer)
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: Any, *_: Any) -> None:
+        """Gives the model what the step's phase changes, and has the last step of a phase validated."""
+        step = trainer.global_step
+        number = self.timeline.at(step)
+        if self.rotary is not None:
+            self.rotary.set(step)
+        if number != self._present:
+            self._present = number
+            log.info("%s", self._described(number, step))
+        last = step + 1 in self.timeline.ends[:-1]
+        trainer.val_check_batch = 1 if last and trainer.enable_validation else self._validate_every
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, *_: Any) -> None:
+        """Counts the tokens of the phase, and writes them into `status.json` at its end."""
+        done = trainer.global_step
+        key = self._key(self.timeline.at(done - 1))
+        self.tokens[key] = self.tokens.get(key, 0) + int(outputs["tokens"])
+        if done in self.timeline.ends:
+            self._record(trainer)
+
+    def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:
+        """Writes the tokens of a phase that was not finished."""
+        self._record(trainer)
+
+    def _record(self, trainer: Trainer) -> None:
+        if trainer.is_global_zero:
+            noted = [
+                {"name": phase.name, "steps": phase.steps, "tokens": self.tokens.get(self._key(number))}
+                for number, phase in enumerate(self.phases)
+            ]
+            RunFolder(Path(trainer.default_root_dir)).update_status(**{RECORD: noted})
+
+    def _key(self, number: int) -> str:
+        return f"{self.timeline.names[number]}@{self.timeline.starts[number]}"
+
+    def _described(self, number: int, step: int) -> str:
+        """A phase in a line: its name, its steps counted from 1, and what it changes."""
+        start, end, phase = self.timeline.starts[number], self.timeline.ends[number], self.phases[number]
+        since = f", continuing at {step + 1:,}" if step > start else ""
+        own = [
+            f"{group}.{name}={value}" for group, own in phase.settings.items() for name, value in own.items()
+        ]
+        return ", ".join([f"phase {phase.name}: steps {start + 1:,} to {end:,}{since}", *own])
+
+
+def phase_changes(phases: Sequence[Phase], rotary: RotaryPhases | None) -> list[Callback]:
+    """The callback of a run with phases; none of one without."""
+    return [PhaseChanges(phases, rotary)] if phases else []
+
+
+def _as_file(name: str) -> str:
+    """The name of a phase for a file.
+
+    Example:
+        >>> _as_file("context extension/8k")
+        'context-extension-8k'
+    """
+    return "".join(c if c.isalnum() or c in "._" else "-" for c in name)
