@@ -165,7 +165,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         from iolaus.runner.logging.loggers import finish_loggers
         from iolaus.runner.loop import resolved, speed
         from iolaus.runner.loop.lightning_loop import one_epoch, savers
-        from iolaus.runner.loop.phases import settled_phases
+        from iolaus.runner.loop.phased_step import settled_phases
         from iolaus.runner.loop.trainer import describe_run, make_trainer
         from iolaus.runner.report.summary import show
         from iolaus.runner.sweeps.pruning import pruning_of
