@@ -165,7 +165,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         from iolaus.runner.logging.loggers import finish_loggers
         from iolaus.runner.loop import resolved, speed
         from iolaus.runner.loop.lightning_loop import one_epoch, savers
-        from iolaus.runner.loop.phased_step import settled_phases
+        from iolaus.runner.loop.phases import phases_in
         from iolaus.runner.loop.trainer import describe_run, make_trainer
         from iolaus.runner.report.summary import show
         from iolaus.runner.sweeps.pruning import pruning_of
@@ -180,7 +180,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     values = resolved.resolve(config, chosen, before, data, module)
     resolved.note(folder, values)
     watching = watchers(build_all(chosen.callback), data, module)
-    watching = [*phase_changes(settled_phases(chosen), parts.rotary), *watching]
+    watching = [*phase_changes(phases_in(chosen), parts.rotary), *watching]
     *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoints), folder.checkpoints)
     pruning = pruning_of(folder, saver)
     beating = [Heartbeat(Path(file)) for file in [os.environ.get(HEARTBEAT)] if file]

@@ -5,8 +5,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.phases import Phase, phases_of
 from iolaus.conf.registry import target_of
+from iolaus.runner.loop.phases import phases_in
 from iolaus.runner.loop.plain import make_scheduler_of
 from iolaus.runner.models.rotary import RotaryPhases
 from iolaus.runner.optim.schedule.chain import decays_of, has_own_schedules, schedule_of, timeline_of
@@ -16,18 +16,12 @@ CLOSED_FORM = "runner.optim.get_scheduler"
 """The target of the schedules of this project."""
 
 
-def settled_phases(config: DictConfig) -> list[Phase]:
-    """The phases of a config whose lengths are steps; none of a run without."""
-    given = config.get("phases")
-    return phases_of(OmegaConf.to_container(given, resolve=True)) if given else []
-
-
 def make_phased_scheduler_of(config: DictConfig) -> Callable[..., Any]:
     """A function from an `optimizer` and `max_steps` to the scheduler of a run, with the rates and decays of its phases.
 
     Raises ValueError for phases that do not fit the schedule or the optimizer of the run.
     """
-    make, phases = make_scheduler_of(config.scheduler), settled_phases(config)
+    make, phases = make_scheduler_of(config.scheduler), phases_in(config)
     optimizer: Any = OmegaConf.to_container(config.optimizer, resolve=True)
     decays = decays_of(phases, optimizer)
     if decays is None and not has_own_schedules(phases):
@@ -52,7 +46,7 @@ def make_phased_scheduler_of(config: DictConfig) -> Callable[..., Any]:
 
 def rotary_of(config: DictConfig, model: Any) -> RotaryPhases | None:
     """The rotary bases of a model over the phases; None where no phase changes them."""
-    phases = settled_phases(config)
+    phases = phases_in(config)
     if not any(phase.model for phase in phases):
         return None
     return RotaryPhases(model.pretrained, timeline_of(phases), [phase.model for phase in phases])
