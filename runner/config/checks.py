@@ -128,6 +128,10 @@ def _check_schedule(values: Values) -> None:
         lengths = lengths_of(phases, trainer) if phases else []
         phases = [replace(phase, steps=length) for phase, length in zip(phases, lengths, strict=True)]
         settings = {name: value for name, value in scheduler.items() if name != "_target_"}
+        for number, phase in enumerate(phases):
+            check_fields(
+                OPTIONS["scheduler"]["wsd"], f"phases[{number}] ({phase.name}).scheduler", phase.scheduler
+            )
         try:
             schedule_of(settings, steps, phases, optimizer.get("lr"))
         except ValueError as error:

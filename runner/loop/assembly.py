@@ -95,6 +95,7 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     """
     from iolaus.runner.loop.phased_step import make_phased_scheduler_of, rotary_of
     from iolaus.runner.loop.plain import make_optimizer_of
+    from iolaus.runner.loop.token_ramps import count_ramps
 
     data, make_module = make_data(config), bind(config.module)
     if serves_global_batches(data):
@@ -103,6 +104,7 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
         if config.get("skip_batches"):
             check_numbered(data, "skip_batches")
         objective, given = None, _plain_parts(config, data, make_module)
+    count_ramps(config, data, given["max_steps"])
     module = make_module(
         **given,
         optimizer=make_optimizer_of(config.optimizer),

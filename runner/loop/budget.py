@@ -113,11 +113,40 @@ def _streamed(amount: float, data: Any, model: TaskModel | None) -> int:
     return min(PROVISIONAL, int(amount / spent[-1] * len(spent)))
 
 
+def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
+    """The most last ones of the global batches [first, last) of connected data that have at most so many tokens.
+
+    A stream is as its first batches are. Raises ValueError as `steps_within` does.
+    """
+    if not hasattr(data, "train_batches") or data.streamed:
+        return steps_within(Budget("max_tokens", tokens), data, None)
+    cost, spent = _cost_of_samples(data, None), 0.0
+    for step in reversed(range(first, last)):
+        spent += cost(data.sampler.global_batch(step)[:, 1], step)
+        if spent > tokens and step + 1 == last:
+            raise ValueError(f"{tokens:.15g} tokens are less than the last global batch takes")
+        if spent > tokens:
+            return last - step - 1
+    return last - first
+
+
 def _ordered(amount: float, data: Any, model: TaskModel | None, begun: int) -> int:
     """The step that a budget from step `begun` on ends before, of data whose samples have numbers.
 
     Batches are added up in their order, whole epochs at once.
     """
+    cost = _cost_of_samples(data, model)
+    mixed = isinstance(data.sampler, Mixed | Phased)
+    first, spent = _nearly(amount, data, cost, begun) if mixed else _whole_epochs(amount, data, cost, begun)
+    for step in range(first, begun + PROVISIONAL):
+        spent += cost(data.sampler.global_batch(step)[:, 1], step)
+        if spent > amount:
+            return step
+    return begun + PROVISIONAL
+
+
+def _cost_of_samples(data: Any, model: TaskModel | None) -> Callable[..., float]:
+    """What samples of a step cost, by their numbers; without a step, at their full lengths."""
     per_token, per_pair = _cost_of_lengths(data, model)
 
     def cost(indices: NDArray[np.int64], step: int | None = None) -> float:
@@ -126,13 +155,7 @@ def _ordered(amount: float, data: Any, model: TaskModel | None, begun: int) -> i
         lengths = sequences.lengths(indices).astype(np.int64)
         return per_token * int(lengths.sum()) + per_pair * int((lengths**2).sum())
 
-    mixed = isinstance(data.sampler, Mixed | Phased)
-    first, spent = _nearly(amount, data, cost, begun) if mixed else _whole_epochs(amount, data, cost, begun)
-    for step in range(first, begun + PROVISIONAL):
-        spent += cost(data.sampler.global_batch(step)[:, 1], step)
-        if spent > amount:
-            return step
-    return begun + PROVISIONAL
+    return cost
 
 
 def _whole_epochs(

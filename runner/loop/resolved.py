@@ -16,6 +16,8 @@ from iolaus.runner.checkpoints.files import entry_of
 from iolaus.runner.config.completed import completed
 from iolaus.runner.loop.budget import budget_of
 from iolaus.runner.loop.phases import steps_of
+from iolaus.runner.loop.token_ramps import RECORD as RAMPS
+from iolaus.runner.loop.token_ramps import counted_ramps
 from iolaus.runner.loop.trainer import resolve_accelerator, resolve_precision
 from iolaus.runner.models.autocast import cpu_has_bf16, usable_precision
 from iolaus.runner.models.packed.attention import FLASH_KERNELS, gpu_has_flash
@@ -66,6 +68,7 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
     return {
         **({"budget": str(budget), "max_steps": int(trainer.max_steps)} if budget else {}),
         **({"phases": steps_of(asked, config)} if config.get("phases") else {}),
+        **({RAMPS: ramps} if (ramps := counted_ramps(asked, config)) else {}),
         "accelerator": trainer.accelerator,
         "precision": trainer.precision,
         "layout": layout,
@@ -105,7 +108,9 @@ def changes(before: Resolved, now: Resolved) -> list[str]:
     lines = [
         f"{name} changes from {before[name]} to {now[name]} where this run goes on"
         for name in now
-        if name in before and before[name] != now[name] and name != "phases"  # which the manifest tells
+        if name in before
+        and before[name] != now[name]
+        and name not in ("phases", RAMPS)  # which the manifest tells
     ]
     if now["accelerator"] == "cpu" and now["precision"].startswith("bf16") and not cpu_has_bf16():
         since = " as the run began" if before.get("precision") == now["precision"] else ""

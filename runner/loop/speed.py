@@ -13,6 +13,7 @@ from iolaus.runner.loop.budget import Budget, budget_of, check_warmups, settle
 from iolaus.runner.loop.lightning_loop import LightningLoop, is_plain, one_epoch
 from iolaus.runner.loop.phases import take_over
 from iolaus.runner.loop.resolved import Resolved, resolve
+from iolaus.runner.loop.token_ramps import take_over_ramps
 from iolaus.runner.loop.trainer import make_trainer
 from iolaus.runner.run.folder import RunFolder
 
@@ -49,6 +50,7 @@ class StepClock(Callback):
 def settled(asked: DictConfig, chosen: DictConfig, before: Resolved, folder: RunFolder) -> DictConfig:
     """The config `chosen` with the steps that its budget had come to `before`, or that its budget of seconds is."""
     take_over(chosen, before)
+    take_over_ramps(chosen, before)
     if (budget := budget_of(chosen.trainer)) and budget.name == "max_seconds":
         check_warmups(chosen, budget)
         settle(chosen.trainer, steps_in(budget, asked, chosen, before, folder))

@@ -58,7 +58,9 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(whole: RunFolder, step: int,
     assert cut.status()["phases"] == whole.status()["phases"]
 
 
-@pytest.mark.parametrize("setting", ["lr: 0.002", "weight_decay: 0.4", "{rope_theta: 77", "local_rope_theta: 33"])
+@pytest.mark.parametrize(
+    "setting", ["lr: 0.002", "weight_decay: 0.4", "{rope_theta: 77", "local_rope_theta: 33"]
+)
 def test_each_setting_of_a_phase_counts(whole: RunFolder, setting: str, text_file: Path) -> None:
     words = [word.replace(setting, setting + "1") for word in PHASED]
     other = continued(whole, 5, f"other_{setting.strip('{').partition(':')[0]}")
@@ -66,7 +68,9 @@ def test_each_setting_of_a_phase_counts(whole: RunFolder, setting: str, text_fil
     assert any(not torch.equal(one, weights(other, 10)[name]) for name, one in weights(whole, 10).items())
 
 
-def test_first_phase_is_that_of_a_run_without_phases(whole: RunFolder, tmp_path: Path, text_file: Path) -> None:
+def test_first_phase_is_that_of_a_run_without_phases(
+    whole: RunFolder, tmp_path: Path, text_file: Path
+) -> None:
     plain = train_here(tmp_path / "plain", text_file, *RUN, "trainer.max_steps=5")
     assert_bitwise(weights(plain, 5), weights(whole, 5))
     assert theta_of(plain.path / "model") == AS_BUILT
@@ -85,14 +89,18 @@ def test_ends_of_phases_are_saved_kept_and_named(tmp_path: Path, text_file: Path
 def test_ends_of_phases_are_validated(whole: RunFolder) -> None:
     from iolaus.runner.run.metrics_file import read_metrics
 
-    losses = next(v for k, v in read_metrics(whole.path / "metrics.csv").items() if k.endswith("held_out/loss"))
+    losses = next(
+        v for k, v in read_metrics(whole.path / "metrics.csv").items() if k.endswith("held_out/loss")
+    )
     assert losses.steps.tolist() == [4, 5, 8, 10]
     phases = whole.status()["phases"]
     assert [(each["name"], each["steps"]) for each in phases] == [("first", 5), ("second/half", 5)]
     assert all(each["tokens"] > 500 for each in phases)
 
 
-def test_checkpoint_of_a_phase_is_exported_with_the_bases_of_its_phase(whole: RunFolder, tmp_path: Path) -> None:
+def test_checkpoint_of_a_phase_is_exported_with_the_bases_of_its_phase(
+    whole: RunFolder, tmp_path: Path
+) -> None:
     assert theta_of(consolidate(whole.checkpoints / "step-00000005.ckpt", tmp_path / "first")) == AS_BUILT
     assert theta_of(consolidate(whole.checkpoints / "step-00000006.ckpt", tmp_path / "second")) == CHANGED
 

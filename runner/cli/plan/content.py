@@ -17,6 +17,7 @@ from iolaus.runner.launch.resume import named_run
 from iolaus.runner.loop.assembly import Parts, assemble
 from iolaus.runner.loop.budget import Budget, budget_of, settle
 from iolaus.runner.loop.phases import take_over
+from iolaus.runner.loop.token_ramps import take_over_ramps
 from iolaus.runner.modules.texts import marked_texts
 from iolaus.runner.run.cluster import num_nodes, processes_per_node
 from iolaus.runner.run.folder import RunFolder
@@ -47,7 +48,8 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     if config.resume not in (None, "auto"):
         run = named_run(config.resume, to_train=False)
         config.skip_batches = left_out(config.skip_batches, noted_rewinds(run.path))
-        take_over(config, run.status().get("resolved") or {})
+        take_over(config, resolved := run.status().get("resolved") or {})
+        take_over_ramps(config, resolved)
     ranks = processes_per_node(config.trainer) * num_nodes(config.trainer)
     if (unknown := budget_of(config.trainer)) and unknown.name == "max_seconds":
         settle(config.trainer, _steps_in(unknown, asked, ranks))

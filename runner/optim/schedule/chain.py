@@ -79,8 +79,9 @@ def schedule_of(
     for number, phase in enumerate(phases):
         where = f"phases[{number}] ({phase.name})"
         _check_names(f"{where}.scheduler", phase.scheduler, settings)
+        own = merged(settings, phase)
         try:
-            schedules.append(_three_phases({**settings, **phase.scheduler}, phase.steps))
+            schedules.append(_three_phases(own, phase.steps))
         except ValueError as error:
             raise ValueError(f"{where}.scheduler: {error}") from error
         scales.append(_ratio(f"{where}.optimizer.lr", phase.optimizer.get("lr"), "optimizer.lr", lr))
@@ -90,6 +91,18 @@ def schedule_of(
 def has_own_schedules(phases: Sequence[RunPhase]) -> bool:
     """Whether each phase has a schedule of its own, as where one has settings of a schedule or a rate."""
     return any(phase.scheduler or "lr" in phase.optimizer for phase in phases)
+
+
+def merged(settings: Mapping[str, Any], phase: RunPhase) -> dict[str, Any]:
+    """The settings of a phase's schedule: those of the run with its own.
+
+    A length in steps of its own takes the place of the run's in tokens.
+    """
+    found = {**settings, **phase.scheduler}
+    for tokens, steps in TOKENS.items():
+        if steps in phase.scheduler and tokens not in phase.scheduler:
+            found[tokens] = None
+    return found
 
 
 def decays_of(phases: Sequence[RunPhase], optimizer: Mapping[str, Any]) -> list[float] | None:
