@@ -21,15 +21,27 @@ def main(arguments: Namespace) -> None:
         config = compose(arguments.overrides)
     import torch
 
+    from iolaus.conf.phases import lengths_of
     from iolaus.runner.config.allowed import allow_code
     from iolaus.runner.config.completed import completed
     from iolaus.runner.loop.phased_step import make_phased_scheduler_of
+    from iolaus.runner.loop.phases import phases_in, settle_phases
+    from iolaus.runner.loop.token_ramps import ramps_in
     from iolaus.runner.optim.schedule.plot import drawn, numbers
     from iolaus.runner.optim.schedule.schedulers import ThreePhaseScheduler
 
-    max_steps = int(completed(config).trainer.max_steps)
-    if max_steps < 1:
-        raise ValueError("trainer.max_steps=-1 follows from the data; give a number to draw the schedule")
+    config = completed(config)
+    phases = phases_in(config)
+    lengths = lengths_of(phases, config.trainer) if phases else [int(config.trainer.max_steps)]
+    counted = "phases of tokens" if phases else "trainer.max_steps=-1"
+    if min(steps or -1 for steps in lengths) > 0:
+        settle_phases(config, [steps for steps in lengths if steps])
+        counted = next((ramp.where for ramp in ramps_in(config, config, config.trainer.max_steps)), "")
+    if counted:
+        raise ValueError(
+            f"{counted}: its steps follow from the data; `iolaus plan` draws them, or give steps"
+        )
+    max_steps = int(config.trainer.max_steps)
     allow_code(config)
     lr = float(config.optimizer.get("lr", 1e-3))
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=lr, weight_decay=0.1)

@@ -78,7 +78,7 @@ def take_over_ramps(config: DictConfig, resolved: Mapping[str, Any]) -> None:
 def counted_ramps(asked: DictConfig, settled: DictConfig) -> dict[str, int]:
     """The steps of the ramps that `asked` gives in tokens, by their keys; in `settled` they are steps."""
     found = {}
-    for ramp in _ramps(asked, settled, settled.trainer.max_steps):
+    for ramp in ramps_in(asked, settled, settled.trainer.max_steps):
         phase = None if ramp.phase is None else settled.phases[ramp.phase]
         node = settled.scheduler if phase is None else phase.scheduler
         found[ramp.key] = int(node[TOKENS[ramp.setting]])
@@ -87,7 +87,7 @@ def counted_ramps(asked: DictConfig, settled: DictConfig) -> dict[str, int]:
 
 def _settle(config: DictConfig, max_steps: int, count: Callable[[Ramp], int | None]) -> None:
     phases = as_given(config)
-    for ramp in list(_ramps(config, config, max_steps)):
+    for ramp in list(ramps_in(config, config, max_steps)):
         if (steps := count(ramp)) is None:
             continue
         known = {ramp.setting: None, TOKENS[ramp.setting]: steps}
@@ -99,7 +99,7 @@ def _settle(config: DictConfig, max_steps: int, count: Callable[[Ramp], int | No
         config.phases = phases
 
 
-def _ramps(config: DictConfig, settled: DictConfig, max_steps: int) -> Iterator[Ramp]:
+def ramps_in(config: DictConfig, settled: DictConfig, max_steps: int) -> Iterator[Ramp]:
     """The ramps of a config in tokens; the lengths of its phases are those of `settled`."""
     phases, of_run = phases_in(config), dict(config.scheduler)
     spans: list[tuple[int | None, Mapping[str, Any], int, int]]
