@@ -8,6 +8,7 @@ The pages are single files: no network, no libraries.
 
 - `single`: the page of a run; `comparison`: that of several, with means over seeds; `runs`: a run folder as they read it.
 - `suite`: the table of a suite.
+- `phases`: the phases of a run in its charts, and as a table.
 - `curves`: metrics as curves; `svg`: curves as charts; `page`: HTML elements, with `page.css` and `page.js`.
 - `evaluation`, `predictions`, `samples`: sections on what a model gets right; `evaluated`: the page of `iolaus evaluate`.
 - `table`: runs side by side as text; `summary`: a run's summary in the terminal.

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,11 +49,20 @@ class Curve:
     band: tuple[Floats, Floats] | None = None
 
 
+class Span(NamedTuple):
+    """A stretch of the axis across with a name: the steps (first, last] of a phase."""
+
+    name: str
+    first: int
+    last: int
+
+
 @dataclass(frozen=True)
 class Chart:
     """Curves over the steps, or over another count, and levels to compare them with, by their names.
 
-    With `ticks`, the names of places on the axis across, it is not zoomed.
+    `spans` are stretches of the steps, drawn behind the curves. With `ticks`, the names of places on the axis across, it
+    is not zoomed.
     """
 
     title: str
@@ -65,6 +75,7 @@ class Chart:
     has_legend: bool = True
     across: str = "step"
     ticks: dict[float, str] = field(default_factory=dict)
+    spans: tuple[Span, ...] = ()
 
 
 def thin_out(steps: Ints, values: Floats, max_points: int) -> tuple[Ints, Floats]:

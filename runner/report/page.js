@@ -154,6 +154,12 @@
       path.setAttribute("d", `M0 ${top + at / 100 * tall}h${SCALE}`);
       return path;
     }));
+    for (const name of chart.area.querySelectorAll(".phase-name")) {
+      const [from, to] = name.dataset.x.split(",").map((step) =>
+        Math.min(100, Math.max(0, (step - x[0]) / (x[1] - x[0]) * 100)));
+      name.style.left = from + "%";
+      name.style.width = to - from + "%";
+    }
     for (const name of chart.area.querySelectorAll(".level-name")) {
       const at = share(scaled(chart, Number(name.dataset.y)));
       name.style.top = at + "%";

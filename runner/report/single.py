@@ -14,6 +14,7 @@ from iolaus.runner.report import page, summary
 from iolaus.runner.report.curves import of_set, run_charts
 from iolaus.runner.report.evaluation import evaluation_sections
 from iolaus.runner.report.page import Tile
+from iolaus.runner.report.phases import phases_of_run, phases_table, with_phases
 from iolaus.runner.report.runs import RECIPE, Run, changed_settings, load_run
 from iolaus.runner.report.samples import samples_section
 from iolaus.runner.report.svg import element
@@ -49,7 +50,7 @@ def save(path: Path, text: str) -> Path:
 
 def report_page(run: Run) -> str:
     """The page as text."""
-    charts = page.charts(run_charts(run.metrics, run.results))
+    charts = page.charts(with_phases(run_charts(run.metrics, run.results), phases_of_run(run)))
     config = element("pre", escape(run.config_text))
     changed = " with local changes" if run.environment.get("git_dirty") else ""
     commit = run.environment.get("git_commit")
@@ -64,6 +65,7 @@ def report_page(run: Run) -> str:
             page.tiles(_tiles(run)),
             page.problem(run.plateau or ""),
             charts or ("" if probed else '<p class="note">Nothing has been logged yet.</p>'),
+            page.section("Phases", phases_table(run)),
             *evaluation_sections(run.path),
             samples_section(run.path),
             page.section(

@@ -69,14 +69,17 @@ def typed_path(folder: Path) -> Path:
 
 
 def resume_command(folder: Path, status: Mapping[str, Any] | None = None) -> str:
-    """The command that resumes a run, with the flags of the one that started it; a finished run trains as long again."""
+    """The command that resumes a run, with the flags of the one that started it; a finished run trains as long again.
+
+    One with phases is as long as these.
+    """
     try:
         words = shlex.split((folder / "command.txt").read_text(errors="replace"))
     except (OSError, ValueError):
         words = []
     status = RunFolder(folder).status() if status is None else status
     done = status.get("step") if status.get("state") == "done" else None
-    longer = [f"trainer.max_steps={2 * done}"] if done else []
+    longer = [f"trainer.max_steps={2 * done}"] if done and not status.get("phases") else []
     before, after = shlex.join(["iolaus", *flags(words)]), shlex.join([*words_to_repeat(words), *longer])
     return f"{before} resume={shlex.quote(str(folder))} {after}".rstrip()
 

@@ -78,6 +78,7 @@ def draw(chart: Chart, span: tuple[float, float]) -> str:
     """The chart as a `figure` element, with its numbers inside for the read-out."""
     frame = frame_of(chart, span)
     level_lines, level_names = _levels(chart, frame)
+    span_areas, span_names = _spans(chart, frame)
     paths = "".join(_path(curve, frame) for curve in sorted(chart.curves, key=lambda c: not c.faint))
     rows = [(value, frame.percent_down(value)) for value in value_ticks(frame)]
     names_across = chart.ticks or {step: label(step) for step in step_ticks(frame)}
@@ -97,7 +98,7 @@ def draw(chart: Chart, span: tuple[float, float]) -> str:
         f'<div class="plot" tabindex="0" role="img" aria-label="{escape(_spoken(chart))}">'
         f'<div class="ys">{"".join(_tick(label(v), "top", y) for v, y in rows)}</div>'
         f'<div class="area"><svg viewBox="0 0 {SCALE} {SCALE}" preserveAspectRatio="none" aria-hidden="true">'
-        f'<g class="grid">{grid}</g>{level_lines}{paths}</svg>{level_names}'
+        f'{span_areas}<g class="grid">{grid}</g>{level_lines}{paths}</svg>{level_names}{span_names}'
         '<div class="cursor" hidden></div><div class="band" hidden></div><div class="tip" hidden></div></div>'
         f'<div class="xs">{"".join(_tick(text, "left", x) for text, x in _apart(columns))}</div>'
         '<span class="xname">'
@@ -215,6 +216,22 @@ def _levels(chart: Chart, frame: Frame) -> tuple[str, str]:
         names += f'<span {marks} style="top:{top:.2f}%">{escape(name)} {value:.3f}</span>'
         above = top
     return lines, names
+
+
+def _spans(chart: Chart, frame: Frame) -> tuple[str, str]:
+    """The areas behind every other stretch of a chart that lies in view, and the names of all of them at its top."""
+    areas = names = ""
+    for number, (name, first, last) in enumerate(chart.spans):
+        left, right = (min(max(step, frame.first), frame.last) for step in (first, last))
+        if left >= right:
+            continue
+        start, end = frame.across(np.array([left, right])).tolist()
+        if number % 2:
+            areas += f'<rect class="phase" x="{start}" width="{end - start}" height="{SCALE}"/>'
+        place = f"left:{start * 100 / SCALE:.2f}%;width:{(end - start) * 100 / SCALE:.2f}%"
+        shown = escape(name)
+        names += f'<span class="phase-name" data-x="{left:g},{right:g}" title="{shown}" style="{place}">{shown}</span>'
+    return areas, names
 
 
 def _tick(text: str, side: str, percent: float) -> str:

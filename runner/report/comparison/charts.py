@@ -11,6 +11,7 @@ from iolaus.runner.report.comparison.differences import label_of
 from iolaus.runner.report.comparison.goal import titles_of
 from iolaus.runner.report.comparison.settings import Comparison, Setting
 from iolaus.runner.report.curves import Chart, Curve, Floats, curves_of, of_set
+from iolaus.runner.report.phases import shared_phases, with_phases
 from iolaus.runner.report.runs import Run
 from iolaus.runner.report.summary import bits_level, validation_set
 from iolaus.runner.report.svg import label as short
@@ -57,7 +58,7 @@ def curve_charts(compared: Comparison) -> list[Chart]:
             levels, note = _levels(compared, key, curves)
             unit, wide = "smoothed" if smoothed else "", not found
             found.append(Chart(titles[key], unit, curves, levels, wide=wide, note=note, has_legend=False))
-    return found
+    return with_phases(found, shared_phases(compared.runs))
 
 
 Line = tuple[int, int, str, Series]

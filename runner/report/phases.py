@@ -1,0 +1,121 @@
+"""The phases of a run on its page: where they lie in the charts, and a table of what each of them has."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from iolaus.conf.phases import CHANGED
+from iolaus.runner.report import page
+from iolaus.runner.report.curves import Chart, Span, of_set
+from iolaus.runner.report.runs import Run
+from iolaus.runner.report.summary import validation_set
+from iolaus.runner.report.svg import label
+
+NAMED = {
+    "data.max_length": "sequence length",
+    "sampler.global_batch_size": "batch",
+    "optimizer.weight_decay": "weight decay",
+    "objective.mlm_probability": "masking rate",
+}
+"""Settings with a column in every table, where the run has them, and its title; others have one where they change."""
+
+BY_CURVE = ("optimizer.lr",)
+"""Settings that the learning rate tells, and those of `scheduler`."""
+
+
+class RunPhase(NamedTuple):
+    """A phase of a run: steps (first, last], and its own settings by dotted name."""
+
+    name: str
+    first: int
+    last: int
+    tokens: int | None
+    settings: Mapping[str, Any]
+
+
+def phases_of_run(run: Run) -> list[RunPhase]:
+    """The phases of a run by its status and config; none of a run without, or whose status is damaged."""
+    noted, given = run.status.get("phases"), run.settings.get("phases")
+    found: list[RunPhase] = []
+    for number, each in enumerate(noted if isinstance(noted, list) else []):
+        if not isinstance(each, dict) or not isinstance(each.get("steps"), int):
+            return []
+        own = given[number] if isinstance(given, list) and number < len(given) else {}
+        settings = {
+            f"{group}.{name}": value
+            for group in CHANGED
+            for name, value in (own.get(group) or {} if isinstance(own, dict) else {}).items()
+        }
+        first, tokens = found[-1].last if found else 0, each.get("tokens")
+        known = tokens if isinstance(tokens, int) else None
+        found.append(RunPhase(str(each.get("name")), first, first + each["steps"], known, settings))
+    return found
+
+
+def with_phases(charts: Iterable[Chart], phases: Sequence[RunPhase]) -> list[Chart]:
+    """Charts over the steps with the places of phases, where there are several."""
+    spans = tuple(Span(phase.name, phase.first, phase.last) for phase in phases)
+    return [replace(c, spans=spans) if c.across == "step" and len(spans) > 1 else c for c in charts]
+
+
+def shared_phases(runs: Sequence[Run]) -> list[RunPhase]:
+    """The phases of several runs, where all have the same names at the same steps."""
+    each = [phases_of_run(run) for run in runs]
+    places = {tuple((phase.name, phase.first, phase.last) for phase in phases) for phases in each}
+    return each[0] if len(places) == 1 else []
+
+
+def phases_table(run: Run) -> str:
+    """Steps, tokens, settings, learning rate and validation losses of each phase; nothing of a run without phases."""
+    phases = phases_of_run(run)
+    if not phases:
+        return ""
+    columns = [name for name in NAMED if _value(run, phases[0], name) is not None]
+    own = dict.fromkeys(name for phase in phases for name in phase.settings)
+    columns += [n for n in own if n not in NAMED and n not in BY_CURVE and not n.startswith("scheduler.")]
+    sets = {key: name for key in run.metrics if (name := validation_set(key)) is not None}
+    heads = ["phase", "steps", "tokens", "learning rate", *(NAMED.get(name, name) for name in columns)]
+    heads += [of_set("validation loss", name, sets) for name in sets.values()]
+    rows: list[page.Row] = []
+    for phase in phases:
+        rates = _logged(run, phase, next((key for key in run.metrics if key.startswith("optim/lr/")), ""))
+        rows.append(
+            [
+                phase.name,
+                f"{phase.first + 1:,} to {phase.last:,}",
+                phase.tokens,
+                " to ".join(dict.fromkeys(f"{rate:.3g}" for rate in (*rates[:1], *rates[-1:]))),
+                *(_shown(_value(run, phase, name)) for name in columns),
+                *(_at_end(run, phase, key) for key in sets),
+            ]
+        )
+    return page.table(heads, rows, sortable=False)
+
+
+def _value(run: Run, phase: RunPhase, name: str) -> Any:
+    """A setting of a phase: its own, else that of the run; a mapping of the run's is several settings."""
+    return phase.settings.get(name, run.settings.get(name))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {part}" for name, part in value.items())
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return label(float(value)) if number else "" if value is None else str(value)
+
+
+def _logged(run: Run, phase: RunPhase, key: str) -> list[float]:
+    """The values of a figure logged in a phase."""
+    if key not in run.metrics:
+        return []
+    series = run.metrics[key]
+    inside = (series.steps > phase.first) & (series.steps <= phase.last)
+    return [float(value) for value in series.values[inside] if math.isfinite(value)]
+
+
+def _at_end(run: Run, phase: RunPhase, key: str) -> float | None:
+    """A figure at the last step of a phase; None before."""
+    series = run.metrics[key]
+    found = series.values[series.steps == phase.last]
+    return float(found[-1]) if len(found) else None
