@@ -10,6 +10,7 @@ import torch
 
 from iolaus.conf.phases import Phase
 from iolaus.runner.callbacks.phases import PhaseChanges
+from iolaus.runner.cli.models.average import average
 from iolaus.runner.cli.models.consolidate import consolidate
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import train_here
@@ -103,6 +104,12 @@ def test_checkpoint_of_a_phase_is_exported_with_the_bases_of_its_phase(
 ) -> None:
     assert theta_of(consolidate(whole.checkpoints / "step-00000005.ckpt", tmp_path / "first")) == AS_BUILT
     assert theta_of(consolidate(whole.checkpoints / "step-00000006.ckpt", tmp_path / "second")) == CHANGED
+
+
+def test_average_of_checkpoints_has_the_bases_of_the_first(whole: RunFolder, tmp_path: Path) -> None:
+    mean = average([f"{whole.path}@phase-1-first", str(whole.path)], tmp_path / "mean")
+    assert theta_of(mean) == AS_BUILT
+    assert theta_of(average([str(whole.path), f"{whole.path}@5"], tmp_path / "other")) == CHANGED
 
 
 def test_phase_is_told_in_a_line_when_it_begins() -> None:

@@ -178,11 +178,20 @@ def _write_template(path: Path, folder: Path) -> None:
     """Writes the folder of a model whose config and tokenizer the average takes."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    exported = path if path.suffix != ".ckpt" else path.parent.parent / "model"
-    if exported.is_dir():
+    run = path.parent.parent
+    exported = path if path.suffix != ".ckpt" else run / "model"
+    if exported.is_dir() and (exported == path or not _changes_model(run)):
         shutil.copytree(exported, folder)
     else:
         consolidate(path, folder)
+
+
+def _changes_model(run: Path) -> bool:
+    """Whether the config of a run's model depends on the step, as its phases change the bases of positions."""
+    from omegaconf import OmegaConf
+
+    phases = OmegaConf.load(run / "config.yaml").get("phases") or []
+    return any(phase.get("model") for phase in phases)
 
 
 def _fact(source: "Source", share: float | None = None) -> dict[str, Any]:
