@@ -26,8 +26,14 @@ DEFAULTS: list[Any] = [
     {"override hydra/sweeper": "grid"},
 ]
 
-LATER = (*BUDGETS, "header")
-"""Settings that came later: the hash of a config that does not use them is as it was before."""
+LATER: dict[str, Any] = {
+    **dict.fromkeys((*BUDGETS, "header", "random_share", "favour")),
+    **dict.fromkeys(("masking", "encoder_masking"), "tokens"),
+    "max_span": 3,
+    "mask_share": 0.8,
+    "fixed_count": False,
+}
+"""Settings that came later, with their defaults: the hash of a config that does not use them is as it was before."""
 
 LATER_OF = {"scheduler": ("warmup_tokens", "cooldown_tokens")}
 """Those of one group alone."""

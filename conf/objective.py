@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from iolaus.conf.registry import register, register_task
 from iolaus.conf.values import AT_LEAST_0, COUNT, SHARE, Bounds, Choice, setting
 
+UNITS = Choice(("tokens", "words", "spans"))
+"""What is masked together."""
+
 
 @dataclass
 class MaskedLanguageModeling:
@@ -12,11 +15,23 @@ class MaskedLanguageModeling:
 
     _target_: str = "runner.objectives.MaskedLanguageModelingCollator"
     mlm_probability: float = setting(0.3, allowed=Bounds(0, 1, open_low=True))
-    """Share of the ordinary tokens that are targets: 80 % become the mask token, 10 % a random one, 10 % stay."""
+    """Share of the ordinary tokens that are targets."""
     final_mlm_probability: float | None = setting(None, allowed=Bounds(0, 1, open_low=True))
     """The share at the end of the run, which follows a line from `mlm_probability`; none keeps it as it is."""
     validation_mlm_probability: float = setting(0.15, allowed=Bounds(0, 1, open_low=True))
     """The same share in validation, so that runs with other rates can be compared."""
+    masking: str = setting("tokens", allowed=UNITS)
+    """What is a target as a whole, in training: `tokens`, `words`, or `spans` of 1 to `max_span` tokens."""
+    max_span: int = setting(3, allowed=COUNT)
+    """Tokens of the longest span; each length from 1 on is equally likely."""
+    mask_share: float = setting(0.8, allowed=SHARE)
+    """Share of the targets that become the mask token, rounded to 4096ths."""
+    random_share: float | None = setting(None, allowed=SHARE)
+    """Share of the targets that become a random token; the others stay. None is half of what `mask_share` leaves."""
+    fixed_count: bool = False
+    """Makes the rounded share of each sample's tokens targets; otherwise each unit is drawn by itself."""
+    favour: str | None = setting(None, allowed=Choice(("rare", "unseen")))
+    """Targets drawn more often: `rare` tokens, or those `unseen` as targets in the epochs before; none favours none."""
 
 
 @dataclass
@@ -34,6 +49,8 @@ class EnhancedMaskedLanguageModeling:
     """Weight of the encoder's loss per target; the decoder's is 1."""
     pooling: str = setting("cls", allowed=Choice(("cls", "mean")))
     """The sentence embedding: `cls`, the first token's hidden state, or `mean`, that of all tokens."""
+    encoder_masking: str = setting("tokens", allowed=UNITS)
+    """The units that the encoder's targets are in training: `tokens`, `words`, or `spans` of 1 to 3 tokens."""
 
 
 @dataclass

@@ -87,6 +87,8 @@ def keyed_samples(
         "input_ids": ids,
         "lengths": lengths,
         "keys": sample_keys(seed, epochs, indices, stream),
+        "epochs": epochs,
+        "lasting_keys": sample_keys(seed, np.zeros_like(epochs), indices, stream),
         "filler": False,
         "packed": packed,
         "evaluation": stream == VALIDATION_STREAM,

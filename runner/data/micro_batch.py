@@ -36,6 +36,8 @@ class FlatSamples(TypedDict, total=False):
     packed: bool  # whether they are laid out in one row
     evaluation: bool  # whether they are evaluated and not trained on
     progress: float  # share of the run's steps that lie before theirs
+    epochs: NDArray[np.int64]  # [D], the passes over the data before theirs
+    lasting_keys: NDArray[np.uint64]  # [D], keys that are the same in every epoch
     batch_places: NDArray[np.int64]  # [D], their places in the global batch
     batch_size: int  # documents of the global batch
     batch_key: int  # the seed of random choices for the global batch as a whole
@@ -159,6 +161,7 @@ class TokenizerArguments(TypedDict):
     mask_token_id: int
     vocab_size: int
     special_token_ids: Sequence[int]
+    tokenizer: Any  # a `PreTrainedTokenizerBase`
 
 
 class TaskArguments(TypedDict, total=False):
@@ -179,14 +182,18 @@ class CollatorArguments(TokenizerArguments, TaskArguments, total=False):
     text_column: str
     label_column: str | None
     max_sequence_length: int
+    token_counts: Callable[
+        [], NDArray[np.int64]
+    ]  # how often each token of the vocabulary occurs in training data
 
 
 def tokenizer_arguments(tokenizer: PreTrainedTokenizerBase) -> TokenizerArguments:
-    """Padding, mask, vocabulary and special tokens of a tokenizer; padding stands for a mask that it lacks."""
+    """A tokenizer, and its padding, mask, vocabulary and special tokens; padding stands for a mask that it lacks."""
     pad, mask = tokenizer.pad_token_id, tokenizer.mask_token_id
     return {
         "pad_token_id": pad,
         "mask_token_id": pad if mask is None else mask,
         "vocab_size": len(tokenizer),
         "special_token_ids": tokenizer.all_special_ids,
+        "tokenizer": tokenizer,
     }

@@ -6,6 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.conf.values import check_choice
@@ -13,7 +15,7 @@ from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from iolaus.runner.data.micro_batch import tokenizer_arguments
 from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.read.opened import Reading
-from iolaus.runner.data.store.reader import TokenStore
+from iolaus.runner.data.store.reader import TokenStore, sampled_counts
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from iolaus.runner.data.text.tokenizer import load_tokenizer
@@ -132,8 +134,19 @@ class PretrainingDataModule(PassesDataModule):
     @cached_property
     def collator(self) -> Any:
         """The objective's collator, which knows all special tokens of the tokenizer."""
-        known = {**tokenizer_arguments(self.tokenizer), "max_sequence_length": self.max_sequence_length}
+        known: dict[str, Any] = {
+            **tokenizer_arguments(self.tokenizer),
+            "max_sequence_length": self.max_sequence_length,
+            "token_counts": self._token_counts,
+        }
         return get_collator_cls(self.objective)(**{**known, **(self.collator_kwargs or {})})
+
+    def _token_counts(self) -> NDArray[np.int64]:
+        """How often each token occurs in the training data; raises ValueError for a stream."""
+        if self.streaming:
+            raise ValueError("favour=rare counts the tokens of the training data first: set streaming=False")
+        self.setup()
+        return sampled_counts(self.train, len(self.tokenizer))
 
     @property
     def validation_names(self) -> list[str]:

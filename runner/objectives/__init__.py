@@ -1,7 +1,7 @@
 """Objectives: collators that turn tokenised samples into a batch with targets.
 
 - `base`: `Collator` and `FlatCollator`, the base classes, and `get_collator_cls`.
-- `mlm`, `enhanced_mlm`, `diffusion`: pretraining.
+- `mlm`, `enhanced_mlm`, `diffusion`: pretraining; `masking` chooses targets by token, word or span.
 - `classification`, `token_classification`, `question_answering`: finetuning; `finetuning` has their shared functions.
 - `vision_language`: conversations about images.
 - `layout`: places of tokens in padded and packed rows, and the hashes of samples.

@@ -74,13 +74,15 @@ class Collator(ABC):
         max_sequence_length: int = 1024,
         special_token_ids: Sequence[int] = (),
         extra_columns: Sequence[str] = (),
+        tokenizer: Any = None,
+        token_counts: Any = None,
         **foreign: object,
     ) -> None:
         """`special_token_ids` are never chosen and never inserted, nor are padding and mask.
 
         `extra_columns` of the samples, as long as their tokens, are copied into the batch, such as `token_type_ids`.
-        `foreign` arguments, unknown ones and those of data for another objective, are a ValueError. A subclass takes the
-        last three as `**shared`.
+        `tokenizer` and `token_counts` are for subclasses that need them. `foreign` arguments, unknown ones and those of
+        data for another objective, are a ValueError. A subclass takes `special_token_ids` and what follows as `**shared`.
         """
         name = type(self).__name__
         for wrong in foreign.keys() - TaskArguments.__annotations__.keys():

@@ -11,7 +11,8 @@ from iolaus.conf.objective import MaskedDiffusion
 from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.layout import IGNORED, Places, Shape, positions
+from iolaus.runner.objectives.layout import IGNORED, Places, Shape
+from iolaus.runner.objectives.masking import lowest
 from iolaus.runner.order.keyed import mix64, token_bits, uniform
 
 TIME_SALT = np.uint64(0x7469_6D65)
@@ -150,18 +151,3 @@ class MaskedDiffusionCollator(FlatCollator):
         from iolaus.runner.models.diffusion import MaskedDiffusionLM
 
         return MaskedDiffusionLM(pretrained, self.ordinary_ids)
-
-
-def lowest(
-    values: NDArray[np.float32],
-    among: NDArray[np.bool_],
-    document: NDArray[np.int64],
-    number: NDArray[np.int64],
-) -> NDArray[np.bool_]:
-    """Marks in each document the `number` [D] tokens of lowest value [N] among those allowed [N]."""
-    allowed = np.flatnonzero(among)
-    order = allowed[np.lexsort((values[allowed], document[allowed]))]
-    totals = np.bincount(document[allowed], minlength=len(number))
-    marked = np.zeros(len(values), dtype=bool)
-    marked[order[positions(totals) < np.repeat(number, totals)]] = True
-    return marked

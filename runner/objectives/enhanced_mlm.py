@@ -11,7 +11,7 @@ from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
 from iolaus.runner.objectives.layout import IGNORED, Places, Shape, spread
-from iolaus.runner.objectives.mlm import mask_tokens
+from iolaus.runner.objectives.masking import Masking
 from iolaus.runner.order.keyed import mix64, token_bits
 
 
@@ -20,7 +20,8 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
 
     The decoder predicts each token from the sentence embedding and a random subset of the other tokens; `decoder_masking`
     is the share that it does not see. With `encoder_mlm_probability` above 0 the encoder reads a masked input and has a
-    masked language modelling loss of its own; in validation `validation_mlm_probability` of its tokens are masked.
+    masked language modelling loss of its own; in validation `validation_mlm_probability` of its tokens are masked. The
+    encoder's targets are `encoder_masking` by `tokenizer` in training (see `Masking`), in validation always tokens.
 
     The loss is the mean of the decoder's loss per ordinary token and the encoder's loss per target, weighted 1 to
     `encoder_loss_weight`. The number of the encoder's targets is the expected one, the masked share of the ordinary
@@ -52,6 +53,8 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         validation_mlm_probability: float = 0.15,
         encoder_loss_weight: float = 1.0,
         pooling: str = "cls",
+        encoder_masking: str = "tokens",
+        tokenizer: Any = None,
         **shared: Any,
     ) -> None:
         super().__init__(
@@ -60,7 +63,10 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         self.decoder_masking, self.encoder_mlm_probability = decoder_masking, encoder_mlm_probability
         self.validation_mlm_probability = validation_mlm_probability
         self.encoder_loss_weight, self.pooling = encoder_loss_weight, pooling
+        self.encoder_masking = encoder_masking
         self.check_settings(EnhancedMaskedLanguageModeling)
+        self.training_masks = Masking(self, encoder_masking, tokenizer=tokenizer)
+        self.validation_masks = Masking(self)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """The unchanged `input_ids` [N], every ordinary token as its own label, and the random `bits` of the masks."""
@@ -72,12 +78,14 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         """`row_seeds` int32 in rows like the tokens, the seeds of the decoder's masks; with masking in the encoder also
         `encoder_input_ids`, `encoder_target_positions` and `encoder_targets` [M], and `encoder_rate`.
         """
-        ids, bits = labelled["input_ids"], labelled["bits"]
+        bits = labelled["bits"]
         seeds = (mix64(bits) >> np.uint64(32)).astype(np.uint32).view(np.int32)
         batch: MicroBatch = {"row_seeds": spread(seeds, places, shape, 0).to(torch.int32)}
         if rate := self.encoder_mlm_probability:
-            rate = self.validation_mlm_probability if labelled.get("evaluation") else rate
-            masked, labels = mask_tokens(self, ids, bits, rate)
+            masks = self.training_masks
+            if labelled.get("evaluation"):
+                masks, rate = self.validation_masks, self.validation_mlm_probability
+            masked, labels = masks.masked(labelled, bits, rate)
             chosen = np.flatnonzero((labels != IGNORED) & (labelled["labels"] != IGNORED))
             batch["encoder_input_ids"] = spread(masked, places, shape, self.pad_token_id)
             batch["encoder_target_positions"] = torch.from_numpy(places[chosen])

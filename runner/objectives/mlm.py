@@ -2,23 +2,23 @@
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from iolaus.conf.objective import MaskedLanguageModeling
 from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.base import Collator, FlatCollator
-from iolaus.runner.objectives.layout import IGNORED
-from iolaus.runner.order.keyed import token_bits, uniform
+from iolaus.runner.objectives.base import FlatCollator
+from iolaus.runner.objectives.masking import Masking
+from iolaus.runner.order.keyed import token_bits
 
 
 class MaskedLanguageModelingCollator(FlatCollator):
     """Each ordinary token is a target with probability `mlm_probability`, in validation `validation_mlm_probability`.
 
     Of the targets 80 % become the mask token, 10 % a random ordinary token and 10 % stay. Special tokens are never chosen
-    and never inserted.
+    and never inserted. `masking`, `max_span`, `mask_share`, `random_share`, `fixed_count` and `favour` change that in
+    training (see `Masking`), never in validation. Words are those of `tokenizer`, frequencies those of `token_counts`,
+    the number of times that each token [V] occurs, or a function that counts.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -44,6 +44,14 @@ class MaskedLanguageModelingCollator(FlatCollator):
         mlm_probability: float = 0.3,
         final_mlm_probability: float | None = None,
         validation_mlm_probability: float = 0.15,
+        masking: str = "tokens",
+        max_span: int = 3,
+        mask_share: float = 0.8,
+        random_share: float | None = None,
+        fixed_count: bool = False,
+        favour: str | None = None,
+        tokenizer: Any = None,
+        token_counts: Any = None,
         **shared: Any,
     ) -> None:
         super().__init__(
@@ -51,14 +59,24 @@ class MaskedLanguageModelingCollator(FlatCollator):
         )  # fmt: skip
         self.mlm_probability, self.validation_mlm_probability = mlm_probability, validation_mlm_probability
         self.final_mlm_probability = final_mlm_probability
+        self.masking, self.max_span = masking, max_span
+        self.mask_share, self.random_share = mask_share, random_share
+        self.fixed_count, self.favour = fixed_count, favour
         self.check_settings(MaskedLanguageModeling)
+        choice = (masking, max_span, mask_share, random_share, fixed_count, favour)
+        self.training_masks, self.validation_masks = (
+            Masking(self, *choice, tokenizer, token_counts),
+            Masking(self),
+        )
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """Masked `input_ids` [N] and `labels` [N]."""
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
-        evaluated = tokenized.get("evaluation")
-        rate = self.validation_mlm_probability if evaluated else self.rate_at(tokenized.get("progress", 0.0))
-        masked, labels = mask_tokens(self, tokenized["input_ids"], bits, rate)
+        if tokenized.get("evaluation"):
+            masked, labels = self.validation_masks.masked(tokenized, bits, self.validation_mlm_probability)
+        else:
+            rate = self.rate_at(tokenized.get("progress", 0.0))
+            masked, labels = self.training_masks.masked(tokenized, bits, rate)
         return {"input_ids": masked, "labels": labels}
 
     def rate_at(self, progress: float) -> float:
@@ -78,22 +96,3 @@ class MaskedLanguageModelingCollator(FlatCollator):
         from iolaus.runner.models.sparse_head import SparseMaskedLM
 
         return SparseMaskedLM(pretrained)
-
-
-def mask_tokens(
-    collator: Collator, ids: NDArray[np.int64], bits: NDArray[np.uint64], probability: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """BERT's masking of tokens [N] by 64 random bits each: the ids that the model sees, and the labels."""
-    chosen = np.flatnonzero((uniform(bits) < probability) & ~collator.is_special[ids])
-    labels = np.full_like(ids, IGNORED)
-    labels[chosen] = ids[chosen]
-    # `uniform` reads the upper bits; what replaces a target comes from the lower ones
-    low = bits[chosen] & np.uint64(2**40 - 1)
-    share = low & np.uint64(2**12 - 1)
-    ordinary = collator.ordinary_ids
-    drawn = ordinary[(low >> np.uint64(12)) * np.uint64(len(ordinary)) >> np.uint64(28)]
-    masked = ids.copy()
-    masked[chosen] = np.where(
-        share < 3277, collator.mask_token_id, np.where(share < 3686, drawn, ids[chosen])
-    )
-    return masked, labels

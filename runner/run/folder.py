@@ -44,8 +44,9 @@ def config_hash(config: DictConfig) -> str:
         if value == [] or (name not in counted and rules_of(Config).get(str(name), {}).get("execution")):
             continue
         if isinstance(value, dict) and name in OPTIONS:
-            later = (*LATER, *LATER_OF.get(str(name), ()))
-            left_out = execution_names(str(name), value) | {n for n in later if value.get(n) is None}
+            later = LATER | dict.fromkeys(LATER_OF.get(str(name), ()))
+            unused = {n for n, default in later.items() if value.get(n) == default}
+            left_out = execution_names(str(name), value) | unused
             value = {field: kept for field, kept in value.items() if field not in left_out}
         content[str(name)] = _without_modules(value)
     return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -10,8 +10,8 @@ from omegaconf import DictConfig, OmegaConf
 
 import iolaus.conf.values
 import iolaus.runner.run.folder
+from iolaus.conf.config import LATER
 from iolaus.conf.registry import OPTIONS, execution_names
-from iolaus.conf.trainer import BUDGETS
 from iolaus.conf.values import Bounds, rules_of, setting
 from iolaus.runner.build import bind
 from iolaus.runner.config.checks import check_config
@@ -85,6 +85,7 @@ def test_execution_may_change_on_resume(default: DictConfig, key: str, value: An
         ("module.max_grad_norm", 2.0), ("optimizer.lr", 0.5), ("optimizer.betas", [0.9, 0.95]),
         ("trainer.precision", "32-true"), ("trainer.max_steps", 7), ("sampler.global_batch_size", 7),
         ("scheduler.warmup_steps", 3), ("objective.mlm_probability", 0.2),
+        ("objective.masking", "words"), ("objective.mask_share", 1.0), ("objective.fixed_count", True),
     ],
 )  # fmt: skip
 def test_content_makes_another_run(default: DictConfig, key: str, value: Any) -> None:
@@ -110,8 +111,16 @@ def test_moved_class_makes_no_other_run(default: DictConfig) -> None:
 def test_settings_that_came_later_change_no_hash_until_they_are_set(default: DictConfig) -> None:
     values: Any = OmegaConf.to_container(default, resolve=False)
     values.pop("skip_batches")
-    values["trainer"] = {name: value for name, value in values["trainer"].items() if name not in BUDGETS}
+    for group in ("trainer", "objective"):
+        values[group] = {name: value for name, value in values[group].items() if name not in LATER}
     assert config_hash(OmegaConf.create(values)) == config_hash(default)
+
+
+@pytest.mark.parametrize("group", OPTIONS)
+def test_settings_that_came_later_are_left_out_at_their_defaults(group: str) -> None:
+    for option in OPTIONS[group].values():
+        for f in fields(option):
+            assert f.name not in LATER or LATER[f.name] == f.default, f"{option.__name__}.{f.name}"
 
 
 def test_targets_of_a_group_differ_in_their_last_names() -> None:

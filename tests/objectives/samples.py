@@ -47,5 +47,7 @@ def flat(
         "input_ids": np.concatenate(chosen).astype(np.int64),
         "lengths": np.array([len(text) for text in chosen], dtype=np.int32),
         "keys": sample_keys(7, np.full(len(indices), epoch), np.array(indices), 1),
+        "epochs": np.full(len(indices), epoch),
+        "lasting_keys": sample_keys(7, np.zeros(len(indices)), np.array(indices), 1),
     }
     return cast(FlatSamples, {**made, **more})

@@ -33,6 +33,25 @@ def test_of_the_targets_eighty_percent_are_masked_ten_random_ten_kept() -> None:
     )
 
 
+def test_targets_become_masks_and_random_tokens_in_the_shares_asked_for() -> None:
+    texts = documents([400] * 200)
+    tokenized = flat(texts)
+    for settings, masks, kept in (
+        ({"mask_share": 1.0}, 1.0, 0.0),
+        ({"mask_share": 0.5, "random_share": 0.5}, 0.5, 0.5 / 195),
+        ({"mask_share": 0.6}, 0.6, 0.2 + 0.2 / 195),
+        ({"random_share": 0.0}, 0.8, 0.2),
+    ):
+        out = collator("mlm", **settings).flat_labels(tokenized)
+        chosen = out["labels"] != IGNORED
+        seen = out["input_ids"][chosen]
+        assert (seen == MASK).mean() == pytest.approx(masks, abs=0.01)
+        assert (seen == out["labels"][chosen]).mean() == pytest.approx(kept, abs=0.006)
+        assert not np.isin(seen[seen != MASK], SPECIAL).any()
+    written_out = collator("mlm", mask_share=0.8, random_share=0.1).flat_labels(tokenized)
+    assert (written_out["input_ids"] == collator("mlm").flat_labels(tokenized)["input_ids"]).all()
+
+
 def test_validation_has_a_rate_of_its_own() -> None:
     """Runs that train at other rates are validated on the very same masks."""
     texts = flat(documents([400] * 300), evaluation=True)

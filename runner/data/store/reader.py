@@ -25,6 +25,7 @@ FORMAT_VERSION = 2
 
 _BLOCK = 1 << 22
 _GATHERED = 1024
+_COUNTED = 1 << 26
 _LONG = 256  # tokens from which sequences are copied faster one by one
 
 
@@ -102,6 +103,15 @@ def ordinary_counts(store: TokenStore, special_ids: Sequence[int]) -> NDArray[np
     for tokens in _blocks(store.folder / "tokens.bin", store.tokens.dtype):
         counts += np.bincount(tokens, minlength=len(counts))
     counts[[token for token in special_ids if token < len(counts)]] = 0
+    return counts
+
+
+def sampled_counts(sequences: Any, vocab_size: int) -> NDArray[np.int64]:
+    """How often each token id [V] occurs in sequences; of more than 2**26 tokens, in some evenly spread over them."""
+    numbers = np.arange(0, len(sequences), 1 + sequences.num_tokens // _COUNTED)
+    counts = np.zeros(vocab_size, np.int64)
+    for start in range(0, len(numbers), _GATHERED):
+        counts += np.bincount(sequences.gather(numbers[start : start + _GATHERED])[0], minlength=vocab_size)
     return counts
 
 

@@ -21,7 +21,7 @@ from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_argument
 from iolaus.runner.data.module import GlobalBatchDataModule
 from iolaus.runner.data.read.documents import Source, open_source
 from iolaus.runner.data.read.opened import reading_of
-from iolaus.runner.data.store.reader import TokenStore
+from iolaus.runner.data.store.reader import TokenStore, sampled_counts
 from iolaus.runner.data.text.holdout import Part, divide
 from iolaus.runner.data.text.named_stores import NamedStore, joined
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
@@ -191,7 +191,12 @@ class PretrainingData(GlobalBatchDataModule):
             "text_column": "text",
             "label_column": None,
             "max_sequence_length": max([self.max_length, *map(self.length_of, self.phases)]),
+            "token_counts": self.token_counts,
         }
+
+    def token_counts(self) -> NDArray[np.int64]:
+        """How often each token of the vocabulary occurs in the training sequences, or in a sample of very many."""
+        return sampled_counts(self.train, len(self.tokenizer))
 
     def fingerprint(self) -> str:
         """The fingerprint of the training store, which covers text, tokenizer and cutting; of phases see the order."""

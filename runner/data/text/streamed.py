@@ -5,6 +5,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.runner.data.read.documents import Source
@@ -108,6 +110,13 @@ class StreamedPretrainingData(PretrainingData):
     def epoch_at(self, step: int) -> float:
         """Complete passes before the end of the last global batch."""
         return float(self._epoch)
+
+    def token_counts(self) -> NDArray[np.int64]:
+        """Raises ValueError, as a stream is read once."""
+        raise ValueError(
+            "objective.favour=rare counts the tokens of the training data before the run, which a stream does not allow: "
+            "set data.streaming=false, or another objective.favour"
+        )
 
     def fingerprint(self) -> str:
         """A hash of source, tokenizer and cutting, which must be the same to resume."""

@@ -131,7 +131,7 @@ def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool)
     tokenizer = build({unknown: 0})
     texts = (tokenizer.normalizer.normalize_str(text) for text in documents)
     alphabet = _alphabet(texts, (vocab_size - len(SPECIAL_TOKENS)) // 4)
-    continuing = [f"##{letter}" for letter in alphabet if _inside_words(letter)]
+    continuing = [f"##{letter}" for letter in alphabet if inside_words(letter)]
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,
         special_tokens=[*SPECIAL_TOKENS.values(), *continuing],
@@ -171,7 +171,7 @@ def _alphabet(texts: Iterable[str], size: int) -> list[str]:
     return sorted(heapq.nsmallest(size, letters, key=lambda letter: (-counts[letter], letter)))
 
 
-def _inside_words(letter: str) -> bool:
+def inside_words(letter: str) -> bool:
     """Whether BERT's word splitting ever leaves the character inside a word."""
     is_punctuation = unicodedata.category(letter)[0] == "P" or (letter.isascii() and not letter.isalnum())
     return not is_punctuation and not 0x4E00 <= ord(letter) <= 0x9FFF
