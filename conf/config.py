@@ -26,17 +26,16 @@ DEFAULTS: list[Any] = [
     {"override hydra/sweeper": "grid"},
 ]
 
-LATER: dict[str, Any] = {
-    **dict.fromkeys((*BUDGETS, "header", "random_share", "favour")),
-    **dict.fromkeys(("masking", "encoder_masking"), "tokens"),
-    "max_span": 3,
-    "mask_share": 0.8,
-    "fixed_count": False,
-}
+LATER: dict[str, dict[str, Any]] = {
+    "data": {"header": None, "label_columns": None, "on_bad_row": "error"},
+    "objective": {
+        "masking": "tokens", "encoder_masking": "tokens", "max_span": 3, "mask_share": 0.8, "random_share": None,
+        "fixed_count": False, "favour": None,
+    },
+    "scheduler": {"warmup_tokens": None, "cooldown_tokens": None},
+    "trainer": dict.fromkeys(BUDGETS),
+}  # fmt: skip
 """Settings that came later, with their defaults: the hash of a config that does not use them is as it was before."""
-
-LATER_OF = {"scheduler": ("warmup_tokens", "cooldown_tokens")}
-"""Those of one group alone."""
 
 HYDRA: dict[str, Any] = {
     "run": {"dir": "${run_folder:}"},

@@ -44,6 +44,10 @@ class FinetuningData(Tables, Tokenizing, Batching):
     """Column of the context of a question."""
     label_column: str = "label"
     """Column of the label (labels of words, answers)."""
+    label_columns: Any = None
+    """One-hot labels: columns of 0 and 1, each a label, in the place of `label_column`, such as `[order,refund]`."""
+    on_bad_row: str = setting("error", allowed=Choice(("error", "skip")))
+    """Rows that cannot be used (fields, encoding, label or text missing, unknown label): `error`, or `skip` and count."""
     id_column: Any = None
     """Column of the id in the predictions; none takes a column `id`, else the number of the example."""
     word_field: Any = 0

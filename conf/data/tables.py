@@ -15,10 +15,11 @@ class Tables:
     format: str = setting("auto", allowed=Choice(tuple(FORMATS.split())))
     """Format of the files; `auto` goes by their endings. txt, md hold documents; conll, conllu, squad labelled rows."""
     delimiter: str | None = None
-    """Separator of fields; none takes a tab in tsv files, in csv files the most frequent of `,` `;` `|` tab in line 1."""
+    """Separator of fields; none takes a tab in tsv files, in csv files the `,` `;` `|` or tab that cuts rows alike."""
     encoding: str | None = None
-    """Encoding of text files, such as `latin-1`; none takes UTF-8, or UTF-16 of csv and tsv files with its mark."""
+    """Encoding of text files, such as `latin-1`; none takes UTF-8, of csv and tsv files also UTF-16 with its mark, and
+    `cp1252` of Western letters."""
     quoting: bool | None = None
     """Whether double quotes enclose fields; none takes true in csv files, and detects it in tsv files."""
     header: Any = None
-    """Names of the columns of csv and tsv files whose first line is a row like the others."""
+    """Names of the columns of csv and tsv files whose first line is a row like the others; none takes the first line."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from iolaus.runner.data.labelled.spans import spans_of
 from iolaus.runner.data.labelled.tags import entities, is_bio, most_probable_tags
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.metrics import ENTITY_FIGURES
@@ -102,13 +103,15 @@ class TokenPredictions(Predictions):
         for i, e in enumerate(self.sequences.examples):
             words = slice(*self.sequences.word_starts[i : i + 2])
             if self.evaluated[words].all():
+                tags = [names[n] for n in self.values["predicted"][words]]
                 yield {
                     "id": e.id,
-                    "text": " ".join(e.words),
+                    "text": " ".join(e.words) if e.text is None else e.text,
                     "words": e.words,
                     "gold": e.labels,
-                    "predicted": [names[n] for n in self.values["predicted"][words]],
+                    "predicted": tags,
                     "probability": [round(float(p), 6) for p in self.values["probability"][words]],
+                    **({"entities": spans_of(e.text, e.places, tags)} if e.text and self._is_bio else {}),
                 }
 
     def tables(self) -> dict[str, Any]:

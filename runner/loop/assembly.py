@@ -1,5 +1,6 @@
 """Builds the parts of a run from its config: data, objective, model, and the module that trains it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -84,22 +85,24 @@ def trains_global_batches(module: Any) -> bool:
     return bool(getattr(module, "trains_global_batches", False))
 
 
-def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
+def assemble(config: DictConfig, began: Mapping[str, Any] | None = None) -> Parts:
     """Builds everything but the trainer; data is read, and tokenised into the cache where it is not yet.
 
     The figure that checkpoints monitor and the steps of a budget follow from the data, and are filled into the config.
-    `began_layout` is the layout of rows in which a continued run began: `auto` is that one then. Of a LightningDataModule
-    of the user's own the groups objective and sampler play no part; model, optimizer and scheduler do where the module
-    takes them. Raises ValueError for parts that do not fit together, data that cannot be used, a figure to monitor that
-    nobody logs, or a budget that is not known here.
+    `began` is what was resolved when a continued run began: a layout that is `auto` is that one then, and tables are read
+    as they were. Of a LightningDataModule of the user's own the groups objective and sampler play no part; model,
+    optimizer and scheduler do where the module takes them. Raises ValueError for parts that do not fit together, data
+    that cannot be used, a figure to monitor that nobody logs, or a budget that is not known here.
     """
     from iolaus.runner.loop.phased_step import make_phased_scheduler_of, rotary_of
     from iolaus.runner.loop.plain import make_optimizer_of
     from iolaus.runner.loop.token_ramps import count_ramps
 
     data, make_module = make_data(config), bind(config.module)
+    began = began or {}
+    getattr(data, "take_over", lambda began: None)(began)
     if serves_global_batches(data):
-        objective, given = _global_batch_parts(config, data, make_module, began_layout)
+        objective, given = _global_batch_parts(config, data, make_module, began.get("layout"))
     else:
         if config.get("skip_batches"):
             check_numbered(data, "skip_batches")

@@ -77,6 +77,7 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
         "compile": bool(config.module.get("compile_model")),
         "processes": processes_per_node(trainer) * num_nodes(trainer),
         "threads": torch.get_num_threads() if trainer.accelerator == "cpu" else None,
+        **getattr(data, "decided", dict)(),
     }
 
 

@@ -70,7 +70,7 @@ def steps_in(
     settle(trial.trainer, WARM_UP + TIMED)
     trial.trainer.update(validate_every=0, profile=False, max_epochs=None)
     trial.scheduler = AT_REST
-    parts, clock = assemble(trial, before.get("layout")), StepClock()
+    parts, clock = assemble(trial, before), StepClock()
     resolve(asked, trial, before, parts.data, parts.module)  # which may change the precision
     loop = [LightningLoop()] if is_plain(parts.data, parts.module) else []
     trainer = make_trainer(

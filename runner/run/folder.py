@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.config import LATER, LATER_OF, OF_PROBES, Config
+from iolaus.conf.config import LATER, OF_PROBES, Config
 from iolaus.conf.registry import OPTIONS, execution_names
 from iolaus.conf.values import rules_of
 from iolaus.runner.run.environment import environment
@@ -44,7 +44,7 @@ def config_hash(config: DictConfig) -> str:
         if value == [] or (name not in counted and rules_of(Config).get(str(name), {}).get("execution")):
             continue
         if isinstance(value, dict) and name in OPTIONS:
-            later = LATER | dict.fromkeys(LATER_OF.get(str(name), ()))
+            later = LATER.get(str(name), {})
             unused = {n for n, default in later.items() if value.get(n) == default}
             left_out = execution_names(str(name), value) | unused
             value = {field: kept for field, kept in value.items() if field not in left_out}

@@ -33,10 +33,6 @@ class TokenClassification(TrainerTask):
         assert isinstance(objective, TokenClassificationCollator)
         return TokenPredictions(sequences, objective.constrained_decoding)
 
-    def typed(self, text: str) -> list[str]:
-        """The words of the text."""
-        return text.split()
-
     def assumed(self, config: Any) -> dict[str, Any]:
         """The labels; words without a token get `O`."""
         labels = label_names(config)

@@ -2,7 +2,8 @@
 
 - `examples`: `ExampleReader` and `TaskSequences`, the base classes of the readers of tasks and of their samples.
 - `classification`, `token_classification`, `question_answering`: one task each.
-- `labels`: names and numbers of labels; `tags`: tags of words (IOB2) and their decoding.
+- `labels`: names and numbers of labels; `tags`: tags of words (IOB2) and their decoding; `spans`: entities by their
+  characters; `columns`: the columns that a user will have meant.
 - `folds`: which fold of cross-validation an example is in.
 - `finetuning`: `FinetuningData`, the data module that serves a task; `retrieval`, `mteb_tasks`: what is
   measured and not trained on.

@@ -17,7 +17,8 @@ from iolaus.runner.data.labelled.examples import (
 )
 from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE, Labels, LocatedLabel, majority_accuracy
 from iolaus.runner.data.micro_batch import TaskArguments
-from iolaus.runner.data.read.rows import Rows
+from iolaus.runner.data.read.bad_rows import BadRow
+from iolaus.runner.data.read.rows import Row, Rows
 
 
 class Labelled(NamedTuple):
@@ -67,24 +68,56 @@ class ClassificationReader(ExampleReader):
         labels: Sequence[Any] | None,
         problem_type: str,
         label_separator: str | None,
+        label_columns: Sequence[str] | None = None,
     ) -> None:
         self.text_column, self.pair_column = text_column, pair_column
         self.label_column, self.id_column = label_column, id_column
-        self.labels = Labels(labels, problem_type, label_separator)
+        self.label_columns = list(label_columns or [])
+        self.labels = Labels(labels or label_columns, problem_type, label_separator)
+        self.labels.one_hot = bool(self.label_columns)
+
+    def columns(self) -> tuple[str, ...]:
+        """Those of text, pair and label."""
+        pair = (self.pair_column,) if self.pair_column else ()
+        return (self.text_column, *pair, *(self.label_columns or [self.label_column]))
+
+    def arranged(self, rows: Rows) -> Rows:
+        """One-hot columns become a list of labels in the column of the label."""
+        if not self.label_columns:
+            return rows
+        found = []
+        for row in rows.rows:
+            with rows.bad.row():
+                found.append(row._replace(values={**row.values, self.label_column: self._chosen(row)}))
+        return rows._replace(rows=found)
+
+    def _chosen(self, row: Row) -> list[str] | None:
+        """The labels of one-hot columns with a 1; None where all of them are empty."""
+        there = [name for name in self.label_columns if name in row.values]
+        values = [row.values[name] for name in there]
+        if all(is_missing(value) for value in values):
+            return None
+        for name in self.label_columns:
+            if column(row, name, "data.label_columns") not in ONE_HOT:
+                problem = f"column {name!r} holds {row.values[name]!r:.40}, expected 0 or 1"
+                raise BadRow(row.where, problem, "neither 0 nor 1")
+        return [name for name, value in zip(there, values, strict=True) if ONE_HOT[value]]
 
     def examples(self, rows: Rows, labelled: bool) -> list[Labelled]:
         """One example per row; without `labelled`, labels may be missing."""
         found = []
         for number, row in enumerate(rows.rows):
-            text = text_of(row, self.text_column, "data.text_column")
-            pair = text_of(row, self.pair_column, "data.pair_column") if self.pair_column else None
-            if labelled:
-                column(row, self.label_column, "data.label_column")
-            label = self.labels.as_read(row.values.get(self.label_column))
-            if labelled and label is None:
-                raise ValueError(f"{row.where}: there is no label in column {self.label_column!r}")
-            name = example_id(row, self.id_column, number)
-            found.append(Labelled(name, text, pair, LocatedLabel(label, row.where)))
+            with rows.bad.row():
+                text = text_of(row, self.text_column, "data.text_column")
+                pair = text_of(row, self.pair_column, "data.pair_column") if self.pair_column else None
+                if labelled:
+                    column(row, self.label_column, "data.label_column")
+                value = row.values.get(self.label_column)
+                label = None if is_missing(value) else self.labels.as_read(value)
+                if labelled and label is None:
+                    raise BadRow(row.where, f"there is no label in column {self.label_column!r}", "no label")
+                name = example_id(row, self.id_column, number)
+                found.append(Labelled(name, text, pair, LocatedLabel(label, row.where)))
         return found
 
     def learn(self, examples: list[Labelled], rows: Rows) -> None:
@@ -111,6 +144,27 @@ class ClassificationReader(ExampleReader):
     def texts(self, examples: list[Labelled]) -> Iterator[str]:
         """Text, or text and pair."""
         return (e.text if e.pair is None else f"{e.text}\n{e.pair}" for e in examples)
+
+    def check(self, example: Labelled) -> None:
+        """Raises BadRow for a label that the training data lacks."""
+        self.labels.target(example.label)
+
+    def conflicts(self, examples: list[Labelled]) -> list[str]:
+        """A line for each text, or pair, with different labels; numbers may differ."""
+        if self.labels.problem_type == REGRESSION:
+            return []
+        places: dict[tuple[str, str | None], dict[str, str]] = {}
+        for e in examples:
+            label = e.label.label
+            if label is not None:
+                shown = ", ".join(map(str, label)) if isinstance(label, list) else str(label)
+                places.setdefault((e.text, e.pair), {}).setdefault(shown, e.where)
+        return [
+            f"{text!r:.60} is "
+            + " and ".join(f"{shown or 'none'} ({where})" for shown, where in found.items())
+            for (text, _), found in places.items()
+            if len(found) > 1
+        ]
 
     def strata(self, examples: list[Labelled]) -> list[str]:
         """The name of the label, those of several, or nothing for numbers."""
@@ -141,4 +195,23 @@ class ClassificationReader(ExampleReader):
     def describe(self) -> dict[str, str]:
         """The labels, or that a number is predicted."""
         is_number = self.labels.problem_type == REGRESSION
-        return {"labels": "a number" if is_number else first_names(self.labels.names)}
+        number = "a number" + (f" ({WHOLE_NUMBERS})" if self.labels.whole_numbers else "")
+        return {"labels": number if is_number else first_names(self.labels.names)}
+
+
+def is_missing(value: Any) -> bool:
+    """Whether there is nothing in a cell; pandas writes what is missing as NaN."""
+    return value is None or value == "" or (isinstance(value, float) and value != value)
+
+
+ONE_HOT = {
+    value: chosen
+    for chosen, values in (
+        (True, (1, "1", "1.0", "true", "True")),
+        (False, (0, "0", "0.0", "false", "False", "")),
+    )
+    for value in values
+}
+"""What a one-hot column may hold, and whether it means that the label is one of the text's."""
+
+WHOLE_NUMBERS = "whole ones, written 1.0, 2.0; data.problem_type=single_label makes classes of them"

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iolaus.runner.data.micro_batch import TaskArguments
+from iolaus.runner.data.read.bad_rows import BadRow
 from iolaus.runner.data.read.formats import no_column
 from iolaus.runner.data.read.rows import Row, Rows
 from iolaus.runner.order.ranges import ranges
@@ -84,9 +85,20 @@ class ExampleReader(ABC):
     label_per_word: ClassVar[bool] = False
     """Whether a list in the label column is a label for each word, not several labels of one example."""
 
+    def columns(self) -> tuple[str, ...]:
+        """The columns that every row must have, by which a file without a line of names is known; none need be told."""
+        return ()
+
+    def arranged(self, rows: Rows) -> Rows:
+        """Rows with the columns that the reader takes, made of others; they are given to all other methods so."""
+        return rows
+
     @abstractmethod
     def examples(self, rows: Rows, labelled: bool) -> list[Any]:
-        """The examples of a source. Raises ValueError, naming the row, for a missing column or a wrong value."""
+        """The examples of a source. Raises ValueError, naming the row, for a missing column or a wrong value.
+
+        What is done for a row stands in a block `with rows.bad.row():`, which a BadRow leaves.
+        """
 
     @abstractmethod
     def learn(self, examples: list[Any], rows: Rows) -> None:
@@ -99,6 +111,13 @@ class ExampleReader(ABC):
     @abstractmethod
     def texts(self, examples: list[Any]) -> Iterator[str]:
         """Texts to train a tokenizer on; none may be in both training and held-out examples."""
+
+    def check(self, example: Any) -> None:  # noqa: B027 - a reader may have nothing to check
+        """Raises BadRow for an example that cannot be used after `learn`, such as one with an unknown label."""
+
+    def conflicts(self, examples: list[Any]) -> list[str]:
+        """Where examples have equal texts and different labels: a line for each such text, after `learn`."""
+        return []
 
     def strata(self, examples: list[Any]) -> list[str]:
         """What folds have equal shares of, for each example after `learn`; without labels of its own one for all."""
@@ -126,7 +145,7 @@ class ExampleReader(ABC):
 
 
 READER_SETTINGS = (
-    *("text_column", "pair_column", "context_column", "label_column", "id_column"),
+    *("text_column", "pair_column", "context_column", "label_column", "label_columns", "id_column"),
     *("labels", "problem_type", "label_separator", "doc_stride"),
 )
 """The settings of labelled data that readers take."""
@@ -142,12 +161,14 @@ def column(row: Row, name: str, setting: str) -> Any:
 def text_of(row: Row, name: str, setting: str) -> str:
     """The text of a column. Raises ValueError if it is no text, or empty."""
     value = column(row, name, setting)
+    if value is None or value != value:  # pandas writes what is missing as NaN
+        value = ""
     if not isinstance(value, str):
-        raise ValueError(
-            f"{row.where}: column {name!r} holds a {type(value).__name__}, expected text: {value!r:.80}"
-        )
+        problem = f"column {name!r} holds a {type(value).__name__}, expected text: {value!r:.80}"
+        raise BadRow(row.where, problem, "no text")
     if not value.strip():
-        raise ValueError(f"{row.where}: the text in column {name!r} is empty; remove the row or fill it in")
+        problem = f"the text in column {name!r} is empty; remove the row or fill it in"
+        raise BadRow(row.where, problem, "empty text")
     return value
 
 

@@ -1,7 +1,8 @@
 """Labelled data for finetuning: read, checked, tokenised in memory, and served as global batches."""
 
 import hashlib
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from itertools import compress
 from typing import Any
 
@@ -13,14 +14,18 @@ from iolaus.conf.data.mteb import Mteb
 from iolaus.conf.data.retrieval import Retrieval
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
+from iolaus.runner.data.labelled.columns import meant_columns
 from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, TaskSequences, column
 from iolaus.runner.data.labelled.folds import fold_numbers
 from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
-from iolaus.runner.data.read.opened import reading_of
-from iolaus.runner.data.read.rows import Rows, read_rows
+from iolaus.runner.data.read.bad_rows import BadRows, MissingColumn
+from iolaus.runner.data.read.opened import Dialect, reading_of
+from iolaus.runner.data.read.rows import HowRead, Rows, described_tables, read_rows
 from iolaus.runner.data.text.holdout import hold_out
 from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
 from iolaus.runner.run.model_folder import model_folder
+
+log = logging.getLogger("iolaus")
 
 
 class FinetuningData(EvaluatedDataModule):
@@ -42,6 +47,10 @@ class FinetuningData(EvaluatedDataModule):
         self.reader_settings = {name: getattr(settings, name) for name in READER_SETTINGS}
         self.reader: ExampleReader = task.make_reader(self.reader_settings)
         self.reading = reading_of(settings)
+        self.bad: dict[str, BadRows] = {}
+        self.tables: dict[str, Dialect] = {}
+        self.decided_tables: dict[str, Dialect] = {}
+        self.conflicts = 0
 
     def set_datasets(self, train: Any, val: Any = None, test: Any = None) -> None:
         """Takes, before `prepare_data`, iterables of mappings or a `datasets.Dataset`; several sets by name in a dict."""
@@ -57,13 +66,15 @@ class FinetuningData(EvaluatedDataModule):
             raise ValueError(
                 "data.train names no training data: give a file, folder, glob, or name@split of the hub"
             )
-        rows = read_rows(self.sources["train"], self.reading, "train", "data.train")
-        examples = {"train": self.reader.examples(rows, labelled=True)}
+        rows, train = self._read("train", "train", self.sources["train"], True)
+        examples = {"train": train}
         for part, prefix in (("validation", "val"), ("test", "test")):
             for name, source in by_name(self.sources[part], part).items():
-                given = read_rows(source, self.reading, part, f"data.{part} {name!r}")
-                examples[f"{prefix}/{name}"] = self.reader.examples(given, labelled=part == "validation")
+                full = f"{prefix}/{name}"
+                _, examples[full] = self._read(full, part, source, part == "validation")
         self._hold_out(examples, rows)
+        self._warn_of_conflicts(train)
+        examples = {name: self._usable(name, some) for name, some in examples.items()}
         self._tokenizer = tokenizer_of(self.settings, lambda: self.reader.texts(examples["train"]))
         sets = {
             name: self.reader.tokenize(some, self._tokenizer, self.max_length, training=name == "train")
@@ -73,6 +84,46 @@ class FinetuningData(EvaluatedDataModule):
         self.validation = {n.removeprefix("val/"): s for n, s in sets.items() if n.startswith("val/")}
         self.test = {n.removeprefix("test/"): s for n, s in sets.items() if n.startswith("test/")}
         self.evaluated_sets, self.description, self.prepared = sets, rows.description, True
+
+    def _read(self, name: str, part: str, source: Any, labelled: bool) -> tuple[Rows, list[Any]]:
+        """The rows of a source, and its examples; notes how tables are written, and what is left out."""
+        setting = "data.train" if name == "train" else f"data.{part} {name.partition('/')[2]!r}"
+        bad = self.bad[name] = BadRows(self.settings.on_bad_row == "skip", "data.on_bad_row=skip")
+        how = HowRead(bad, self.reader.columns(), self.decided_tables)
+        rows = self.reader.arranged(read_rows(source, self.reading, part, setting, how))
+        self.tables |= rows.tables
+        try:
+            examples = self.reader.examples(rows, labelled)
+        except MissingColumn as error:
+            given = self.settings
+            if meant := meant_columns(rows, given.text_column, given.label_column):
+                raise ValueError(
+                    f"{str(error).partition('. Set ')[0]}. By what they hold, set {meant}"
+                ) from None
+            raise
+        if not examples:
+            raise ValueError(f"{setting}: {rows.description} holds no row that can be used: {bad.first}")
+        return rows, examples
+
+    def _usable(self, name: str, examples: list[Any]) -> list[Any]:
+        """The examples whose labels are known from training; raises ValueError for others unless they are left out."""
+        found, bad = [], self.bad.get(name) or self.bad["train"]
+        for example in examples:
+            with bad.row():
+                self.reader.check(example)
+                found.append(example)
+        if examples and not found:
+            raise ValueError(f"data: no example of {name} can be used: {bad.first}")
+        return found
+
+    def _warn_of_conflicts(self, examples: list[Any]) -> None:
+        """Names texts that have different labels."""
+        found = self.reader.conflicts(examples)
+        self.conflicts = len(found)
+        if found:
+            texts = "1 text has" if len(found) == 1 else f"{len(found):,} texts have"
+            first = "; ".join(found[:3]) + ("; ..." if len(found) > 3 else "")
+            log.warning("%s different labels: %s", texts, first)
 
     def _hold_out(self, examples: dict[str, list[Any]], rows: Rows) -> None:
         """Takes the fold, then the validation set where none is given, from the examples; `learn`s from the others.
@@ -102,9 +153,12 @@ class FinetuningData(EvaluatedDataModule):
         name = self.settings.group_column
         if name is None:
             return list(self.reader.texts(examples))
-        if len(examples) != len(rows.rows):
+        if len(examples) == len(rows.rows):
+            return [str(column(row, name, "data.group_column")) for row in rows.rows]
+        places = {row.where: row for row in rows.rows}
+        if not all(hasattr(example, "where") for example in examples):
             raise ValueError("data.group_column: this task does not make one example of each row")
-        return [str(column(row, name, "data.group_column")) for row in rows.rows]
+        return [str(column(places[example.where], name, "data.group_column")) for example in examples]
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -146,8 +200,23 @@ class FinetuningData(EvaluatedDataModule):
         return f"{len(sequences.examples):,} examples{windows}, {sequences.num_tokens:,} tokens"
 
     def facts(self) -> dict[str, str]:
-        """The labels, and the vocabulary."""
-        return {**self.reader.describe(), "vocabulary": describe_vocabulary(self.tokenizer)}
+        """How tables are written, rows that were left out, the labels, and the vocabulary."""
+        read = {"read": described_tables(self.tables)} if self.tables else {}
+        left_out = {f"of {name}": bad.described() for name, bad in self.bad.items() if bad.places}
+        conflicts = {"conflicts": f"{self.conflicts:,} texts with different labels"} if self.conflicts else {}
+        vocabulary = {"vocabulary": describe_vocabulary(self.tokenizer)}
+        return {**read, **left_out, **self.reader.describe(), **conflicts, **vocabulary}
+
+    def decided(self) -> dict[str, Any]:
+        """What was found in the files: how `tables` are written, by path, and `left_out` rows, by set and reason."""
+        tables = {path: dialect._asdict() for path, dialect in self.tables.items()}
+        left_out = {name: noted for name, bad in self.bad.items() if (noted := bad.noted())}
+        return {**({"tables": tables} if tables else {}), **({"left_out": left_out} if left_out else {})}
+
+    def take_over(self, decided: Mapping[str, Any]) -> None:
+        """Reads tables as a run that goes on has found them written, before `prepare_data`."""
+        tables = decided.get("tables") or {}
+        self.decided_tables = {path: Dialect(**dialect) for path, dialect in tables.items()}
 
 
 def tokenizer_of(

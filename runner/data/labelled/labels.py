@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from iolaus.conf.values import check_choice, suggest
 from iolaus.runner.data.labelled.examples import first_names
+from iolaus.runner.data.read.bad_rows import BadRow
 
 SINGLE, MULTI, REGRESSION = "single_label_classification", "multi_label_classification", "regression"
 """Kinds of problem, as transformers' configs call them."""
@@ -44,6 +45,10 @@ class Labels:
         self.separator = separator
         self.numbered: bool | None = False
         """Whether labels are class numbers, not names; None where that is not known: then they may be either."""
+        self.one_hot = False
+        """Whether lists are the columns of one-hot labels that hold a 1; if all have one item, these are classes."""
+        self.whole_numbers = False
+        """Whether the numbers to regress are whole ones with a point, which may be meant as classes."""
 
     def as_read(self, label: Any) -> Any:
         """A label from a row in plain Python: text cut at the separator, None for none."""
@@ -59,9 +64,12 @@ class Labels:
 
     def learn(self, found: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str] | None) -> None:
         """Takes the kind of problem and the names from the training labels; ValueError if they make no problem."""
-        self._parse = _parser(found, self.names, self.problem_type) if textual else None
+        self._parse = _parser(found, self.names, self.problem_type, textual)
+        if not self.problem_type and self.one_hot and all(len(label or [0]) == 1 for label, _ in found):
+            self.problem_type = SINGLE
         kinds = {_kind(self._parsed(f.label)): f for f in reversed(found)}
         self.problem_type = self.problem_type or _problem_type(kinds)
+        self.whole_numbers = self.problem_type == REGRESSION and "integer" not in kinds and _are_whole(found)
         if self.problem_type != REGRESSION:
             self._learn_names(found, class_names)
         if self.problem_type == SINGLE and len(self.names) < 2:
@@ -75,7 +83,7 @@ class Labels:
         """Restores the results of an earlier `learn`; `numbered` is None for models trained elsewhere."""
         self.names, self.problem_type, self.numbered = list(names), problem_type, numbered
         self._numbers = {name: i for i, name in enumerate(self.names)}
-        self._parse = float if problem_type == REGRESSION else int if numbered else None
+        self._parse = float if problem_type == REGRESSION else whole_number if numbered else None
 
     def target(self, found: LocatedLabel) -> Any:
         """The target of a label: a class number, a number, or 0 and 1 for each label; ValueError for an unknown one."""
@@ -83,12 +91,15 @@ class Labels:
         if self.problem_type == REGRESSION:
             return np.nan if label is None else _finite(label, found.where)
         if self.problem_type == SINGLE:
+            if isinstance(label, list):
+                if len(label) != 1:
+                    raise BadRow(found.where, f"the labels are {label!r:.60}, expected one", "several labels")
+                label = label[0]
             return UNLABELLED if label is None else self._class(label, found.where)
         chosen = np.full(len(self.names), np.nan if label is None else 0.0, dtype=np.float32)
         if label is not None and not isinstance(label, list):
-            raise ValueError(
-                f"{found.where}: the label is {label!r:.60}, expected a list of labels, as elsewhere in the data"
-            )
+            problem = f"the label is {label!r:.60}, expected a list of labels, as elsewhere in the data"
+            raise BadRow(found.where, problem, "no list of labels")
         for one in label or []:
             chosen[self._class(one, found.where)] = 1.0
         return chosen
@@ -113,9 +124,10 @@ class Labels:
         self._numbers = {name: i for i, name in enumerate(self.names)}
 
     def _parsed(self, label: Any) -> Any:
-        if self._parse is not None and isinstance(label, str):
+        parse = whole_number if isinstance(label, float) and self._parse is int else self._parse
+        if parse is not None and isinstance(label, str | float):
             with suppress(ValueError):
-                return self._parse(label)
+                return parse(label)
         return label
 
     def _class(self, label: Any, where: str) -> int:
@@ -125,25 +137,49 @@ class Labels:
             label = int(label)
         if self.numbered is not False and isinstance(label, int) and 0 <= label < len(self.names):
             return int(label)
-        raise ValueError(
-            f"{where}: the label {label!r:.60} does not occur in the training data, which has {first_names(self.names)}"
-            + suggest(str(label), self.names)
+        has = f"does not occur in the training data, which has {first_names(self.names)}"
+        raise BadRow(
+            where, f"the label {label!r:.60} {has}{suggest(str(label), self.names)}", "unknown label"
         )
 
 
+def whole_number(label: str | float) -> int:
+    """A whole number, also one with a point, as pandas writes those of a column with a gap; ValueError for another."""
+    if not float(label).is_integer():
+        raise ValueError(f"{label!r} is no whole number")
+    return int(float(label))
+
+
 def _parser(
-    found: Sequence[LocatedLabel], names: Sequence[str], problem_type: str
-) -> Callable[[str], Any] | None:
-    """The type that reads all labels of a text file as numbers; None if none does, or if they are given names."""
+    found: Sequence[LocatedLabel], names: Sequence[str], problem_type: str, textual: bool
+) -> Callable[[Any], Any] | None:
+    """What reads all labels as numbers; None if none does, or if they are given names.
+
+    Labels 0.0 and 1.0 alone are classes, as a number of two values is not worth regressing.
+    """
     labels = [label for label, _ in found if label is not None]
     if names and all(label in names for label in labels if isinstance(label, str)):
         return None
-    for parse in (int, float) if problem_type != SINGLE else (int,):
+    parsers: list[Callable[[Any], Any]] = [int, float] if textual else []
+    if any(isinstance(label, str if textual else float) for label in labels) and _are_whole(found):
+        two = {float(label) for label in labels} == {0.0, 1.0}
+        if problem_type == SINGLE or (two and not problem_type):
+            parsers.insert(1, whole_number)
+    if problem_type == SINGLE:
+        parsers = [parse for parse in parsers if parse is not float]
+    for parse in parsers:
         with suppress(TypeError, ValueError):
             for label in labels:
                 parse(label)
             return parse
     return None
+
+
+def _are_whole(found: Sequence[LocatedLabel]) -> bool:
+    """Whether all labels are whole numbers."""
+    with suppress(TypeError, ValueError, OverflowError):
+        return all(whole_number(label) is not None for label, _ in found if label is not None)
+    return False
 
 
 def _problem_type(kinds: dict[str, LocatedLabel]) -> str:
@@ -173,9 +209,8 @@ def _finite(label: Any, where: str) -> float:
     with suppress(TypeError, ValueError):
         if math.isfinite(number := float(label)):
             return number
-    raise ValueError(
-        f"{where}: the label is {label!r:.60}; expected a finite number, as in the rest of the data"
-    )
+    problem = f"the label is {label!r:.60}; expected a finite number, as in the rest of the data"
+    raise BadRow(where, problem, "no finite number")
 
 
 def majority_accuracy(labels: NDArray[np.int64]) -> dict[str, float]:

@@ -18,6 +18,7 @@ from iolaus.runner.data.labelled.examples import (
     tokenized,
 )
 from iolaus.runner.data.micro_batch import TaskArguments
+from iolaus.runner.data.read.bad_rows import BadRow
 from iolaus.runner.data.read.rows import Row, Rows
 
 log = logging.getLogger("iolaus")
@@ -90,18 +91,19 @@ class QuestionAnsweringReader(ExampleReader):
         found: list[Question] = []
         places: dict[str, list[str]] = {"right": [], "moved": [], "wrong": []}
         for number, row in enumerate(rows.rows):
-            question = text_of(row, self.text_column, "data.text_column").strip()
-            context = text_of(row, self.context_column, "data.context_column")
-            answers: list[str] | None = None
-            span = None
-            if labelled or row.values.get(self.label_column) is not None:
-                given = _answers(row, self.label_column)
-                answers = [text for text, _ in given]
-                if given:
-                    span, state = place_answer(context, *given[0])
-                    places[state].append(row.where)
-            name = example_id(row, self.id_column, number)
-            found.append(Question(name, question, context, answers, span, row.where))
+            with rows.bad.row():
+                question = text_of(row, self.text_column, "data.text_column").strip()
+                context = text_of(row, self.context_column, "data.context_column")
+                answers: list[str] | None = None
+                span = None
+                if labelled or row.values.get(self.label_column) is not None:
+                    given = _answers(row, self.label_column)
+                    answers = [text for text, _ in given]
+                    if given:
+                        span, state = place_answer(context, *given[0])
+                        places[state].append(row.where)
+                name = example_id(row, self.id_column, number)
+                found.append(Question(name, question, context, answers, span, row.where))
         for state, problem in (("moved", "was moved to the text"), ("wrong", "does not match its text")):
             if listed := places[state]:
                 counts = f"{len(listed)} of {len(found)}"
@@ -188,9 +190,8 @@ def _answers(row: Row, name: str) -> list[tuple[str, int]]:
             pairs = [(answer["text"], answer["answer_start"]) for answer in answers]
         return [(str(text), int(start)) for text, start in pairs]
     except (KeyError, TypeError, ValueError):
-        raise ValueError(
-            f"{row.where}: column {name!r} holds {answers!r:.80}, expected answers with 'text' and 'answer_start'"
-        ) from None
+        problem = f"column {name!r} holds {answers!r:.80}, expected answers with 'text' and 'answer_start'"
+        raise BadRow(row.where, problem, "no answers") from None
 
 
 def _truncated_questions(

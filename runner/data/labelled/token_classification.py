@@ -20,8 +20,10 @@ from iolaus.runner.data.labelled.examples import (
     tokenized,
 )
 from iolaus.runner.data.labelled.labels import UNLABELLED, majority_accuracy
+from iolaus.runner.data.labelled.spans import OFFSETS, TEXT, annotated, tags_of, word_places
 from iolaus.runner.data.labelled.tags import is_bio, keeps_iob2
 from iolaus.runner.data.micro_batch import TaskArguments
+from iolaus.runner.data.read.bad_rows import BadRow, MissingColumn
 from iolaus.runner.data.read.rows import Row, Rows
 
 log = logging.getLogger("iolaus")
@@ -34,6 +36,10 @@ class Sentence(NamedTuple):
     words: list[str]
     labels: list[str] | None
     where: str
+    text: str | None = None
+    """The text that the words were cut from."""
+    places: Sequence[Sequence[int]] | None = None
+    """Where each word begins and ends in it."""
 
 
 class SentenceSequences(TaskSequences):
@@ -67,7 +73,11 @@ class SentenceSequences(TaskSequences):
 
 
 class TokenClassificationReader(ExampleReader):
-    """Columns of token classification data, and the label names: sorted, with `O` first where there is one."""
+    """Columns of token classification data, and the label names: sorted, with `O` first where there is one.
+
+    Rows have a list of words and a list of labels, or a text with entities by their characters (see `spans`), from which
+    both are made. A text alone is cut into words as the texts that the labels were learnt from, else at white space.
+    """
 
     label_per_word = True
 
@@ -78,6 +88,33 @@ class TokenClassificationReader(ExampleReader):
         self.names = self.given = [str(label) for label in labels or []]
         if twice := [name for name, count in Counter(self.given).items() if count > 1]:
             raise ValueError(f"data.labels names {first_names(twice)} more than once")
+        self.cuts_signs = False
+        """Whether the labels were learnt from texts with entities, whose words are runs of letters, and other signs."""
+
+    def arranged(self, rows: Rows) -> Rows:
+        """Texts with entities become words with their labels and their places in the text."""
+        found = []
+        for row in rows.rows:
+            with rows.bad.row():
+                found.append(self._arranged(row))
+        return rows._replace(rows=found)
+
+    def _arranged(self, row: Row) -> Row:
+        words, given = row.values.get(self.text_column), row.values.get(self.label_column)
+        if words is not None and not isinstance(words, str):
+            return row
+        listed = isinstance(given, list) and any(not isinstance(label, str | int) for label in given)
+        of_words = isinstance(given, list) and len(given) > 0 and not listed
+        found = None if of_words else annotated(row.where, row.values, self.text_column, self.label_column)
+        if found is None:
+            return row
+        places = word_places(found.text, by_space=found.spans is None and not self.cuts_signs)
+        made: dict[str, Any] = {self.text_column: [found.text[start:end] for start, end in places]}
+        others = {name: value for name, value in row.values.items() if name != self.label_column}
+        if found.spans is not None:
+            self.cuts_signs = True
+            made[self.label_column] = tags_of(row.where, found.text, places, found.spans)
+        return row._replace(values={**others, **made, TEXT: found.text, OFFSETS: places})
 
     def examples(self, rows: Rows, labelled: bool) -> list[Sentence]:
         """One sentence per row; without `labelled`, labels may be missing."""
@@ -85,11 +122,14 @@ class TokenClassificationReader(ExampleReader):
         names = rows.class_names.get(self.label_column) or given
         found = []
         for number, row in enumerate(rows.rows):
-            words = _words(row, self.text_column)
-            labels = None
-            if labelled or row.values.get(self.label_column) is not None:
-                labels = _labels(row, self.label_column, len(words), names)
-            found.append(Sentence(example_id(row, self.id_column, number), words, labels, row.where))
+            with rows.bad.row():
+                words = _words(row, self.text_column)
+                labels = None
+                if labelled or row.values.get(self.label_column) is not None:
+                    labels = _labels(row, self.label_column, len(words), names)
+                name, places = example_id(row, self.id_column, number), row.values.get(OFFSETS)
+                text = None if places is None else row.values[TEXT]
+                found.append(Sentence(name, words, labels, row.where, text, places))
         return found
 
     def learn(self, examples: list[Sentence], rows: Rows) -> None:
@@ -142,11 +182,13 @@ class TokenClassificationReader(ExampleReader):
             return [UNLABELLED] * len(example.words)
         if unknown := next((label for label in example.labels if label not in self.numbers), None):
             problem = "is not among data.labels" if self.given else "does not occur in the training data"
-            raise ValueError(
-                f"{example.where}: the label {unknown!r} {problem}: {first_names(self.names)}; data.labels may name all"
-                + suggest(unknown, self.names)
-            )
+            known = f"{first_names(self.names)}; data.labels may name all{suggest(unknown, self.names)}"
+            raise BadRow(example.where, f"the label {unknown!r} {problem}: {known}", "unknown label")
         return [self.numbers[label] for label in example.labels]
+
+    def check(self, example: Sentence) -> None:
+        """Raises BadRow for a label that the training data lacks."""
+        self._targets(example)
 
     def texts(self, examples: list[Sentence]) -> Iterator[str]:
         """Words with spaces between them."""
@@ -158,13 +200,15 @@ class TokenClassificationReader(ExampleReader):
 
     def state_dict(self) -> dict[str, Any]:
         """Names of the labels, the most frequent one, and whether they are IOB2 tags."""
-        return {"labels": self.names, "default_label": self.default_label, "iob2": self.iob2}
+        cut = {"cuts_signs": True} if self.cuts_signs else {}
+        return {"labels": self.names, "default_label": self.default_label, "iob2": self.iob2, **cut}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores the labels."""
         self.names, self.default_label = list(state["labels"]), int(state["default_label"])
         self.numbers = {name: i for i, name in enumerate(self.names)}
         self.iob2 = bool(state.get("iob2"))  # missing in older runs and in models trained elsewhere
+        self.cuts_signs = bool(state.get("cuts_signs"))
         if "iob2" not in state:
             self.given = self.given or self.names  # which integers stand for
 
@@ -179,34 +223,43 @@ class TokenClassificationReader(ExampleReader):
 
 
 def _words(row: Row, name: str) -> list[str]:
-    words = column(row, name, "data.text_column")
+    if name not in row.values:
+        known = ", ".join(map(str, row.values))
+        expected = (
+            "a list of words with a list of labels, or a text with entities: {text, entities: [[0, 3, PER]]}"
+        )
+        problem = f"has no column {name!r}; it has: {known}. Expected {expected}; set data.text_column"
+        raise MissingColumn(row.where, problem)
+    words = row.values[name]
     if isinstance(words, str) or not hasattr(words, "__len__") or not all(isinstance(w, str) for w in words):
-        raise ValueError(f"{row.where}: column {name!r} holds {words!r:.60}, expected a list of words")
+        raise BadRow(row.where, f"column {name!r} holds {words!r:.60}, expected a list of words", "no words")
     if not len(words):
-        raise ValueError(f"{row.where}: the sentence in column {name!r} is empty; remove the row")
+        raise BadRow(row.where, f"the sentence in column {name!r} is empty; remove the row", "empty text")
     return list(words)
 
 
 def _labels(row: Row, name: str, num_words: int, class_names: Sequence[str] | None) -> list[str]:
     labels = column(row, name, "data.label_column")
     if isinstance(labels, str) or not hasattr(labels, "__len__"):
-        raise ValueError(f"{row.where}: column {name!r} holds {labels!r:.60}, expected a list of labels")
+        raise BadRow(
+            row.where, f"column {name!r} holds {labels!r:.60}, expected a list of labels", "no label"
+        )
     if len(labels) != num_words:
-        raise ValueError(f"{row.where}: {num_words} words, but {len(labels)} labels; each word needs one")
+        problem = f"{num_words} words, but {len(labels)} labels; each word needs one"
+        raise BadRow(row.where, problem, "not a label for each word")
     kinds = {type(label).__name__ for label in labels}
     if len(kinds) > 1 or not kinds <= {"str", "int"}:
         mixed = "of mixed types, " if len(kinds) > 1 else ""
-        raise ValueError(
-            f"{row.where}: the labels are {mixed}{' and '.join(sorted(kinds))}; expected text or integers alone"
-        )
+        problem = f"the labels are {mixed}{' and '.join(sorted(kinds))}; expected text or integers alone"
+        raise BadRow(row.where, problem, "mixed labels")
     if kinds == {"str"}:
         if empty := next((i for i, label in enumerate(labels, 1) if not label.strip()), None):
-            raise ValueError(f"{row.where}: the label of word {empty} is empty")
+            raise BadRow(row.where, f"the label of word {empty} is empty", "no label")
         return list(labels)
     end = len(class_names) if class_names else math.inf
     if wrong := next((label for label in labels if not 0 <= label < end), None):
         known = f"are 0 to {len(class_names) - 1}" if class_names else "begin at 0"
-        raise ValueError(f"{row.where}: the label is {wrong}; class numbers {known}")
+        raise BadRow(row.where, f"the label is {wrong}; class numbers {known}", "unknown label")
     return [class_names[label] if class_names else str(label) for label in labels]
 
 

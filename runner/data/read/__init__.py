@@ -2,6 +2,7 @@
 
 - `files`: finds the files of a path, glob or name; `hub`: data sets of the hub.
 - `opened`: decodes and unpacks; `formats`, with `delimited` and `conll`: the records of each format.
+- `dialects`: delimiter, encoding and column names of a table; `bad_rows`: rows that cannot be used.
 - `pieces`: parts of a source, for several processes.
 - `rows`: rows in memory for labelled tasks; `documents`, `file_documents`: a column of rows, streamed, for pretraining.
 """

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Any
 
-from iolaus.runner.data.read.opened import AS_FOUND, File, opened
+from iolaus.runner.data.read.bad_rows import BadRow
+from iolaus.runner.data.read.opened import AS_FOUND, File, opened, wrong_byte
 
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
@@ -46,26 +47,36 @@ def _sentences(
     path, columns, needed = file.path, len(names), max(2, word + 1, tag + 1, -word, -tag)
     words: list[str] = []
     labels: list[str] = []
-    first = 0
+    first, broken = 0, False
     with opened(file, newline=None) as text:
         for number, line in enumerate(chain(text, ["\n"]), start=1):
             line = line.rstrip("\r\n")
             if not line.strip():
-                if words:
+                if words and not broken:
                     yield f"line {first}", {"id": f"{path.stem}-{first}", "words": words, "labels": labels}
-                words, labels = [], []
+                words, labels, broken = [], [], False
             elif (fields := parse(line)) is not None:
                 columns = columns or len(fields)
-                if len(fields) != columns or columns < needed:
-                    raise ValueError(
-                        f"{path}, line {number}: {len(fields)} columns where {max(columns, needed)} are expected: "
-                        f"{line[:60]!r}"
-                    )
-                if not fields[word].strip() or not fields[tag].strip():
-                    raise ValueError(f"{path}, line {number}: the word or its label is empty: {line[:60]!r}")
                 first = first if words else number
-                words.append(fields[word])
-                labels.append(fields[tag])
+                problem = _problem(fields, max(columns, needed), columns, word, tag)
+                if file.bad.skip and (byte := wrong_byte(line)):
+                    problem = f"byte {byte} is not {file.encoding}", "undecodable"
+                if problem:
+                    if not broken:
+                        what, why = problem
+                        file.bad.note(BadRow(f"{path}, line {number}", f"{what}: {line[:60]!r}", why))
+                    broken = True
+                words.append(line if broken else fields[word])
+                labels.append("" if broken else fields[tag])
+
+
+def _problem(fields: list[str], expected: int, columns: int, word: int, tag: int) -> tuple[str, str] | None:
+    """What is wrong with the fields of a line, and that in few words."""
+    if len(fields) != columns or columns < expected:
+        return f"{len(fields)} columns where {expected} are expected", "wrong number of fields"
+    if not fields[word].strip() or not fields[tag].strip():
+        return "the word or its label is empty", "no label"
+    return None
 
 
 def _column_number(file: File, setting: str, names: tuple[str, ...], default: int | str) -> int:

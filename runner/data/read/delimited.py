@@ -1,66 +1,48 @@
-"""Rows of csv and tsv files; delimiter and quotes are found in the file unless settings give them."""
+"""Rows of csv and tsv files."""
 
 import csv
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from iolaus.runner.data.read.opened import File, opened
-
-DELIMITERS = ",;\t|"
-"""Delimiters that are recognised in csv files."""
-
-_SAMPLE = 1 << 20  # characters that are read to find the dialect
+from iolaus.runner.data.read.bad_rows import BadRow
+from iolaus.runner.data.read.dialects import dialect_of
+from iolaus.runner.data.read.opened import File, opened, wrong_byte
 
 
 def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
     """The rows below the line of column names, each with its place; ValueError names an empty file or a wrong line."""
     csv.field_size_limit(2**31 - 1)
-    dialect = _dialect(file)
-    with opened(file, newline="") as text:
-        reader = csv.reader(text, strict=True, **dialect)
-        rows = filter(None, reader)
-        try:
-            if (header := file.reading.header or next(rows, None)) is None:
-                raise ValueError(f"{file.path} is empty: expected a line with the names of the columns")
-            where = "data.header" if file.reading.header else "the header"
-            for row in rows:
+    dialect = file.dialect or dialect_of(file)
+    quoting: Any = csv.QUOTE_MINIMAL if dialect.quoting else csv.QUOTE_NONE
+    with opened(file._replace(dialect=dialect), newline="") as text:
+        reader = csv.reader(text, strict=True, delimiter=dialect.delimiter, quoting=quoting)
+        rows = _rows(file, reader)
+        if (header := dialect.names or next(rows, None)) is None:
+            raise ValueError(f"{file.path} is empty: expected a line with the names of the columns")
+        where = "data.header" if dialect.names else "the header"
+        for row in rows:
+            place = f"line {reader.line_num}"
+            with file.bad.row():
                 if len(row) != len(header):
-                    raise ValueError(
-                        f"{file.path}, line {reader.line_num}: {len(row)} fields where {where} has {len(header)} "
-                        f"(data.delimiter={dialect['delimiter']!r})"
-                    )
-                yield f"line {reader.line_num}", dict(zip(header, row, strict=True))
+                    problem = f"{len(row)} fields where {where} has {len(header)} (data.delimiter={dialect.delimiter!r})"
+                    raise BadRow(f"{file.path}, {place}", problem, "wrong number of fields")
+                if file.bad.skip and (byte := wrong_byte("".join(row))):
+                    problem = f"byte {byte} is not {dialect.encoding}"
+                    raise BadRow(f"{file.path}, {place}", problem, "undecodable")
+                yield place, dict(zip(header, row, strict=True))
+
+
+def _rows(file: File, reader: Any) -> Iterator[list[str]]:
+    """The rows that are not empty; a quote that is not closed is an error, as all that is behind it would be lost."""
+    while True:
+        try:
+            if row := next(reader):
+                yield row
+        except StopIteration:
+            return
         except csv.Error as error:
-            raise ValueError(
-                f"{file.path}, line {reader.line_num}: no valid {file.format}: {error}; data.quoting=false takes quotes "
-                "as they stand"
-            ) from None
-
-
-def _dialect(file: File) -> dict[str, Any]:
-    """Delimiter and quoting for `csv.reader`."""
-    delimiter, quoting = file.reading.delimiter, file.reading.quoting
-    if delimiter is not None and len(delimiter) != 1:
-        raise ValueError(f"data.delimiter={delimiter!r}: expected one character, such as ';'")
-    with opened(file, newline="") as text:
-        sample = text.read(_SAMPLE)
-    if delimiter is None and file.format == "csv":
-        header = re.sub(r'"[^"]*"', "", sample.lstrip().partition("\n")[0])
-        delimiter = max(DELIMITERS, key=header.count)
-    delimiter = delimiter or "\t"
-    if quoting is None:
-        quoting = file.format == "csv" or _is_quoted(sample, delimiter)
-    return {"delimiter": delimiter, "quoting": csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE}
-
-
-def _is_quoted(sample: str, delimiter: str) -> bool:
-    """Whether every quote of a tsv file belongs to a quoted field, so that none is part of the text."""
-    whole = len(sample) < _SAMPLE
-    lines = [line for line in sample.split("\n")[: None if whole else -1] if line.strip()]
-    even = len({line.count(delimiter) for line in lines}) < 2
-    tab = re.escape(delimiter)
-    # A quoted field may span lines only if the lines do not all have as many delimiters.
-    other, end = (f'[^"\n{tab}]', "") if even else ('[^"]', "" if whole else r"|\Z")
-    field = f'(^|{tab})"{other}*(?:""{other}*)*(?:"(?={tab}|\r?$){end})'
-    return '"' not in re.sub(field, r"\1", "\n".join(lines), flags=re.MULTILINE)
+            problem = f"no valid {file.format}: {error}; data.quoting=false takes quotes as they stand"
+            bad = BadRow(f"{file.path}, line {reader.line_num}", problem, "wrong quotes")
+            if "unexpected end of data" in str(error):
+                raise bad from None
+            file.bad.note(bad)

@@ -10,7 +10,7 @@ from iolaus.runner.data.read.file_documents import FileSource, choose_column, re
 from iolaus.runner.data.read.files import locate
 from iolaus.runner.data.read.formats import DOCUMENTS, TEXT_UNITS, ending_format
 from iolaus.runner.data.read.hub import load_hub
-from iolaus.runner.data.read.opened import AS_FOUND, Reading
+from iolaus.runner.data.read.opened import AS_FOUND, Dialect, Reading
 from iolaus.runner.data.read.pieces import Piece, documents_of, pieces_of
 
 Document = str | Sequence[int]
@@ -71,6 +71,10 @@ class CombinedSource:
         for source in self.sources:
             yield from source.documents()
 
+    def tables(self) -> dict[str, Dialect]:
+        """How their csv and tsv files are written, by path."""
+        return {path: dialect for one in self.sources for path, dialect in tables_of(one).items()}
+
     def pieces(self, num_bytes: int) -> list[Piece]:
         """The pieces of the sources."""
         found = [
@@ -90,6 +94,12 @@ class CombinedSource:
     def describe(self) -> str:
         """One line for the summary of a run."""
         return ", ".join(source.describe() for source in self.sources)
+
+
+def tables_of(source: Any) -> dict[str, Dialect]:
+    """How the csv and tsv files of a source are written, by path; empty where it has none."""
+    found: dict[str, Dialect] = getattr(source, "tables", dict)()
+    return found
 
 
 @dataclass(eq=False)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from iolaus.runner.data.read import formats
-from iolaus.runner.data.read.opened import AS_FOUND, File, Reading
+from iolaus.runner.data.read.dialects import dialect_of
+from iolaus.runner.data.read.opened import AS_FOUND, Dialect, File, Reading
 from iolaus.runner.data.read.pieces import Piece, cut_file
 
 _SMALL = 64 << 20  # bytes up to which the fingerprint is of the files' contents, not of their times of change
@@ -25,6 +26,7 @@ class FileSource:
     ) -> None:
         self.named, self.text_column, self.text_unit, self.reading = named, text_column, text_unit, reading
         self.files = formats.files_of(files, reading, formats.DOCUMENTS, lone_object=reading.format != "auto")
+        self._dialects: dict[Path, Dialect] = {}
         for path in files:
             if not path.stat().st_size:
                 raise ValueError(f"{path} is empty: remove it, or fill it")
@@ -39,8 +41,22 @@ class FileSource:
         for file in self.files:
             yield from self.documents_of(file)
 
+    def tables(self) -> dict[str, Dialect]:
+        """How its csv and tsv files are written, by path."""
+        settled = map(self._settled, self.files)
+        return {str(file.path): file.dialect for file in settled if file.dialect}
+
+    def _settled(self, file: File) -> File:
+        """The file with its dialect, which is looked for once."""
+        if file.format not in ("csv", "tsv") or file.dialect:
+            return file
+        if file.path not in self._dialects:
+            self._dialects[file.path] = dialect_of(file)
+        return file._replace(dialect=self._dialects[file.path])
+
     def documents_of(self, file: File) -> Iterator[Any]:
         """The documents of a file, or of the span of one."""
+        file = self._settled(file)
         if file.format in formats.TEXTS:
             yield from formats.read_text(file, self.text_unit)
             return
@@ -81,7 +97,7 @@ class FileSource:
         return self.named + (f" ({len(self.files)} files)" if len(self.files) > 1 else "")
 
     def _column(self, file: File) -> str:
-        return choose_column(formats.columns_of(file), self.text_column, str(file.path))
+        return choose_column(formats.columns_of(self._settled(file)), self.text_column, str(file.path))
 
 
 def _values(file: File, column: str) -> Iterator[Any]:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from iolaus.conf.values import suggest
+from iolaus.runner.data.read.bad_rows import BadRow, MissingColumn
 from iolaus.runner.data.read.conll import conll, conllu
 from iolaus.runner.data.read.delimited import delimited
-from iolaus.runner.data.read.opened import COMPRESSED, File, Reading, opened
+from iolaus.runner.data.read.opened import COMPRESSED, File, Reading, opened, wrong_byte
 
 Records = Iterator[tuple[str, Any]]
 """Records of a file, each with its place in it, such as `line 7`."""
@@ -32,12 +33,18 @@ def read_text(file: File, unit: str) -> Iterator[str]:
 def _jsonl(file: File) -> Records:
     with opened(file) as text:
         for number, line in enumerate(text, 1):
-            try:
-                if line.strip():
-                    yield f"line {number}", json.loads(line)
-            except json.JSONDecodeError as error:
-                message = f"{file.path}, line {number}: no valid JSON: {error.msg} at column {error.colno}"
-                raise ValueError(message) from None
+            if not line.strip():
+                continue
+            place = f"{file.path}, line {number}"
+            with file.bad.row():
+                try:
+                    record = json.loads(line)
+                except json.JSONDecodeError as error:
+                    problem = f"no valid JSON: {error.msg} at column {error.colno}"
+                    raise BadRow(place, problem, "no valid JSON") from None
+                if file.bad.skip and (byte := wrong_byte(line)):
+                    raise BadRow(place, f"byte {byte} is not {file.encoding}", "undecodable")
+                yield f"line {number}", record
 
 
 def _json(file: File) -> Records:
@@ -49,8 +56,9 @@ def _json(file: File) -> Records:
             return
     content = _parsed(file)
     if isinstance(content, dict):
-        if isinstance(content.get("data"), list):
-            content = content["data"]
+        listed = next((n for n in ("data", "annotations") if isinstance(content.get(n), list)), None)
+        if listed == "data" or (listed and all(is_pair(one) for one in content[listed])):
+            content = content[listed]
         elif file.lone_object:
             content = [content]
         elif content and all(isinstance(column, list) for column in content.values()):
@@ -66,6 +74,16 @@ def _items(content: list[Any], path: Path) -> Records:
     if content and isinstance(content[0], dict) and "paragraphs" in content[0]:
         return _questions(content, path)
     return ((f"item {number}", record) for number, record in enumerate(content))
+
+
+def is_pair(record: Any) -> bool:
+    """Whether a record is a text with a mapping, as spaCy's training data has them."""
+    return (
+        isinstance(record, list)
+        and len(record) == 2
+        and isinstance(record[0], str)
+        and isinstance(record[1], Mapping)
+    )
 
 
 def _is_object(line: str) -> bool:
@@ -211,8 +229,8 @@ def files_of(
     return [File(path, name, reading, lone_object) for path, name in zip(paths, names, strict=True)]
 
 
-def no_column(where: str, name: str, columns: Iterable[Any], setting: str) -> ValueError:
+def no_column(where: str, name: str, columns: Iterable[Any], setting: str) -> MissingColumn:
     """The error for a missing column."""
     known = list(map(str, columns))
     advice = f"Set {setting}{suggest(name, known)}"
-    return ValueError(f"{where} has no column {name!r}; it has: {', '.join(known)}. {advice}")
+    return MissingColumn(where, f"has no column {name!r}; it has: {', '.join(known)}. {advice}")

@@ -1,13 +1,15 @@
-"""The text of a file: unpacked if it is compressed, decoded by its byte-order mark or a setting."""
+"""The text of a file: unpacked if it is compressed, decoded as a setting, its dialect or its byte-order mark says."""
 
 import codecs
 import io
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from iolaus.conf.data.tables import Tables
+from iolaus.runner.data.read.bad_rows import RAISED, BadRows
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 """Compressions of text files by their endings; the ending before gives the format."""
@@ -39,6 +41,34 @@ def reading_of(settings: Tables) -> Reading:
     return Reading(**{name: getattr(settings, name) for name in Reading._fields if hasattr(settings, name)})
 
 
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+"""Delimiters that are recognised in csv files."""
+
+_SAMPLED = 1 << 24
+"""Bytes of a table that are read to find its encoding."""
+
+
+class Dialect(NamedTuple):
+    """How a table is written; `names` are those of its columns where its first line is a row like the others.
+
+    Example:
+        >>> Dialect(";", "cp1252", True, None).described()
+        'semicolon, cp1252, header'
+    """
+
+    delimiter: str
+    encoding: str
+    quoting: bool
+    names: list[str] | None
+
+    def described(self) -> str:
+        """In words."""
+        names = "header" if self.names is None else f"no header: {', '.join(self.names)}"
+        quotes = [] if self.quoting else ["quotes are text"]
+        encoding = self.encoding.removesuffix("-sig")
+        return ", ".join([DELIMITERS.get(self.delimiter, repr(self.delimiter)), encoding, *quotes, names])
+
+
 class File(NamedTuple):
     """A file, its format by name, and how it is read."""
 
@@ -49,12 +79,26 @@ class File(NamedTuple):
     """Whether a json file with a single object holds one row, not columns."""
     span: tuple[int, int | None] | None = None
     """The part to read: bytes of a text, row groups of parquet, batches of arrow; None is all."""
+    dialect: Dialect | None = None
+    """Of a csv or tsv file, once it is known."""
+    bad: BadRows = RAISED
+    """What becomes of its rows that cannot be used."""
+
+    @property
+    def encoding(self) -> str:
+        """That of the setting, of the dialect, or else that of its mark, or UTF-8."""
+        return self.reading.encoding or (
+            self.dialect.encoding if self.dialect else unicode_of(self) or "utf-8-sig"
+        )
 
 
 @contextmanager
 def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
-    """The text of a file, with `newline` as in `open`; ValueError names a wrong byte or a damaged compression."""
-    path, encoding = file.path, file.reading.encoding or _encoding(file)
+    """The text of a file, with `newline` as in `open`; ValueError names a wrong byte or a damaged compression.
+
+    Where bad rows are left out, wrong bytes become the characters that `wrong_byte` finds.
+    """
+    path, encoding = file.path, file.encoding
     if file.span and file.span[0]:  # a byte-order mark is one at the start of a file alone
         encoding = "utf-8"
     packed = path.suffix.lower() in COMPRESSED
@@ -64,21 +108,48 @@ def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
         raise ValueError(
             f"data.encoding={encoding!r} is none that Python knows; give one such as utf-8, utf-16 or latin-1"
         ) from None
+    errors = "surrogateescape" if file.bad.skip else "strict"
     try:
-        with _bytes(file) as content, io.TextIOWrapper(content, encoding, newline=newline) as text:
+        with _bytes(file) as content, io.TextIOWrapper(content, encoding, errors, newline=newline) as text:
             try:
                 yield text
             except UnicodeDecodeError as error:  # in what was read last
-                place = "" if packed else f" at offset {content.tell() - len(error.object) + error.start}"
-                raise ValueError(
-                    f"{path} is not {'UTF-8' if encoding == 'utf-8-sig' else encoding}: byte "
-                    f"0x{error.object[error.start]:02x}{place}. Convert it, for instance with iconv -f LATIN1 -t UTF-8, "
-                    "or set data.encoding"
-                ) from None
+                offset = None if packed else content.tell() - len(error.object) + error.start
+                raise ValueError(_wrong_byte(file, encoding, error, offset)) from None
     except OSError as error:
         if not packed:
             raise
         raise ValueError(f"{path} is no readable {path.suffix[1:]} file: {error}") from error
+
+
+def wrong_byte(text: str) -> str | None:
+    """The first byte of a text that could not be decoded, such as `0xe9`; None where there is none."""
+    found = _ESCAPED.search(text)
+    return f"0x{ord(found[0]) - 0xDC00:02x}" if found else None
+
+
+_ESCAPED = re.compile("[\udc80-\udcff]")
+
+
+def _wrong_byte(file: File, encoding: str, error: UnicodeDecodeError, offset: int | None) -> str:
+    """The message for a byte that cannot be decoded."""
+    name = "UTF-8" if encoding in ("utf-8-sig", "utf-8") else encoding
+    place = "" if offset is None else f" at offset {offset}"
+    if offset is not None and file.span is None:
+        place += f", line {_line_at(file.path, offset)}"
+    skipped = f"; {file.bad.setting} leaves out the rows of such bytes" if file.bad.setting else ""
+    return (
+        f"{file.path} is not {name}: byte 0x{error.object[error.start]:02x}{place}. Convert it, for instance with iconv "
+        f"-f LATIN1 -t UTF-8, or set data.encoding{skipped}"
+    )
+
+
+def _line_at(path: Path, offset: int) -> int:
+    """The number of the line that has a byte of a file in it."""
+    with open(path, "rb") as content:
+        return 1 + sum(
+            content.read(min(_SAMPLED, offset - start)).count(b"\n") for start in range(0, offset, _SAMPLED)
+        )
 
 
 def _bytes(file: File) -> Any:
@@ -101,10 +172,22 @@ def binary(path: Path) -> Any:
     return pyarrow.input_stream(str(path), compression=COMPRESSED[path.suffix.lower()])
 
 
-def _encoding(file: File) -> str:
-    """UTF-16 for a table with its byte-order mark, as spreadsheets write it; else UTF-8."""
-    if file.format in ("csv", "tsv"):
+def unicode_of(file: File) -> str | None:
+    """UTF-16 of a table with its byte-order mark, as spreadsheets write it, UTF-8 with one; None without a mark."""
+    if file.format not in ("csv", "tsv"):
+        return None
+    with binary(file.path) as content:
+        start = content.read(3)
+    if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "utf-16"
+    return "utf-8-sig" if start == codecs.BOM_UTF8 else None
+
+
+def sample_of(file: File) -> bytes:
+    """The first bytes of a file, unpacked; ValueError names a damaged compression."""
+    try:
         with binary(file.path) as content:
-            if content.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-                return "utf-16"
-    return "utf-8-sig"
+            found: bytes = content.read(_SAMPLED)
+            return found
+    except OSError as error:
+        raise ValueError(f"{file.path} is no readable {file.path.suffix[1:]} file: {error}") from error

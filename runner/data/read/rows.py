@@ -4,14 +4,16 @@ Tables keep their columns. CoNLL and CoNLL-U give `id`, `words` and `labels`; SQ
 `answers` (`text` and `answer_start`, as in the hub's data sets).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from iolaus.runner.data.read.bad_rows import RAISED, BadRow, BadRows
+from iolaus.runner.data.read.dialects import dialect_of
 from iolaus.runner.data.read.files import locate
-from iolaus.runner.data.read.formats import FORMATS, ROWS, arrow_batches, files_of
+from iolaus.runner.data.read.formats import FORMATS, ROWS, arrow_batches, files_of, is_pair
 from iolaus.runner.data.read.hub import class_names, load_hub
-from iolaus.runner.data.read.opened import AS_FOUND, File, Reading
+from iolaus.runner.data.read.opened import AS_FOUND, Dialect, File, Reading
 
 
 class Row(NamedTuple):
@@ -33,9 +35,39 @@ class Rows(NamedTuple):
     description: str
     textual: bool = False
     class_names: Mapping[str, list[str]] = {}
+    bad: BadRows = RAISED
+    """What becomes of rows that cannot be used."""
+    tables: Mapping[str, Dialect] = {}
+    """How its csv and tsv files are written, by path."""
 
 
-def read_rows(source: Any, reading: Reading = AS_FOUND, split: str = "train", setting: str = "") -> Rows:
+class HowRead(NamedTuple):
+    """What a reader of rows may know of a source beside the settings.
+
+    Example:
+        >>> HowRead(bad=BadRows(skip=True)).bad.skip
+        True
+    """
+
+    bad: BadRows = RAISED
+    """What becomes of rows that cannot be used."""
+    wanted: Sequence[str] = ()
+    """Columns that are read: a csv file without a line of names is known by their absence."""
+    decided: Mapping[str, Dialect] = {}
+    """How csv and tsv files were found to be written before, by path."""
+
+
+PLAINLY = HowRead()
+"""Nothing is known, and a row that cannot be used is an error."""
+
+
+def read_rows(
+    source: Any,
+    reading: Reading = AS_FOUND,
+    split: str = "train",
+    setting: str = "",
+    how: HowRead = PLAINLY,
+) -> Rows:
     """The rows of files or a data set of the hub (see `locate`), of a list of them, or of rows made in code.
 
     Rows made in code are mappings in any iterable, a `datasets.Dataset`, or an object with `rows()`. `split` is for data
@@ -46,17 +78,20 @@ def read_rows(source: Any, reading: Reading = AS_FOUND, split: str = "train", se
         ValueError: no rows, an unknown format, or a line that is not of its format (file and line are named).
     """
     if isinstance(source, str | Path):
-        found = _read_path(str(source), reading, split)
+        found = _read_path(str(source), reading, split, how)
     elif isinstance(source, list | tuple) and source and all(isinstance(s, str | Path) for s in source):
-        found = _joined([_read_path(str(s), reading, split) for s in source], ", ".join(map(str, source)))
+        found = _joined(
+            [_read_path(str(s), reading, split, how) for s in source], ", ".join(map(str, source))
+        )
     elif hasattr(source, "rows"):
         name = source.describe()
         found = Rows([Row(f"{name}, row {i}", row) for i, row in enumerate(source.rows())], name)
     else:
         found = _rows_in_code(source)
     if not found.rows:
-        raise ValueError(f"{setting}{': ' if setting else ''}{found.description} holds no examples")
-    return found
+        first = f" that can be used: {how.bad.first}" if how.bad.first else ""
+        raise ValueError(f"{setting}{': ' if setting else ''}{found.description} holds no examples{first}")
+    return found._replace(bad=how.bad)
 
 
 def _rows_in_code(source: Iterable[Mapping[str, Any]]) -> Rows:
@@ -68,33 +103,75 @@ def _rows_in_code(source: Iterable[Mapping[str, Any]]) -> Rows:
     return Rows(rows, f"{len(rows):,} rows", False, class_names(getattr(source, "features", None)))
 
 
-def _read_path(path: str, reading: Reading, split: str) -> Rows:
+def _read_path(path: str, reading: Reading, split: str, how: HowRead) -> Rows:
     found = locate(path, split, ROWS, any_format=reading.format != "auto")
     if found.hub:
         return _rows_in_code(load_hub(found.hub, found.config, found.split))._replace(description=path)
     files = files_of(found.files, reading, ROWS, lone_object=True)
-    return _joined([_read_file(file) for file in files], path)
+    return _joined([_read_file(settled(file, how)) for file in files], path)
+
+
+def settled(file: File, how: HowRead) -> File:
+    """The file with what becomes of its bad rows, and how it is written if it is a csv or tsv file."""
+    file = file._replace(bad=how.bad)
+    if file.format in ("csv", "tsv"):
+        decided = how.decided.get(str(file.path)) or dialect_of(file, how.wanted)
+        given = {
+            n: v for n in ("delimiter", "encoding", "quoting") if (v := getattr(file.reading, n)) is not None
+        }
+        given |= {"names": list(map(str, file.reading.header))} if file.reading.header else {}
+        file = file._replace(dialect=decided._replace(**given))
+    return file
+
+
+def rows_of(file: File) -> Iterator[Row]:
+    """The rows of a `settled` file, one after the other; pairs of spaCy are a text with further columns."""
+    for place, values in FORMATS[file.format](file):
+        where = f"{file.path}, {place}"
+        with file.bad.row():
+            if is_pair(values):
+                values = {"text": values[0], **values[1]}
+            if not isinstance(values, Mapping):
+                problem = f"expected a json object with named columns, found a {type(values).__name__}"
+                raise BadRow(where, problem, "no json object")
+            yield Row(where, values)
+
+
+def is_textual(file: File) -> bool:
+    """Whether all values of a file are text."""
+    return file.format in ("csv", "tsv", "conll", "conllu")
 
 
 def _read_file(file: File) -> Rows:
-    rows = []
-    for place, values in FORMATS[file.format](file):
-        if not isinstance(values, Mapping):
-            found = type(values).__name__
-            raise ValueError(
-                f"{file.path}, {place}: expected a json object with named columns, found a {found}"
-            )
-        rows.append(Row(f"{file.path}, {place}", values))
     features = None
     if file.format == "arrow":  # written by `datasets`; integers of a parquet file have no names
         from datasets import Features
 
         features = Features.from_arrow_schema(next(arrow_batches(file)).schema)
-    textual = file.format in ("csv", "tsv", "conll", "conllu")
-    return Rows(rows, str(file.path), textual, class_names(features))
+    tables = {str(file.path): file.dialect} if file.dialect else {}
+    return Rows(
+        list(rows_of(file)), str(file.path), is_textual(file), class_names(features), file.bad, tables
+    )
 
 
 def _joined(parts: list[Rows], description: str) -> Rows:
     rows = [row for part in parts for row in part.rows]
     names = {column: given for part in parts for column, given in part.class_names.items()}
-    return Rows(rows, description, any(part.textual for part in parts), names)
+    tables = {path: dialect for part in parts for path, dialect in part.tables.items()}
+    return Rows(rows, description, any(part.textual for part in parts), names, tables=tables)
+
+
+def described_tables(tables: Mapping[str, Dialect]) -> str:
+    """How csv and tsv files are written, in words: of several alike once; empty without any.
+
+    Example:
+        >>> described_tables({"a.csv": Dialect(";", "utf-8", True, None)})
+        'a.csv: semicolon, utf-8, header'
+    """
+    alike: dict[str, list[str]] = {}
+    for path, dialect in tables.items():
+        alike.setdefault(dialect.described(), []).append(path)
+    return "; ".join(
+        f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: {how}"
+        for how, paths in alike.items()
+    )

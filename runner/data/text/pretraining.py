@@ -19,8 +19,9 @@ from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.length_warmup import LengthWarmup
 from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.module import GlobalBatchDataModule
-from iolaus.runner.data.read.documents import Source, open_source
+from iolaus.runner.data.read.documents import Source, open_source, tables_of
 from iolaus.runner.data.read.opened import reading_of
+from iolaus.runner.data.read.rows import described_tables
 from iolaus.runner.data.store.reader import TokenStore, sampled_counts
 from iolaus.runner.data.text.holdout import Part, divide
 from iolaus.runner.data.text.named_stores import NamedStore, joined
@@ -226,8 +227,10 @@ class PretrainingData(GlobalBatchDataModule):
         """Counts for the summary at the start."""
         training, global_batch = self._describe_training()
         held_out = ", ".join(f"{name}: {len(store):,} sequences" for name, store in self.validation.items())
+        tables = described_tables(tables_of(self.source))
         return {
             "source": self.source.describe(),
+            **({"read": tables} if tables else {}),
             "training": training,
             "validation": held_out or "none",
             "vocabulary": describe_vocabulary(self.tokenizer),

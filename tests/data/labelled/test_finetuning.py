@@ -194,7 +194,7 @@ def test_answer_is_looked_for_nearby_only() -> None:
     [
         ("classification", [{"text": "  ", "label": "a"}], r"row 0: the text in column 'text' is empty"),
         ("classification", [{"text": 3, "label": "a"}], "row 0: column 'text' holds a int, expected text"),
-        ("classification", [{"txt": "a", "label": "a"}], r"no column 'text'; it has: txt, label\. .*mean 'txt'"),
+        ("classification", [{"txt": "a", "label": "a"}], r"no column 'text'; it has: txt, label\. .*text_column=txt$"),
         ("classification", [{"text": "a", "label": None}], "row 0: there is no label in column 'label'"),
         ("classification", [{"text": "a", "label": 1}, {"text": "b", "label": "x"}], "labels are of mixed types"),
         ("token_classification", [{"words": ["a", "b"], "labels": ["O"]}], "row 0: 2 words, but 1 labels"),

@@ -53,7 +53,10 @@ BAD_FILES = {
         bad("a.jsonl", b'{"text": "caf\xe9"}'),
         r"a\.jsonl is not UTF-8: byte 0xe9 at offset 13",
     ),
-    "not UTF-8, csv": (bad("a.csv", b"text\ncaf\xe9\n"), r"a\.csv is not UTF-8: byte 0xe9 at offset 8"),
+    "not UTF-8, csv": (
+        bad("a.csv", b"text\n\xef\xf0\xe8\xe2\xe5\xf2\n"),
+        r"a\.csv is not UTF-8 \(byte 0xef at offset 5\), .* set one of .*data\.encoding=cp1251",
+    ),
     "UTF-16": (bad("a.txt", "One.".encode("utf-16")), r"a\.txt is not UTF-8: byte 0xff at offset 0"),
     "missing column, jsonl": (
         bad("a.jsonl", '{"id": 1, "body": "x"}'),

@@ -1,0 +1,64 @@
+"""The columns that a user will have meant, by what they hold, where those of the settings are not there."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from iolaus.runner.data.labelled.classification import ONE_HOT
+from iolaus.runner.data.read.rows import Rows
+
+_ROWS = 1000
+"""Rows that are looked at."""
+
+
+def meant_columns(rows: Rows, text_column: str, label_column: str) -> str:
+    """The settings that name a text and a label column by what is in them; empty where no column stands out.
+
+    Example:
+        >>> from iolaus.runner.data.read.rows import read_rows
+        >>> rows = [{"Question": f"where is order {i}", "Intent": "order" if i % 2 else "refund"} for i in range(9)]
+        >>> meant_columns(read_rows(rows), "text", "label")
+        'data.text_column=Question data.label_column=Intent'
+    """
+    first = rows.rows[0].values
+    columns = {
+        name: [row.values.get(name) for row in rows.rows[:_ROWS]] for name in first if isinstance(name, str)
+    }
+    flags = [name for name, values in columns.items() if all(_is_flag(value) for value in values)]
+    texts = [name for name, values in columns.items() if all(isinstance(v, str) for v in values)]
+    text = (
+        text_column if text_column in columns else max(texts, key=lambda n: _length(columns[n]), default="")
+    )
+    others = [name for name in columns if name != text]
+    classes = [name for name in others if name not in flags and _is_repeated(columns[name])]
+    found = [f"data.text_column={_typed(text)}"] if text and text != text_column else []
+    if label_column not in columns:
+        if classes:
+            label = min(classes, key=lambda name: len({*map(str, columns[name])}))
+            found.append(f"data.label_column={_typed(label)}")
+        elif len(flags) > 1:
+            found.append(f"'data.label_columns=[{','.join(flags)}]'")
+        elif flags:
+            found.append(f"data.label_column={_typed(flags[0])}")
+        else:
+            return ""
+    return " ".join(found)
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, str | int | float) and value in ONE_HOT
+
+
+def _length(values: Sequence[Any]) -> int:
+    return sum(map(len, values))
+
+
+def _is_repeated(values: Sequence[Any]) -> bool:
+    """Whether most values of a column occur several times."""
+    counts = Counter(map(str, values))
+    return sum(number for number in counts.values() if number > 1) > 0.5 * len(values)
+
+
+def _typed(name: str) -> str:
+    """A name as it is typed on a command line."""
+    return name if name.isidentifier() else f'"{name}"' if "'" in name else f"'{name}'"

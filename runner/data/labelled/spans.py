@@ -1,0 +1,137 @@
+"""Entities by their characters in a text, as tools for annotation export them, and words with BIO tags, both ways.
+
+A text with its entities comes as
+
+- `{"text": ..., "entities": [[0, 3, "PER"], ...]}`, or with mappings of `start`, `end` and `label` in the list; the list
+  may be called `spans`, `label` or `labels`, as Prodigy and doccano call it;
+- `["a text", {"entities": [[0, 3, "PER"]]}]`, spaCy's training data;
+- `{"data": {"text": ...}, "annotations": [{"result": [{"value": {"start": 0, "end": 3, "labels": ["PER"]}}]}]}`, Label
+  Studio's export, of which the first annotation that was not cancelled counts.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from iolaus.runner.data.labelled.tags import entities
+from iolaus.runner.data.read.bad_rows import BadRow
+
+LISTS = ("entities", "spans", "label", "labels")
+"""Names of the list of entities in a row."""
+
+TEXT, OFFSETS = "text_of_words", "places_of_words"
+"""Columns of rows that came as text: it, and where each word begins and ends in it."""
+
+_ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # kana and ideographs, which no spaces divide
+_WORD = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+|[^\w\s]")
+
+
+class Span(NamedTuple):
+    """An entity: its first character, the one after its last, and its label."""
+
+    start: int
+    end: int
+    label: str
+
+
+class Annotated(NamedTuple):
+    """A text with its entities; None where these are not known."""
+
+    text: str
+    spans: list[Span] | None
+
+
+def word_places(text: str, by_space: bool = False) -> list[tuple[int, int]]:
+    """Where the words of a text begin and end: runs of letters and digits, and each other sign; or what has no space.
+
+    Example:
+        >>> word_places("Ada's cat")
+        [(0, 3), (3, 4), (4, 5), (6, 9)]
+    """
+    return [found.span() for found in (re.finditer(r"\S+", text) if by_space else _WORD.finditer(text))]
+
+
+def annotated(where: str, values: Mapping[str, Any], text_column: str, label_column: str) -> Annotated | None:
+    """The text and entities of a row in one of the forms above; None for a row that is of none of them.
+
+    Raises BadRow for entities that are not of their form.
+    """
+    text = next((v for n in (text_column, "text", "data") if isinstance(v := values.get(n), str)), None)
+    listed = next((values[n] for n in (label_column, *LISTS) if isinstance(values.get(n), list)), None)
+    if isinstance(data := values.get("data"), Mapping):
+        texts = {name: value for name, value in data.items() if isinstance(value, str)}
+        text = texts.get(text_column) or texts.get("text") or next(iter(texts.values()), None)
+        listed = _label_studio(values.get("annotations", values.get("completions")))
+    if text is None:
+        return None
+    return Annotated(text, None if listed is None else [_span(where, text, one) for one in listed])
+
+
+def _label_studio(annotations: Any) -> list[Any] | None:
+    """The entities of the first annotation that was not cancelled; None without one."""
+    if not isinstance(annotations, list):
+        return None
+    kept = [one for one in annotations if isinstance(one, Mapping) and not one.get("was_cancelled")]
+    if not kept:
+        return None
+    found = [one.get("value") for one in kept[0].get("result") or [] if isinstance(one, Mapping)]
+    return [value for value in found if isinstance(value, Mapping) and "start" in value]
+
+
+def _span(where: str, text: str, given: Any) -> Span:
+    """An entity of any form, without white space around it."""
+    start = end = label = None
+    if isinstance(given, Mapping):
+        start, end = (given.get(name, given.get(f"{name}_offset")) for name in ("start", "end"))
+        label = given.get("label", given.get("labels"))
+    elif isinstance(given, Sequence) and not isinstance(given, str) and len(given) >= 3:
+        start, end, label = given[:3]
+    if isinstance(label, list) and len(label) == 1:
+        label = label[0]
+    if type(start) is not int or type(end) is not int or not isinstance(label, str) or not label:
+        expected = "expected [start, end, label], or a mapping of start, end and label"
+        raise BadRow(where, f"{given!r:.80} is no entity: {expected}", "no entity")
+    if not 0 <= start < end <= len(text):
+        problem = (
+            f"the entity {start} to {end} ({label}) is not in the text, which has {len(text)} characters"
+        )
+        raise BadRow(where, problem, "entity outside the text")
+    inside = text[start:end]
+    start, end = start + len(inside) - len(inside.lstrip()), end - len(inside) + len(inside.rstrip())
+    return Span(start, end, label)
+
+
+def tags_of(where: str, text: str, places: Sequence[tuple[int, int]], spans: Sequence[Span]) -> list[str]:
+    """A BIO tag for each word. Raises BadRow for an entity that cuts a word, or that overlaps with another.
+
+    Example:
+        >>> tags_of("row 1", "Ada met Bo", [(0, 3), (4, 7), (8, 10)], [Span(0, 3, "PER"), Span(8, 10, "PER")])
+        ['B-PER', 'O', 'B-PER']
+    """
+    tags = ["O"] * len(places)
+    first_of = {start: number for number, (start, _) in enumerate(places)}
+    last_of = {end: number for number, (_, end) in enumerate(places)}
+    for start, end, label in sorted(set(spans)):
+        shown = f"the entity {text[start:end]!r:.40} ({start} to {end}, {label})"
+        if start not in first_of or end not in last_of:
+            raise BadRow(where, f"{shown} begins or ends within a word", "entity cuts a word")
+        words = range(first_of[start], last_of[end] + 1)
+        if any(tags[word] != "O" for word in words):
+            raise BadRow(where, f"{shown} overlaps with another", "entities overlap")
+        for word in words:
+            tags[word] = f"{'B' if word == words[0] else 'I'}-{label}"
+    return tags
+
+
+def spans_of(text: str, places: Sequence[Sequence[int]], tags: Sequence[str]) -> list[dict[str, Any]]:
+    """The entities of BIO tags by their characters: `start`, `end`, `label` and `text`.
+
+    Example:
+        >>> spans_of("Ada met Bo", [(0, 3), (4, 7), (8, 10)], ["B-PER", "O", "B-PER"])[1]
+        {'start': 8, 'end': 10, 'label': 'PER', 'text': 'Bo'}
+    """
+    found = []
+    for first, stop, label in sorted(entities(tags)):
+        start, end = places[first][0], places[stop - 1][1]
+        found.append({"start": start, "end": end, "label": label, "text": text[start:end]})
+    return found

@@ -1,0 +1,115 @@
+"""Rows that cannot be used: an error that names the row, or left out and counted."""
+
+from types import TracebackType
+from typing import Any
+
+SHOWN = 3
+"""Places of each reason that are named."""
+
+
+class BadRow(ValueError):
+    """A row that cannot be used, with its place and a reason in few words.
+
+    Example:
+        >>> str(BadRow("train.csv, line 7", "there is no label in column 'label'", "no label"))
+        "train.csv, line 7: there is no label in column 'label'"
+    """
+
+    def __init__(self, where: str, problem: str, reason: str) -> None:
+        super().__init__(f"{where}: {problem}")
+        self.where, self.reason = where, reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles also from another process."""
+        where, problem = self.where, str(self).removeprefix(f"{self.where}: ")
+        return type(self), (where, problem, self.reason)
+
+
+class BadRows:
+    """What becomes of the rows of a source that cannot be used: the first one is an error, or all are left out.
+
+    A reader of rows puts what it does for a row into a block `with rows.bad.row():`; a BadRow ends the block.
+
+    Example:
+        >>> bad = BadRows(skip=True)
+        >>> for text in ("herons", ""):
+        ...     with bad.row():
+        ...         if not text:
+        ...             raise BadRow("train.csv, line 3", "the text is empty", "empty text")
+        >>> bad.described()
+        '1 row left out: 1 empty text (train.csv, line 3)'
+    """
+
+    def __init__(self, skip: bool = False, setting: str = "") -> None:
+        self.skip, self.setting = skip, setting
+        self.places: dict[str, list[str]] = {}
+        """The places of the rows that were left out, by reason."""
+        self.first: BadRow | None = None
+        """The first of them."""
+
+    def row(self) -> "BadRows":
+        """The context of a row."""
+        return self
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        if isinstance(error, BadRow):
+            self.note(error)
+            return True
+        return False
+
+    def note(self, error: BadRow) -> None:
+        """Counts a row, or raises ValueError with the setting that leaves it out."""
+        if not self.skip:
+            if not self.setting or isinstance(error, MissingColumn):
+                raise error
+            raise BadRow(error.where, f"{_problem(error)}; {self.setting} leaves such rows out", error.reason)
+        self.first = self.first or error
+        self.places.setdefault(error.reason, []).append(error.where)
+
+    def noted(self) -> dict[str, Any]:
+        """The count and the first places of each reason; empty where every row could be used."""
+        return {why: {"rows": len(at), "first": at[:SHOWN]} for why, at in self.places.items()}
+
+    def described(self) -> str:
+        """The same in words; empty where every row could be used."""
+        return described(self.noted())
+
+
+class MissingColumn(BadRow):
+    """A row without a column that the task reads: of most files a wrong setting, not a wrong row."""
+
+    def __init__(self, where: str, problem: str, reason: str = "missing column") -> None:
+        super().__init__(where, problem, reason)
+
+    def __str__(self) -> str:
+        return super().__str__().replace(": has no column", " has no column", 1)
+
+
+def described(noted: dict[str, Any]) -> str:
+    """Rows that were left out, as `BadRows.noted` gives them, in words.
+
+    Example:
+        >>> described({"no label": {"rows": 4, "first": ["a.csv, line 2", "a.csv, line 5", "a.csv, line 9"]}})
+        '4 rows left out: 4 no label (a.csv, line 2; a.csv, line 5; a.csv, line 9; ...)'
+    """
+    if not noted:
+        return ""
+    total = sum(one["rows"] for one in noted.values())
+    parts = [
+        f"{one['rows']:,} {why} ({'; '.join(one['first'])}{'; ...' if one['rows'] > len(one['first']) else ''})"
+        for why, one in noted.items()
+    ]
+    return f"{total:,} row{'s' if total > 1 else ''} left out: {', '.join(parts)}"
+
+
+def _problem(error: BadRow) -> str:
+    return str(error).removeprefix(f"{error.where}: ")
+
+
+RAISED = BadRows()
+"""The first row that cannot be used is an error."""
