@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from iolaus.runner.data.read.documents import Source
     from iolaus.runner.evaluation.metrics import get_metrics_for_task
     from iolaus.runner.in_python import assemble, compose, run, runs
+    from iolaus.runner.inference.kinds import PredictOptions
     from iolaus.runner.inference.opened_run import Run, open_run
+    from iolaus.runner.inference.predictor import Predictor
     from iolaus.runner.loaders import FinetuningDataModule, PretrainingDataModule
     from iolaus.runner.loaders.microbatches import prepare_finetuning_batch, split_batch_into_microbatches
     from iolaus.runner.loaders.multi_epoch import (
@@ -62,7 +64,8 @@ __all__ = [
     "EpochIndex", "FinetuningDataModule", "FinetuningModule", "GlobalBatchSampler",
     "IdentityMultiEpochDatasetWrapper", "InverseSqrtScheduler", "MaskedDiffusionCollator",
     "MaskedLanguageModelingCollator", "MultiEpochDataset", "MultiEpochDatasetResampler", "MultiEpochDatasetWrapper",
-    "MultiModalSampleConfig", "Parts", "PretrainingDataModule", "PretrainingModule", "QuestionAnsweringCollator",
+    "MultiModalSampleConfig", "Parts", "PredictOptions", "Predictor",
+    "PretrainingDataModule", "PretrainingModule", "QuestionAnsweringCollator",
     "Run", "SequenceClassificationCollator", "SizedDataset", "Source", "SplitModalitySampler", "Task", "TaskModel",
     "TokenClassificationCollator", "TrainingFailure", "assemble", "compose", "get_collator_cls",
     "get_metrics_for_task", "get_optimizer", "get_scheduler", "get_single_scheduler", "open_run",

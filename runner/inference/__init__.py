@@ -6,5 +6,6 @@
   `measured_answers`, of text by `language` and `pseudo_likelihood`.
 - `frozen`: features of an encoder that is not trained, and what they are worth.
 - `export`: the model as a Hugging Face folder.
-- `trained_model`: any of these models, and predictions for rows; `opened_run`: a run opened in Python.
+- `predictor`: `Predictor`, any of these models with predictions for rows, by the `kinds` of models that there are;
+  `opened_run`: a run opened in Python.
 """

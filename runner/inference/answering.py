@@ -51,10 +51,13 @@ def sees_images(config: Any) -> bool:
     return hasattr(config, "vision_config")
 
 
-def load_answerer(run: str, settings: Mapping[str, Any] | None = None) -> Answerer:
+def load_answerer(
+    run: str, settings: Mapping[str, Any] | None = None, columns: Mapping[str, str] | None = None
+) -> Answerer:
     """The vision-language model of a run or a Hugging Face folder; raises FileNotFoundError without a processor.
 
-    `settings` of `data` take the place of the exported ones; without any, texts are as long as the model reads.
+    `settings` of `data` take the place of the exported ones; without any, texts are as long as the model reads. So do
+    `columns` of single ones of its columns.
     """
     from iolaus.runner.data.vision.processors import load_processor
     from iolaus.runner.tasks import get_task
@@ -63,7 +66,9 @@ def load_answerer(run: str, settings: Mapping[str, Any] | None = None) -> Answer
     data = (
         option_defaults("data", "image_text") | (saved_task(run) or {"data": {}})["data"] | (settings or {})
     )
-    reader = ConversationReader(columns=data["columns"], caption_prompt=data["caption_prompt"])
+    reader = ConversationReader(
+        columns={**data["columns"], **(columns or {})}, caption_prompt=data["caption_prompt"]
+    )
     vision = load_processor(folder)
     task = get_task("vision_language")
     pretrained = task.load(folder)

@@ -19,8 +19,8 @@ from iolaus.runner.evaluation.statistics.intervals import LEVEL, RESAMPLES
 from iolaus.runner.inference.answering import sees_images
 from iolaus.runner.inference.infill import open_model
 from iolaus.runner.inference.labelled import (
-    Predictor,
-    load_predictor,
+    FinetunedModel,
+    load_finetuned,
     measure,
     rows_of_file,
     task_of,
@@ -145,9 +145,9 @@ def evaluate(
     if answers:
         return _answered(run, load_answering_model(run, changes), sources, asked, report)
     if task is not None:
-        predictor = load_predictor(run, task, config, tokenizer, changes)
-        predictor = predictor._replace(computation=_computation(predictor.computation, asked))
-        return _labelled(run, predictor, sources, asked, report)
+        model = load_finetuned(run, task, config, tokenizer, changes)
+        model = model._replace(computation=_computation(model.computation, asked))
+        return _labelled(run, model, sources, asked, report)
     language = load_language_model(run, config, tokenizer, changes, asked.objective)
     language = language._replace(computation=_computation(language.computation, asked))
     return _text(run, language, sources, asked, report)
@@ -169,19 +169,19 @@ def _computation(computation: Computation, asked: Asked) -> Computation:
 
 def _labelled(
     run: str,
-    predictor: Predictor,
+    model: FinetunedModel,
     sources: Mapping[str, Any],
     asked: Asked,
     report: Callable[[str], Report] | None,
 ) -> Evaluation:
     """The figures of a task; all sources are read before the first is computed."""
-    rows = {name: rows_of_file(predictor, source, "test") for name, source in sources.items()}
-    column = predictor.settings["label_column"]
+    rows = {name: rows_of_file(model, source, "test") for name, source in sources.items()}
+    column = model.settings["label_column"]
     for name, given in rows.items():
         check_labels(given, name, column)
-    sets = {name: tokenized(predictor, given) for name, given in rows.items()}
-    facts = _facts(run, {"task": predictor.task.name}, predictor.computation, asked, "examples")
-    found = _measured(facts, sets, partial(measure, predictor), asked, report)
+    sets = {name: tokenized(model, given) for name, given in rows.items()}
+    facts = _facts(run, {"task": model.task.name}, model.computation, asked, "examples")
+    found = _measured(facts, sets, partial(measure, model), asked, report)
     for name, given in rows.items():
         found.content["sets"][name]["unlabelled"] = len(given.rows) - labelled_rows(given, column)
     return found

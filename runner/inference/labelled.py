@@ -13,7 +13,7 @@ from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader
 from iolaus.runner.data.micro_batch import tokenizer_arguments
 from iolaus.runner.data.read.formats import ROWS, ending_format
 from iolaus.runner.data.read.opened import AS_FOUND, Reading
-from iolaus.runner.data.read.rows import Row, Rows, read_rows
+from iolaus.runner.data.read.rows import HowRead, Rows, read_rows
 from iolaus.runner.inference.measuring import Measured, measure_set
 from iolaus.runner.inference.passes import Computation, Report, as_trained
 from iolaus.runner.run.model_folder import TASK, model_folder
@@ -22,7 +22,7 @@ from iolaus.runner.tasks import Task, get_task
 log = logging.getLogger("iolaus")
 
 
-class Predictor(NamedTuple):
+class FinetunedModel(NamedTuple):
     """A finetuned model with its task, reader, tokenizer and collator."""
 
     task: Task
@@ -57,9 +57,9 @@ def task_of(run: str, architectures: list[str]) -> Task | None:
     return None
 
 
-def load_predictor(
+def load_finetuned(
     run: str, task: Task, config: Any, tokenizer: Any, changes: Mapping[str, Any] | None = None
-) -> Predictor:
+) -> FinetunedModel:
     """The finetuned model of a run or of a Hugging Face folder, with its columns or the defaults of `data=<task>`.
 
     `changes` are data settings in the place of these.
@@ -79,29 +79,33 @@ def load_predictor(
     )
     model = collator.task_model(task.load(model_folder(run))).eval()
     computation = as_trained(run).set_up(collator, model)
-    return Predictor(task, reader, model, tokenizer, collator, settings, computation)
+    return FinetunedModel(task, reader, model, tokenizer, collator, settings, computation)
 
 
-def rows_of_file(predictor: Predictor, source: Any, split: str = "train") -> Rows:
+def rows_of_file(model: FinetunedModel, source: Any, split: str = "train") -> Rows:
     """The rows of a file, or of another source, by its ending or else as they were read for training.
 
     `split` is for data sets with several whose name gives none.
     """
-    reading = Reading(*(predictor.settings[name] for name in Reading._fields))
+    how = HowRead(wanted=model.reader.columns())
+    return model.reader.arranged(read_rows(source, reading_for(model, source), split, how=how))
+
+
+def reading_for(model: FinetunedModel, source: Any) -> Reading:
+    """How a file is read: by its ending if that is known, else in the format of the training data."""
+    reading = Reading(*(model.settings[name] for name in Reading._fields))
     known = isinstance(source, str | Path) and ending_format(Path(source)) in ROWS
-    return read_rows(source, reading._replace(format="auto") if known else reading, split)
+    return reading._replace(format="auto") if known else reading
 
 
-def rows_of_texts(predictor: Predictor, texts: list[str], second: str | None) -> Rows:
-    """A row for each text; raises ValueError unless `second` is given for pairs and questions alone."""
-    settings, task = predictor.settings, predictor.task
+def values_of_text(model: FinetunedModel, text: str, second: str | None) -> dict[str, Any]:
+    """The columns of a text; raises ValueError unless `second` is given for pairs and questions alone."""
+    settings, task = model.settings, model.task
     column = settings[task.second] if task.second else None
     if (second is None) != (column is None):
         what = f"give the {column} with --second TEXT" if column else "--second is for pairs and questions"
         raise ValueError(f"this model is for {task.name.replace('_', ' ')}: {what}")
-    others = {column: second} if column else {}
-    values = [{settings["text_column"]: task.typed(text), **others} for text in texts]
-    return Rows([Row(f"text {number}", value) for number, value in enumerate(values, 1)], "texts")
+    return {settings["text_column"]: task.typed(text), **({column: second} if column else {})}
 
 
 class Predicted(NamedTuple):
@@ -113,44 +117,46 @@ class Predicted(NamedTuple):
     """The figures of a run's test, where there are labels."""
 
 
-def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int | None = None) -> Predicted:
+def predict(model: FinetunedModel, rows: Rows, micro_batch_tokens: int | None = None) -> Predicted:
     """Predictions for rows, and their figures where the rows have labels that the model knows."""
-    found = measure(predictor, _known_or_unlabelled(predictor, rows), micro_batch_tokens)
+    found = measure(model, _known_or_unlabelled(model, rows), micro_batch_tokens)
     without = ({n: v for n, v in row.items() if n != "gold"} for row in found.predictions.rows())
     return Predicted(without, found.figures)
 
 
 def measure(
-    predictor: Predictor, sequences: Any, micro_batch_tokens: int | None = None, report: Report | None = None
+    model: FinetunedModel, sequences: Any, micro_batch_tokens: int | None = None, report: Report | None = None
 ) -> Measured:
     """Predicts for the samples of a set, and measures what is predicted, as a run tests its model."""
-    collator, computation = predictor.collator, predictor.computation
+    collator, computation = model.collator, model.computation
     if micro_batch_tokens is not None:
         computation = computation._replace(micro_batch_tokens=micro_batch_tokens)
-    predictions = predictor.task.predictions(sequences, collator)
-    return measure_set(predictions, predictor.model, collator, computation, report)
+    predictions = model.task.predictions(sequences, collator)
+    return measure_set(predictions, model.model, collator, computation, report)
 
 
-def tokenized(predictor: Predictor, rows: Rows) -> Any:
+def tokenized(model: FinetunedModel, rows: Rows) -> Any:
     """The samples of rows, with their labels; raises ValueError for a label that the model does not know."""
-    length = min(predictor.settings["max_length"], predictor.tokenizer.model_max_length)
-    examples = predictor.reader.examples(rows, labelled=False)
-    return predictor.reader.tokenize(examples, predictor.tokenizer, length, training=False)
+    length = min(model.settings["max_length"], model.tokenizer.model_max_length)
+    examples = model.reader.examples(model.reader.arranged(rows), labelled=False)
+    return model.reader.tokenize(examples, model.tokenizer, length, training=False)
 
 
-def _known_or_unlabelled(predictor: Predictor, rows: Rows) -> Any:
+def _known_or_unlabelled(model: FinetunedModel, rows: Rows) -> Any:
     """The samples of rows; without their labels, with a warning, where the model does not know these."""
-    column = predictor.settings["label_column"]
     try:
-        return tokenized(predictor, rows)
+        return tokenized(model, rows)
     except ValueError as error:
-        values = [{name: value for name, value in row.values.items() if name != column} for row in rows.rows]
-        unlabelled = [row._replace(values=kept) for row, kept in zip(rows.rows, values, strict=True)]
-        sequences = tokenized(
-            predictor, rows._replace(rows=unlabelled)
-        )  # raises again if the labels are right
+        sequences = tokenized(model, unlabelled(model, rows))  # raises again if the labels are right
         log.warning("the labels are left out, and no figures computed: %s", error)
         return sequences
+
+
+def unlabelled(model: FinetunedModel, rows: Rows) -> Rows:
+    """Rows without the columns of labels."""
+    names = set(model.reader.label_names())
+    kept = [{name: value for name, value in row.values.items() if name not in names} for row in rows.rows]
+    return rows._replace(rows=[row._replace(values=some) for row, some in zip(rows.rows, kept, strict=True)])
 
 
 def option_defaults(group: str, option: str) -> dict[str, Any]:

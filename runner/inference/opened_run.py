@@ -16,7 +16,7 @@ from iolaus.runner.run.model_folder import check_is_run, model_folder
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from iolaus.runner.inference.trained_model import TrainedModel
+    from iolaus.runner.inference.predictor import Predictor
 
 
 class Run:
@@ -131,18 +131,21 @@ class Run:
         Raises:
             ValueError: the run has no model, or a row lacks a column.
         """
-        from iolaus.runner.inference.trained_model import predict_rows
+        from iolaus.runner.inference.kinds import PredictOptions
 
         given = [rows] if isinstance(rows, str | Mapping) else list(rows)
-        sampling = {"num_steps": steps, "temperature": temperature, "order": order, "seed": seed}
+        options = PredictOptions(
+            images=images, max_new_tokens=max_new_tokens, tokens=tokens, steps=steps, temperature=temperature,
+            order=order, seed=seed,
+        )  # fmt: skip
         with explained():
-            return predict_rows(self._trained_model, given, tokens, images, max_new_tokens, sampling)
+            return self._predictor.predict(given, options)
 
     @cached_property
-    def _trained_model(self) -> "TrainedModel":
-        from iolaus.runner.inference.trained_model import load_trained_model
+    def _predictor(self) -> "Predictor":
+        from iolaus.runner.inference.predictor import Predictor
 
-        return load_trained_model(str(self.path))
+        return Predictor(self.path)
 
 
 def open_run(path: str | Path) -> Run:

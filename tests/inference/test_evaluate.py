@@ -14,8 +14,8 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 
 from iolaus.runner.cli.commands import main
 from iolaus.runner.inference.infill import open_model
-from iolaus.runner.inference.labelled import load_predictor, measure, rows_of_file, tokenized
-from iolaus.runner.inference.trained_model import load_trained_model
+from iolaus.runner.inference.labelled import load_finetuned, measure, rows_of_file, tokenized
+from iolaus.runner.inference.predictor import Predictor
 from iolaus.runner.tasks import get_task
 from tests.inference.conftest import Runs
 from tests.modules.conftest import TASKS
@@ -83,7 +83,7 @@ def test_intervals_repeat_with_their_seed(runs: Runs, capsys: pytest.CaptureFixt
 
 def test_loss_of_each_example_adds_up_to_the_loss(runs: Runs) -> None:
     for task, (run, file) in runs.items():
-        model: Any = load_trained_model(str(run))
+        model: Any = Predictor(str(run)).kind.model
         found = measure(model, tokenized(model, rows_of_file(model, str(file))))
         assert len(found.sums["loss"]) == 17, task
         weights = found.sums["weight"].tolist()
@@ -196,7 +196,7 @@ def losses_of(folder: Path, file: Path) -> list[float]:
     """The loss of each example of a file, whose texts are in `sentence`."""
     config, tokenizer = open_model(str(folder))
     changes = {"text_column": "sentence"}
-    model = load_predictor(str(folder), get_task("classification"), config, tokenizer, changes)
+    model = load_finetuned(str(folder), get_task("classification"), config, tokenizer, changes)
     found = measure(model, tokenized(model, rows_of_file(model, str(file))), micro_batch_tokens=40)
     return found.sums["loss"].tolist()
 

@@ -44,10 +44,12 @@ def test_opened_run_says_of_rows_what_the_command_says_of_their_file(
     runs: Runs, task: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, file = runs[task]
-    command = [json.loads(line) for line in printed(capsys, path, file)]
+    written = [json.loads(line) for line in printed(capsys, path, file)]
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     run = iolaus.open_run(path)
     said = run.predict(rows)
+    command = [{name: row[name] for name in said[0]} for row in written]  # which has the file's columns too
+    assert [{name: row[name] for name in rows[0]} for row in written] == rows
     assert [{**row, "id": 0} for row in said] == [{**row, "id": 0} for row in command]
     assert run.predict(rows[0])[0]["predicted"] == command[0]["predicted"]
     column = {"classification": "text", "token_classification": "words"}.get(task)

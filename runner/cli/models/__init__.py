@@ -1,6 +1,6 @@
 """Subcommands that take a trained model.
 
-- `predict`: predicts for a text or a file.
+- `predict`: predicts for a text or a file; `predict_files`: what it writes.
 - `evaluate`: measures it on labelled files, or on text.
 - `probe`: measures frozen features on labelled data, as `mode=probe`.
 - `push`: copies an exported model to a folder or the hub.

@@ -1,24 +1,43 @@
 """Predicts with a trained model: labels, labels of words, answers, or tokens for masks.
 
-`iolaus predict RUN "a text"`, or `RUN FILE` for every example of a file, or `RUN -` for every line of standard
-input. RUN is a run folder or the folder of a Hugging Face model. Where a file has labels, metrics are shown too, and
-written beside the predictions (`--out p.jsonl` makes `p.figures.json`). `--second` is the other text of a pair, or the
-context of a question. A language model fills in each [MASK], or writes `--length N` tokens. A vision-language model
-answers a question about `--image FILE`, or each of a file's questions about images below `--images FOLDER`.
+`iolaus predict RUN "a text"`, or `RUN FILE` for every row of a csv, jsonl, txt or other file, or `RUN -` for every line
+of standard input. RUN is a run folder or the folder of a Hugging Face model. `--out FILE` and `--format` write csv or
+jsonl, with the columns of the input. Where a file has labels, metrics are shown too, and written beside the predictions
+(`--out p.jsonl` makes `p.figures.json`). `--second` is the other text of a pair, or the context of a question. A
+language model fills in each [MASK], or writes `--length N` tokens. A vision-language model answers a question about
+`--image FILE`, or each of a file's questions about images below `--images FOLDER`.
 """
 
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from iolaus.runner.cli.models.predict_files import Written, bar, format_of, spooled, typed_as_flags
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
 from iolaus.runner.run.files import writing
 from iolaus.runner.run.lazy import many_imports
 
+if TYPE_CHECKING:
+    from iolaus.runner.inference.kinds import Kept, PredictOptions
+    from iolaus.runner.inference.predictor import Predictor
+
 STDIN = "-"
+
+SETTINGS = {
+    "text_column": "column of the text",
+    "pair_column": "column of the second text of a pair",
+    "context_column": "column of the context of a question",
+    "label_column": "column of the label",
+    "id_column": "column of the id",
+    "delimiter": "separator of fields in csv files",
+    "encoding": "encoding of the file, such as latin-1",
+    "header": "names of the columns of a csv file without a line of them, such as text,label",
+    "quoting": "whether double quotes enclose the fields of a csv file: true or false",
+}
+"""Settings of data that may be other than in training, each as a flag."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -28,10 +47,24 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("input", nargs="?", metavar="TEXT|FILE|-", help=about)
     parser.add_argument("--second", metavar="TEXT", help="the other text of a pair, or a question's context")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write (the screen)")
+    about = "csv, tsv or jsonl (by the ending of --out, else jsonl)"
+    parser.add_argument("--format", choices=("csv", "tsv", "jsonl"), help=about)
     parser.add_argument("--tokens", type=int, help="tokens of a micro-batch (those of the run, else 8192)")
+    parser.add_argument(
+        "--no-figures", action="store_true", help="leave out the metrics of a file with labels"
+    )
     about = "a module of yours that registers the model's task, or metrics"
     parser.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
     add_json_argument(parser)
+    reading = parser.add_argument_group("how a file is read (as the training data, by its ending)")
+    about = "csv, tsv, jsonl, json, parquet, txt, conll, ...; also of standard input"
+    reading.add_argument("--input-format", metavar="FORMAT", help=about)
+    for name, about in SETTINGS.items():
+        choices = ("true", "false") if name == "quoting" else None
+        metavar = "NAME" if name.endswith("column") else None
+        reading.add_argument(f"--{name.replace('_', '-')}", choices=choices, metavar=metavar, help=about)
+    about = "rows that cannot be used: error, or skip and count them (error)"
+    reading.add_argument("--on-bad-row", choices=("error", "skip"), default="error", help=about)
     seeing = parser.add_argument_group("questions about images")
     seeing.add_argument("--image", action="append", default=[], metavar="FILE", help="an image of the text")
     seeing.add_argument("--images", metavar="FOLDER", help="folder of a file's images (the file's own)")
@@ -49,26 +82,19 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> None:
     """Prints predictions, or writes them to a file, and shows their metrics where there are labels."""
-    rows, figures = _predicted(arguments)
-    if arguments.json:
-        print_json({"predictions": list(rows), "figures": figures}, arguments.out)
-        return
-    with writing(arguments.out) as out:
-        for row in rows:
-            out.write(_line(row, as_json=arguments.input == STDIN or _is_file(arguments)))
-    for name, value in figures.items():
-        print(f"{name} {value:.6g}", file=sys.stderr)
-    if figures and arguments.out is not None:
-        with writing(arguments.out.with_suffix(".figures.json")) as file:
-            file.write(json.dumps(figures, indent=1) + "\n")
+    given = {name: value for name in SETTINGS if (value := getattr(arguments, name)) is not None}
+    if "header" in given:
+        given["header"] = given["header"].split(",")
+    if "quoting" in given:
+        given["quoting"] = given["quoting"] == "true"
+    with typed_as_flags(SETTINGS):
+        _predict(arguments, given)
 
 
-def _predicted(arguments: Namespace) -> tuple[Iterator[dict[str, Any]], dict[str, float]]:
-    """Predictions, and their metrics where a file has labels."""
+def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
     with many_imports():
-        from iolaus.runner.inference.answering import Answerer
-        from iolaus.runner.inference.labelled import Predictor, predict, rows_of_file, rows_of_texts
-        from iolaus.runner.inference.trained_model import load_trained_model
+        from iolaus.runner.data.read.bad_rows import BadRows
+        from iolaus.runner.inference.predictor import Predictor
         from iolaus.runner.tasks import import_modules
 
     is_file = _is_file(arguments)
@@ -77,93 +103,114 @@ def _predicted(arguments: Namespace) -> tuple[Iterator[dict[str, Any]], dict[str
     if arguments.input is not None and not is_file and _looks_like_file(arguments.input):
         raise FileNotFoundError(f"there is no file {arguments.input!r}")
     import_modules(arguments.imports, "--import")
-    model = load_trained_model(arguments.run)
-    if isinstance(model, Answerer):
-        return _answered(model, arguments), {}
-    if arguments.image or arguments.images:
-        raise ValueError(f"the model in {arguments.run!r} reads no images: leave out --image and --images")
-    if not isinstance(model, Predictor):
-        return _filled(*model, arguments), {}
-    if arguments.length is not None:
-        raise ValueError(f"--length is for language models; the model in {arguments.run!r} has a task")
+    predictor = Predictor(arguments.run, settings)
+    _check(predictor.task, is_file, arguments)
+    bad = BadRows(arguments.on_bad_row == "skip", "--on-bad-row skip")
+    options = _options(predictor, is_file, arguments)
+    found = _found(predictor, is_file, options, bad, arguments)
+    by_rows = is_file or arguments.input == STDIN
+    separator = getattr(getattr(predictor.kind, "model", None), "settings", {}).get("label_separator")
+    figures: dict[str, float] = {}
+    if arguments.json:
+        rows = [one for kept in found for one in _joined(kept, by_rows, figures)]
+        print_json({"predictions": rows, "figures": figures}, arguments.out)
+        return
+    with writing(arguments.out) as out:
+        chosen = arguments.format or format_of(arguments.out) or ("jsonl" if by_rows else "text")
+        written = Written(out, chosen, separator)
+        for kept in bar(found, arguments.out is not None):
+            for row, prediction in zip(kept.rows, kept.predictions, strict=True):
+                written.add(row.values if by_rows else {}, prediction)
+            figures |= kept.figures
+    for name, value in figures.items():
+        print(f"{name} {value:.6g}", file=sys.stderr)
+    if bad.places:
+        print(bad.described(), file=sys.stderr)
+    if figures and arguments.out is not None:
+        with writing(arguments.out.with_suffix(".figures.json")) as file:
+            file.write(json.dumps(figures, indent=1) + "\n")
+
+
+def _joined(kept: "Kept", by_rows: bool, figures: dict[str, float]) -> Iterator[dict[str, Any]]:
+    """The predictions with the columns of their rows, for one document."""
+    figures |= kept.figures
+    for row, prediction in zip(kept.rows, kept.predictions, strict=True):
+        yield {**prediction, **{n: v for n, v in row.values.items() if by_rows and n not in prediction}}
+
+
+def _found(
+    predictor: "Predictor", is_file: bool, options: "PredictOptions", bad: Any, arguments: Namespace
+) -> Iterator["Kept"]:
+    """The predictions for what is given, in batches."""
     if is_file:
-        return predict(model, rows_of_file(model, arguments.input), arguments.tokens)
-    return predict(model, rows_of_texts(model, _given(arguments), arguments.second), arguments.tokens)
-
-
-def _answered(answerer: Any, arguments: Namespace) -> Iterator[dict[str, Any]]:
-    """Answers to questions about images."""
-    from iolaus.runner.data.read.rows import Row, read_rows
-    from iolaus.runner.data.vision.images import ImageFolder
-    from iolaus.runner.inference.answering import ImageFiles, answer, questions_of
-
-    is_file, names, images = _is_file(arguments), answerer.reader.columns, arguments.image
-    if arguments.input is None:
-        raise ValueError("this model answers questions: give a text with --image FILE, or a file of them")
-    if arguments.max_new_tokens < 1:
-        raise ValueError("--max-new-tokens must be at least 1")
-    if is_file and images:
-        raise ValueError("--image is for one text; the images of a file's rows lie below --images FOLDER")
-    files: Any = ImageFolder(arguments.images or Path(arguments.input).parent) if is_file else ImageFiles()
-    if is_file:
-        rows = read_rows(arguments.input).rows
-    else:
-        texts = _given(arguments)
-        rows = [Row("the text", {names["question"]: text, names["image"]: images}) for text in texts]
-    return answer(answerer, questions_of(answerer, rows), files, arguments.max_new_tokens)
-
-
-def _filled(model: Any, tokenizer: Any, arguments: Namespace) -> Iterator[dict[str, Any]]:
-    """Texts with their masks filled in."""
-    from iolaus.runner.inference.infill import MASK, fill
-
-    if (arguments.input is None) == (arguments.length is None):
-        raise ValueError('give a text with [MASK] in it, or --length N: iolaus predict RUN "a [MASK] text"')
-    if _is_file(arguments):
-        texts = _texts(Path(arguments.input))
-    else:
-        texts = _given(arguments) if arguments.length is None else [" ".join([MASK] * arguments.length)]
-    wanted = [text for text in texts for _ in range(arguments.samples)]
-    settings = (arguments.steps, arguments.temperature, arguments.order, arguments.seed)
-    for text, filled in zip(wanted, fill(model, tokenizer, wanted, *settings), strict=True):
-        yield {"text": text, "predicted": filled}
-
-
-def _given(arguments: Namespace) -> list[str]:
-    """The text of the command line, or the lines of standard input."""
-    if arguments.input != STDIN:
-        return [arguments.input]
-    texts = [line.rstrip("\n") for line in sys.stdin if line.strip()]
-    if not texts:
+        rows = predictor.rows_of_file(arguments.input, options, bad, arguments.input_format)
+        if arguments.samples != 1:
+            rows = rows._replace(rows=_repeated(rows.rows, arguments.samples))
+        yield from predictor.of_file(rows, options, figures=not arguments.no_figures)
+        return
+    if arguments.input == STDIN and arguments.input_format not in (None, "txt"):
+        with spooled(sys.stdin, arguments.input_format) as path:
+            rows = predictor.rows_of_file(path, options, bad, arguments.input_format)
+            yield from predictor.of_file(rows, options, figures=not arguments.no_figures)
+        return
+    texts = _lines() if arguments.input == STDIN else iter([_text(arguments)])
+    given = (predictor.row_of_text(f"text {n}", text, options) for n, text in enumerate(texts, 1))
+    empty = True
+    for kept in predictor.batches(_repeated(given, arguments.samples), options, bad):
+        empty = False
+        yield kept
+    if empty:
         raise ValueError("standard input holds no text")
-    return texts
 
 
-def _texts(file: Path) -> list[str]:
-    """The texts to fill in: the lines of a text file, else the column `text`."""
-    from iolaus.runner.data.read.documents import open_source
-    from iolaus.runner.data.read.opened import AS_FOUND
+def _check(task: str, is_file: bool, arguments: Namespace) -> None:
+    """Raises ValueError for arguments that a model of the task does not read."""
+    run = repr(arguments.run)
+    if task == "vision_language":
+        if arguments.input is None:
+            raise ValueError("this model answers questions: give a text with --image FILE, or a file of them")
+        if arguments.max_new_tokens < 1:
+            raise ValueError("--max-new-tokens must be at least 1")
+        if is_file and arguments.image:
+            raise ValueError("--image is for one text; the images of a file's rows lie below --images FOLDER")
+    elif arguments.image or arguments.images:
+        raise ValueError(f"the model in {run} reads no images: leave out --image and --images")
+    elif task != "infill" and arguments.length is not None:
+        raise ValueError(f"--length is for language models; the model in {run} has a task")
+    elif task == "infill" and (arguments.input is None) == (arguments.length is None):
+        raise ValueError('give a text with [MASK] in it, or --length N: iolaus predict RUN "a [MASK] text"')
+    if task != "infill" and arguments.samples != 1:
+        raise ValueError(f"--samples is for language models; the model in {run} has a task")
+    if arguments.samples < 1:
+        raise ValueError("--samples must be at least 1")
 
-    reading = AS_FOUND if file.suffix else AS_FOUND._replace(format="txt")
-    source = open_source(file, "text", "train", "line", reading=reading)
-    if source.tokenized or not (texts := list(source.documents())):
-        raise ValueError(f"{str(file)!r} holds no text")
-    return texts
+
+def _options(predictor: "Predictor", is_file: bool, arguments: Namespace) -> "PredictOptions":
+    from iolaus.runner.inference.kinds import PredictOptions
+
+    images = arguments.images
+    if predictor.task == "vision_language" and is_file:
+        images = images or Path(arguments.input).parent
+    names = ("tokens", "second", "image", "max_new_tokens", "steps", "temperature", "order", "seed")
+    return PredictOptions(images=images, **{name: getattr(arguments, name) for name in names})
 
 
-def _line(row: dict[str, Any], as_json: bool) -> str:
-    """A prediction as a line of JSON or of text."""
-    if as_json:
-        return json.dumps(row, ensure_ascii=False) + "\n"
-    predicted, probability = row["predicted"], row.get("probability")
-    if "words" in row:
-        pairs = zip(row["words"], predicted, strict=True)
-        return " ".join(f"{word}/{label}" for word, label in pairs) + "\n"
-    if isinstance(predicted, list):
-        both = zip(predicted, probability, strict=True)  # type: ignore[arg-type]
-        return (", ".join(f"{label} {share:.3f}" for label, share in both) or "none") + "\n"
-    shown = str(predicted) if predicted != "" else "(no answer)"
-    return shown + (f"  {probability:.3f}" if isinstance(probability, float) else "") + "\n"
+def _repeated(rows: Iterable[Any], times: int) -> Any:
+    return (row for row in rows for _ in range(times))
+
+
+def _text(arguments: Namespace) -> str:
+    """The text of the command line, or masks alone."""
+    if arguments.length is None:
+        return str(arguments.input)
+    from iolaus.runner.inference.infill import MASK
+
+    return " ".join([MASK] * arguments.length)
+
+
+def _lines() -> Iterator[str]:
+    """The lines of standard input that are not empty."""
+    return (line.rstrip("\n") for line in sys.stdin if line.strip())
 
 
 def _is_file(arguments: Namespace) -> bool:

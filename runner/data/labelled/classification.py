@@ -81,6 +81,10 @@ class ClassificationReader(ExampleReader):
         pair = (self.pair_column,) if self.pair_column else ()
         return (self.text_column, *pair, *(self.label_columns or [self.label_column]))
 
+    def label_names(self) -> tuple[str, ...]:
+        """The column of the label, and those of one-hot labels."""
+        return (self.label_column, *self.label_columns)
+
     def arranged(self, rows: Rows) -> Rows:
         """One-hot columns become a list of labels in the column of the label."""
         if not self.label_columns:

@@ -89,6 +89,10 @@ class ExampleReader(ABC):
         """The columns that every row must have, by which a file without a line of names is known; none need be told."""
         return ()
 
+    def label_names(self) -> tuple[str, ...]:
+        """The columns that labels may be in, which predictions do without."""
+        return (str(getattr(self, "label_column", "")),)
+
     def arranged(self, rows: Rows) -> Rows:
         """Rows with the columns that the reader takes, made of others; they are given to all other methods so."""
         return rows

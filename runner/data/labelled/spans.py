@@ -19,6 +19,9 @@ from iolaus.runner.data.read.bad_rows import BadRow
 LISTS = ("entities", "spans", "label", "labels")
 """Names of the list of entities in a row."""
 
+ANNOTATIONS = (*LISTS, "annotations", "completions")
+"""Columns that entities may be in."""
+
 TEXT, OFFSETS = "text_of_words", "places_of_words"
 """Columns of rows that came as text: it, and where each word begins and ends in it."""
 

@@ -20,7 +20,7 @@ from iolaus.runner.data.labelled.examples import (
     tokenized,
 )
 from iolaus.runner.data.labelled.labels import UNLABELLED, majority_accuracy
-from iolaus.runner.data.labelled.spans import OFFSETS, TEXT, annotated, tags_of, word_places
+from iolaus.runner.data.labelled.spans import ANNOTATIONS, OFFSETS, TEXT, annotated, tags_of, word_places
 from iolaus.runner.data.labelled.tags import is_bio, keeps_iob2
 from iolaus.runner.data.micro_batch import TaskArguments
 from iolaus.runner.data.read.bad_rows import BadRow, MissingColumn
@@ -90,6 +90,10 @@ class TokenClassificationReader(ExampleReader):
             raise ValueError(f"data.labels names {first_names(twice)} more than once")
         self.cuts_signs = False
         """Whether the labels were learnt from texts with entities, whose words are runs of letters, and other signs."""
+
+    def label_names(self) -> tuple[str, ...]:
+        """The column of the labels, and those that entities may be in."""
+        return tuple(name for name in (self.label_column, *ANNOTATIONS) if name != self.text_column)
 
     def arranged(self, rows: Rows) -> Rows:
         """Texts with entities become words with their labels and their places in the text."""

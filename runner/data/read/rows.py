@@ -55,6 +55,8 @@ class HowRead(NamedTuple):
     """Columns that are read: a csv file without a line of names is known by their absence."""
     decided: Mapping[str, Dialect] = {}
     """How csv and tsv files were found to be written before, by path."""
+    lone_text: str | None = None
+    """The column that a text alone in a list of json is; None for an error."""
 
 
 PLAINLY = HowRead()
@@ -104,11 +106,25 @@ def _rows_in_code(source: Iterable[Mapping[str, Any]]) -> Rows:
 
 
 def _read_path(path: str, reading: Reading, split: str, how: HowRead) -> Rows:
+    streamed = stream_rows(path, reading, split, how)
+    return streamed._replace(rows=list(streamed.rows))
+
+
+def stream_rows(path: str, reading: Reading, split: str, how: HowRead = PLAINLY) -> Rows:
+    """The rows of a path (see `locate`), whose `rows` are an iterator: they are not held in memory, but those of json."""
     found = locate(path, split, ROWS, any_format=reading.format != "auto")
     if found.hub:
         return _rows_in_code(load_hub(found.hub, found.config, found.split))._replace(description=path)
-    files = files_of(found.files, reading, ROWS, lone_object=True)
-    return _joined([_read_file(settled(file, how)) for file in files], path)
+    files = [settled(file, how) for file in files_of(found.files, reading, ROWS, lone_object=True)]
+    rows: Any = (row for file in files for row in rows_of(file, how.lone_text))
+    return Rows(
+        rows,
+        path,
+        any(is_textual(file) for file in files),
+        {column: names for file in files for column, names in _class_names(file).items()},
+        how.bad,
+        {str(file.path): file.dialect for file in files if file.dialect},
+    )
 
 
 def settled(file: File, how: HowRead) -> File:
@@ -124,13 +140,15 @@ def settled(file: File, how: HowRead) -> File:
     return file
 
 
-def rows_of(file: File) -> Iterator[Row]:
-    """The rows of a `settled` file, one after the other; pairs of spaCy are a text with further columns."""
+def rows_of(file: File, lone_text: str | None) -> Iterator[Row]:
+    """The rows of a `settled` file; pairs of spaCy are a text with further columns, texts are the column `lone_text`."""
     for place, values in FORMATS[file.format](file):
         where = f"{file.path}, {place}"
         with file.bad.row():
             if is_pair(values):
                 values = {"text": values[0], **values[1]}
+            elif isinstance(values, str) and lone_text:
+                values = {lone_text: values}
             if not isinstance(values, Mapping):
                 problem = f"expected a json object with named columns, found a {type(values).__name__}"
                 raise BadRow(where, problem, "no json object")
@@ -142,16 +160,13 @@ def is_textual(file: File) -> bool:
     return file.format in ("csv", "tsv", "conll", "conllu")
 
 
-def _read_file(file: File) -> Rows:
-    features = None
-    if file.format == "arrow":  # written by `datasets`; integers of a parquet file have no names
-        from datasets import Features
+def _class_names(file: File) -> dict[str, list[str]]:
+    """The class names of a file that `datasets` has written; integers of a parquet file have none."""
+    if file.format != "arrow":
+        return {}
+    from datasets import Features
 
-        features = Features.from_arrow_schema(next(arrow_batches(file)).schema)
-    tables = {str(file.path): file.dialect} if file.dialect else {}
-    return Rows(
-        list(rows_of(file)), str(file.path), is_textual(file), class_names(features), file.bad, tables
-    )
+    return class_names(Features.from_arrow_schema(next(arrow_batches(file)).schema))
 
 
 def _joined(parts: list[Rows], description: str) -> Rows:

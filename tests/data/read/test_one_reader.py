@@ -16,7 +16,7 @@ import pytest
 from iolaus.runner.data.read.documents import open_source
 from iolaus.runner.data.read.opened import AS_FOUND, Reading
 from iolaus.runner.data.read.rows import read_rows
-from iolaus.runner.inference.labelled import Predictor, rows_of_file
+from iolaus.runner.inference.labelled import FinetunedModel, rows_of_file
 from iolaus.runner.loaders.reading import open_splits
 from iolaus.runner.tasks import get_task
 
@@ -93,14 +93,16 @@ def rows(spec: Any, split: str = "train", reading: Reading = AS_FOUND) -> list[d
     return [dict(row.values) for row in read_rows(spec, reading, split).rows]
 
 
-def classification(reading: Reading = AS_FOUND) -> Predictor:
+def classification(reading: Reading = AS_FOUND) -> FinetunedModel:
     settings: dict[str, Any] = {
         "text_column": "text", "pair_column": None, "context_column": "context",
         "label_column": "label", "id_column": None, "labels": None, "problem_type": "auto", "label_separator": None,
         "doc_stride": 64,
     }  # fmt: skip
     task = get_task("classification")
-    return Predictor(task, task.make_reader(settings), None, None, None, {**settings, **reading._asdict()})
+    return FinetunedModel(
+        task, task.make_reader(settings), None, None, None, {**settings, **reading._asdict()}
+    )
 
 
 @pytest.mark.parametrize("name", WRITERS)

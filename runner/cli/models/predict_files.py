@@ -1,0 +1,131 @@
+"""What `iolaus predict` writes: csv, lines of json or of text; and how far it is, in a terminal."""
+
+import csv
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from iolaus.runner.inference.kinds import Kept
+
+OWN = ("predicted", "probability", "entities")
+"""What a prediction adds to the columns of a table."""
+
+
+class Written:
+    """Predictions as they are written: `csv`, `tsv`, `jsonl` or `text`, in the order of their rows.
+
+    Example:
+        >>> written = Written(sys.stdout, "csv", None)
+        >>> written.add({"question": "where is it"}, {"text": "where is it", "predicted": "order"})
+        question,predicted
+        where is it,order
+    """
+
+    def __init__(self, out: TextIO, kind: str, separator: str | None) -> None:
+        self.out, self.kind, self.separator = out, kind, separator
+        self._table: Any = None
+        self._columns: list[str] = []
+
+    def add(self, values: Mapping[str, Any], prediction: Mapping[str, Any]) -> None:
+        """Writes a prediction with the columns of its row; csv has those of the first one."""
+        if self.kind == "text":
+            self.out.write(line_of(prediction))
+        elif self.kind == "jsonl":
+            others = {name: value for name, value in values.items() if name not in prediction}
+            self.out.write(json.dumps({**prediction, **others}, ensure_ascii=False, default=str) + "\n")
+        else:
+            own = {name: prediction[name] for name in OWN if name in prediction}
+            self._add_row({**(values or {"text": prediction.get("text", "")}), **own})
+
+    def _add_row(self, row: Mapping[str, Any]) -> None:
+        if self._table is None:
+            self._columns = list(row)
+            delimiter = "\t" if self.kind == "tsv" else ","
+            self._table = csv.writer(self.out, delimiter=delimiter, lineterminator="\n")
+            self._table.writerow(self._columns)
+        if unknown := [name for name in row if name not in self._columns]:
+            raise ValueError(
+                f"a row has a column {unknown[0]!r} that the first row lacks: csv has one line of names, --format jsonl "
+                "keeps all"
+            )
+        self._table.writerow([self._cell(row.get(name)) for name in self._columns])
+
+    def _cell(self, value: Any) -> Any:
+        """A value as text; several labels with the separator that they were read with."""
+        if isinstance(value, list) and self.separator and all(isinstance(one, str) for one in value):
+            return self.separator.join(value)
+        return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+
+
+def format_of(out: Path | None) -> str | None:
+    """The format that the ending of a file names; None where it names none of these."""
+    if out is None:
+        return None
+    endings = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
+    return endings.get(out.suffix.lower())
+
+
+def line_of(row: Mapping[str, Any]) -> str:
+    """A prediction as a line for a reader."""
+    predicted, probability = row["predicted"], row.get("probability")
+    if "words" in row:
+        pairs = zip(row["words"], predicted, strict=True)
+        return " ".join(f"{word}/{label}" for word, label in pairs) + "\n"
+    if isinstance(predicted, list):
+        both = zip(predicted, probability, strict=True)  # type: ignore[arg-type]
+        return (", ".join(f"{label} {share:.3f}" for label, share in both) or "none") + "\n"
+    shown = str(predicted) if predicted != "" else "(no answer)"
+    return shown + (f"  {probability:.3f}" if isinstance(probability, float) else "") + "\n"
+
+
+def bar(batches: Iterable["Kept"], to_file: bool) -> Iterator["Kept"]:
+    """The batches, with a bar on standard error that counts their rows, if that is a terminal with nothing else on it."""
+    if not sys.stderr.isatty() or not (to_file or not sys.stdout.isatty()):
+        yield from batches
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.completed:,.0f} rows"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("rows", total=None)
+        for batch in batches:
+            yield batch
+            progress.advance(task, len(batch.rows))
+
+
+@contextmanager
+def spooled(stream: TextIO, file_format: str) -> Iterator[Path]:
+    """A file with all that a stream holds, for formats that are read twice; it is removed after the block."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"stdin.{file_format}"
+        with path.open("wb") as file:
+            shutil.copyfileobj(stream.buffer, file)
+        yield path
+
+
+@contextmanager
+def typed_as_flags(names: Iterable[str]) -> Iterator[None]:
+    """Errors that name settings of data name the flags of the command instead."""
+    try:
+        yield
+    except ValueError as error:
+        told = re.sub(
+            rf"'?\bdata\.({'|'.join(names)}|format)\b(=?)",
+            lambda found: f"--{_FLAGS.get(found[1], found[1]).replace('_', '-')}{found[2] and ' '}",
+            str(error),
+        )
+        if told == str(error):
+            raise
+        raise ValueError(told) from error
+
+
+_FLAGS = {"format": "input_format"}
+"""Flags that are called otherwise than their setting."""

@@ -1,0 +1,129 @@
+"""Any trained model, and its predictions for rows: one class for every task."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from iolaus.runner.data.labelled.examples import READER_SETTINGS
+from iolaus.runner.data.read.bad_rows import RAISED, BadRows
+from iolaus.runner.data.read.formats import read_text
+from iolaus.runner.data.read.opened import File, Reading
+from iolaus.runner.data.read.rows import HowRead, Row, Rows, stream_rows
+from iolaus.runner.inference.answering import sees_images
+from iolaus.runner.inference.infill import open_model
+from iolaus.runner.inference.kinds import (
+    PLAIN,
+    Answers,
+    Kept,
+    Kind,
+    Labels,
+    Masks,
+    PredictOptions,
+    check_settings,
+)
+from iolaus.runner.inference.labelled import load_finetuned, task_of
+
+
+class Predictor:
+    """The model of a run or a Hugging Face folder: labels, labels of words, answers, or masks filled in.
+
+    `settings` of data take the place of those of the training, such as `text_column` for rows that call it otherwise.
+    Raises ValueError where there is no such model, or for a setting that it does not read.
+
+    Example:
+        >>> predictor = Predictor("outputs/2026-11-03/12-30-11-ab12")  # doctest: +SKIP
+        >>> predictor.predict(["where is my order"])[0]["predicted"]  # doctest: +SKIP
+        'order'
+        >>> for found in predictor.stream(open("texts.txt")):  # doctest: +SKIP
+        ...     print(found["predicted"])
+    """
+
+    def __init__(self, run: str | Path, settings: Mapping[str, Any] | None = None) -> None:
+        config, tokenizer = open_model(str(run))
+        changes = dict(settings or {})
+        self.kind: Kind
+        """What makes predictions."""
+        if sees_images(config):
+            self.kind = Answers(str(run), changes)
+        elif (task := task_of(str(run), config.architectures or [])) is None:
+            self.kind = Masks(str(run), changes)
+        else:
+            check_settings(changes, (*READER_SETTINGS, *Reading._fields))
+            self.kind = Labels(load_finetuned(str(run), task, config, tokenizer, changes))
+
+    @property
+    def task(self) -> str:
+        """`classification` or another labelled task, `vision_language`, or `infill`."""
+        return self.kind.name
+
+    def predict(
+        self, rows: Iterable[str | Mapping[str, Any]], options: PredictOptions = PLAIN
+    ) -> list[dict[str, Any]]:
+        """The prediction for each text or mapping of columns, in their order."""
+        return list(self.stream(rows, options))
+
+    def stream(
+        self, rows: Iterable[str | Mapping[str, Any]], options: PredictOptions = PLAIN
+    ) -> Iterator[dict[str, Any]]:
+        """The predictions one after the other; rows are read in batches, so there may be any number of them."""
+        for kept in self.batches((self._row(n, one, options) for n, one in enumerate(rows, 1)), options):
+            yield from kept.predictions
+
+    def batches(
+        self,
+        rows: Iterable[Row],
+        options: PredictOptions = PLAIN,
+        bad: BadRows = RAISED,
+        textual: bool = False,
+    ) -> Iterator[Kept]:
+        """Rows with their predictions, some at a time; their labels are not read."""
+        source, number = iter(rows), 0
+        while some := list(islice(source, self.kind.at_once)):
+            yield self.kind.predict(Rows(some, "the rows", textual, bad=bad), options, number)
+            number += 1
+
+    def of_file(self, rows: Rows, options: PredictOptions = PLAIN, figures: bool = True) -> Iterator[Kept]:
+        """The predictions for rows of `rows_of_file`; with figures, all at once, where the first ones have labels."""
+        source = iter(rows.rows)
+        first = list(islice(source, self.kind.at_once))
+        if not first:
+            problem = f" that can be used: {rows.bad.first}" if rows.bad.first else ""
+            raise ValueError(f"{rows.description} holds no examples{problem}")
+        if figures and self.kind.labelled(first):
+            yield self.kind.measured(rows._replace(rows=[*first, *source]), options)
+        else:
+            yield from self.batches(chain(first, source), options, rows.bad, rows.textual)
+
+    def rows_of_file(
+        self,
+        path: str | Path,
+        options: PredictOptions = PLAIN,
+        bad: BadRows = RAISED,
+        file_format: str | None = None,
+    ) -> Rows:
+        """The rows of a file, of which txt has one in each line; they are an iterator, to be read once."""
+        reading = self.kind.reading(str(path))
+        if file_format is not None:
+            reading = reading._replace(format=file_format)
+        if reading.format in ("txt", "md"):
+            rows: Any = self._lines(Path(path), reading, options)
+            return Rows(rows, str(path), bad=bad)
+        how = HowRead(bad, self.kind.columns(), lone_text=self.kind.text_column)
+        return stream_rows(str(path), reading, "train", how)
+
+    def row_of_text(self, where: str, text: str, options: PredictOptions = PLAIN) -> Row:
+        """The row of a text; raises ValueError where the model reads a second one that is not given."""
+        return Row(where, self.kind.values(text, options))
+
+    def _lines(self, path: Path, reading: Reading, options: PredictOptions) -> Iterator[Row]:
+        for number, text in enumerate(read_text(File(path, "txt", reading), "line"), 1):
+            yield self.row_of_text(f"{path}, text {number}", text, options)
+
+    def _row(self, number: int, given: Any, options: PredictOptions) -> Row:
+        if isinstance(given, str):
+            return Row(f"row {number}", self.kind.values(given.rstrip("\n"), options))
+        if not isinstance(given, Mapping):
+            expected = 'expected a text, or a mapping of its columns such as {"text": "..."}'
+            raise ValueError(f"row {number} is a {type(given).__name__}: {expected}")
+        return Row(f"row {number}", self.kind.typed(given))
