@@ -111,7 +111,11 @@ class TokenPredictions(Predictions):
                     "gold": e.labels,
                     "predicted": tags,
                     "probability": [round(float(p), 6) for p in self.values["probability"][words]],
-                    **({"entities": spans_of(e.text, e.places, tags)} if e.text and self._is_bio else {}),
+                    **(
+                        {"predicted_entities": spans_of(e.text, e.places, tags)}
+                        if e.text and self._is_bio
+                        else {}
+                    ),
                 }
 
     def tables(self) -> dict[str, Any]:

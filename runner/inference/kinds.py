@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from iolaus.conf.values import suggest
+from iolaus.runner.data.labelled.columns import meant_error
 from iolaus.runner.data.labelled.examples import text_of
-from iolaus.runner.data.read.bad_rows import RAISED
+from iolaus.runner.data.read.bad_rows import RAISED, MissingColumn
 from iolaus.runner.data.read.files import is_saved
 from iolaus.runner.data.read.formats import ending_format
 from iolaus.runner.data.read.opened import AS_FOUND, Reading
@@ -161,7 +162,11 @@ class Labels(Kind):
             read = read._replace(rows=usable, bad=RAISED)
         if not kept:
             return Kept([], [])
-        found = predict(self.model, read, options.tokens)
+        settings = self.model.settings
+        try:
+            found = predict(self.model, read, options.tokens)
+        except MissingColumn as error:
+            raise meant_error(error, given, settings["text_column"], settings["label_column"]) from None
         return Kept(kept, list(found.rows), found.figures)
 
 

@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from iolaus.runner.data.read.bad_rows import described
+from iolaus.runner.data.read.opened import Dialect
+from iolaus.runner.data.read.rows import described_tables
 from iolaus.runner.report import page, summary
 from iolaus.runner.report.curves import of_set, run_charts
 from iolaus.runner.report.evaluation import evaluation_sections
@@ -149,8 +152,17 @@ def _resolved(run: Run) -> str:
     """The values of `auto` settings."""
     noted = run.status.get("resolved")
     found = noted.items() if isinstance(noted, dict) else []
-    shown = page.facts({str(name).replace("_", " "): _value(value) for name, value in found})
+    shown = page.facts({str(name).replace("_", " "): _decided(str(name), value) for name, value in found})
     return page.label("Automatic settings, decided when it began") + shown if shown else ""
+
+
+def _decided(name: str, value: Any) -> str:
+    """What was decided, in words."""
+    if name == "tables":
+        return described_tables({path: Dialect(**how) for path, how in value.items()})
+    if name == "left_out":
+        return "; ".join(f"{part}: {described(noted)}" for part, noted in value.items())
+    return _value(value)
 
 
 def _value(value: Any) -> str:

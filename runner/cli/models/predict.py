@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iolaus.runner.cli.models.predict_files import Written, bar, format_of, spooled, typed_as_flags
+from iolaus.runner.cli.models.predict_files import Written, as_typed, bar, format_of, spooled, typed_as_flags
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
 from iolaus.runner.run.files import writing
 from iolaus.runner.run.lazy import many_imports
@@ -125,7 +125,7 @@ def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
     for name, value in figures.items():
         print(f"{name} {value:.6g}", file=sys.stderr)
     if bad.places:
-        print(bad.described(), file=sys.stderr)
+        print(as_typed(bad.described()), file=sys.stderr)
     if figures and arguments.out is not None:
         with writing(arguments.out.with_suffix(".figures.json")) as file:
             file.write(json.dumps(figures, indent=1) + "\n")

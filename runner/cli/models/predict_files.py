@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from iolaus.runner.inference.kinds import Kept
 
-OWN = ("predicted", "probability", "entities")
+OWN = ("predicted", "probability", "predicted_entities")
 """What a prediction adds to the columns of a table."""
 
 
@@ -104,11 +104,16 @@ def bar(batches: Iterable["Kept"], to_file: bool) -> Iterator["Kept"]:
 @contextmanager
 def spooled(stream: TextIO, file_format: str) -> Iterator[Path]:
     """A file with all that a stream holds, for formats that are read twice; it is removed after the block."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix=_SPOOLED) as folder:
         path = Path(folder) / f"stdin.{file_format}"
         with path.open("wb") as file:
             shutil.copyfileobj(stream.buffer, file)
         yield path
+
+
+def as_typed(text: str) -> str:
+    """A message without the folder of `spooled`: its file stands for standard input."""
+    return re.sub(rf"[^\s'(]*/{_SPOOLED}\w+/", "", text)
 
 
 @contextmanager
@@ -120,12 +125,14 @@ def typed_as_flags(names: Iterable[str]) -> Iterator[None]:
         told = re.sub(
             rf"'?\bdata\.({'|'.join(names)}|format)\b(=?)",
             lambda found: f"--{_FLAGS.get(found[1], found[1]).replace('_', '-')}{found[2] and ' '}",
-            str(error),
+            as_typed(str(error)),
         )
         if told == str(error):
             raise
         raise ValueError(told) from error
 
+
+_SPOOLED = "iolaus-stdin-"
 
 _FLAGS = {"format": "input_format"}
 """Flags that are called otherwise than their setting."""

@@ -5,10 +5,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from iolaus.runner.data.labelled.classification import ONE_HOT
+from iolaus.runner.data.read.bad_rows import MissingColumn
 from iolaus.runner.data.read.rows import Rows
 
 _ROWS = 1000
 """Rows that are looked at."""
+
+
+def meant_error(error: MissingColumn, rows: Rows, text_column: str, label_column: str) -> ValueError:
+    """The error for a missing column with the settings that will have been meant, where the columns tell."""
+    meant = meant_columns(rows, text_column, label_column)
+    if not meant:
+        return error
+    return ValueError(f"{str(error).partition('. Set ')[0]}. By what they hold, set {meant}")
 
 
 def meant_columns(rows: Rows, text_column: str, label_column: str) -> str:

@@ -14,7 +14,7 @@ from iolaus.conf.data.mteb import Mteb
 from iolaus.conf.data.retrieval import Retrieval
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
-from iolaus.runner.data.labelled.columns import meant_columns
+from iolaus.runner.data.labelled.columns import meant_error
 from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, TaskSequences, column
 from iolaus.runner.data.labelled.folds import fold_numbers
 from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
@@ -95,12 +95,8 @@ class FinetuningData(EvaluatedDataModule):
         try:
             examples = self.reader.examples(rows, labelled)
         except MissingColumn as error:
-            given = self.settings
-            if meant := meant_columns(rows, given.text_column, given.label_column):
-                raise ValueError(
-                    f"{str(error).partition('. Set ')[0]}. By what they hold, set {meant}"
-                ) from None
-            raise
+            columns = (self.settings.text_column, self.settings.label_column)
+            raise meant_error(error, rows, *columns) from None
         if not examples:
             raise ValueError(f"{setting}: {rows.description} holds no row that can be used: {bad.first}")
         return rows, examples
@@ -202,7 +198,7 @@ class FinetuningData(EvaluatedDataModule):
     def facts(self) -> dict[str, str]:
         """How tables are written, rows that were left out, the labels, and the vocabulary."""
         read = {"read": described_tables(self.tables)} if self.tables else {}
-        left_out = {f"of {name}": bad.described() for name, bad in self.bad.items() if bad.places}
+        left_out = {f"rows of {name}": bad.described() for name, bad in self.bad.items() if bad.places}
         conflicts = {"conflicts": f"{self.conflicts:,} texts with different labels"} if self.conflicts else {}
         vocabulary = {"vocabulary": describe_vocabulary(self.tokenizer)}
         return {**read, **left_out, **self.reader.describe(), **conflicts, **vocabulary}
