@@ -34,7 +34,7 @@ def dialect_of(file: File, wanted: Sequence[str] = ()) -> Dialect:
         sample = text.read(_SAMPLE)
     delimiter = given or "\t"
     if given is None and file.format == "csv":
-        delimiter = _find_delimiter(file, sample)
+        delimiter = _find_delimiter(file, sample, wanted)
     quoting = reading.quoting
     if quoting is None:
         quoting = file.format == "csv" or _is_quoted(sample, delimiter)
@@ -47,19 +47,22 @@ def dialect_of(file: File, wanted: Sequence[str] = ()) -> Dialect:
 def find_encoding(file: File) -> str:
     """UTF-8, UTF-16 with its mark, or cp1252 of a text whose few letters beyond ASCII stand among others.
 
-    Raises ValueError with the choices for bytes that may be of several encodings. Where some bytes are UTF-8 beyond
-    ASCII, the file is UTF-8, and others in it are errors.
+    Raises ValueError with the choices for bytes that may be of several encodings. A file with as much beyond ASCII that
+    is UTF-8 as not is UTF-8 with errors.
     """
     if unicode := unicode_of(file):
         return unicode
     content = sample_of(file)
-    try:
+    with suppress(UnicodeDecodeError):
         content.decode("utf-8")
         return "utf-8"
-    except UnicodeDecodeError as error:
-        if error.reason == "unexpected end of data" or re.search(rb"[\xc2-\xf4][\x80-\xbf]", content):
-            return "utf-8"  # cut by the end of the sample, or damaged
-        place = f"byte 0x{content[error.start]:02x} at offset {error.start:,}"
+    lenient = content.decode("utf-8", "surrogateescape")
+    wrong = sum("\udc80" <= sign <= "\udcff" for sign in lenient)
+    if 2 * wrong <= sum(sign > "\x7f" for sign in lenient):
+        return "utf-8"
+    first = next(place for place, sign in enumerate(lenient) if "\udc80" <= sign <= "\udcff")
+    offset = len(lenient[:first].encode())
+    place = f"byte 0x{content[offset]:02x} at offset {offset}"
     fitting = [name for name in _ENCODINGS if _decodes(content, name)]
     if "cp1252" in fitting and _is_western(content.decode("cp1252")):
         return "cp1252"
@@ -84,17 +87,22 @@ def _is_western(text: str) -> bool:
     return len(others) <= 0.2 * len(letters) + 1 and alone >= 0.7 * len(others)
 
 
-def _find_delimiter(file: File, sample: str) -> str:
+def _find_delimiter(file: File, sample: str, wanted: Sequence[str]) -> str:
     """Of the delimiters in the line of names, the one that cuts most rows into as many fields as that line.
 
-    Of those the one that the line has most of; ValueError where two are alike.
+    Of those it is the one that the line has most of, then one that makes the names of wanted columns, then one that is
+    not always followed by a space, as commas of a sentence are; ValueError where two are alike all the same.
     """
     line = re.sub(r'"[^"]*"', "", sample.lstrip().partition("\n")[0])
     counts = {delimiter: line.count(delimiter) for delimiter in DELIMITERS if delimiter in line}
     if len(counts) < 2:
         return next(iter(counts), ",")
     quoting = file.reading.quoting is not False
-    found = {one: (_evenness(_rows(sample, one, quoting)), count) for one, count in counts.items()}
+    found = {}
+    for one, count in counts.items():
+        rows = _rows(sample, one, quoting)
+        makes_names = len(set(wanted) & {*(rows or [[]])[0]})
+        found[one] = (_evenness(rows), count, makes_names, sample.count(one) > sample.count(f"{one} "))
     best = max(found.values())
     alike = [one for one in found if found[one] == best]
     if len(alike) > 1:

@@ -184,10 +184,10 @@ def unicode_of(file: File) -> str | None:
 
 
 def sample_of(file: File) -> bytes:
-    """The first bytes of a file, unpacked; ValueError names a damaged compression."""
+    """The first lines of a file, unpacked; ValueError names a damaged compression."""
     try:
         with binary(file.path) as content:
             found: bytes = content.read(_SAMPLED)
-            return found
+            return found if len(found) < _SAMPLED else found[: found.rfind(b"\n") + 1]
     except OSError as error:
         raise ValueError(f"{file.path} is no readable {file.path.suffix[1:]} file: {error}") from error

@@ -1,0 +1,232 @@
+"""Labelled tables as people have them: spans of characters, one-hot labels, gaps, contradictions, other names."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iolaus.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
+from iolaus.runner.data.labelled.spans import Span, spans_of, tags_of, word_places
+from iolaus.runner.data.read.bad_rows import BadRow
+from tests.data.labelled.tasks import data_module
+from tests.data.labelled.test_labels import learnt, target
+
+TEXT = "Ada Lovelace's notes, from London."
+ENTITIES = [[0, 12, "PER"], [27, 33, "LOC"]]
+TAGS = ["B-PER", "I-PER", "O", "O", "O", "O", "O", "B-LOC", "O"]
+OBJECTS = [{"start": s, "end": e, "label": label} for s, e, label in ENTITIES]
+FORMS: dict[str, Any] = {
+    "lists": {"text": TEXT, "entities": ENTITIES},
+    "objects": {"text": TEXT, "entities": OBJECTS},
+    "spacy": [TEXT, {"entities": ENTITIES}],
+    "prodigy": {"text": TEXT, "spans": [{**one, "token_start": 0} for one in OBJECTS], "tokens": []},
+    "doccano": {"id": 5, "text": TEXT, "label": ENTITIES},
+    "old doccano": {"data": TEXT, "label": ENTITIES},
+    "doccano with relations": {
+        "text": TEXT,
+        "entities": [{"label": n, "start_offset": s, "end_offset": e} for s, e, n in ENTITIES],
+    },
+    "label studio": {
+        "data": {"text": TEXT},
+        "annotations": [
+            {"was_cancelled": True, "result": []},
+            {"result": [{"value": {"start": s, "end": e, "labels": [n]}, "type": "labels"} for s, e, n in ENTITIES]},
+        ],
+    },
+    "small label studio": {"text": TEXT, "label": [{"start": s, "end": e, "labels": [n]} for s, e, n in ENTITIES]},
+    "white space": {"text": TEXT, "entities": [[0, 13 - 1, "PER"], [26, 33, "LOC"], [26, 33, "LOC"]]},
+}  # fmt: skip
+
+
+def read(path: Path, option: str, content: Any, **fields: Any) -> Any:
+    if isinstance(content, str):
+        path.write_text(content)
+    else:
+        path.write_text(json.dumps(content))
+    data = data_module(option, **{"train": str(path), "validation_documents": 0, **fields})
+    data.prepare_data()
+    return data
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_entities_by_characters_are_tags_of_words(tmp_path: Path, form: str) -> None:
+    data = read(tmp_path / "a.json", "token_classification", [FORMS[form]])
+    (example,) = data.train.examples
+    assert example.labels == TAGS
+    assert "".join(example.words) == TEXT.replace(" ", "")
+    spans = spans_of(example.text, example.places, example.labels)
+    assert [[one["start"], one["end"], one["label"]] for one in spans] == ENTITIES
+    assert [one["text"] for one in spans] == ["Ada Lovelace", "London"]
+
+
+MALFORMED = {
+    "entity cuts a word": [[0, 11, "PER"]],
+    "entities overlap": [[0, 12, "PER"], [4, 14, "LOC"]],
+    "entity outside the text": [[27, 99, "LOC"]],
+    "no entity": [["Ada", 3]],
+}
+
+
+@pytest.mark.parametrize("reason", MALFORMED)
+def test_malformed_entities_are_an_error_or_left_out(tmp_path: Path, reason: str) -> None:
+    rows = [{"text": TEXT, "entities": ENTITIES}, {"text": TEXT, "entities": MALFORMED[reason]}]
+    with pytest.raises(ValueError, match=r"a\.json, item 1: .*; data\.on_bad_row=skip leaves such rows out"):
+        read(tmp_path / "a.json", "token_classification", rows)
+    data = read(tmp_path / "a.json", "token_classification", rows, on_bad_row="skip")
+    assert len(data.train.examples) == 1
+    assert data.decided()["left_out"]["train"] == {
+        reason: {"rows": 1, "first": [f"{tmp_path / 'a.json'}, item 1"]}
+    }
+
+
+@given(st.text(alphabet="ab1 ,'\u6771\u4eac\u00e9", min_size=1, max_size=40), st.data())
+def test_words_and_tags_give_the_entities_back(text: str, data: Any) -> None:
+    places = word_places(text)
+    assert "".join(text[a:b] for a, b in places) == "".join(text.split())
+    spans, word = [], 0
+    while word < len(places):
+        last = data.draw(st.integers(word, len(places) - 1))
+        if data.draw(st.booleans()):
+            spans.append(Span(places[word][0], places[last][1], data.draw(st.sampled_from(["X", "Y"]))))
+        word = last + 1
+    found = spans_of(text, places, tags_of("row", text, places, spans))
+    assert [(one["start"], one["end"], one["label"]) for one in found] == spans
+
+
+def test_a_text_alone_is_cut_as_the_texts_of_the_training(tmp_path: Path) -> None:
+    test = tmp_path / "test.jsonl"
+    test.write_text('{"text": "Bo, there"}\n')
+    of_spans = read(tmp_path / "a.json", "token_classification", [FORMS["lists"]], test=str(test))
+    assert of_spans.test["test"].examples[0].words == ["Bo", ",", "there"]
+    assert of_spans.reader.state_dict()["cuts_signs"] is True
+    words = [{"words": ["Bo", ","], "labels": ["B-PER", "O"]}]
+    of_words = read(tmp_path / "b.json", "token_classification", words, test=str(test))
+    assert of_words.test["test"].examples[0].words == ["Bo,", "there"]
+    assert "cuts_signs" not in of_words.reader.state_dict()
+
+
+def test_one_hot_columns_are_classes_or_several_labels(tmp_path: Path) -> None:
+    rows = "".join(f"where is order {i},{i % 2},{1 - i % 2}\n" for i in range(8))
+    one = read(
+        tmp_path / "a.csv", "classification", "text,refund,order\n" + rows, label_columns=["refund", "order"]
+    )
+    assert (one.reader.labels.problem_type, one.reader.labels.names) == (SINGLE, ["refund", "order"])
+    assert one.train.labels.tolist() == [1, 0] * 4
+    more = "text,refund,order\n" + rows + "both,1,1\nnone,0,0\n"
+    several = read(tmp_path / "a.csv", "classification", more, label_columns=["refund", "order"])
+    assert several.reader.labels.problem_type == MULTI
+    assert several.train.labels[-2:].tolist() == [[1, 1], [0, 0]]
+    wrong = "text,refund,order\n" + rows + "x,2,0\n,,\n"
+    with pytest.raises(
+        ValueError, match=r"line 10: column 'refund' holds '2', expected 0 or 1; data\.on_bad_row"
+    ):
+        read(tmp_path / "a.csv", "classification", wrong, label_columns=["refund", "order"])
+    with pytest.raises(
+        ValueError, match=r"has no column 'label'.*set 'data\.label_columns=\[refund,order\]'"
+    ):
+        read(tmp_path / "a.csv", "classification", "text,refund,order\n" + rows)
+
+
+def test_labels_of_pandas_are_whole_numbers() -> None:
+    for textual, values in ((True, ("0.0", "1.0", "1.0")), (False, (0.0, 1.0, 1.0))):
+        made = learnt(*values, textual=textual)
+        assert (made.problem_type, made.names) == (SINGLE, ["0", "1"])
+        assert [target(made, label) for label in values] == [0, 1, 1]
+        assert target(made, 1.0) == 1
+    ratings = learnt("1.0", "3.0", "2.0", textual=True)
+    assert ratings.problem_type == REGRESSION
+    assert ratings.whole_numbers
+    assert not learnt("1.0", "3.5", textual=True).whole_numbers
+    assert learnt("1.0", "3.0", "2.0", textual=True, problem="single_label").names == ["0", "1", "2", "3"]
+    assert learnt("0.0", "1.0", textual=True, problem="regression").problem_type == REGRESSION
+    with pytest.raises(BadRow, match=r"'0\.5' does not occur"):
+        target(learnt("0.0", "1.0", textual=True), "0.5")
+
+
+def test_texts_with_several_labels_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    content = "text,label\nherons,birds\nowls,birds\nherons,stones\nowls,birds\n"
+    with caplog.at_level("WARNING", "iolaus"):
+        data = read(tmp_path / "a.csv", "classification", content)
+    place = tmp_path / "a.csv"
+    expected = (
+        f"1 text has different labels: 'herons' is birds ({place}, line 2) and stones ({place}, line 4)"
+    )
+    assert expected in caplog.text
+    assert data.facts()["conflicts"] == "1 texts with different labels"
+    caplog.clear()
+    scores = read(tmp_path / "b.csv", "classification", "text,label\na,0.5\na,0.7\n")
+    assert "conflicts" not in scores.facts()
+    assert not caplog.text
+
+
+def test_rows_that_cannot_be_used_are_left_out_of_every_set(tmp_path: Path) -> None:
+    good = "".join(f"seven herons {i},{'birds' if i % 2 else 'stones'}\n" for i in range(8))
+    valid = tmp_path / "valid.csv"
+    valid.write_text("text,label\nan owl,birds\nwhat,elephants\nno label,\n")
+    content = f"text,label\n{good},birds\nno label,\nonly\n"
+    with pytest.raises(
+        ValueError, match=r"a\.csv, line 12: 1 fields .*; data\.on_bad_row=skip leaves such rows"
+    ):
+        read(tmp_path / "a.csv", "classification", content, validation=str(valid))
+    data = read(tmp_path / "a.csv", "classification", content, validation=str(valid), on_bad_row="skip")
+    assert (len(data.train), len(data.validation["validation"])) == (8, 1)
+    counts = {
+        n: {why: one["rows"] for why, one in noted.items()} for n, noted in data.decided()["left_out"].items()
+    }
+    assert counts == {
+        "train": {"wrong number of fields": 1, "empty text": 1, "no label": 1},
+        "val/validation": {"no label": 1, "unknown label": 1},
+    }
+    assert "line 12" in data.facts()["rows of train"]
+    clean = read(
+        tmp_path / "b.csv", "classification", "text,label\n" + good, validation=str(valid), on_bad_row="skip"
+    )
+    assert clean.train.fingerprint == data.train.fingerprint
+    grouped = {"on_bad_row": "skip", "group_column": "text", "folds": 2, "fold": 1}
+    assert len(read(tmp_path / "a.csv", "classification", content, **grouped).train) in range(1, 8)
+
+
+def test_clean_files_are_read_the_same_whatever_is_said_of_bad_rows(tmp_path: Path) -> None:
+    content = "text,label\n" + "".join(f"herons {i},{'ab'[i % 2]}\n" for i in range(9))
+    made = [read(tmp_path / "a.csv", "classification", content, on_bad_row=how) for how in ("error", "skip")]
+    assert made[0].fingerprint() == made[1].fingerprint()
+    assert made[0].decided() == made[1].decided()
+    tables = {
+        str(tmp_path / "a.csv"): {"delimiter": ",", "encoding": "utf-8", "quoting": True, "names": None}
+    }
+    assert made[0].decided() == {"tables": tables}
+    assert made[0].facts()["read"] == f"{tmp_path / 'a.csv'}: comma, utf-8, header"
+
+
+def test_a_run_that_goes_on_reads_tables_as_it_began(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("text;x,label\nherons;1,a\nowls;2,b\nlarks;1,a\n")
+    columns = {"text_column": "text", "label_column": "x,label"}
+    semicolon = {"delimiter": ";", "encoding": "utf-8", "quoting": True, "names": None}
+    first = data_module("classification", train=str(file), validation_documents=0, **columns)
+    first.prepare_data()
+    assert first.decided() == {"tables": {str(file): semicolon}}
+    later = data_module("classification", train=str(file), validation_documents=0, text_column="text;x")
+    later.take_over({"tables": {str(file): {**semicolon, "delimiter": ","}}, "layout": "packed"})
+    later.prepare_data()
+    assert later.reader.labels.names == ["a", "b"]
+    assert np.bincount(later.train.labels).tolist() == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("Customer Question,Intent", "set data.text_column='Customer Question' data.label_column=Intent"),
+        ("text,Intent", "set data.label_column=Intent"),
+        ("Intent,label", "set data.text_column=Intent"),
+    ],
+)
+def test_a_missing_column_is_answered_by_what_was_meant(tmp_path: Path, header: str, expected: str) -> None:
+    rows = "".join(f"where is my order {i},{'order' if i % 3 else 'refund'}\n" for i in range(9))
+    with pytest.raises(ValueError, match="has no column") as error:
+        read(tmp_path / "a.csv", "classification", f"{header}\n{rows}")
+    assert str(error.value).endswith(f"By what they hold, {expected}")

@@ -1,0 +1,151 @@
+"""How tables are found to be written, what is left open, and rows that cannot be used, in every format of rows."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iolaus.runner.data.read.bad_rows import BadRow, BadRows
+from iolaus.runner.data.read.dialects import dialect_of
+from iolaus.runner.data.read.opened import AS_FOUND, Dialect, File, Reading
+from iolaus.runner.data.read.rows import HowRead, Rows, described_tables, read_rows
+
+BOTH = ("text", "label")
+
+
+def found(path: Path, content: str | bytes, reading: Reading = AS_FOUND, wanted: Any = BOTH) -> Dialect:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return dialect_of(File(path, path.suffix[1:], reading), wanted)
+
+
+def skipped(path: Path, content: str | bytes) -> Rows:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return read_rows(str(path), how=HowRead(BadRows(skip=True), BOTH))
+
+
+def table(delimiter: str, rows: int = 20, header: bool = True) -> str:
+    lines = [f"where is order, please {i}{delimiter}{'order' if i % 2 else 'refund'}" for i in range(rows)]
+    return "\n".join([f"text{delimiter}label"] * header + lines) + "\n"
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_delimiter_that_cuts_rows_alike_is_found(tmp_path: Path, delimiter: str) -> None:
+    assert found(tmp_path / "a.csv", table(delimiter)).delimiter == delimiter
+    odd = table(delimiter).replace(
+        f"text{delimiter}label", f"text, as asked{delimiter}label"
+    )  # as many commas
+    assert found(tmp_path / "a.csv", odd).delimiter == delimiter
+
+
+def test_delimiters_that_are_alike_are_an_error_with_the_choices(tmp_path: Path) -> None:
+    content = "a;b,c\n" + "1;2,3\n" * 5
+    assert found(tmp_path / "a.csv", content, wanted=("b,c",)).delimiter == ";"
+    with pytest.raises(
+        ValueError, match=r"a\.csv may be cut .* set data.delimiter=',' or data.delimiter=';'"
+    ):
+        found(tmp_path / "a.csv", content)
+    assert found(tmp_path / "a.csv", content, Reading(delimiter=";")).delimiter == ";"
+
+
+def test_western_bytes_are_cp1252_and_said_so(tmp_path: Path) -> None:
+    content = "".join(f"caf\xe9 \u20ac{i}, \u201cplease\u201d;order\n" for i in range(9))
+    western = found(tmp_path / "a.csv", ("text;label\n" + content).encode("cp1252"))
+    assert described_tables({"a.csv": western}) == "a.csv: semicolon, cp1252, header"
+    rows = read_rows(str(tmp_path / "a.csv")).rows
+    assert rows[0].values["text"] == "caf\xe9 \u20ac0, \u201cplease\u201d"
+    assert found(tmp_path / "a.csv", "text;label\n" + content).encoding == "utf-8"
+    assert found(tmp_path / "a.csv", ("text;label\n" + content).encode("utf-8-sig")).encoding == "utf-8-sig"
+
+
+@pytest.mark.parametrize("encoding", ["cp1251", "shift_jis", "koi8-r"])
+def test_other_bytes_are_an_error_with_the_choices(tmp_path: Path, encoding: str) -> None:
+    word = (
+        "\u3053\u3093\u306b\u3061\u306f"
+        if encoding == "shift_jis"
+        else "\u043f\u0440\u0438\u0432\u0435\u0442"
+    )
+    content = ("text,label\n" + f"{word},order\n" * 9).encode(encoding)
+    with pytest.raises(ValueError, match=rf"cannot be told: set one of .*data\.encoding={encoding}\b"):
+        found(tmp_path / "a.csv", content)
+    assert found(tmp_path / "a.csv", content, Reading(encoding=encoding)).encoding == encoding
+
+
+def test_a_wrong_byte_among_utf8_is_a_bad_row_and_no_other_encoding(tmp_path: Path) -> None:
+    content = "text,label\ncaf\xe9,order\n".encode() + b"bad \xff,order\nherons,refund\n"
+    rows = skipped(tmp_path / "a.csv", content)
+    assert [row.values["text"] for row in rows.rows] == ["caf\xe9", "herons"]
+    assert rows.bad.noted() == {"undecodable": {"rows": 1, "first": [f"{tmp_path / 'a.csv'}, line 3"]}}
+    with pytest.raises(ValueError, match=r"not UTF-8: byte 0xff at offset 27, line 3\. .*; SKIP leaves out"):
+        read_rows(str(tmp_path / "a.csv"), how=HowRead(BadRows(setting="SKIP")))
+
+
+def test_a_first_line_that_is_a_row_is_no_header(tmp_path: Path) -> None:
+    assert found(tmp_path / "a.csv", table(";", header=False)).names == ["text", "label"]
+    flipped = "".join(f"{'order' if i % 2 else 'refund'};where is my order {i}\n" for i in range(20))
+    assert found(tmp_path / "b.csv", flipped).names == ["label", "text"]
+    assert len(read_rows(str(tmp_path / "b.csv"), how=HowRead(wanted=BOTH)).rows) == 20
+    assert found(tmp_path / "c.csv", table(";") + "text;label\n").names is None  # a header among the rows
+    assert found(tmp_path / "d.csv", table(";").replace("text;label", "Question;Intent")).names is None
+    three = "".join(f"where is order {i};{'order' if i % 2 else 'refund'};eve\n" for i in range(20))
+    with pytest.raises(
+        ValueError, match=r"line 1 reads as a row .* set data\.header=\[text, label, \.\.\.\]"
+    ):
+        found(tmp_path / "e.csv", three)
+    alike = "order;refund\nrefund;order\n" * 9
+    with pytest.raises(ValueError, match=r"data\.header=\[text, label\] or data\.header=\[label, text\]"):
+        found(tmp_path / "f.csv", alike)
+
+
+def test_what_was_decided_before_counts_unless_a_setting_says_otherwise(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("text;a,label\nherons;1,order\n")
+    decided = {str(file): Dialect(";", "utf-8", True, None)}
+    how = HowRead(decided=decided)
+    assert read_rows(str(file), how=how).rows[0].values == {"text": "herons", "a,label": "1,order"}
+    given = read_rows(str(file), Reading(delimiter=","), how=how)
+    assert given.rows[0].values == {"text;a": "herons;1", "label": "order"}
+    assert given.tables[str(file)].delimiter == ","
+
+
+BAD = {
+    "a.csv": ("text,label\na,b\nonly\nc,d\nx,y,z\n", "wrong number of fields", ["line 3", "line 5"]),
+    "b.csv": ('text,label\na,b\n"x" y,z\nc,d\n', "wrong quotes", ["line 3"]),
+    "a.jsonl": ('{"text": "a"}\n{"text": \n{"text": "c"}\n', "no valid JSON", ["line 2"]),
+    "b.jsonl": ('{"text": "a"}\n[1, 2]\n{"text": "c"}\n', "no json object", ["line 2"]),
+    "a.conll": ("a B\nb B\n\nc\nd B\n\ne B\n", "wrong number of fields", ["line 4"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_rows_are_left_out_and_counted_or_an_error(tmp_path: Path, name: str) -> None:
+    content, reason, places = BAD[name]
+    rows = skipped(tmp_path / name, content)
+    assert len(rows.rows) == 2
+    first = [f"{tmp_path / name}, {place}" for place in places]
+    assert rows.bad.noted() == {reason: {"rows": len(places), "first": first}}
+    with pytest.raises(BadRow, match=rf"{places[0]}: .*; data\.on_bad_row=skip leaves such rows out"):
+        read_rows(str(tmp_path / name), how=HowRead(BadRows(setting="data.on_bad_row=skip")))
+
+
+def test_a_quote_that_is_not_closed_is_an_error_all_the_same(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="unexpected end of data"):
+        skipped(tmp_path / "a.csv", 'text,label\na,b\n"open,c\n' + "x,y\n" * 9)
+
+
+def test_the_first_three_are_named_and_all_are_counted(tmp_path: Path) -> None:
+    rows = skipped(tmp_path / "a.csv", "text,label\n" + "a,b\nonly\n" * 5)
+    assert rows.bad.described().startswith("5 rows left out: 5 wrong number of fields (")
+    assert rows.bad.described().count("line ") == 3
+    with pytest.raises(ValueError, match=r"holds no examples that can be used: .*line 2: 1 fields"):
+        skipped(tmp_path / "a.csv", "text,label\nonly\n")
+
+
+def test_pairs_of_spacy_are_rows(tmp_path: Path) -> None:
+    pairs = [["Ada", {"entities": [[0, 3, "PER"]]}], ["Bo", {"entities": []}]]
+    for content in (pairs, {"classes": ["PER"], "annotations": pairs}):
+        (tmp_path / "a.json").write_text(json.dumps(content))
+        rows = read_rows(str(tmp_path / "a.json")).rows
+        assert [dict(row.values) for row in rows] == [
+            {"text": "Ada", "entities": [[0, 3, "PER"]]}, {"text": "Bo", "entities": []}
+        ]  # fmt: skip

@@ -1,0 +1,205 @@
+"""`iolaus predict` for files as people have them: read and written in any format, in batches, by one `Predictor`."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import iolaus
+from iolaus.runner.cli.commands import main
+from iolaus.runner.cli.models import predict_files
+from iolaus.runner.inference.kinds import Labels
+from tests.inference.conftest import finetuned
+from tests.modules.conftest import TASKS
+
+TEXTS = [f"seven herons, watch {i}" for i in range(11)]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run trained on a table with other names for its columns, a gap, and Western bytes."""
+    folder = tmp_path_factory.mktemp("tables")
+    rows = "".join(f"\xab{text}\xbb;{'birds' if i % 2 else 'stones'}\n" for i, text in enumerate(TEXTS))
+    (folder / "train.csv").write_bytes(f"Question;Kind\n{rows};birds\nno label;\n".encode("cp1252"))
+    words = [
+        "data.text_column=Question",
+        "data.label_column=Kind",
+        "data.on_bad_row=skip",
+        "trainer.max_steps=1",
+    ]
+    words += [f"data.train={folder / 'train.csv'}", "trainer.validate_every=0", "sampler.global_batch_size=6"]
+    return finetuned(folder / "run", *TASKS["classification"], *words)
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Labels, "at_once", 4)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[list[str], str]:
+    capsys.readouterr()
+    main(["predict", *map(str, words)])
+    told = capsys.readouterr()
+    return told.out.splitlines(), told.err
+
+
+def table_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_run_tells_how_its_table_was_read_and_what_was_left_out(run: Path) -> None:
+    resolved = json.loads((run / "status.json").read_text())["resolved"]
+    (table,) = resolved["tables"].values()
+    assert table == {"delimiter": ";", "encoding": "cp1252", "quoting": True, "names": None}
+    assert {why: one["rows"] for why, one in resolved["left_out"]["train"].items()} == {
+        "empty text": 1,
+        "no label": 1,
+    }
+    assert json.loads((run / "manifest.json").read_text())["resolved"]["left_out"] == resolved["left_out"]
+    page = (run / "report.html").read_text()
+    assert "semicolon, cp1252, header" in page
+    assert "train: 2 rows left out: 1 empty text" in page
+
+
+def test_csv_in_and_csv_out_keep_order_and_columns(
+    run: Path, tmp_path: Path, small_batches: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"nr": str(i), "Question": text, "note": 'a "b", c'} for i, text in enumerate(TEXTS)]
+    with (tmp_path / "in.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, rows[0])
+        table.writeheader()
+        table.writerows(rows)
+    printed(capsys, run, tmp_path / "in.csv", "--out", tmp_path / "out.csv")
+    found = table_of(tmp_path / "out.csv")
+    assert list(found[0]) == ["nr", "Question", "note", "predicted", "probability"]
+    assert [{name: row[name] for name in rows[0]} for row in found] == rows
+    lines, _ = printed(capsys, run, tmp_path / "in.csv")
+    assert [json.loads(line)["predicted"] for line in lines] == [row["predicted"] for row in found]
+    assert [json.loads(line)["note"] for line in lines] == [row["note"] for row in rows]
+    shown, _ = printed(capsys, run, tmp_path / "in.csv", "--format", "tsv")
+    assert shown[0].split("\t") == list(found[0])
+
+
+def test_txt_and_standard_input_are_texts_by_line(
+    run: Path, tmp_path: Path, small_batches: None, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS) + "\n\n")
+    lines, _ = printed(capsys, run, tmp_path / "a.txt")
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(TEXTS)))
+    assert [json.loads(line)["predicted"] for line in printed(capsys, run, "-")[0]] == [
+        json.loads(line)["predicted"] for line in lines
+    ]
+    assert [json.loads(line)["text"] for line in lines] == TEXTS
+    content = b"Question\n" + b"".join(f'"{text}"\n'.encode() for text in TEXTS)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert len(printed(capsys, run, "-", "--input-format", "csv")[0]) == len(TEXTS)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Question,b\nonly\n")))
+    with pytest.raises(SystemExit, match=r"^error: stdin\.csv, line 2: 1 fields .*--on-bad-row skip leaves"):
+        main(["predict", str(run), "-", "--input-format", "csv"])
+
+
+def test_flags_take_the_place_of_settings_and_messages_name_them(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("body text|class\n" + "".join(f"{text}|birds\n" for text in TEXTS))
+    with pytest.raises(SystemExit, match=r"set --text-column 'body text' --label-column class$") as error:
+        main(["predict", str(run), str(file)])
+    assert "data." not in str(error.value)
+    words = ("--text-column", "body text", "--label-column", "class")
+    _, told = printed(capsys, run, file, *words, "--out", tmp_path / "out.csv")
+    assert "accuracy" in told
+    assert (tmp_path / "out.figures.json").is_file()
+    bare = tmp_path / "bare.csv"
+    bare.write_bytes("".join(f"{text}:caf\xe9\n" for text in TEXTS).encode("latin-1"))
+    given = ("--header", "Question,place", "--delimiter", ":", "--encoding", "latin-1")
+    lines, _ = printed(capsys, run, bare, *given)
+    assert {json.loads(line)["place"] for line in lines} == {"caf\xe9"}
+    assert len(lines) == len(TEXTS)
+
+
+def test_bad_rows_are_left_out_and_counted(
+    run: Path, tmp_path: Path, small_batches: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [*TEXTS[:3], *[" "] * 4, *TEXTS[3:]]
+    (tmp_path / "a.csv").write_text(
+        "Question,nr\n" + "".join(f'"{text}",{i}\n' for i, text in enumerate(rows))
+    )
+    with pytest.raises(SystemExit, match=r"a\.csv, line 5: the text in column 'Question' is empty"):
+        main(["predict", str(run), str(tmp_path / "a.csv"), "--out", str(tmp_path / "out.csv")])
+    assert not (tmp_path / "out.csv").exists()
+    _, told = printed(capsys, run, tmp_path / "a.csv", "--on-bad-row", "skip", "--out", tmp_path / "out.csv")
+    assert "4 rows left out: 4 empty text" in told
+    assert [int(row["nr"]) for row in table_of(tmp_path / "out.csv")] == [0, 1, 2, *range(7, 15)]
+
+
+def test_rows_are_read_as_they_are_needed(run: Path, small_batches: None) -> None:
+    read: list[int] = []
+
+    def texts() -> Iterator[str]:
+        for i, text in enumerate(TEXTS):
+            read.append(i)
+            yield text
+
+    predictor = iolaus.Predictor(run)
+    found = predictor.stream(texts())
+    first = next(found)
+    assert len(read) == 4
+    assert [first, *found] == predictor.predict(TEXTS)
+    assert len({one["text"] for one in predictor.predict(TEXTS)}) == len(TEXTS)
+    assert predictor.task == "classification"
+    with pytest.raises(
+        ValueError, match=r"data\.text_colum is not read by this model\. Did you mean 'text_column'"
+    ):
+        iolaus.Predictor(run, {"text_colum": "body"})
+    other = iolaus.Predictor(run, {"text_column": "body"})
+    assert other.predict([{"body": text} for text in TEXTS]) == predictor.predict(TEXTS)
+
+
+def test_entities_come_back_by_their_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"text": f"Ada, in Rome {i}", "entities": [[0, 3, "PER"], [8, 12, "LOC"]]} for i in range(24)]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = [*TASKS["token_classification"], f"data.train={tmp_path / 'train.jsonl'}", "trainer.max_steps=30"]
+    run = finetuned(tmp_path / "run", *words, "trainer.validate_every=0")
+    lines, told = printed(capsys, run, tmp_path / "train.jsonl")
+    for line, row in zip(lines, rows, strict=True):
+        found = json.loads(line)
+        assert found["text"] == row["text"]
+        assert found["entities"] == row["entities"]  # the column is kept
+        for one in found["predicted_entities"]:
+            assert row["text"][one["start"] : one["end"]] == one["text"]
+        spans = [[one["start"], one["end"], one["label"]] for one in found["predicted_entities"]]
+        assert spans == row["entities"]
+    assert "entity_f1 1" in told
+    (one,) = iolaus.open_run(run).predict("Ada, in Rome 3")
+    assert [entity["text"] for entity in one["predicted_entities"]] == ["Ada", "Rome"]
+
+
+def test_a_bar_is_drawn_in_a_terminal_alone(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS))
+    words = (run, tmp_path / "a.txt", "--out", tmp_path / "out.jsonl")
+    assert printed(capsys, *words)[1] == ""
+    drawn: list[Any] = []
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("rich.progress.Progress.advance", lambda self, task, rows: drawn.append(rows))
+    printed(capsys, *words)
+    assert drawn == [11]
+
+
+def test_columns_that_later_rows_add_are_no_loss(capsys: pytest.CaptureFixture[str]) -> None:
+    out = io.StringIO()
+    written = predict_files.Written(out, "csv", "|")
+    written.add({"text": "a"}, {"predicted": ["x", "y"], "probability": [0.5, 0.5]})
+    assert out.getvalue() == 'text,predicted,probability\na,x|y,"[0.5, 0.5]"\n'
+    with pytest.raises(
+        ValueError, match=r"a column 'more' that the first row lacks: .* --format jsonl keeps all"
+    ):
+        written.add({"text": "a", "more": 1}, {"predicted": []})
