@@ -146,7 +146,7 @@ def test_loop_of_ones_own_takes_the_steps_of_the_run(trained: iolaus.Run) -> Non
 def test_page(here: Path, options: None) -> None:
     """Its Python blocks, one after the other."""
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     names: dict[str, Any] = {"__name__": "python"}
     for block in blocks:
         exec(compile(block, "docs/python.md", "exec"), names)
