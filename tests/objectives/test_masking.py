@@ -228,6 +228,13 @@ def test_of_spans_of_one_length_all_are_as_long() -> None:
     assert mean[9] > 2 * mean[1]
 
 
+def test_a_special_token_ends_a_span() -> None:
+    make = collator("mlm", masking="spans", max_span=9, mlm_probability=0.5)
+    found = targets(make, flat([np.array([50, UNKNOWN, 60, 70])] * 4000)).reshape(-1, 4)
+    assert (found[:, 0] == found[:, 2]).mean() == pytest.approx(0.5, abs=0.03)
+    assert (found[:, 2] == found[:, 3]).mean() > 0.8
+
+
 @pytest.mark.parametrize(("unit", "together"), [("words", 0.8 * 0.8 + 0.1 * 0.1), ("spans", 0.8 + 0.1)])
 def test_replacement_is_drawn_for_each_token_of_a_word_and_for_each_span(unit: str, together: float) -> None:
     """As in BERT's whole words, and in GPT-BERT: whether two neighbours of a unit are masked or kept alike."""
