@@ -17,14 +17,14 @@ from iolaus.conf import (
     optimizer,
     sampler,
     scheduler,
-    sweeper,
+    sweeps,
     trainer,
 )
 from iolaus.conf.registry import load_plugins
 
 __all__ = [
     "callback", "checkpoint", "config", "data", "logger", "model", "module", "objective", "optimizer", "sampler",
-    "scheduler", "sweeper", "trainer",
+    "scheduler", "sweeps", "trainer",
 ]  # fmt: skip
 
 if __name__ == "conf":  # imported from a checkout's folder: stands for the one copy, `iolaus.conf`

@@ -17,7 +17,12 @@ PHASES = "phases"
 
 
 class Draws(NamedTuple):
-    """What a phase draws, for how many steps, and in batches of which sizes."""
+    """What a phase draws, for how many steps, and in batches of which sizes.
+
+    Example:
+        >>> Draws(steps=40, sources=(0, 2), parts=(7, 3), own={"books@512": "7/10", "web@512": "3/10"}).fingerprint()
+        {'steps': 40, 'draws': {'books@512': '7/10', 'web@512': '3/10'}}
+    """
 
     steps: int
     sources: tuple[int, ...]

@@ -14,7 +14,7 @@ from typing import Any
 
 from hydra.core.override_parser.types import IntervalSweep, Override
 
-from iolaus.conf import sweeper as options
+from iolaus.conf.sweeps import sweeper as options
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.evaluation.monitor import direction_of
 from iolaus.runner.run.errors import TrainingFailure

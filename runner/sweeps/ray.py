@@ -19,8 +19,8 @@ from hydra.plugins.launcher import Launcher as HydraLauncher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from iolaus.conf import sweeper as options
 from iolaus.conf.fields import check_fields
+from iolaus.conf.sweeps import launcher as options
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.launch.job import SECONDS_FOR_THE_LAST_TO_END
 from iolaus.runner.run.cluster import nodes_of, processes_per_node

@@ -19,7 +19,7 @@ from hydra.core.utils import JobReturn, JobStatus, filter_overrides
 from hydra_plugins.hydra_submitit_launcher.submitit_launcher import BaseSubmititLauncher
 from omegaconf import DictConfig
 
-from iolaus.conf import sweeper as options
+from iolaus.conf.sweeps import launcher as options
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.launch.rank import leave_error
 from iolaus.runner.run.cluster import ANY_NODES, nodes_of, processes_per_node

@@ -18,10 +18,9 @@ from iolaus.runner.checkpoints.files import entry_of
 from iolaus.runner.cli.order.opened import RunOrder
 from iolaus.runner.cli.reproduce.rebuilding import _pin
 from iolaus.runner.in_python import assemble, compose
-from iolaus.runner.loop import speed
+from iolaus.runner.loop import phases, speed
 from iolaus.runner.loop.assembly import Parts
 from iolaus.runner.loop.budget import PROVISIONAL, Budget, budget_of, steps_within
-from iolaus.runner.loop.phases import take_over
 from iolaus.runner.manifest.inputs import read_manifest
 from iolaus.runner.models.flops import step_flops
 from iolaus.runner.run import audit
@@ -241,21 +240,20 @@ def test_plan_shows_the_steps_of_a_budget(
     assert re.search(r"budget +max_tokens 4,000, 12 steps\n", done.stdout), done.stderr
 
 
-def trainer(**values: Any) -> Any:
-    return OmegaConf.create({"max_steps": -1, "max_epochs": None, **dict.fromkeys(BUDGETS), **values})
+def by_budget(**values: Any) -> Any:
+    return OmegaConf.create({"trainer": {"max_steps": -1, **dict.fromkeys(BUDGETS), **values}})
 
 
 def test_steps_are_taken_over_for_the_same_budget_alone() -> None:
     before = {"budget": "max_tokens 4,000", "max_steps": STEPS}
-    same = OmegaConf.create({"trainer": trainer(max_tokens=4000.0)})
-    take_over(same, before)
+    same = by_budget(max_tokens=4000.0)
+    phases.take_over(same, before)
     assert (same.trainer.max_steps, budget_of(same.trainer)) == (STEPS, None)
-    for given in (trainer(max_tokens=4001), trainer(max_seconds=4000), trainer(max_epochs=1)):
-        other = OmegaConf.create({"trainer": given})
-        unchanged = other.copy()
-        take_over(other, before)
-        take_over(other, {})
-        assert other == unchanged
+    for name, amount in (("max_tokens", 4001), ("max_seconds", 4000)):
+        other = by_budget(**{name: amount})
+        phases.take_over(other, before)
+        phases.take_over(other, {})
+        assert other == by_budget(**{name: amount})
 
 
 def test_budget_is_part_of_the_config_of_a_run() -> None:

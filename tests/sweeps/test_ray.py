@@ -14,8 +14,8 @@ import pytest
 from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
-from iolaus.conf import sweeper as options
 from iolaus.conf.fields import check_fields
+from iolaus.conf.sweeps import launcher as options
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.sweeps import ray as launcher
 from iolaus.runner.sweeps.sweeper import register_plugins

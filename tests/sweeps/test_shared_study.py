@@ -16,7 +16,7 @@ from typing import Any
 import optuna
 import pytest
 
-from iolaus.conf import sweeper as options
+from iolaus.conf.sweeps import sweeper as options
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.sweeps.optuna import Search
 from iolaus.runner.sweeps.study import STUDY, SWEEPER, Claims, open_storage, storage_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from iolaus.conf.sweeper import Slurm
+from iolaus.conf.sweeps.launcher import Slurm
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.sweeps.slurm import Launcher, Layout, note_deaths
 from iolaus.runner.sweeps.sweeper import result_of

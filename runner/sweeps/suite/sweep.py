@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from iolaus.conf import sweeper as options
+from iolaus.conf.sweeps import sweeper as options
 from iolaus.runner.config.permissions import words_to_repeat
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.report.suite.figures import SUITE, Content, measured, setting_text, summed_up
