@@ -274,3 +274,10 @@ def test_a_source_is_passed_over_as_often_as_it_may_be_in_all_phases(arguments: 
     fits = int(re.search(r"train for (\d+) steps", str(told.value))[1])  # type: ignore[index]
     order = assemble(compose(*bounded[:-1])).data
     assert order._epochs_at(fits)["code"] <= 2 < order._epochs_at(fits + 1)["code"]
+
+
+def test_finetuning_may_have_phases_of_batch_sizes() -> None:
+    entries = phases("name: a, share: 0.5", "name: b, share: 0.5, sampler: {global_batch_size: 5}")
+    config = compose("experiment=classification", "model=bert_tiny", "trainer.max_steps=4", entries)
+    _, shares = shares_of(config)
+    assert [len(share["sample_ids"]) for share in shares] == [32, 32, 5, 5]
