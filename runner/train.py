@@ -159,13 +159,11 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     """Builds, trains, exports and reports; raises Rewound where the run was taken back to a checkpoint instead."""
     with many_imports():
         from iolaus.runner.callbacks import Heartbeat, Preemption, taken_back
-        from iolaus.runner.callbacks.phases import phase_changes
         from iolaus.runner.callbacks.preemption import KILLED_LOADER
         from iolaus.runner.checkpoints.callback import checkpoint_to_resume
         from iolaus.runner.logging.loggers import finish_loggers
         from iolaus.runner.loop import resolved, speed
         from iolaus.runner.loop.lightning_loop import one_epoch, savers
-        from iolaus.runner.loop.phases import phases_in
         from iolaus.runner.loop.trainer import describe_run, make_trainer
         from iolaus.runner.report.summary import show
         from iolaus.runner.sweeps.pruning import pruning_of
@@ -179,8 +177,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     data, module, max_steps = parts.data, parts.module, parts.max_steps
     values = resolved.resolve(config, chosen, before, data, module)
     resolved.note(folder, values)
-    watching = watchers(build_all(chosen.callback), data, module)
-    watching = [*phase_changes(phases_in(chosen), parts.rotary), *watching]
+    watching = watchers(callbacks_of(chosen, parts), data, module)
     *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoints), folder.checkpoints)
     pruning = pruning_of(folder, saver)
     beating = [Heartbeat(Path(file)) for file in [os.environ.get(HEARTBEAT)] if file]
@@ -228,6 +225,16 @@ def conclude(trainer: Any, module: Any, data: Any, folder: RunFolder) -> None:
     final_validation(trainer, module, data)
     getattr(module, "after_training", lambda folder: None)(folder)
     evaluate_at_end(trainer, module)
+
+
+def callbacks_of(config: DictConfig, parts: Any) -> dict[str, Any]:
+    """The callbacks of a config, behind the one that begins its phases."""
+    from iolaus.runner.callbacks import PhaseChanges
+    from iolaus.runner.loop.phases import phases_in
+
+    phases = phases_in(config)
+    own = {"phases": PhaseChanges(phases, parts.rotary)} if phases else {}
+    return {**own, **build_all(config.callback)}
 
 
 def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:

@@ -7,17 +7,16 @@
 - `divergence`: stops or takes back a run whose loss diverges, by the rule of `loss_level`.
 - `plateau`: warns of a loss that stays at the unigram entropy.
 - `phases`: begins each phase of a run, and validates at its end.
-- `groups`: shows the parameter groups at the start; `audit`: writes the order audit.
+- `groups`: shows the parameter groups at the start.
 - `suite`: evaluates the weights with a suite every so many steps, in the loop or as jobs of their own.
-- `manifest`: writes what the run is made of, and digests of its weights.
+- `manifest`: writes what the run is made of, digests of its weights, and the order audit.
 """
 
-from iolaus.runner.callbacks.audit import OrderAudit
 from iolaus.runner.callbacks.divergence import Divergence, taken_back
 from iolaus.runner.callbacks.early_stopping import EarlyStopping, StopAfter
 from iolaus.runner.callbacks.groups import ParameterGroups
 from iolaus.runner.callbacks.heartbeat import Heartbeat
-from iolaus.runner.callbacks.manifest import Manifest
+from iolaus.runner.callbacks.manifest import Manifest, OrderAudit
 from iolaus.runner.callbacks.phases import PhaseChanges
 from iolaus.runner.callbacks.plateau import Plateau
 from iolaus.runner.callbacks.preemption import Preemption

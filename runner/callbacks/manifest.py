@@ -1,4 +1,4 @@
-"""Keeps `manifest.json` while a run trains, and digests of its weights every so many steps."""
+"""Keeps `manifest.json` while a run trains, digests of its weights every so many steps, and the order audit."""
 
 import logging
 import resource
@@ -18,6 +18,7 @@ from iolaus.runner.manifest.digests import value_digest
 from iolaus.runner.manifest.inputs import checkpoint_of, data_files, read_manifest, weights_of
 from iolaus.runner.manifest.record import begin_manifest, update_session
 from iolaus.runner.manifest.steps import FILE_NAME, Step, chained
+from iolaus.runner.run.audit import FILE_NAME as ORDER
 from iolaus.runner.run.audit import open_at
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.model_folder import model_folder
@@ -167,3 +168,28 @@ def _cpu_seconds() -> float:
     """CPU time of this process and of those it has waited for."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+class OrderAudit(Callback):
+    """Writes the hash of every global batch to `order.txt` in the run folder; main process only.
+
+    A resumed run drops the lines after its checkpoint and writes them again. Example: `iolaus ~callback.audit`
+    """
+
+    _file: TextIO | None = None
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Keeps the lines of the steps before a resume, and appends to them."""
+        if trainer.is_global_zero:
+            self._file = open_at(Path(trainer.default_root_dir) / ORDER, trainer.global_step)
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
+        """Adds a line."""
+        if self._file is not None:
+            self._file.write(f"{trainer.global_step} {outputs['order']}\n")
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Closes the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None

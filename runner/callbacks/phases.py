@@ -1,14 +1,14 @@
 """Begins each phase of a run, and validates at its end."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, Trainer
 
 from iolaus.conf.phases import Phase
-from iolaus.runner.models.rotary import RotaryPhases
+from iolaus.runner.models.positions import RotaryPhases
 from iolaus.runner.optim.schedule.chain import timeline_of
 from iolaus.runner.run.folder import RunFolder
 
@@ -73,7 +73,8 @@ class PhaseChanges(Callback):
         """Counts the tokens of the phase, and writes them into `status.json` at its end."""
         done = trainer.global_step
         key = self._key(self.timeline.at(done - 1))
-        self.tokens[key] = self.tokens.get(key, 0) + int(outputs["tokens"])
+        if isinstance(outputs, Mapping) and "tokens" in outputs:  # Lightning's own loop does not count them
+            self.tokens[key] = self.tokens.get(key, 0) + int(outputs["tokens"])
         if done in self.timeline.ends:
             self._record(trainer)
 
@@ -100,11 +101,6 @@ class PhaseChanges(Callback):
             f"{group}.{name}={value}" for group, own in phase.settings.items() for name, value in own.items()
         ]
         return ", ".join([f"phase {phase.name}: steps {start + 1:,} to {end:,}{since}", *own])
-
-
-def phase_changes(phases: Sequence[Phase], rotary: RotaryPhases | None) -> list[Callback]:
-    """The callback of a run with phases; none of one without."""
-    return [PhaseChanges(phases, rotary)] if phases else []
 
 
 def _as_file(name: str) -> str:

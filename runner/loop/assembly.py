@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
     from torch.optim.lr_scheduler import LRScheduler
 
-    from iolaus.runner.models.rotary import RotaryPhases
+    from iolaus.runner.models.positions import RotaryPhases
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 from iolaus.conf.registry import target_of
 from iolaus.runner.loop.phases import phases_in
 from iolaus.runner.loop.plain import make_scheduler_of
-from iolaus.runner.models.rotary import RotaryPhases
+from iolaus.runner.models.positions import RotaryPhases
 from iolaus.runner.optim.schedule.chain import decays_of, has_own_schedules, schedule_of, timeline_of
 from iolaus.runner.optim.schedule.schedulers import PhasedScheduler, ThreePhaseScheduler
 
@@ -49,4 +49,8 @@ def rotary_of(config: DictConfig, model: Any) -> RotaryPhases | None:
     phases = phases_in(config)
     if not any(phase.model for phase in phases):
         return None
-    return RotaryPhases(model.pretrained, timeline_of(phases), [phase.model for phase in phases])
+    if model is None:
+        raise ValueError("phases: model settings of phases need a module that takes the model of the config")
+    return RotaryPhases(
+        getattr(model, "pretrained", model), timeline_of(phases), [phase.model for phase in phases]
+    )

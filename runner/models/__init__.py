@@ -7,8 +7,7 @@
 - `sparse_head`: masked language models; `diffusion`, `enhanced`: the other pretraining objectives.
 - `finetuning`: classifiers and question answering; `vision`: models of images and text.
 - `packed`: attention and dropout over packed rows.
-- `positions`, `autocast`, `flops`: how many tokens, which precision, how many operations.
-- `rotary`: the bases of rotary positions, which phases of a run may change.
+- `positions`, `autocast`, `flops`: how many tokens and rotary bases, which precision, how many operations.
 - `task_model`: what every model that is trained has; `row_sums`: sums for each row of a micro-batch.
 """
 

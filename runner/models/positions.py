@@ -1,7 +1,23 @@
-"""How many tokens a model can read."""
+"""The positions of a model: how many tokens it can read, and the bases (theta) of rotary ones.
 
-from torch import nn
+Phases of a run may change the bases; 1 / theta^(2k/d) are the frequencies.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
 from transformers import PreTrainedModel
+
+from iolaus.runner.order.timeline import Timeline
+
+LOCAL = "sliding_attention"
+"""The type of layers that attend to a window, as configs of transformers name it."""
+
+KNOWN = ("rope_theta", "local_rope_theta")
+"""Settings of a phase: the base of all layers but local ones, and that of local ones where the model has its own."""
 
 
 def longest_text(pretrained: PreTrainedModel) -> int | None:
@@ -17,3 +33,106 @@ def longest_text(pretrained: PreTrainedModel) -> int | None:
         if "position" in name and isinstance(table, nn.Parameter) and isinstance(padding, int):
             return min(longest, len(table) - padding - 1)
     return longest
+
+
+class RotaryPhases:
+    """The rotary bases of a model over the phases of a run: in each its own, else those that the model was built with.
+
+    The model, and its config, are then as transformers builds one with these bases; weights stay. Raises ValueError for
+    a base that this model does not have.
+
+    Example:
+        >>> from transformers import ModernBertConfig, ModernBertForMaskedLM
+        >>> sizes = dict(vocab_size=9, hidden_size=8, num_attention_heads=2, intermediate_size=8, num_hidden_layers=2)
+        >>> special = dict.fromkeys(["pad_token_id", "cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id"], 0)
+        >>> model = ModernBertForMaskedLM(ModernBertConfig(**sizes, **special))
+        >>> rotary = RotaryPhases(model, Timeline(["short", "long"], [10, 5]), [{"rope_theta": 1e4}, {}])
+        >>> rotary.set(3)
+        >>> model.config.rope_parameters["full_attention"]["rope_theta"]
+        10000.0
+        >>> rotary.set(12)
+        >>> model.config.rope_parameters["full_attention"]["rope_theta"]
+        160000.0
+    """
+
+    def __init__(
+        self, pretrained: PreTrainedModel, timeline: Timeline, phases: Sequence[Mapping[str, Any]]
+    ) -> None:
+        self.timeline, self.phases = timeline, phases
+        self.modules = rotary_modules(pretrained)
+        self.configs = list({id(module.config): module.config for module in self.modules}.values())
+        self.base = [_bases(config) for config in self.configs]
+        self._present: int | None = None
+        for number, own in enumerate(phases):
+            self._check(f"phases[{number}] ({timeline.names[number]}).model", own, type(pretrained).__name__)
+
+    def set(self, step: int) -> None:
+        """Gives the model the bases of a step (0 is the first); nothing where it has them already."""
+        if not any(self.phases) or (number := self.timeline.at(step)) == self._present:
+            return
+        own = self.phases[number]
+        for config, base in zip(self.configs, self.base, strict=True):
+            _set_bases(config, base, own)
+        for module in self.modules:
+            _renew(module)
+        self._present = number
+
+    def _check(self, where: str, own: Mapping[str, Any], name: str) -> None:
+        for setting, value in own.items():
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not 0 < value < float("inf"):
+                raise ValueError(f"{where}.{setting}={value!r}: expected a number above 0")
+            if not self.modules:
+                raise ValueError(f"{where}.{setting}: {name} has no rotary positions; take the setting away")
+            if setting == "local_rope_theta" and not any(map(_has_local, self.configs)):
+                raise ValueError(
+                    f"{where}.{setting}: {name} has no layers of local attention with a base of their own; "
+                    "rope_theta is that of all layers"
+                )
+
+
+def rotary_modules(model: nn.Module) -> list[Any]:
+    """The modules of transformers that compute rotary positions from the base in their config."""
+    return [
+        module
+        for module in model.modules()
+        if hasattr(module, "compute_default_rope_parameters") and hasattr(module, "config")
+    ]
+
+
+def _bases(config: Any) -> Any:
+    """The rotary settings of a config: one mapping, one for each type of layer, or the base alone."""
+    return copy.deepcopy(getattr(config, "rope_parameters", None) or config.rope_theta)
+
+
+def _has_local(config: Any) -> bool:
+    """Whether some layers are local and have a base of their own."""
+    bases = _bases(config)
+    return isinstance(bases, dict) and bool(bases.get(LOCAL)) and LOCAL in config.layer_types
+
+
+def _set_bases(config: Any, base: Any, own: Mapping[str, Any]) -> None:
+    """Sets the rotary settings of a config, from those it was built with and those of a phase."""
+    theta, local = (own.get(name) for name in KNOWN)
+    if not isinstance(base, dict):
+        config.rope_theta = float(theta or base)
+        return
+    found = copy.deepcopy(base)
+    parts = {"": found} if "rope_theta" in found else found
+    for kind, part in parts.items():
+        changed = local if kind == LOCAL else theta
+        if part and changed is not None:
+            part["rope_theta"] = float(changed)
+    config.rope_parameters = found
+
+
+def _renew(module: Any) -> None:
+    """Gives a rotary module what a new one of its config has; its tensors stay where they are, for compiled code."""
+    new = type(module)(module.config)
+    buffers = dict(module.named_buffers(recurse=False))
+    with torch.no_grad():
+        for name, buffer in new.named_buffers(recurse=False):
+            buffers[name].copy_(buffer)
+    for name, value in vars(new).items():
+        if isinstance(value, int | float | Tensor) and not isinstance(value, bool):
+            setattr(module, name, value)

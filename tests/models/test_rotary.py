@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForMaskedLM, PreTrainedModel
 
-from iolaus.runner.models.rotary import RotaryPhases
+from iolaus.runner.models.positions import RotaryPhases
 from iolaus.runner.models.sparse_head import SparseMaskedLM
 from iolaus.runner.order.timeline import Timeline
 from tests.models.every_encoder import tiny_config

@@ -93,7 +93,7 @@ def test_phases_that_have_not_begun_are_not_drawn() -> None:
     import numpy as np
 
     steps = np.arange(1, 21)
-    curves = curves_of("training", Series(steps, steps / 7, steps * 1.0), 0)
+    curves = curves_of("training", Series(steps, steps.astype(np.float64), steps.astype(np.float64)), 0)
     spans = (Span("one", 0, 12), Span("two", 12, 40), Span("three", 40, 50))
     text = draw(Chart("Loss", "", curves, spans=spans), (0.0, 20.0))
     assert 'title="one"' in text

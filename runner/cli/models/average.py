@@ -190,7 +190,7 @@ def _changes_model(run: Path) -> bool:
     """Whether the config of a run's model depends on the step, as its phases change the bases of positions."""
     from omegaconf import OmegaConf
 
-    phases = OmegaConf.load(run / "config.yaml").get("phases") or []
+    phases = OmegaConf.select(OmegaConf.load(run / "config.yaml"), "phases") or []
     return any(phase.get("model") for phase in phases)
 
 
