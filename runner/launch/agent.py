@@ -156,8 +156,10 @@ class RankAgent(LocalElasticAgent):
             self._decide()
         return result
 
-    def _shutdown(self, death_sig: signal.Signals = signal.SIGTERM, timeout: int = 30) -> None:
-        super()._shutdown(signal.SIGKILL if self.round.told else death_sig, timeout)
+    def _shutdown(self, death_sig: signal.Signals = signal.SIGTERM, *timeout: int, **named: int) -> None:
+        super()._shutdown(
+            signal.SIGKILL if self.round.told else death_sig, *timeout, **named
+        )  # older torch has none
         for rank, process in self._ranks().items():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # a rank's session holds its loader processes too
