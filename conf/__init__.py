@@ -1,6 +1,7 @@
 """Every config group, one file each, registered on import. Imports no torch, so that help and completion are fast.
 
-Read `conf/config.py` first: it lists the groups and their defaults. `conf/experiment/` holds recipes.
+Read `conf/config.py` first: it lists the groups and their defaults. `conf/experiment/` holds recipes,
+`conf/published/` those of papers.
 """
 
 import sys
@@ -20,7 +21,7 @@ from iolaus.conf import (
     sweeps,
     trainer,
 )
-from iolaus.conf.registry import load_plugins
+from iolaus.conf.registry import load_plugins, register_configs
 
 __all__ = [
     "callback", "checkpoint", "config", "data", "logger", "model", "module", "objective", "optimizer", "sampler",
@@ -32,4 +33,5 @@ if __name__ == "conf":  # imported from a checkout's folder: stands for the one 
 
     sys.modules["conf"] = conf
 else:
+    register_configs("iolaus.conf.published")
     load_plugins()

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from omegaconf import MISSING
+from omegaconf import MISSING, DictConfig, OmegaConf
 
-from iolaus.conf.registry import register_root
+from iolaus.conf.registry import register_config, register_root
 from iolaus.conf.trainer import BUDGETS
 from iolaus.conf.values import PAIRS, Choice, Named, setting
 
@@ -23,8 +23,13 @@ DEFAULTS: list[Any] = [
     {"logger": "csv"},
     "_self_",
     {"experiment": None},
+    {"scale": None},
+    "${scaled:}",
     {"override hydra/sweeper": "grid"},
 ]
+
+UNSCALED = "unscaled"
+"""A config without anything, in the place of a recipe in another size."""
 
 LATER: dict[str, dict[str, Any]] = {
     "data": {"header": None, "label_columns": None, "on_bad_row": "error"},
@@ -118,4 +123,26 @@ class Config:
     """Hydra's own settings; see `--hydra-help`."""
 
 
+def scaled(*, _root_: DictConfig) -> str:
+    """The config that makes the chosen recipe one of the chosen scale; raises ValueError for a scale without a recipe.
+
+    An option `scale/NAME.yaml` holds what all recipes of that scale have, `experiment/NAME/RECIPE.yaml` what differs from
+    the recipe. Both hold settings alone: the options of the groups are the recipe's own.
+
+    Example:
+        >>> scaled(_root_=OmegaConf.create({"scale": "toy", "experiment": "modernbert"}))
+        'experiment/toy/modernbert'
+    """
+    scale, recipe = (_root_.get(group) for group in ("scale", "experiment"))
+    if scale is None:
+        return UNSCALED
+    if not isinstance(recipe, str):
+        raise ValueError(
+            f"scale={scale} makes a recipe another size: name one, such as experiment=modernbert"
+        )
+    return f"experiment/{scale}/{recipe}"
+
+
+OmegaConf.register_new_resolver("scaled", scaled, replace=True)
+register_config(UNSCALED, {})
 register_root(Config)

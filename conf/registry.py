@@ -100,7 +100,12 @@ def register_parts(group: str, together: str | None = None, **options: type) -> 
 
 def register_root(node: type) -> None:
     """Registers the dataclass of the whole config."""
-    _store(None, "config", node)
+    register_config("config", node)
+
+
+def register_config(name: str, source: Any) -> None:
+    """Registers a config that is of no group."""
+    _store(None, name, source)
 
 
 def _store(group: str | None, name: str, source: Any) -> None:

@@ -23,12 +23,14 @@ from iolaus.runner.config.search_path import file_on_search_path, names_on_searc
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
 
 RECIPES = "experiment"
+SCALES = "scale"
 SUITES = "suite"
 
 ABOUT = {
     "hydra/launcher": "Where the jobs of `-m` run.",
     "hydra/sweeper": "Which jobs `-m` makes of several values.",
     RECIPES: "Recipes: whole configs, described by their header.",
+    SCALES: "A recipe in another size: `iolaus experiment=modernbert scale=toy`.",
     SUITES: "Tasks that models are finetuned and measured on, as one sweep: `iolaus suite=small model=RUN`.",
 }
 """Groups that are no field of the config."""
@@ -62,7 +64,7 @@ def _listing_content(loader: ConfigLoader) -> dict[str, Any]:
     """Every group with its options, and the settings of the whole run."""
     chosen, groups = default_options(), []
     about = ABOUT | {field.key: field.doc for field in fields_of(Config, "")}
-    for group in [*OPTIONS, RECIPES, SUITES]:
+    for group in [*OPTIONS, RECIPES, SCALES, SUITES]:
         names = sorted({*OPTIONS.get(group, {}), *loader.get_group_options(group)})
         options = {name: _summary(loader, group, name) for name in names}
         facts = {"about": about.get(group, ""), "default": chosen.get(group), "options": options}
@@ -87,7 +89,7 @@ def _listing(loader: ConfigLoader) -> Iterator[str]:
 
 def _composed(words: list[str]) -> tuple[DictConfig, list[str]]:
     """The config of the words, and the groups that they name."""
-    known = [*OPTIONS, RECIPES]
+    known = [*OPTIONS, RECIPES, SCALES]
     for word in words:
         if "=" not in word and not word.startswith("~") and word not in known:
             raise ValueError(f"iolaus info: there is no group {word!r}" + suggest(word, known))
@@ -101,11 +103,13 @@ def _details_content(words: list[str], loader: ConfigLoader) -> dict[str, Any]:
     """The fields of the groups that are named; without any, those that the overrides and the recipe change."""
     if words[0].partition("=")[0] == SUITES:
         return {"suites": _suites(words[0], loader)}
+    if words == [SCALES]:
+        return {"scales": _scales(loader)}
     config, groups = _composed(words)
-    recipe = config.hydra.runtime.choices.get(RECIPES)
+    recipe, scale, file = _recipe_of(config)
     rows = [row for group in groups for row in _rows(config, group)] if groups else _changed(config)
     return {
-        "recipe": recipe and {"name": recipe, "about": _comment(loader, f"{RECIPES}/{recipe}")},
+        "recipe": recipe and {"name": recipe, "scale": scale, "about": _comment(loader, file)},
         "chosen": {g: config.hydra.runtime.choices.get(g) for g in groups} or _other_options(config),
         "fields": [
             {"key": f.key, "value": value, "source": source, "type": f.type_name, "about": f.about}
@@ -116,15 +120,17 @@ def _details_content(words: list[str], loader: ConfigLoader) -> dict[str, Any]:
 
 def _details(words: list[str], loader: ConfigLoader) -> Iterator[str]:
     """The same in lines."""
-    if words[0].partition("=")[0] == SUITES:
-        for suite, header in _suites(words[0], loader).items():
-            yield from (_bold(f"{SUITES}={suite}"), *(f"  {line}" for line in header), "")
+    if words == [SCALES] or words[0].partition("=")[0] == SUITES:
+        group, found = words[0].partition("=")[0], _details_content(words, loader)
+        for name, header in next(iter(found.values())).items():
+            yield from (_bold(f"{group}={name}"), *(f"  {line}" for line in header), "")
         return
     config, groups = _composed(words)
     choices = config.hydra.runtime.choices
-    if recipe := choices.get(RECIPES):
-        yield f"{_bold(f'{RECIPES}={recipe}')}"
-        yield from ("  " + line for line in _comment(loader, f"{RECIPES}/{recipe}"))
+    recipe, scale, file = _recipe_of(config)
+    if recipe:
+        yield _bold(f"{RECIPES}={recipe}" + (f" {SCALES}={scale}" if scale else ""))
+        yield from ("  " + line for line in _comment(loader, file))
         yield ""
     if not groups:
         yield from (f"  {_bold(group)}={option}" for group, option in _other_options(config).items())
@@ -133,6 +139,12 @@ def _details(words: list[str], loader: ConfigLoader) -> Iterator[str]:
         yield f"{_bold(f'{group}={choices.get(group)}')}: {_summary(loader, group, str(choices.get(group)))}"
         yield from _shown(_rows(config, group))
         yield ""
+
+
+def _recipe_of(config: DictConfig) -> tuple[str | None, str | None, str]:
+    """The chosen recipe, its scale, and the file on the search path whose header tells about it."""
+    recipe, scale = (config.hydra.runtime.choices.get(group) for group in (RECIPES, SCALES))
+    return recipe, scale, f"{RECIPES}/{scale}/{recipe}" if scale else f"{RECIPES}/{recipe}"
 
 
 def _other_options(config: DictConfig) -> dict[str, Any]:
@@ -147,6 +159,13 @@ def _suites(word: str, loader: ConfigLoader) -> dict[str, list[str]]:
     if name and name not in known:
         raise ValueError(f"there is no suite {name!r}; there are: {', '.join(known)}{suggest(name, known)}")
     return {suite: _comment(loader, f"{SUITES}/{suite}") for suite in ([name] if name else known)}
+
+
+def _scales(loader: ConfigLoader) -> dict[str, list[str]]:
+    """The header of each scale, and the recipes that have it."""
+    names = names_on_search_path(loader, SCALES)
+    recipes = {name: ", ".join(names_on_search_path(loader, f"{RECIPES}/{name}")) for name in names}
+    return {name: [*_comment(loader, f"{SCALES}/{name}"), f"Recipes: {recipes[name]}"] for name in names}
 
 
 def _rows(config: DictConfig, group: str) -> Iterator[Row]:

@@ -8,7 +8,15 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from iolaus.conf.values import suggest
-from iolaus.runner.report.runs import RECIPE, branch_in, changed_settings, failure_in, flatten, load_run
+from iolaus.runner.report.runs import (
+    RECIPE,
+    SCALE,
+    branch_in,
+    changed_settings,
+    failure_in,
+    flatten,
+    load_run,
+)
 from iolaus.runner.report.summary import AT_UNIGRAM, clock, plateau_of, resume_command, show
 from iolaus.runner.report.table import as_text, compared_content, compared_text
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
@@ -91,7 +99,7 @@ def show_run(run: RunFolder, as_json: bool = False) -> None:
     """Prints a run's state, its settings that are not the default, and its figures."""
     loaded, status = load_run(run.path), run.status()
     recipe = loaded.overrides.get(RECIPE)
-    changed = changed_settings(loaded.settings, recipe) or []
+    changed = changed_settings(loaded.settings, recipe, loaded.overrides.get(SCALE)) or []
     if as_json:
         settings = [{"name": name, "value": value, "default": default} for name, value, default in changed]
         facts = {

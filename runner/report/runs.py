@@ -25,6 +25,9 @@ EXECUTION = ("hydra.", "callback.", "logger.", "resume", "outputs")
 RECIPE = "experiment"
 """The override that names a run's recipe, which its config does not tell."""
 
+SCALE = "scale"
+"""The override that names the size of the recipe."""
+
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Reads plain values alone; ten times as fast where libyaml is there."""
 
@@ -171,13 +174,15 @@ def find_runs(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: (not path.name.isdecimal(), path.name.zfill(8)))
 
 
-def changed_settings(settings: Settings, recipe: str | None = None) -> list[tuple[str, Any, Any]] | None:
-    """(name, value, default) of every setting unlike its default, which a recipe may have set.
+def changed_settings(
+    settings: Settings, recipe: str | None = None, scale: str | None = None
+) -> list[tuple[str, Any, Any]] | None:
+    """(name, value, default) of every setting unlike its default, which a recipe and its scale may have set.
 
     None where the defaults, or those of the recipe, cannot be read.
     """
     try:
-        defaults = _default_settings(recipe)
+        defaults = _default_settings(recipe, scale)
     except Exception:  # an older run, or a plugin that is gone: the page does without this table
         return None
     return [
@@ -197,7 +202,7 @@ def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 @cache
-def _default_settings(recipe: str | None = None) -> dict[str, tuple[Any, Any]]:
+def _default_settings(recipe: str | None = None, scale: str | None = None) -> dict[str, tuple[Any, Any]]:
     """Each default, with a recipe the value that it gives, resolved and as it stands.
 
     A run folder keeps lookups of the environment as they stand.
@@ -209,7 +214,8 @@ def _default_settings(recipe: str | None = None) -> dict[str, tuple[Any, Any]]:
 
     running = GlobalHydra.instance().is_initialized()
     with nullcontext() if running else initialize_config_module("iolaus.conf", version_base="1.3"):
-        config = compose("config", [f"{RECIPE}={recipe}"] if recipe else [])
+        chosen = {RECIPE: recipe, SCALE: scale}
+        config = compose("config", [f"{name}={value}" for name, value in chosen.items() if value])
     resolved = dict(flatten(OmegaConf.to_container(config, resolve=True)))
     raw = dict(flatten(OmegaConf.to_container(config, resolve=False)))
     return {name: (value, raw.get(name)) for name, value in resolved.items()}

@@ -18,7 +18,7 @@ from iolaus.runner.report.curves import of_set, run_charts
 from iolaus.runner.report.evaluation import evaluation_sections
 from iolaus.runner.report.page import Tile
 from iolaus.runner.report.phases import phases_of_run, phases_table, with_phases
-from iolaus.runner.report.runs import RECIPE, Run, changed_settings, load_run
+from iolaus.runner.report.runs import RECIPE, SCALE, Run, changed_settings, load_run
 from iolaus.runner.report.samples import samples_section
 from iolaus.runner.report.svg import element
 from iolaus.runner.run.files import replacing
@@ -136,16 +136,15 @@ def _is_probe(run: Run) -> bool:
 
 
 def _changes(run: Run) -> str:
-    recipe = run.overrides.get(RECIPE)
-    changes = changed_settings(run.settings, recipe) if run.settings else None
+    recipe, scale = run.overrides.get(RECIPE), run.overrides.get(SCALE)
+    changes = changed_settings(run.settings, recipe, scale) if run.settings else None
     if changes is None:
         return page.facts(run.overrides)
     if not changes:
         return f"<p>Every setting is {'that of the recipe' if recipe else 'the default'}.</p>"
     rows = [[name, _value(value), _value(default)] for name, value, default in changes]
-    return page.table(
-        ["setting", "here", f"{RECIPE}={recipe}" if recipe else "default"], rows, sortable=False
-    )
+    named = " ".join(f"{name}={value}" for name, value in {RECIPE: recipe, SCALE: scale}.items() if value)
+    return page.table(["setting", "here", named or "default"], rows, sortable=False)
 
 
 def _resolved(run: Run) -> str:

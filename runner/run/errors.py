@@ -42,6 +42,9 @@ _MISSPELT = re.compile("no viable alternative|missing EQUAL|mismatched input|tok
 NO_FOLDS = re.compile("Could not override 'data.folds?'")
 """Start of the message where data cannot be cut into folds."""
 
+NO_SCALE = re.compile(r"Could not (?:load|find) 'experiment/([^/']+)/([^']+)'")
+"""Message for a recipe that a scale has no settings for."""
+
 _NOISE = (
     "full_key:", "reference_type=", "object_type=", "provider=", "To append to your config", "Config search path",
     "See https://hydra.cc/docs/1.2/advanced/override_grammar",
@@ -93,6 +96,11 @@ def _explained(error: BaseException) -> str | None:
         message = "\n".join(lines)
         if NO_FOLDS.match(message):
             return "folds are for labelled data, such as data=classification: text and images are not cut into folds"
+        if found := NO_SCALE.search(message):
+            return (
+                f"scale={found[1]}: experiment={found[2]} has no such size; `iolaus info scale` lists the recipes that "
+                f"have, and a file experiment/{found[1]}/{found[2]}.yaml of your own gives it one"
+            )
         overrides = (cause.override for cause in composing if isinstance(cause, OverrideParseException))
         override = next(overrides, "")
         if override and override not in message:
@@ -191,7 +199,7 @@ def _other_key(wrong: str) -> str:
     section, _, field = wrong.rpartition(".")
     same = [key for key in keys if key.rpartition(".")[2] == field and not section]
     usual = [key for key in keys if key == OTHER_WORDS.get(field)]
-    groups = [] if section else close_matches(field, [*OPTIONS, "experiment"])
+    groups = [] if section else close_matches(field, [*OPTIONS, "experiment", "scale"])
     return _line(same or usual or groups or close_matches(wrong, keys))
 
 

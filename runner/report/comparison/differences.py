@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from iolaus.conf.config import Config
 from iolaus.conf.registry import OPTIONS, execution_names, target_of
 from iolaus.conf.values import rules_of
-from iolaus.runner.report.runs import RECIPE, Run
+from iolaus.runner.report.runs import RECIPE, SCALE, Run
 
 MAX_SETTINGS = 12
 """Settings that have a column."""
@@ -133,7 +133,7 @@ def _contents(runs: Sequence[Run]) -> list[dict[str, str]]:
 
 def _beside_config(run: Run) -> Values:
     """Overrides of what the config lacks."""
-    groups = {name.partition(".")[0] for name in run.settings} | {RECIPE}
+    groups = {name.partition(".")[0] for name in run.settings} | {RECIPE, SCALE}
     return {name: value for name, value in run.overrides.items() if name.partition(".")[0] not in groups}
 
 
