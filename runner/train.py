@@ -20,7 +20,7 @@ from omegaconf import DictConfig
 from iolaus.runner.build import build, build_all
 from iolaus.runner.cli import commands
 from iolaus.runner.cli.compose import flags_first, prepare
-from iolaus.runner.config.checks import check_config
+from iolaus.runner.config.checks import check_config, lacks_data
 from iolaus.runner.config.permissions import on_command_line
 from iolaus.runner.config.skipped import skipped_batches
 from iolaus.runner.launch.hub import spare_retries
@@ -85,7 +85,8 @@ def work(config: DictConfig) -> dict[str, float]:
         try:
             check_config(config)  # the values of a sweep's job are known only now
             check_evaluations(config, folder.path)
-            spare_retries(config)
+            if not lacks_data(config):
+                spare_retries(config)
             if config.mode == "inspect":
                 inspect(config, folder)
                 return {}

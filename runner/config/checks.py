@@ -32,6 +32,10 @@ MEASURED = ("runner.data.RetrievalPairs", "runner.data.MtebTasks")
 """Targets of data that are for `mode=probe` alone."""
 
 
+BROUGHT = ("source", "mixture")
+"""Settings of `data` that a plan does without."""
+
+
 class EarlyChecks(Callback):
     """Checks a run before Hydra makes its folder."""
 
@@ -62,12 +66,17 @@ def check_config(config: DictConfig) -> None:
     nodes_of(trainer)
     _check_schedule(values)
     _check_network(values["model"], values["data"])
-    if option_of("data", values["data"]) == "mixture":
+    if option_of("data", values["data"]) == "mixture" and values["data"]["mixture"] != MISSING:
         named = named_sources(phases_of(values["phases"]))
         check_weights(mixed_sources(values["data"]), values["data"].get("mixture_tau"), named)
     _check_task(values)
     if option_of("data", values["data"]):
         check_fold(values["data"].get("folds"), values["data"].get("fold"))
+
+
+def lacks_data(config: DictConfig) -> bool:
+    """Whether no data is given, as in a published recipe whose data everyone brings."""
+    return any(OmegaConf.is_missing(config.data, name) for name in BROUGHT)
 
 
 Values = dict[str, Any]
@@ -112,6 +121,8 @@ def _check_groups(values: Values) -> None:
         if node in (MISSING, None) and group not in EMPTY:
             raise ValueError(f"no option of the group {group} is chosen; there are: {', '.join(options)}")
         missing = [name for name, value in node.items() if value == MISSING] if isinstance(node, dict) else []
+        if (group, values["mode"]) == ("data", "inspect"):  # a plan does without
+            missing = [name for name in missing if name not in BROUGHT]
         if missing:
             key = f"{group}.{missing[0]}"
             fields = (field for option in options.values() for field in fields_of(option, group))

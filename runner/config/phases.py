@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from omegaconf import MISSING
+
 from iolaus.conf.fields import check_fields, fields_of
 from iolaus.conf.phases import Phase, check_data, lengths_of, phases_of
 from iolaus.conf.registry import OPTIONS, option_of
@@ -21,7 +23,8 @@ def check_phases(values: Mapping[str, Any]) -> dict[str, Any]:
     if not phases:
         return dict(trainer)
     lengths = lengths_of(phases, trainer)
-    check_data(phases, values["data"])
+    if values["data"].get("mixture") != MISSING:  # as in a plan without data
+        check_data(phases, values["data"])
     for number, phase in enumerate(phases):
         where = f"phases[{number}] ({phase.name})"
         _check_sampler(where, phase)

@@ -114,7 +114,7 @@ def connect_phases(
         part = PhaseParts(
             phase.name,
             length or PROVISIONAL,
-            _sampler_of(config, phase),
+            sampler_of(config, phase),
             _collator_of(config, number, phase, data, objective),
         )
         if length is None:
@@ -146,7 +146,7 @@ def _if_used(groups: Sequence[str], parts: list[Any]) -> dict[str, Any]:
     return {"parts": parts} if groups else {}
 
 
-def _sampler_of(config: DictConfig, phase: Phase) -> Any:
+def sampler_of(config: DictConfig, phase: Phase) -> Any:
     """Makes the sampler of a phase with batch sizes of its own; None for those of the run."""
     if not phase.sampler:
         return None

@@ -32,6 +32,13 @@ KEYS = {
         time.seconds time.flops_per_step time.flops time.tokens_per_second time.mfu time.precision
         time.device
     """,
+    "plan without data": """
+        model parameters.total parameters.without_embeddings steps tokens flops phases.name phases.steps
+        phases.tokens phases.length phases.flops gpus.name gpus.peak_tflops gpus.hours gpus.tokens published_hours
+        points.step points.tokens points.phase points.lr points.weight_decay points.batch points.length
+        points.masking_rate points.theta points.local_theta
+    """,
+    "info scale": "scales",
     "schedule": """
         steps lr phases.name phases.kind phases.first_step phases.last_step phases.first_lr
         phases.last_lr rates.step rates.lr

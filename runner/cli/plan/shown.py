@@ -1,12 +1,15 @@
 """A plan for people, each part as soon as it is known, or as one JSON document."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from omegaconf import DictConfig
 
 from iolaus.runner.cli.plan.content import plan_of
+from iolaus.runner.cli.plan.gpus import UTILISATION
+from iolaus.runner.cli.plan.nominal import nominal_plan
 from iolaus.runner.cli.plan.phases import phase_table
+from iolaus.runner.config.checks import lacks_data
 from iolaus.runner.report.summary import clock, group_summary, show
 from iolaus.runner.report.table import as_text
 from iolaus.runner.run.command.json_output import print_json, wants_json
@@ -16,6 +19,10 @@ BAR = 40  # characters of the longest bar
 
 def show_plan(config: DictConfig) -> None:
     """Prints the plan of a run; raises the errors of config and data that the run would raise."""
+    if lacks_data(config):
+        plan = nominal_plan(config)
+        print_json(plan) if wants_json() else _show_nominal(plan)
+        return
     if wants_json():
         print_json(dict(plan_of(config)))
         return
@@ -26,6 +33,44 @@ def show_plan(config: DictConfig) -> None:
             SHOWN[name](part)
     _show_costs(parts)
     print("nothing was trained; `iolaus train` with the same words trains", flush=True)
+
+
+def _show_nominal(plan: Mapping[str, Any]) -> None:
+    """The plan of a run without data."""
+    parameters = plan["parameters"]
+    sizes = f"{parameters['total']:,} parameters, {parameters['without_embeddings']:,} without embeddings"
+    phases = {each["name"]: _phase(each) for each in [*plan["phases"], {**plan, "name": "in all"}]}
+    gpus = {
+        each["name"]: f"{each['hours']:,.0f} hours of one, {each['tokens']:.4g} tokens, at {UTILISATION:.0%} of "
+        f"{each['peak_tflops']:g} TFLOP/s"
+        for each in plan["gpus"]
+    }  # fmt: skip
+    told = {"published": plan["published_hours"]} if plan["published_hours"] else {}
+    network = {"architecture": plan["model"], "size": sizes}
+    sections = {"model": network, "phases": phases, "time": {**gpus, **told}}
+    show("the plan without data: sequences of full length, one document each", sections)
+    _show_points(plan["points"])
+    print("data is not given; with it the plan is exact (data.source, or data.mixture)", flush=True)
+
+
+def _show_points(points: Sequence[Mapping[str, Any]]) -> None:
+    """What steps train with, a line each."""
+    names = [name for name in points[0] if any(point[name] is not None for point in points)]
+    rows = [[_cell(point[name]) for name in names] for point in points]
+    widths = [max(len(row[column]) for row in [names, *rows]) for column in range(len(names))]
+    for row in [[name.replace("_", " ") for name in names], *rows]:
+        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _phase(phase: Mapping[str, Any]) -> str:
+    length = f", {phase['length']:,} tokens a sequence" if "length" in phase else ""
+    return f"{phase['tokens']:.4g} tokens, {phase['steps']:,} steps{length}, {phase['flops']:.3g} FLOPs"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _show_data(data: Mapping[str, Any]) -> None:

@@ -1,0 +1,123 @@
+"""The plan of a run whose data is not there, such as a published recipe: sizes, tokens, FLOPs and hours per GPU."""
+
+from typing import TYPE_CHECKING, Any
+
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from iolaus.runner.cli.plan.gpus import GPUS, on_gpus, tokens_in
+from iolaus.runner.cli.plan.nominal_run import NominalPhase, NominalRun, nominal_objective, rate_of
+from iolaus.runner.config.search_path import file_on_search_path
+from iolaus.runner.run.lazy import many_imports
+
+if TYPE_CHECKING:
+    from iolaus.runner.models.flops import FlopCounts
+
+POINTS = 20
+"""Steps for which the plan shows what they train with."""
+
+EARLY = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
+"""Shares of the first phase at which some of them are, as warm-ups are short."""
+
+WITHOUT_WEIGHTS = {"init": "default", "tiled_from": None}
+"""Settings of a model that only its weights depend on."""
+
+HOURS = "# Hours: "
+"""The line in the header of a recipe that tells how long the published run took."""
+
+
+def nominal_plan(config: DictConfig) -> dict[str, Any]:
+    """Sizes, phases, operations and hours of a run, and what it trains with at `POINTS` steps.
+
+    Raises ValueError where the length of the run or the size of the vocabulary follows from the data.
+    """
+    with many_imports():
+        from iolaus.runner.models.flops import network_flops
+
+        model = meta_model(config)
+        counts = network_flops(model)
+        seconds, length = config.trainer.get("max_seconds"), int(config.data.max_length)
+        targets = length * (rate_of(nominal_objective(config.objective), 0.5) or 1.0)
+        per_token = counts.step(length, length**2, targets) / length
+        run = NominalRun(config, tokens_in(seconds, GPUS[0], per_token) if seconds else None)
+    phases = [_phase(phase, counts) for phase in run.phases]
+    flops = sum(float(phase["flops"]) for phase in phases)
+    return {
+        "model": f"{model.config.model_type}, {model.config.num_hidden_layers} layers of {model.config.hidden_size}",
+        "parameters": parameters_of(model),
+        "steps": run.steps,
+        "tokens": run.tokens,
+        "flops": flops,
+        "phases": phases,
+        "gpus": on_gpus(flops, run.tokens, seconds),
+        "published_hours": published_hours(),
+        "points": [run.at(step) for step in points_of(run)],
+    }
+
+
+def _phase(phase: NominalPhase, counts: "FlopCounts") -> dict[str, Any]:
+    targets = phase.tokens * (phase.rate(0.5) or 1.0)
+    flops = counts.step(phase.tokens, phase.tokens * phase.length, targets)
+    sizes = {"steps": phase.steps, "tokens": phase.tokens, "length": phase.length}
+    return {"name": phase.name, **sizes, "flops": flops}
+
+
+def points_of(run: NominalRun) -> list[int]:
+    """About `POINTS` steps: early ones, then the first and the last of each phase and some between them."""
+    steps = {run.starts[0] + round(share * run.phases[0].steps) for share in EARLY}
+    each = max(2, (POINTS - len(EARLY)) // len(run.phases))
+    for start, phase in zip(run.starts, run.phases, strict=True):
+        steps |= {start + round(place / (each - 1) * (phase.steps - 1)) for place in range(each)}
+    return sorted(steps)
+
+
+def published_hours() -> str | None:
+    """The hours of the published run that the chosen recipe tells; None without one."""
+    recipe = HydraConfig.get().runtime.choices.get("experiment") if HydraConfig.initialized() else None
+    file = (
+        file_on_search_path(GlobalHydra.instance().config_loader(), f"experiment/{recipe}")
+        if recipe
+        else None
+    )
+    lines = file.read_text().splitlines() if file else []
+    return next((line.removeprefix(HOURS) for line in lines if line.startswith(HOURS)), None)
+
+
+class _Tokens:
+    """What a model is told of a tokenizer that is not there: how many tokens it has, and special ones among them."""
+
+    pad_token_id = bos_token_id = eos_token_id = cls_token_id = sep_token_id = mask_token_id = 0
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+
+def meta_model(config: DictConfig) -> Any:
+    """The network of a config, a model of transformers without memory for its weights."""
+    import torch
+
+    from iolaus.runner.loop.plain import make_model_of
+
+    node = config.model.copy()
+    OmegaConf.set_struct(node, False)
+    node.update({name: value for name, value in WITHOUT_WEIGHTS.items() if name in node})
+    size = node.config.get("vocab_size") or (None if config.data.tokenizer else config.data.vocab_size)
+    if size is None:
+        raise ValueError(
+            f"how many tokens data.tokenizer={config.data.tokenizer} has is not known without it: give "
+            "model.config.vocab_size"
+        )
+    with torch.device("meta"):
+        return make_model_of(node, _Tokens(size), **nominal_objective(config.objective).model_arguments())  # type: ignore[arg-type]
+
+
+def parameters_of(model: Any) -> dict[str, int]:
+    """Parameters in all, and without the tables of embeddings and an output layer of their size."""
+    tables = [model.get_input_embeddings(), model.get_output_embeddings()]
+    of_tables = {id(table.weight): table.weight.numel() for table in tables if table is not None}
+    total = sum(parameter.numel() for parameter in model.parameters())
+    return {"total": total, "without_embeddings": total - sum(of_tables.values())}

@@ -1,0 +1,201 @@
+"""A run without its data, as published recipes count: every sequence has `data.max_length` tokens.
+
+Samplers, schedules and objectives are those of the run; only the lengths of sequences are assumed.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from omegaconf import DictConfig, OmegaConf
+
+from iolaus.conf.phases import Phase, lengths_of
+from iolaus.runner.build import bind, build
+from iolaus.runner.loop.phased_step import make_phased_scheduler_of
+from iolaus.runner.loop.phases import phases_in, sampler_of
+from iolaus.runner.optim.schedule.chain import TOKENS
+from iolaus.runner.optim.schedule.schedulers import ClosedFormScheduler
+from iolaus.runner.samplers.base import PROVISIONAL, SeamlessSampler
+
+GROUPS = ("data", "sampler", "objective", "model", "optimizer", "scheduler")
+"""Groups whose settings a phase may have of its own."""
+
+TOKENIZER = {"pad_token_id": 0, "mask_token_id": 1, "vocab_size": 2}
+"""What an objective is told of a tokenizer that is not there."""
+
+
+class NominalSequences:
+    """Sequences of one length without any tokens, as many as are asked for.
+
+    Example:
+        >>> sequences = NominalSequences(1024)
+        >>> sequences.lengths(np.array([0, 7])).tolist(), sequences.num_tokens // len(sequences)
+        ([1024, 1024], 1024)
+    """
+
+    def __init__(self, length: int) -> None:
+        self.length, self.num_tokens = length, length * PROVISIONAL
+
+    def __len__(self) -> int:
+        return PROVISIONAL
+
+    def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Tokens of sequences [D]."""
+        return np.full(len(indices), self.length, np.int32)
+
+
+class NominalPhase:
+    """A phase of a run, or a whole run without phases: its settings by group, and how many steps and tokens it has."""
+
+    def __init__(self, config: DictConfig, phase: Phase) -> None:
+        self.name, self.own = phase.name, phase.settings
+        self.settings = {group: _plain(config[group]) | self.own.get(group, {}) for group in GROUPS}
+        self.length = int(self.settings["data"]["max_length"])
+        self.make_sampler = sampler_of(config, phase) or bind(config.sampler)
+        self.steps = phase.steps or self._steps_of(phase.tokens or 0)
+        self.sampler = self._sampler(self.steps)
+        self.objective = nominal_objective(self.settings["objective"])
+
+    def _steps_of(self, tokens: float) -> int:
+        """The most steps of a phase that has no more tokens; a warm-up may be a share of them."""
+        sequences = int(tokens / self.length + 1e-9)
+        return bisect_right(range(1, sequences + 1), sequences, key=lambda n: self._sampler(n).num_samples())
+
+    def _sampler(self, steps: int) -> SeamlessSampler:
+        made = self.make_sampler(dataset=NominalSequences(self.length), num_epochs=None, num_batches=steps)
+        if not isinstance(made, SeamlessSampler):
+            raise ValueError(f"sampler: the data decides how large the batches of {type(made).__name__} are")
+        return made
+
+    def steps_within(self, tokens: float) -> int:
+        """The most steps, from the first of the phase, that train on no more tokens."""
+        return self.sampler.steps_within(int(tokens / self.length + 1e-9))
+
+    def tokens_before(self, step: int) -> int:
+        """Tokens of the steps of the phase before one of them."""
+        return self.sampler.samples_before(step) * self.length
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the phase."""
+        return self.tokens_before(self.steps)
+
+    def rate(self, progress: float) -> float | None:
+        """The masking rate when so much of the run is done; None for an objective without one."""
+        return rate_of(self.objective, progress)
+
+
+class NominalRun:
+    """The phases of a run whose data is not there, and its figures at any step.
+
+    A run of so many seconds has `tokens`, which its speed decides.
+    """
+
+    def __init__(self, config: DictConfig, tokens: float | None = None) -> None:
+        self.lr = float(config.optimizer.get("lr") or 0.0)
+        self.phases = [NominalPhase(config, phase) for phase in _phases(config, tokens)]
+        self.ends = list(accumulate(phase.steps for phase in self.phases))
+        self.starts = [0, *self.ends[:-1]]
+        self._tokens = [0, *accumulate(phase.tokens for phase in self.phases)]
+        self.factor = self._schedule(config)
+        """The learning rate of a step in units of that of the run."""
+
+    def _schedule(self, config: DictConfig) -> Callable[[int], float]:
+        """The schedule of the run, with every length in steps."""
+        import torch
+
+        known = config.copy()
+        OmegaConf.set_struct(known, False)
+        known.scheduler.update(self._in_steps(_plain(config.scheduler), self))
+        for given, phase in zip(known.phases, self.phases, strict=False):
+            own = _plain(given.get("scheduler") or {})
+            given.update(
+                {"steps": phase.steps, "tokens": None, "share": None, "scheduler": self._in_steps(own, phase)}
+            )
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=self.lr or 1.0)
+        scheduler = make_phased_scheduler_of(known)(optimizer=optimizer, max_steps=self.steps)
+        if not isinstance(scheduler, ClosedFormScheduler):
+            raise ValueError(f"scheduler: {type(scheduler).__name__} tells a rate only step by step")
+        return scheduler.factor
+
+    @staticmethod
+    def _in_steps(settings: dict[str, Any], part: "NominalRun | NominalPhase") -> dict[str, Any]:
+        """Settings of a schedule with lengths in steps in the place of those in tokens."""
+        found = dict(settings)
+        for tokens, steps in TOKENS.items():
+            if (amount := found.pop(tokens, None)) is not None:
+                found |= {steps: part.steps_within(amount), tokens: None}
+        return found
+
+    @property
+    def steps(self) -> int:
+        """Steps of the run."""
+        return self.ends[-1]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the run."""
+        return self._tokens[-1]
+
+    def steps_within(self, tokens: float) -> int:
+        """The most steps that train on no more tokens."""
+        place = min(bisect_right(self._tokens, tokens), len(self.phases)) - 1
+        return min(
+            self.starts[place] + self.phases[place].steps_within(tokens - self._tokens[place]), self.steps - 1
+        )
+
+    def at(self, step: int) -> dict[str, Any]:
+        """What a step, counted from 0, trains with."""
+        place = min(bisect_right(self.ends, step), len(self.phases) - 1)
+        phase, inside = self.phases[place], step - self.starts[place]
+        optimizer = phase.settings["optimizer"]
+        return {
+            "step": step,
+            "tokens": self._tokens[place] + phase.tokens_before(inside),
+            "phase": phase.name,
+            "lr": self.lr * self.factor(step),
+            "weight_decay": optimizer.get("weight_decay"),
+            "batch": phase.sampler.size_at(inside),
+            "length": phase.length,
+            "masking_rate": phase.rate(inside / phase.steps if "objective" in phase.own else step / self.steps),
+            "theta": phase.settings["model"].get("rope_theta"),
+            "local_theta": phase.settings["model"].get("local_rope_theta"),
+        }  # fmt: skip
+
+
+def nominal_objective(settings: Mapping[str, Any]) -> Any:
+    """The objective of a run, told of no tokenizer."""
+    return build(OmegaConf.create({"objective": settings}).objective, **TOKENIZER)
+
+
+def rate_of(objective: Any, progress: float) -> float | None:
+    """The masking rate of an objective when so much is done; None without one."""
+    rate_at = getattr(objective, "rate_at", None)
+    return None if rate_at is None else float(rate_at(progress))
+
+
+def _phases(config: DictConfig, tokens: float | None) -> list[Phase]:
+    """The phases of a config, each with steps or tokens; one of the name `training` where it has none."""
+    trainer = config.trainer
+    if given := phases_in(config):
+        lengths = lengths_of(given, trainer)
+        parts = [phase.tokens or (phase.share or 0) * (trainer.get("max_tokens") or 0) for phase in given]
+        return [
+            replace(one, steps=steps, tokens=of) for one, steps, of in zip(given, lengths, parts, strict=True)
+        ]
+    if trainer.max_steps > 0:
+        return [Phase("training", steps=trainer.max_steps)]
+    if amount := tokens or trainer.get("max_tokens"):
+        return [Phase("training", tokens=amount)]
+    raise ValueError(
+        "how many steps the run has follows from its data, which is not given: set data.source, or give "
+        "trainer.max_steps, max_tokens or max_seconds"
+    )
+
+
+def _plain(node: Any) -> Any:
+    return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
