@@ -51,12 +51,9 @@ def budget_of(trainer: Mapping[str, Any]) -> Budget | None:
 
 def check_warmups(config: DictConfig, budget: Budget) -> None:
     """Raises ValueError for a warm-up of batch size or length by which the steps of a budget cannot be counted."""
-    steps = {
-        "data.length_warmup_steps": config.data.get("length_warmup_steps"),
-        "sampler.warmup_steps": config.sampler.get("warmup_steps"),
-    }
-    if budget.name != "max_seconds" and config.sampler.get("warmup_tokens") is not None:
-        del steps["sampler.warmup_steps"]
+    steps = {"data.length_warmup_steps": config.data.get("length_warmup_steps")}
+    if budget.name != "max_seconds" and config.sampler.get("warmup_tokens") is None:
+        steps["sampler.warmup_steps"] = config.sampler.get("warmup_steps")
     for name, length in steps.items():
         if length and budget.name == "max_seconds":
             raise ValueError(

@@ -2,12 +2,14 @@
 
 import logging
 import time
+from bisect import bisect_right
 from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from omegaconf import DictConfig
 
+from iolaus.runner.build import bind
 from iolaus.runner.loop.assembly import assemble
 from iolaus.runner.loop.budget import Budget, budget_of, check_warmups, settle
 from iolaus.runner.loop.lightning_loop import LightningLoop, is_plain, one_epoch
@@ -68,6 +70,8 @@ def steps_in(
     """
     trial = chosen.copy()
     settle(trial.trainer, WARM_UP + TIMED)
+    if grows := chosen.sampler.get("warmup_from") is not None:
+        trial.sampler.update(warmup_steps=0, warmup_tokens=None)  # batches of full size are timed
     trial.trainer.update(validate_every=0, profile=False, max_epochs=None)
     trial.scheduler = AT_REST
     parts, clock = assemble(trial, before), StepClock()
@@ -86,9 +90,21 @@ def steps_in(
     trainer.fit(parts.module, parts.data)
     seconds = clock.seconds_per_step()
     steps: int = trainer.strategy.broadcast(int(budget.amount / seconds))
+    if grows:
+        steps = _of_growing_batches(bind(chosen.sampler), parts.data.train, steps)
     if steps < 1:
         raise ValueError(
             f"trainer.max_seconds={budget.amount:.15g} is less than a step takes ({seconds:.3g} seconds); give more"
         )
     log.info("a trial of %d steps took %.3g seconds each", TIMED, seconds)
     return steps
+
+
+def _of_growing_batches(make_sampler: Any, dataset: Any, steps: int) -> int:
+    """The most steps of batches that grow which have no more samples than `steps` batches of full size."""
+
+    def samples(number: int) -> int:
+        return make_sampler(dataset=dataset, num_epochs=None, num_batches=number).num_samples()  # type: ignore[no-any-return]
+
+    most = steps * make_sampler(dataset=dataset, num_epochs=None, num_batches=1).global_batch_size
+    return bisect_right(range(1, most + 1), most, key=samples)
