@@ -10,21 +10,33 @@ from omegaconf import OmegaConf
 from iolaus.runner.config.allowed import check_targets
 from iolaus.runner.launch.resume import run_folder
 
-RECIPES = sorted((Path(__file__).parents[2] / "conf" / "experiment").glob("*.yaml"))
+CONF = Path(__file__).parents[2] / "conf"
+PLACES = ("experiment", "published/experiment", "published/experiment/toy")
+RECIPES = [recipe for place in PLACES for recipe in sorted((CONF / place).glob("*.yaml"))]
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def words_of(recipe: Path) -> list[str]:
+    """What chooses a recipe, in its size."""
+    size = recipe.parent.name
+    return [f"experiment={recipe.stem}", *([] if size == "experiment" else [f"scale={size}"])]
+
+
+def name_of(recipe: Path) -> str:
+    return " ".join(words_of(recipe))
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=name_of)
 def test_recipe_composes(recipe: Path) -> None:
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     with initialize_config_module("iolaus.conf", version_base="1.3"):
-        config = compose("config", [f"experiment={recipe.stem}"])
+        config = compose("config", words_of(recipe))
     for group in ("data", "objective", "sampler", "model", "module", "optimizer", "scheduler", "trainer"):
         check_targets(config[group])
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("recipe", RECIPES, ids=name_of)
 def test_recipe_says_how_to_run_it_how_long_it_takes_and_what_it_reaches(recipe: Path) -> None:
     header = "".join(line for line in recipe.read_text().splitlines(True) if line.startswith("#"))
-    assert f"iolaus experiment={recipe.stem}" in header
-    assert re.search(r"\b(minutes?|seconds?|hours?)\b", header)
-    assert re.search(r"[Rr]eaches .*\d", header)
+    assert f"iolaus {name_of(recipe)}" in header
+    assert re.search(r"\b(minutes?|seconds?|hours?|days?)\b", header, re.IGNORECASE)
+    assert re.search(r"[Rr]eaches.*\d", header)

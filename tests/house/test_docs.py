@@ -25,6 +25,7 @@ from iolaus.runner.sweeps.sweeper import register_plugins, sweep_folder
 from tests.conftest import ROOT
 from tests.support.commands import (
     PAGES,
+    PUBLISHED,
     RECIPES,
     SUITES,
     blocks,
@@ -36,7 +37,11 @@ from tests.support.commands import (
 
 SHOWN = [
     *((page.stem, command) for page in PAGES for command in shown_commands(page)),
-    *((recipe.stem, command) for recipe in [*RECIPES, *SUITES] for command in recipe_commands(recipe)),
+    *(
+        (recipe.stem, command)
+        for recipe in [*RECIPES, *PUBLISHED, *SUITES]
+        for command in recipe_commands(recipe)
+    ),
 ]
 
 PLAYED = [

@@ -16,6 +16,9 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 
 RECIPES = sorted((ROOT / "conf" / "experiment").glob("*.yaml"))
 
+PUBLISHED = sorted((ROOT / "conf" / "published" / "experiment").rglob("*.yaml"))
+"""Recipes of papers, and each in small."""
+
 SUITES = sorted((ROOT / "conf" / "suite").glob("*.yaml"))
 
 BLOCK = re.compile(r"^```(\w+)?(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -1,0 +1,47 @@
+"""Each published recipe trains in small, on text that Python ships: it knows more than how frequent tokens are."""
+
+import resource
+import time
+from pathlib import Path
+
+import pytest
+
+from iolaus.runner.run.folder import RunFolder
+from tests.recipes.papers import PAPERS
+from tests.support.processes import start, steps_done
+
+CPU_SECONDS = 300
+STOPPED = 250
+"""The step at which a run is told to stop, to be resumed: within its first phase."""
+
+LENGTHS = {"cramming": ["trainer.max_seconds=null", "trainer.max_steps=450"]}
+"""In the place of a length that depends on the speed of the machine."""
+
+
+PATIENCE = 3600
+"""Seconds for a part of a run, on a machine that may have other things to do."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", PAPERS)
+def test_toy_learns_from_context_and_resumes(recipe: str, tmp_path: Path) -> None:
+    before, deadline = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() + PATIENCE
+    first = start([f"experiment={recipe}", "scale=toy", *LENGTHS.get(recipe, [])], tmp_path)
+    while steps_done(tmp_path) < STOPPED:
+        assert first.poll() is None, (tmp_path / "output.txt").read_text()[-3000:]
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    first.terminate()  # it saves, and stops
+    first.wait(timeout=PATIENCE)
+    [run] = map(RunFolder, tmp_path.glob("outputs/*/*"))
+    assert run.status()["step"] < (total := run.status()["max_steps"])
+    second = start([f"resume={run.path}"], tmp_path)
+    assert second.wait(timeout=PATIENCE) == 0, (tmp_path / "output.txt").read_text()[-3000:]
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert (run.status()["state"], run.status()["step"]) == ("done", total)
+    results = run.status()["results"]
+    entropies = {name: value for name, value in results.items() if name.endswith("/unigram_entropy")}
+    assert entropies
+    for name, entropy in entropies.items():
+        assert results[name.replace("unigram_entropy", "loss")] < entropy - 0.1
+    assert after.ru_utime - before.ru_utime < CPU_SECONDS
