@@ -44,8 +44,7 @@ def config_hash(config: DictConfig) -> str:
         if value == [] or (name not in counted and rules_of(Config).get(str(name), {}).get("execution")):
             continue
         if isinstance(value, dict) and name in OPTIONS:
-            later = LATER.get(str(name), {})
-            unused = {n for n, default in later.items() if value.get(n) == default}
+            unused = {n for n, default in LATER.get(str(name), {}).items() if value.get(n) == default}
             left_out = execution_names(str(name), value) | unused
             value = {field: kept for field, kept in value.items() if field not in left_out}
         content[str(name)] = _without_modules(value)
