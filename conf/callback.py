@@ -21,6 +21,13 @@ class Throughput:
 
 
 @dataclass
+class CpuTime:
+    """Logs the CPU seconds of the process so far with each validation: `callback=[default,cpu_time]`."""
+
+    _target_: str = "runner.callbacks.CpuTime"
+
+
+@dataclass
 class Progress:
     """Progress on screen: a bar in a terminal, plain lines elsewhere."""
 
@@ -136,3 +143,4 @@ register_parts(
 register_parts("callback", early_stopping=EarlyStopping)
 register_parts("callback", stop_after=StopAfter)
 register_parts("callback", suite=Suite)
+register_parts("callback", cpu_time=CpuTime)

@@ -33,8 +33,8 @@ TASKS: dict[str, Any] = {}
 METRICS: dict[str, dict[str, Any]] = {}
 """Constructors of registered metrics, by the kind of prediction that they measure and by name."""
 
-SMALLER_IS_BETTER = {"loss", "mse", "perplexity", "bits_per_token", "bits_per_byte"}
-"""Last parts of the names of figures that are errors; every other figure is better when large."""
+SMALLER_IS_BETTER = {"loss", "mse", "perplexity", "bits_per_token", "bits_per_byte", "cpu_seconds"}
+"""Last parts of the names of figures that are errors or costs; every other figure is better when large."""
 
 
 class Option(ConfigNode):

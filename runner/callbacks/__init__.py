@@ -1,6 +1,7 @@
 """Lightning callbacks of a run.
 
-- `progress`, `display`: the progress bar, or plain lines; `throughput`: tokens per second and MFU.
+- `progress`, `display`: the progress bar, or plain lines; `throughput`: tokens per second, MFU and CPU
+  seconds.
 - `preemption`: stops on a signal, with a checkpoint; `early_stopping`: stops when a metric no longer improves, or after
   so many steps.
 - `heartbeat`: tells the agent of the node that this rank makes progress.
@@ -22,9 +23,10 @@ from iolaus.runner.callbacks.plateau import Plateau
 from iolaus.runner.callbacks.preemption import Preemption
 from iolaus.runner.callbacks.progress import Progress
 from iolaus.runner.callbacks.suite import SuiteEvaluation, evaluate_at_end
-from iolaus.runner.callbacks.throughput import Throughput
+from iolaus.runner.callbacks.throughput import CpuTime, Throughput
 
 __all__ = [
+    "CpuTime",
     "Divergence",
     "EarlyStopping",
     "Heartbeat",

@@ -1,7 +1,6 @@
 """Keeps `manifest.json` while a run trains, digests of its weights every so many steps, and the order audit."""
 
 import logging
-import resource
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -10,6 +9,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.strategies import ModelParallelStrategy
 from omegaconf import DictConfig, OmegaConf
 
+from iolaus.runner.callbacks.throughput import cpu_seconds
 from iolaus.runner.checkpoints.digests import state_digest
 from iolaus.runner.data.replicas import Replica, gathered
 from iolaus.runner.data.text.tokenizer import tokenizer_fingerprint
@@ -41,7 +41,7 @@ class Manifest(Callback):
         self.totals: dict[str, Any] = {}
         self._order = "-"
         self._file: TextIO | None = None
-        self._last_step, self._cpu_at_start = -1, _cpu_seconds()
+        self._last_step, self._cpu_at_start = -1, cpu_seconds()
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Writes the manifest of a run that begins or goes on; cuts the digests at its step."""
@@ -72,7 +72,7 @@ class Manifest(Callback):
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
     ) -> None:
         """Notes how far the session has come, with the CPU time of all ranks; collective."""
-        used = torch.tensor(_cpu_seconds() - self._cpu_at_start, device=trainer.strategy.root_device)
+        used = torch.tensor(cpu_seconds() - self._cpu_at_start, device=trainer.strategy.root_device)
         self._update(trainer, float(trainer.strategy.reduce(used, reduce_op="sum")))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -162,12 +162,6 @@ def _kernels(trainer: Trainer) -> dict[str, Any]:
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
     }
-
-
-def _cpu_seconds() -> float:
-    """CPU time of this process and of those it has waited for."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 class OrderAudit(Callback):

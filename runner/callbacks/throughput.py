@@ -1,10 +1,11 @@
-"""Measures tokens per second, the share of padding, and the utilisation of the devices (MFU)."""
+"""Measures tokens per second, the share of padding, the utilisation of the devices (MFU), and CPU seconds."""
 
 import math
+import resource
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -94,3 +95,53 @@ class Throughput(Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores the total of a resumed run."""
         self.total_tokens = int(state_dict["total_tokens"])
+
+
+class CpuTime(Callback):
+    """Logs what the run has cost so far with each validation, as `time/cpu_seconds`: CPU seconds of all ranks.
+
+    The start-up counts: the seconds of the process until its first run is built, which are imports and reading the data.
+    Of several runs in one process, such as those of a sweep, each has the same start-up and its own training, so they
+    compare as runs in processes of their own do. A validation is counted with its own cost, a session before a resume
+    up to its last checkpoint, and a loader process once it has ended.
+
+    Example: `iolaus callback=[default,cpu_time] data.num_workers=0`
+    """
+
+    start_up: ClassVar[float | None] = None
+    """Seconds of this process until its first run was built."""
+
+    def __init__(self) -> None:
+        self._built_at = cpu_seconds()
+        if CpuTime.start_up is None:
+            CpuTime.start_up = self._built_at
+        self._start_up, self._before = CpuTime.start_up, 0.0
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Logs the seconds; collective."""
+        spent = self._spent(trainer)
+        for logger in trainer.loggers:
+            logger.log_metrics({"time/cpu_seconds": spent}, trainer.global_step)
+
+    def on_save_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Notes the seconds in the checkpoint; collective."""
+        checkpoint["cpu_seconds"] = self._spent(trainer)
+
+    def on_load_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Adds the seconds of the sessions before, where they were counted."""
+        self._before = float(checkpoint.get("cpu_seconds", 0.0))
+
+    def _spent(self, trainer: Trainer) -> float:
+        mine = torch.tensor(self._start_up + cpu_seconds() - self._built_at, dtype=torch.float64)
+        ranks = trainer.strategy.reduce(mine.to(trainer.strategy.root_device), reduce_op="sum")
+        return self._before + float(ranks)
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of those it has waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)

@@ -1,12 +1,16 @@
 import math
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.loggers import CSVLogger
 
-from iolaus.runner.callbacks import Throughput, throughput
+from iolaus.conf.registry import better_when
+from iolaus.runner.callbacks import CpuTime, Throughput, throughput
 from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -112,3 +116,80 @@ def test_nothing_is_claimed_where_nothing_is_counted(clock: Clock) -> None:
     module.counts = {"tokens": 5}
     tiny_trainer(3, [counter]).fit(module, loader(3))
     assert counter.metrics() == {"perf/tokens_per_second": pytest.approx(5.0)}
+
+
+class Processor:
+    """CPU time that passes only when a test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 5.0
+        monkeypatch.setattr(throughput, "cpu_seconds", lambda: self.now)
+        monkeypatch.setattr(CpuTime, "start_up", None)
+
+    def work(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Logged(CSVLogger):
+    """Keeps what is logged."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.rows: list[tuple[int | None, dict[str, float]]] = []
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:  # type: ignore[override]
+        self.rows.append((step, metrics))
+
+    @property
+    def seconds(self) -> list[tuple[int | None, float]]:
+        key = "time/cpu_seconds"
+        return [(step, metrics[key]) for step, metrics in self.rows if key in metrics]
+
+
+@pytest.fixture
+def processor(monkeypatch: pytest.MonkeyPatch) -> Processor:
+    return Processor(monkeypatch)
+
+
+def trained(
+    processor: Processor, folder: Path, seconds: float, steps: int = 4, resumed: Path | None = None
+) -> list[tuple[int | None, float]]:
+    """What is logged of steps that cost so many seconds each, with a validation of 3 seconds after every second one."""
+    counter, logged = CpuTime(), Logged(folder)
+    module = TinyModule(lambda: processor.work(seconds), lambda: processor.work(3.0))
+    trainer = tiny_trainer(steps, [counter], logger=logged, val_check_interval=2, limit_val_batches=1)
+    trainer.fit(module, loader(steps), loader(1), ckpt_path=resumed and str(resumed), weights_only=True)
+    trainer.save_checkpoint(folder / "end.ckpt")
+    return logged.seconds
+
+
+def test_cost_of_a_run_has_start_up_steps_and_validations(processor: Processor, tmp_path: Path) -> None:
+    assert trained(processor, tmp_path, 10.0) == [(2, 28.0), (4, 51.0)]
+
+
+def test_runs_of_one_process_have_the_same_start_up(processor: Processor, tmp_path: Path) -> None:
+    first = trained(processor, tmp_path, 10.0)
+    processor.work(1000.0)
+    assert trained(processor, tmp_path, 10.0) == first
+    assert trained(processor, tmp_path, 11.0) == [(2, 30.0), (4, 55.0)]
+
+
+def test_resumed_run_adds_the_sessions_before(
+    processor: Processor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained(processor, tmp_path, 10.0)
+    processor.now = 7.0
+    monkeypatch.setattr(CpuTime, "start_up", None)
+    seconds = trained(processor, tmp_path, 10.0, steps=6, resumed=tmp_path / "end.ckpt")
+    assert seconds[-1] == (6, 51.0 + 7.0 + 2 * 10.0 + 3.0)
+
+
+def test_fewer_cpu_seconds_are_better() -> None:
+    assert better_when("time/cpu_seconds") == "min"
+    assert better_when("perf/tokens_per_second") == "max"
+
+
+def test_loader_processes_count_once_they_have_ended() -> None:
+    before = throughput.cpu_seconds()
+    subprocess.run([sys.executable, "-c", "sum(i * i for i in range(2_000_000))"], check=True)
+    assert throughput.cpu_seconds() > before + 0.05
