@@ -93,7 +93,10 @@ def computed_otherwise(then: Manifest, now: Manifest) -> list[Difference]:
 
 
 def _code(then: Manifest, now: Manifest) -> Iterator[str]:
-    yield from _named(then["files"], now["files"])
+    if "files" in then:
+        yield from _named(then["files"], now["files"])
+    elif then.get("digest") != now.get("digest"):
+        yield "the program differs, and the manifest does not list its files"
     for path, digest in then.get("own", {}).items():
         found = _own_file(path)
         if found is None:

@@ -52,6 +52,14 @@ def test_a_module_of_ones_own_is_found_where_it_is_now(
     assert str(line) == "code: /elsewhere/project/mine/model.py is not here"
 
 
+def test_program_is_known_by_its_digest_where_its_files_are_not_listed() -> None:
+    then = {"code": {"digest": "1"}, "packages": {}, "inputs": {}}
+    same, other = ({**then, "code": {"digest": digest, "files": {"a.py": "0"}}} for digest in "12")
+    assert made_otherwise(then, same) == []
+    (line,) = made_otherwise(then, other)
+    assert str(line) == "code: the program differs, and the manifest does not list its files"
+
+
 def test_files_of_data_are_named_by_setting_and_by_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
