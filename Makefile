@@ -17,13 +17,16 @@ export PIP_CONSTRAINT ?= $(CURDIR)/.ci/constraints.txt
 export OMP_WAIT_POLICY ?= passive
 export GOMP_SPINCOUNT ?= 0
 
-.PHONY: help run test test-bf16 test-all mutants test-slurm check bench docs dist lock image
+.PHONY: help run speedrun test test-bf16 test-all mutants test-slurm check bench docs dist lock image
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 run: $(READY)  ## pretrain a small encoder on real text; overrides go in ARGS="optimizer=muon seed=1"
 	@$(BIN)/iolaus $(ARGS)
+
+speedrun: $(READY)  ## the default recipe's loss in as little time as a recipe takes (docs/speedrun.md)
+	@OMP_NUM_THREADS=1 $(BIN)/iolaus experiment=speedrun $(ARGS)
 
 test: $(READY)  ## the tests that prove every promise, in a few minutes
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
