@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -38,10 +40,16 @@ def only_run(outputs: Path) -> RunFolder:
     return RunFolder(folders[0])
 
 
-def killed_and_restarted(arguments: list[str], cwd: Path, kills: int, draw: random.Random) -> RunFolder:
-    """Runs to the end, killing the whole process group `kills` times, each time some steps further on."""
+def killed_and_restarted(
+    arguments: list[str], cwd: Path, kills: int, draw: random.Random, devices: Sequence[int] = ()
+) -> RunFolder:
+    """Runs to the end, killing the whole process group `kills` times, each time some steps further on.
+
+    With `devices` each start takes the next number of them.
+    """
+    starts = cycle([[*arguments, f"trainer.devices={number}"] for number in devices] or [arguments])
     for _ in range(kills):
-        process = start(arguments, cwd)
+        process = start(next(starts), cwd)
         deadline = time.monotonic() + 120
         goal = progress(cwd) + draw.randint(1, 8)  # before the first checkpoint, or after some
         while progress(cwd) < goal and time.monotonic() < deadline and process.poll() is None:
@@ -50,7 +58,7 @@ def killed_and_restarted(arguments: list[str], cwd: Path, kills: int, draw: rand
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    last = start(arguments, cwd)
+    last = start(next(starts), cwd)
     output = cwd / "output.txt"
     assert last.wait(timeout=300) == 0, output.read_text()[-3000:]
     assert "continuing at step" in output.read_text(), "no kill left a checkpoint to go on from"
