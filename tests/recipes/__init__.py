@@ -1,1 +1,1 @@
-"""Recipes that are measured by rules: the speedrun, whose records are checked by `rules`, and BabyLM."""
+"""Recipes by what they promise: published ones by their papers (`papers`), records of the speedrun by its `rules`."""

@@ -48,8 +48,8 @@ def broken_rules(manifest: Manifest, default: dict[str, Any]) -> list[str]:
 def _evaluated_otherwise(manifest: Manifest, default: dict[str, Any]) -> Iterator[str]:
     config = manifest["config"]["resolved"]
     for group, names in SAME.items():
-        for name in sorted(names & {*config[group], *default[group]}):
-            if config[group].get(name) != default[group].get(name):
+        for name in sorted(names & {*config[group]}):  # a setting that came later has no value there
+            if config[group][name] != default[group].get(name):
                 yield f"{group}.{name} is not that of the default recipe"
 
 

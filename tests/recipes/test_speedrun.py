@@ -18,8 +18,8 @@ from tests.recipes.rules import broken_rules, config_of
 
 RECORDS = sorted((ROOT / "docs" / "records").glob("*.json"))
 PAGE = ROOT / "docs" / "speedrun.md"
-TARGET = 4.17
-"""Nats that the default recipe reaches, the mean of seeds 1 to 6."""
+TARGET = 4.178
+"""Nats that the default recipe reaches, the mean of seeds 1 to 9."""
 
 Document = tuple[tuple[int, int], list[int], list[int]]
 
@@ -136,8 +136,10 @@ def test_records_are_of_the_same_validation() -> None:
 
 def test_recipe_is_that_of_its_record() -> None:
     kept = json.loads((PAGE.parent / "records" / "speedrun-1.json").read_text())["config"]["resolved"]
-    for group, settings in config_of("experiment=speedrun").items():
-        different = {n for n, value in settings.items() if kept[group].get(n) != value}
+    for group, settings in config_of("experiment=speedrun", "seed=1").items():
+        different = {
+            n for n, value in settings.items() if kept[group].get(n, value) != value
+        }  # or came later
         assert not different - {"cache_dir"}, group
 
 
