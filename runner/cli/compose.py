@@ -15,6 +15,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 import iolaus.conf  # noqa: F401  registers the groups
+from iolaus.conf.config import LATER
 from iolaus.conf.fields import default_options
 from iolaus.conf.registry import OPTIONS, option_of, target_of
 from iolaus.runner.launch.resume import run_folder
@@ -83,8 +84,10 @@ def _distance(node: dict[str, Any], base: dict[str, Any]) -> tuple[int, int]:
 
 
 def _differences(wanted: Mapping[str, Any], base: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """The overrides that change a composed config `base` to `wanted`."""
-    yield from (f"~{prefix}{name}" for name in base if name not in wanted)
+    """The overrides that change `base`, as composed, to `wanted`, which may be older than settings that came later."""
+    later = LATER.get(prefix.removesuffix("."), {})
+    missing = (name for name in base if name not in wanted)
+    yield from (f"~{prefix}{name}" for name in missing if name not in later or base[name] != later[name])
     for name, value in wanted.items():
         key = f"{prefix}{name}"
         if name not in base:

@@ -10,11 +10,15 @@ from typing import Any
 import lightning
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 import iolaus
+from iolaus.conf.config import LATER
+from iolaus.runner.cli.compose import initialized, overrides_of
 from iolaus.runner.report.runs import load_run
 from tests.conftest import ROOT, Command
 from tests.recipes.rules import broken_rules, config_of
+from tests.support.processes import PROGRAM, process
 
 RECORDS = sorted((ROOT / "docs" / "records").glob("*.json"))
 PAGE = ROOT / "docs" / "speedrun.md"
@@ -143,6 +147,21 @@ def test_recipe_is_that_of_its_record() -> None:
         assert not different - {"cache_dir"}, group
 
 
+@pytest.mark.parametrize("record", RECORDS, ids=lambda path: path.stem)
+def test_record_of_before_a_setting_came_composes_with_its_default(record: Path) -> None:
+    config = OmegaConf.create(json.loads(record.read_text())["config"]["resolved"])
+    for group, later in LATER.items():
+        for name in later:
+            config[group].pop(name, None)
+    with initialized():
+        older = overrides_of(config)
+        config.objective.mlm_probability = 0.25
+        assert {*overrides_of(config)} == {*older, "objective.mlm_probability=0.25"}
+        del config.objective.validation_mlm_probability
+        with pytest.raises(Exception, match="validation_mlm_probability"):  # it was always there
+            overrides_of(config)
+
+
 @pytest.mark.slow
 def test_one_seed_reaches_the_target_within_its_steps(iolaus: Command, tmp_path: Path) -> None:
     iolaus("experiment=speedrun", "seed=6", "hydra.run.dir=run")
@@ -152,7 +171,8 @@ def test_one_seed_reaches_the_target_within_its_steps(iolaus: Command, tmp_path:
 
 
 @pytest.mark.slow
-def test_record_is_rebuilt_from_its_manifest(iolaus: Command) -> None:
+def test_record_is_rebuilt_from_its_manifest(tmp_path: Path) -> None:
     record = str(PAGE.parent / "records" / "speedrun-1.json")
-    done = iolaus("reproduce", record, "--anyway", "--steps", "100", "--json", check=False)
-    assert json.loads(done.stdout)["verdict"] in ("identical", "equal to rounding")
+    words = ("reproduce", record, "--anyway", "--steps", "100", "--json")
+    done = process(*PROGRAM, *words, cwd=tmp_path)
+    assert json.loads(done.stdout)["verdict"] in ("identical", "equal to rounding"), done.stderr[-3000:]
