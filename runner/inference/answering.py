@@ -66,9 +66,8 @@ def load_answerer(
     data = (
         option_defaults("data", "image_text") | (saved_task(run) or {"data": {}})["data"] | (settings or {})
     )
-    reader = ConversationReader(
-        columns={**data["columns"], **(columns or {})}, caption_prompt=data["caption_prompt"]
-    )
+    named = {**(data["columns"] or {}), **(columns or {})}
+    reader = ConversationReader(columns=named, caption_prompt=data["caption_prompt"])
     vision = load_processor(folder)
     task = get_task("vision_language")
     pretrained = task.load(folder)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import platform
+import sys
 from functools import cache
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
@@ -38,8 +39,9 @@ def machine() -> dict[str, Any]:
 
 @cache
 def packages() -> dict[str, str]:
-    """Every installed distribution with its version."""
-    found = [_name_and_version(one) for one in distributions()]
+    """Every installed distribution with its version; not the copies that setuptools shows once it is imported."""
+    places = [place for place in sys.path if Path(place).name != "_vendor"]
+    found = [_name_and_version(one) for one in distributions(path=places)]
     return {name.lower(): version for name, version in sorted(found, key=str) if name}
 
 

@@ -130,6 +130,16 @@ def test_module_in_a_linked_folder_counts_once_by_its_real_place(
     assert own == [str((tmp_path / "real" / "mine.py").resolve())]
 
 
-def test_packages_have_the_names_and_versions_of_their_metadata() -> None:
-    assert packages() == {str(one.metadata["Name"]).lower(): one.version for one in distributions()}
+def test_packages_have_the_names_and_versions_of_their_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = [place for place in sys.path if not place.endswith("_vendor")]
+    monkeypatch.setattr(sys, "path", [*outside, str(tmp_path), str(tmp_path / "_vendor")])
+    for folder, name in (("mine-1.dist-info", "Mine"), ("_vendor/copied-2.dist-info", "Copied")):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 7\n\n")
+    installed = {str(one.metadata["Name"]).lower(): one.version for one in distributions(path=outside)}
+    packages.cache_clear()
+    assert packages() == {**installed, "mine": "7"}
+    packages.cache_clear()
     assert packages()["torch"].startswith("2.")

@@ -154,7 +154,7 @@ INPUTS: list[tuple[list[str], list[str]]] = [
     # tasks
     ([*LABELLED, "data.train=gone.csv"], ["gone.csv"]),
     ([*LABELLED, "data.train=no_text.csv"], ["no column 'text'", "title"]),
-    ([*LABELLED, "data.train=labels.csv", "data.label_column=lable"], ["Did you mean 'label'"]),
+    ([*LABELLED, "data.train=labels.csv", "data.label_column=lable"], ["set data.label_column=label"]),
     ([*LABELLED, "data.train=unlabelled.csv"], ["unlabelled.csv", "no label"]),
     ([*LABELLED, "data.train=labels.csv", "data.validation=others.csv"], ["'purple'", "others.csv"]),
     ([*LABELLED, "data.train=labels.csv", "data.labels=[red,green]"], ["'blue'"]),
