@@ -91,9 +91,15 @@ class Predictor:
             problem = f" that can be used: {rows.bad.first}" if rows.bad.first else ""
             raise ValueError(f"{rows.description} holds no examples{problem}")
         if figures and self.kind.labelled(first):
-            yield self.kind.measured(rows._replace(rows=[*first, *source]), options)
+            found = iter([self.kind.measured(rows._replace(rows=[*first, *source]), options)])
         else:
-            yield from self.batches(chain(first, source), options, rows.bad, rows.textual)
+            found = self.batches(chain(first, source), options, rows.bad, rows.textual)
+        empty = True
+        for kept in found:
+            empty = empty and not kept.rows
+            yield kept
+        if empty:
+            raise ValueError(f"{rows.description} holds no row that can be used: {rows.bad.first}")
 
     def rows_of_file(
         self,

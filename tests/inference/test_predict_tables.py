@@ -139,6 +139,25 @@ def test_bad_rows_are_left_out_and_counted(
     assert [int(row["nr"]) for row in table_of(tmp_path / "out.csv")] == [0, 1, 2, *range(7, 15)]
 
 
+@pytest.mark.parametrize("label", ["", ",Kind"])
+def test_no_row_that_can_be_used_is_an_error_and_writes_nothing(
+    run: Path, tmp_path: Path, small_batches: None, label: str
+) -> None:
+    file, out = tmp_path / "a.csv", tmp_path / "out.csv"
+    words = ("predict", str(run), str(file), "--on-bad-row", "skip", "--out", str(out))
+    value = label and ",birds"
+    file.write_text(f"body,nr{label}\n" + "".join(f'"{text}",1{value}\n' for text in TEXTS))
+    columns = f"body, nr{label.replace(',', ', ')}"
+    with pytest.raises(
+        SystemExit, match=rf"no row that can be used: .*'Question'; it has: {columns}\. Set --text-c"
+    ):
+        main(list(words))
+    file.write_text(f"Question,nr{label}\n" + f'" ",1{value}\n' * 9)
+    with pytest.raises(SystemExit, match=r"no row that can be used: .*line 2: the text .* is empty"):
+        main(list(words))
+    assert not out.exists()
+
+
 def test_rows_are_read_as_they_are_needed(run: Path, small_batches: None) -> None:
     read: list[int] = []
 
