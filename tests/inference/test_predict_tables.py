@@ -124,6 +124,18 @@ def test_flags_take_the_place_of_settings_and_messages_name_them(
     assert len(lines) == len(TEXTS)
 
 
+def test_a_file_without_names_is_told_the_flag_that_reads_it(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bare.csv"
+    file.write_text("".join(f'"{text}",{"birds" if i % 2 else "stones"}\n' for i, text in enumerate(TEXTS)))
+    with pytest.raises(SystemExit, match=r"line 1 reads as a row .* set --header Question,column_2$"):
+        main(["predict", str(run), str(file)])
+    plain, _ = printed(capsys, run, file, "--header", "Question,column_2")
+    assert len(plain) == len(TEXTS)
+    assert printed(capsys, run, file, "--header", "[Question, column_2]")[0] == plain
+
+
 def test_bad_rows_are_left_out_and_counted(
     run: Path, tmp_path: Path, small_batches: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,7 +15,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iolaus.runner.cli.models.predict_files import Written, as_typed, bar, format_of, spooled, typed_as_flags
+from iolaus.runner.cli.models.predict_files import (
+    Written,
+    as_typed,
+    bar,
+    format_of,
+    names_of,
+    spooled,
+    typed_as_flags,
+)
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
 from iolaus.runner.run.files import writing
 from iolaus.runner.run.lazy import many_imports
@@ -84,7 +92,7 @@ def main(arguments: Namespace) -> None:
     """Prints predictions, or writes them to a file, and shows their metrics where there are labels."""
     given = {name: value for name in SETTINGS if (value := getattr(arguments, name)) is not None}
     if "header" in given:
-        given["header"] = given["header"].split(",")
+        given["header"] = names_of(given["header"])
     if "quoting" in given:
         given["quoting"] = given["quoting"] == "true"
     with typed_as_flags(SETTINGS):

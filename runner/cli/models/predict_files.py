@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -116,6 +117,17 @@ def as_typed(text: str) -> str:
     return re.sub(rf"[^\s'(]*/{_SPOOLED}\w+/", "", text)
 
 
+def names_of(given: str) -> list[str]:
+    """The names of columns, with commas between them, also in brackets as those of `data.header`.
+
+    Example:
+        >>> names_of("text,label") == names_of("[text, label]") == ["text", "label"]
+        True
+    """
+    inner = re.fullmatch(r"\s*\[([^\[\]]*)\]\s*", given)
+    return [name.strip() for name in (inner[1] if inner else given).split(",")]
+
+
 @contextmanager
 def typed_as_flags(names: Iterable[str]) -> Iterator[None]:
     """Errors that name settings of data name the flags of the command instead."""
@@ -125,7 +137,7 @@ def typed_as_flags(names: Iterable[str]) -> Iterator[None]:
         told = re.sub(
             rf"'?\bdata\.({'|'.join(names)}|format)\b(=?)",
             lambda found: f"--{_FLAGS.get(found[1], found[1]).replace('_', '-')}{found[2] and ' '}",
-            as_typed(str(error)),
+            _HEADER.sub(lambda found: f"data.header={shlex.quote(found[1])}", as_typed(str(error))),
         )
         if told == str(error):
             raise
@@ -133,6 +145,8 @@ def typed_as_flags(names: Iterable[str]) -> Iterator[None]:
 
 
 _SPOOLED = "iolaus-stdin-"
+
+_HEADER = re.compile(r"\bdata\.header=\[([^\[\]]*)\]")
 
 _FLAGS = {"format": "input_format"}
 """Flags that are called otherwise than their setting."""

@@ -20,6 +20,8 @@ def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
         if (header := dialect.names or next(rows, None)) is None:
             raise ValueError(f"{file.path} is empty: expected a line with the names of the columns")
         where = "data.header" if dialect.names else "the header"
+        if dialect.names and not file.reading.header:
+            where = f"the header guessed for this file without one ({', '.join(header)}; data.header sets another)"
         for row in rows:
             place = f"line {reader.line_num}"
             with file.bad.row():

@@ -145,14 +145,17 @@ def _find_names(file: File, rows: list[list[str]], wanted: Sequence[str]) -> lis
         for name, share, column in zip(first, repeated, columns, strict=True)
     ):
         return None
-    example = ", ".join(wanted) if len(wanted) == len(first) else ", ".join([*wanted, "..."][: len(first)])
-    advice = f"line 1 reads as a row ({', '.join(first)[:60]!r}), not as names: set data.header=[{example}]"
+    example = [*wanted, *(f"column_{i}" for i in range(len(wanted) + 1, len(first) + 1))][: len(first)]
+    advice = (
+        f"line 1 reads as a row ({', '.join(first)[:60]!r}), not as the names of the columns. Name all "
+        f"{len(first)} in their order: set data.header=[{','.join(example)}]"
+    )
     longest = [sum(map(len, column)) / max(len(column), 1) for column in columns]
     if len(first) == 2 == len(wanted):
         text, label = sorted((0, 1), key=lambda i: repeated[i])
         if repeated[label] > 0.5 > repeated[text] and longest[text] > longest[label]:
             return list(wanted) if text == 0 else list(reversed(wanted))
-        advice += f" or data.header=[{', '.join(reversed(wanted))}]"
+        advice += f" or data.header=[{','.join(reversed(wanted))}]"
     raise ValueError(f"{file.path}: {advice}")
 
 

@@ -82,6 +82,11 @@ def test_a_wrong_byte_among_utf8_is_a_bad_row_and_no_other_encoding(tmp_path: Pa
 
 def test_a_first_line_that_is_a_row_is_no_header(tmp_path: Path) -> None:
     assert found(tmp_path / "a.csv", table(";", header=False)).names == ["text", "label"]
+    (tmp_path / "more.csv").write_text(table(";", header=False) + "one;two;three\n")
+    with pytest.raises(
+        BadRow, match=r"3 fields where the header guessed .* \(text, label; data\.header sets .* has 2"
+    ):
+        read_rows(str(tmp_path / "more.csv"), how=HowRead(wanted=("text", "label")))
     flipped = "".join(f"{'order' if i % 2 else 'refund'};where is my order {i}\n" for i in range(20))
     assert found(tmp_path / "b.csv", flipped).names == ["label", "text"]
     assert len(read_rows(str(tmp_path / "b.csv"), how=HowRead(wanted=BOTH)).rows) == 20
@@ -89,11 +94,11 @@ def test_a_first_line_that_is_a_row_is_no_header(tmp_path: Path) -> None:
     assert found(tmp_path / "d.csv", table(";").replace("text;label", "Question;Intent")).names is None
     three = "".join(f"where is order {i};{'order' if i % 2 else 'refund'};eve\n" for i in range(20))
     with pytest.raises(
-        ValueError, match=r"line 1 reads as a row .* set data\.header=\[text, label, \.\.\.\]"
+        ValueError, match=r"line 1 reads as a row .* set data\.header=\[text,label,column_3\]"
     ):
         found(tmp_path / "e.csv", three)
     alike = "order;refund\nrefund;order\n" * 9
-    with pytest.raises(ValueError, match=r"data\.header=\[text, label\] or data\.header=\[label, text\]"):
+    with pytest.raises(ValueError, match=r"data\.header=\[text,label\] or data\.header=\[label,text\]"):
         found(tmp_path / "f.csv", alike)
 
 
