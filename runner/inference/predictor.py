@@ -7,8 +7,7 @@ from typing import Any
 
 from iolaus.runner.data.labelled.examples import READER_SETTINGS
 from iolaus.runner.data.read.bad_rows import RAISED, BadRows
-from iolaus.runner.data.read.formats import read_text
-from iolaus.runner.data.read.opened import File, Reading
+from iolaus.runner.data.read.opened import File, Reading, opened
 from iolaus.runner.data.read.rows import HowRead, Row, Rows, stream_rows
 from iolaus.runner.inference.answering import sees_images
 from iolaus.runner.inference.infill import open_model
@@ -105,15 +104,19 @@ class Predictor:
         self,
         path: str | Path,
         options: PredictOptions = PLAIN,
-        bad: BadRows = RAISED,
+        bad: BadRows | None = None,
         file_format: str | None = None,
     ) -> Rows:
-        """The rows of a file, of which txt has one in each line; they are an iterator, to be read once."""
+        """The rows of a file, of which txt has one in each line; they are an iterator, to be read once.
+
+        Empty lines of txt are no rows; `bad` counts them.
+        """
+        bad = bad or BadRows()
         reading = self.kind.reading(str(path))
         if file_format is not None:
             reading = reading._replace(format=file_format)
         if reading.format in ("txt", "md"):
-            rows: Any = self._lines(Path(path), reading, options)
+            rows: Any = self._lines(Path(path), reading, options, bad)
             return Rows(rows, str(path), bad=bad)
         how = HowRead(bad, self.kind.columns(), lone_text=self.kind.text_column)
         return stream_rows(str(path), reading, "train", how)
@@ -122,9 +125,10 @@ class Predictor:
         """The row of a text; raises ValueError where the model reads a second one that is not given."""
         return Row(where, self.kind.values(text, options))
 
-    def _lines(self, path: Path, reading: Reading, options: PredictOptions) -> Iterator[Row]:
-        for number, text in enumerate(read_text(File(path, "txt", reading), "line"), 1):
-            yield self.row_of_text(f"{path}, text {number}", text, options)
+    def _lines(self, path: Path, reading: Reading, options: PredictOptions, bad: BadRows) -> Iterator[Row]:
+        with opened(File(path, "txt", reading)) as lines:
+            for where, text in bad.filled(lines, f"{path}, "):
+                yield self.row_of_text(where, text, options)
 
     def _row(self, number: int, given: Any, options: PredictOptions) -> Row:
         if isinstance(given, str):

@@ -89,8 +89,18 @@ def test_txt_and_standard_input_are_texts_by_line(
     run: Path, tmp_path: Path, small_batches: None, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    (tmp_path / "a.txt").write_text("\n".join(TEXTS) + "\n\n")
-    lines, _ = printed(capsys, run, tmp_path / "a.txt")
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS) + "\n")
+    lines, told = printed(capsys, run, tmp_path / "a.txt")
+    assert not told
+    gaps = [*TEXTS[:1], " ", *TEXTS[1:], ""]
+    (tmp_path / "gaps.txt").write_text("\n".join(gaps) + "\n")
+    assert printed(capsys, run, tmp_path / "gaps.txt")[0] == lines
+    for words in ((tmp_path / "gaps.txt",), (tmp_path / "gaps.txt", "--on-bad-row", "skip")):
+        told = printed(capsys, run, *words)[1]
+        assert "2 rows left out: 2 empty line" in told
+        assert "line 2; " in told
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(gaps) + "\n"))
+    assert "2 rows left out: 2 empty line (line 2; line 13)" in printed(capsys, run, "-")[1]
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(TEXTS)))
     assert [json.loads(line)["predicted"] for line in printed(capsys, run, "-")[0]] == [
         json.loads(line)["predicted"] for line in lines

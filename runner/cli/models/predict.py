@@ -161,8 +161,8 @@ def _found(
             rows = predictor.rows_of_file(path, options, bad, arguments.input_format)
             yield from predictor.of_file(rows, options, figures=not arguments.no_figures)
         return
-    texts = _lines() if arguments.input == STDIN else iter([_text(arguments)])
-    given = (predictor.row_of_text(f"text {n}", text, options) for n, text in enumerate(texts, 1))
+    texts = bad.filled(sys.stdin) if arguments.input == STDIN else iter([("the text", _text(arguments))])
+    given = (predictor.row_of_text(where, text, options) for where, text in texts)
     empty = True
     for kept in predictor.batches(_repeated(given, arguments.samples), options, bad):
         empty = False
@@ -214,11 +214,6 @@ def _text(arguments: Namespace) -> str:
     from iolaus.runner.inference.infill import MASK
 
     return " ".join([MASK] * arguments.length)
-
-
-def _lines() -> Iterator[str]:
-    """The lines of standard input that are not empty."""
-    return (line.rstrip("\n") for line in sys.stdin if line.strip())
 
 
 def _is_file(arguments: Namespace) -> bool:

@@ -1,5 +1,6 @@
 """Rows that cannot be used: an error that names the row, or left out and counted."""
 
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -70,6 +71,20 @@ class BadRows:
             raise BadRow(error.where, f"{_problem(error)}; {self.setting} leaves such rows out", error.reason)
         self.first = self.first or error
         self.places.setdefault(error.reason, []).append(error.where)
+
+    def filled(self, lines: Iterable[str], source: str = "") -> Iterator[tuple[str, str]]:
+        """The lines that are not empty, each with its place; the others are counted, and are no error.
+
+        Example:
+            >>> list(BadRows().filled(["herons\\n", "\\n", "gulls\\n"]))
+            [('line 1', 'herons'), ('line 3', 'gulls')]
+        """
+        for number, line in enumerate(lines, 1):
+            where, text = f"{source}line {number}", line.rstrip()
+            if text:
+                yield where, text
+            else:
+                self.places.setdefault("empty line", []).append(where)
 
     def noted(self) -> dict[str, Any]:
         """The count and the first places of each reason; empty where every row could be used."""
