@@ -150,6 +150,11 @@ def test_file_of_another_format_goes_by_its_ending(
     found = [json.loads(line) for line in printed(capsys, tmp_path / "model", table)]
     expected = [json.loads(line) for line in printed(capsys, run, file)]
     assert [row["predicted"] for row in found] == [row["predicted"] for row in expected]
+    shown = list(csv.DictReader(printed(capsys, run, table, "--format", "csv")))
+    assert [json.loads(row["words"]) for row in shown] == [row["words"] for row in rows]
+    (line,) = csv.DictReader(printed(capsys, run, "old bridge runs", "--format", "csv"))
+    assert json.loads(line["words"]) == ["old", "bridge", "runs"]
+    assert len(json.loads(line["predicted"])) == 3
 
 
 def test_one_text_is_answered_in_words(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:

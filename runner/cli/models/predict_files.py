@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from iolaus.runner.inference.kinds import Kept
 
-OWN = ("predicted", "probability", "predicted_entities")
+OWN = ("words", "predicted", "probability", "predicted_entities")
 """What a prediction adds to the columns of a table."""
 
 
