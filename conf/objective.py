@@ -9,6 +9,14 @@ UNITS = Choice(("tokens", "words", "spans"))
 """What is masked together."""
 
 
+def check_shares(mask_share: float, random_share: float) -> None:
+    """Raises ValueError for shares of the targets that are more than 1 together."""
+    if mask_share + random_share > 1 + 1e-9:
+        raise ValueError(
+            f"objective.mask_share={mask_share} and objective.random_share={random_share} are more than 1 together"
+        )
+
+
 @dataclass
 class MaskedLanguageModeling:
     """BERT's objective: predicts masked tokens (arXiv 1810.04805; rate as in arXiv 2202.08005)."""

@@ -12,6 +12,7 @@ from iolaus.conf.config import Config
 from iolaus.conf.data.labelled import check_fold
 from iolaus.conf.data.mixture import check_weights, mixed_sources
 from iolaus.conf.fields import check_fields, fields_of
+from iolaus.conf.objective import check_shares
 from iolaus.conf.phases import lengths_of, named_sources, phases_of
 from iolaus.conf.registry import OPTIONS, TASKS, option_of, target_of
 from iolaus.conf.trainer import BUDGETS, check_length
@@ -70,6 +71,7 @@ def check_config(config: DictConfig) -> None:
         named = named_sources(phases_of(values["phases"]))
         check_weights(mixed_sources(values["data"]), values["data"].get("mixture_tau"), named)
     _check_task(values)
+    _check_shares(values)
     if option_of("data", values["data"]):
         check_fold(values["data"].get("folds"), values["data"].get("fold"))
 
@@ -163,6 +165,18 @@ def _check_network(model: Values, data: Values) -> None:
         raise ValueError(
             f"data.max_length={length} is more than the model can take: model.max_position_embeddings={longest}"
         )
+
+
+def _check_shares(values: Values) -> None:
+    """Checks the shares of the targets, in the run and in each phase, where both are given."""
+    if option_of("objective", values["objective"]) != "mlm":
+        return
+    for changes in ({}, *(phase.objective for phase in phases_of(values["phases"]))):
+        objective = {**values["objective"], **changes}
+        given = (objective.get(name) for name in ("mask_share", "random_share"))
+        shares = [share for share in given if isinstance(share, int | float)]
+        if len(shares) == 2:
+            check_shares(*shares)
 
 
 def _check_task(values: Values) -> None:

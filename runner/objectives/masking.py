@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iolaus.conf.objective import check_shares
 from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.data.text.tokenizer import inside_words
 from iolaus.runner.objectives.base import Collator
@@ -66,10 +67,7 @@ class Masking:
     ) -> None:
         """Raises ValueError for shares above 1 together, and for words without a tokenizer that marks them."""
         random_share = (1 - mask_share) / 2 if random_share is None else random_share
-        if mask_share + random_share > 1 + 1e-9:
-            raise ValueError(
-                f"objective.mask_share={mask_share} and objective.random_share={random_share} are more than 1 together"
-            )
+        check_shares(mask_share, random_share)
         self.unit, self.max_span, self.fixed_count, self.favour = unit, max_span, fixed_count, favour
         self.masks_below = round(4096 * mask_share)
         self.draws_below = round(4096 * (mask_share + random_share))

@@ -193,6 +193,17 @@ def test_check_reads_the_rules_of_the_fields(
         check_config(with_value(default, key, value))
 
 
+def test_shares_of_targets_are_checked_together_in_the_run_and_in_phases() -> None:
+    message = r"objective\.mask_share=0\.9 and objective\.random_share=0\.2 are more than 1 together"
+    check_config(composed("objective.mask_share=0.8", "objective.random_share=0.2"))
+    check_config(composed("objective.mask_share=0.9"))
+    with pytest.raises(ValueError, match=message):
+        check_config(composed("objective.mask_share=0.9", "objective.random_share=0.2"))
+    phases = "phases=[{name: a, steps: 2}, {name: b, steps: 2, objective: {mask_share: 0.9}}]"
+    with pytest.raises(ValueError, match=message):
+        check_config(composed("objective.random_share=0.2", phases))
+
+
 BUILT = [
     ("callback.x", "runner.callbacks.Progress", {"refresh_per_second": 0}, "callback.x.refresh_per_second=0: it must"),
     ("callback.x", "runner.callbacks.Progress", {"seconds_per_line": -1}, "callback.x.seconds_per_line=-1: it must"),
