@@ -11,6 +11,7 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from iolaus.runner.models.positions import longest_text
+from iolaus.runner.models.weights import no_bars
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.model_folder import TASK
 
@@ -70,7 +71,8 @@ def write_model(
     temporary = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        model.pretrained.save_pretrained(temporary, state_dict=weights)
+        with no_bars():
+            model.pretrained.save_pretrained(temporary, state_dict=weights)
         if preprocessor is not None:
             tokenizer = getattr(preprocessor, "tokenizer", preprocessor)
             if longest := longest_text(model.pretrained):  # so that the tokenizer can truncate to it

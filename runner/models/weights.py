@@ -132,12 +132,22 @@ def few(names: Sequence[Any], count: int) -> str:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Silences transformers' loading report and progress bar."""
-    before, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    before = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()
+    try:
+        with no_bars():
+            yield
+    finally:
+        transformers_logging.set_verbosity(before)
+
+
+@contextmanager
+def no_bars() -> Iterator[None]:
+    """Silences the progress bars of transformers."""
+    bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
-        transformers_logging.set_verbosity(before)
         if bars:
             transformers_logging.enable_progress_bar()

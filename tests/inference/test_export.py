@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from transformers import AutoProcessor, AutoTokenizer, pipeline
+from transformers.utils import logging as transformers_logging
 
 from iolaus.runner.data.text.tokenizer import describe_vocabulary, train_tokenizer
 from iolaus.runner.data.vision.processors import make_processor, train_conversation_tokenizer
@@ -20,6 +21,18 @@ TEXTS = ["a heron stands by the old river", "nobody speaks of winter"] * 9
 
 def exported(model: Any, preprocessor: Any, folder: Path) -> Path:
     return write_model(SimpleNamespace(pretrained=model), preprocessor, folder / "model", "card", None, {})
+
+
+def test_writing_draws_no_bar(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    set_bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.enable_progress_bar()
+    try:
+        exported(tiny_model("bert", "mlm"), None, tmp_path)
+        assert transformers_logging.is_progress_bar_enabled()
+    finally:
+        if not set_bars:
+            transformers_logging.disable_progress_bar()
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
