@@ -12,9 +12,14 @@ from iolaus.runner.run.folder import RunFolder
 log = logging.getLogger("iolaus")
 
 
+FIRST_STEPS = 100
+"""Steps in which no run is expected to have learnt of context: nothing is said of them."""
+
+
 class Plateau(Callback):
     """Warns after each validation since the warm-up in which no loss is well below its unigram entropy.
 
+    `status.json` has it of every such validation; a line is logged from step 100 on.
     Example: `iolaus ~callback.plateau`
     """
 
@@ -30,5 +35,5 @@ class Plateau(Callback):
         folder = RunFolder(Path(trainer.default_root_dir))
         if folder.status().get("plateau") != plateau:
             folder.update_status(plateau=plateau)
-        if plateau:
+        if plateau and trainer.global_step >= FIRST_STEPS:
             log.warning("step %d: %s", trainer.global_step, plateau)

@@ -28,8 +28,8 @@ AT_UNIGRAM = "at unigram entropy"
 """Marks runs in lists whose loss has not left it."""
 
 ADVICE = (
-    "try a lower optimizer.lr, a longer scheduler.warmup_steps, a pre-norm model such as modernbert_tiny, or another "
-    "seed"
+    "train longer; if the loss stays there, try a lower optimizer.lr, a longer scheduler.warmup_steps, another seed, or "
+    "a pre-norm model (modernbert_tiny is one)"
 )
 
 

@@ -73,12 +73,14 @@ def test_validations_behind_the_warm_up_say_it(tmp_path: Path, caplog: pytest.Lo
     with caplog.at_level(logging.WARNING, "iolaus"):
         assert not validate(tmp_path / "run", 5.1, step=9, **level).status().get("plateau")
         assert not caplog.messages, "the rate still rises"
-        run = validate(tmp_path / "run", 5.01, step=20, **level)
-        assert caplog.messages == [f"step 20: {run.status()['plateau']}"]
+        assert validate(tmp_path / "run", 5.1, step=99, **level).status()["plateau"]
+        assert not caplog.messages, "too early to tell"
+        run = validate(tmp_path / "run", 5.01, step=100, **level)
+        assert caplog.messages == [f"step 100: {run.status()['plateau']}"]
         assert "the loss 5.010 of a stands at its unigram entropy 5.000" in caplog.text
-        assert "scheduler.warmup_steps" in caplog.text
-        validate(tmp_path / "run", 4.0, step=30, **level)
-        validate(tmp_path / "run", 5.0, step=40)  # compared with nothing
+        assert "train longer; if the loss stays there, try a lower optimizer.lr" in caplog.text
+        validate(tmp_path / "run", 4.0, step=110, **level)
+        validate(tmp_path / "run", 5.0, step=120)  # compared with nothing
     assert len(caplog.messages) == 1
     assert run.status()["plateau"] is None
 
