@@ -95,8 +95,8 @@ def test_txt_and_standard_input_are_texts_by_line(
     gaps = [*TEXTS[:1], " ", *TEXTS[1:], ""]
     (tmp_path / "gaps.txt").write_text("\n".join(gaps) + "\n")
     assert printed(capsys, run, tmp_path / "gaps.txt")[0] == lines
-    for words in ((tmp_path / "gaps.txt",), (tmp_path / "gaps.txt", "--on-bad-row", "skip")):
-        told = printed(capsys, run, *words)[1]
+    for words in ((), ("--on-bad-row", "skip"), ("--json",)):
+        told = printed(capsys, run, tmp_path / "gaps.txt", *words)[1]
         assert "2 rows left out: 2 empty line" in told
         assert "line 2; " in told
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(gaps) + "\n"))

@@ -29,6 +29,7 @@ from iolaus.runner.run.files import writing
 from iolaus.runner.run.lazy import many_imports
 
 if TYPE_CHECKING:
+    from iolaus.runner.data.read.bad_rows import BadRows
     from iolaus.runner.inference.kinds import Kept, PredictOptions
     from iolaus.runner.inference.predictor import Predictor
 
@@ -122,6 +123,7 @@ def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
     if arguments.json:
         rows = [one for kept in found for one in _joined(kept, by_rows, figures)]
         print_json({"predictions": rows, "figures": figures}, arguments.out)
+        _tell_left_out(bad)
         return
     with writing(arguments.out) as out:
         chosen = arguments.format or format_of(arguments.out) or ("jsonl" if by_rows else "text")
@@ -132,11 +134,15 @@ def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
             figures |= kept.figures
     for name, value in figures.items():
         print(f"{name} {value:.6g}", file=sys.stderr)
-    if bad.places:
-        print(as_typed(bad.described()), file=sys.stderr)
+    _tell_left_out(bad)
     if figures and arguments.out is not None:
         with writing(arguments.out.with_suffix(".figures.json")) as file:
             file.write(json.dumps(figures, indent=1) + "\n")
+
+
+def _tell_left_out(bad: "BadRows") -> None:
+    if bad.places:
+        print(as_typed(bad.described()), file=sys.stderr)
 
 
 def _joined(kept: "Kept", by_rows: bool, figures: dict[str, float]) -> Iterator[dict[str, Any]]:
