@@ -16,6 +16,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override, ValueType
 from omegaconf import OmegaConf
 
+from iolaus.conf.phases import lengths_of, phases_of
 from iolaus.runner.cli.commands import COMMANDS, command_of, parser_of
 from iolaus.runner.config.allowed import allow_code, check_targets
 from iolaus.runner.launch.resume import run_folder
@@ -121,6 +122,8 @@ def assert_composes(words: list[str]) -> None:
         config = compose("config", [first_value(override) for override in parsed])
     allow_code(config)
     check_targets(config)
+    if phases := phases_of(OmegaConf.to_container(config.phases)):
+        lengths_of(phases, config.trainer)
 
 
 def first_value(override: Override) -> str:
