@@ -142,9 +142,11 @@ def lengths_of(phases: Sequence[Phase], trainer: Mapping[str, Any]) -> list[int 
     total = sum(length or 0 for length in known)
     if limits or (steps > 0 and steps != Trainer.max_steps and (None in known or steps != total)):
         name = limits[0] if limits else "max_steps"
+        length = "steps" if known[0] else "tokens"
         raise ValueError(
-            f"trainer.{name}={trainer[name]}, and the phases have lengths of their own, {_told(known, total)} in all: "
-            f"set trainer.{name}={'null' if limits else -1}, or give each phase a share of the run"
+            f"trainer.{name}={trainer[name]}, and the phases have lengths of their own, {_told(known, total)}: "
+            f"set trainer.{name}={'null' if limits else -1}; for another length change theirs, "
+            f"such as phases.0.{length}={getattr(phases[0], length):g}, or give each phase a share of the run"
         )
     return known
 
@@ -166,7 +168,7 @@ def _cut(phases: Sequence[Phase], steps: int) -> list[int | None]:
 
 
 def _told(known: Sequence[int | None], total: int) -> str:
-    return "some of them in tokens" if None in known else f"{total:,} steps"
+    return "some of them in tokens" if None in known else f"{total:,} steps in all"
 
 
 def named_sources(phases: Sequence[Phase]) -> set[str]:

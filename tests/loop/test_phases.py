@@ -153,6 +153,11 @@ MIXED = "name: b, steps: 5, data: {mixture: "
         ([phases("name: a, share: 1"), BY_PHASES, "trainer.max_epochs=2"], "and the run has trainer.max_epochs=2"),
         ([phases("name: a, share: 1"), BY_PHASES, "trainer.max_flops=1e9"], "and the run has trainer.max_flops="),
         ([phases(OWN)], "trainer.max_steps=12, and the phases have lengths of their own, 5 steps in all: set"),
+        (
+            [phases("name: a, tokens: 5e5")],
+            "trainer.max_steps=12, and the phases have lengths of their own, some of them in tokens: set "
+            "trainer.max_steps=-1; for another length change theirs, such as phases.0.tokens=500000, or give each phase",
+        ),
         ([phases(OWN), BY_PHASES, "trainer.max_tokens=9"], "trainer.max_tokens=9, and the phases have lengths"),
     ],
 )  # fmt: skip
