@@ -45,6 +45,12 @@ NO_FOLDS = re.compile("Could not override 'data.folds?'")
 NO_SCALE = re.compile(r"Could not (?:load|find) 'experiment/([^/']+)/([^']+)'")
 """Message for a recipe that a scale has no settings for."""
 
+NO_KEY = re.compile(r"In '((?:\w+/)*experiment/[^']+)'.*\nKey '([^']+)' not in '(\w+)'")
+"""Message for a recipe with a setting that the chosen option does not have."""
+
+NO_LIST = re.compile(r"Error merging override (phases=.*)\nCannot merge DictConfig with ListConfig")
+"""Message for phases that are no list."""
+
 _NOISE = (
     "full_key:", "reference_type=", "object_type=", "provider=", "To append to your config", "Config search path",
     "See https://hydra.cc/docs/1.2/advanced/override_grammar",
@@ -101,6 +107,12 @@ def _explained(error: BaseException) -> str | None:
                 f"scale={found[1]}: experiment={found[2]} has no such size; `iolaus info scale` lists the recipes that "
                 f"have, and a file experiment/{found[1]}/{found[2]}.yaml of your own gives it one"
             )
+        if (found := NO_KEY.search(message)) and (
+            foreign := _foreign_key(found[1], found[2], found[3], composing)
+        ):
+            return foreign
+        if found := NO_LIST.search(message):
+            return f"{found[1]}: expected a list such as phases=[{{name: stable, steps: 90}}, ...]"
         overrides = (cause.override for cause in composing if isinstance(cause, OverrideParseException))
         override = next(overrides, "")
         if override and override not in message:
@@ -187,6 +199,21 @@ def _did_you_mean(message: str) -> str:
     if _MISSPELT.search(message):
         return "\nexpected GROUP=OPTION or FIELD=VALUE; in a shell, quote what has brackets or spaces: 'a.b=[1,2]'"
     return ""
+
+
+def _foreign_key(recipe: str, name: str, kind: str, composing: list[BaseException]) -> str:
+    """The message for a recipe's setting that another option of its group has; nothing where none has."""
+    key = next((str(key) for cause in composing if (key := getattr(cause, "full_key", None))), name)
+    group = key.partition(".")[0]
+    chosen = [option for option, node in OPTIONS.get(group, {}).items() if node.__name__ == kind]
+    if not chosen or not _config_keys().get(key):
+        return ""
+    recipe = recipe.removeprefix("experiment/")
+    return (
+        f"experiment={recipe} sets {key}, which {group}={chosen[0]} does not have: copy the file of the recipe to "
+        f"configs/experiment/mine.yaml, write `override /{group}: {chosen[0]}` in its defaults and settings of that "
+        f"option below {group}:, and run it by --config-dir configs experiment=mine"
+    )
 
 
 def _other_key(wrong: str) -> str:

@@ -111,8 +111,10 @@ def test_works_beside_a_hydra_app_of_the_users_own(here: Path, monkeypatch: pyte
         (["optimizer.lrr=1"], "Did you mean 'optimizer.lr'"),
         (["--multirun"], "'--multirun' has no meaning here"),
         (["optimizer.lr=1,2"], "Ambiguous value"),
+        (["experiment=modernbert", "optimizer=muon"], "sets optimizer.betas, which optimizer=muon does not have: copy"),
+        (["phases={name: a, steps: 10}"], "phases={name: a, steps: 10}: expected a list such as phases=[{name: "),
     ],
-)
+)  # fmt: skip
 def test_wrong_words_are_a_value_error(words: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         iolaus.compose(*words)
