@@ -32,6 +32,14 @@ def prepare() -> None:
     register_plugins()
 
 
+def add_config_dir_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds `--config-dir`, as the `folders` of `initialized`."""
+    about = "a folder of configs of your own"
+    parser.add_argument(
+        "--config-dir", "-cd", dest="folders", action="append", default=[], type=Path, metavar="FOLDER", help=about
+    )  # fmt: skip
+
+
 @contextmanager
 def initialized(folders: Sequence[Path] = ()) -> Iterator[ConfigLoader]:
     """A context with Hydra initialized on the project's configs and those in `folders`; ValueError if one is missing."""

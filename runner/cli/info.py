@@ -8,7 +8,6 @@ import sys
 import textwrap
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
@@ -18,7 +17,7 @@ from iolaus.conf.config import Config
 from iolaus.conf.fields import Field, default_options, fields_of, is_part, root_fields, summary
 from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import suggest
-from iolaus.runner.cli.compose import compose, initialized
+from iolaus.runner.cli.compose import add_config_dir_argument, compose, initialized
 from iolaus.runner.config.search_path import file_on_search_path, names_on_search_path
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
 
@@ -43,10 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     about = "a group, GROUP=OPTION, or an override to apply"
     parser.add_argument("words", nargs="*", metavar="WORD", help=about)
-    about = "a folder of configs of your own"
-    parser.add_argument(
-        "--config-dir", "-cd", dest="folders", action="append", default=[], type=Path, metavar="FOLDER", help=about
-    )  # fmt: skip
+    add_config_dir_argument(parser)
     add_json_argument(parser)
 
 

@@ -5,19 +5,20 @@
 
 from argparse import ArgumentParser, Namespace
 
-from iolaus.runner.cli.compose import compose, initialized
+from iolaus.runner.cli.compose import add_config_dir_argument, compose, initialized
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("overrides", nargs="*", help="such as scheduler=cosine optimizer.lr=1e-3")
+    add_config_dir_argument(parser)
     add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
     """Prints the drawing; raises ValueError where the steps follow from the data, or the schedule has no closed form."""
-    with initialized():
+    with initialized(arguments.folders):
         config = compose(arguments.overrides)
     import torch
 

@@ -51,6 +51,10 @@ def test_the_command_draws_a_config(tmp_path: Path) -> None:
     assert "4.00e-03" in done.stdout
     assert "cosine" in done.stdout
     assert not list(tmp_path.iterdir()), "drawing writes nothing"
+    own = tmp_path / "configs" / "experiment" / "mine.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("# @package _global_\noptimizer: {lr: 0.007}\n")
+    assert "7.00e-03" in call("--config-dir", "configs", "experiment=mine").stdout
     wrong = call("scheduler.training_kind=cosin")
     assert wrong.returncode == 1
     assert "Did you mean 'cosine'?" in wrong.stderr
