@@ -68,6 +68,7 @@ def test_plan_of_a_recipe_is_one_document_and_leaves_nothing(tmp_path: Path) -> 
     text = iolaus_here(tmp_path, "plan", "experiment=mosaicbert").stdout
     assert "137,400,384 parameters" in text
     assert "H100" in text
+    assert "hours of the run of the published size: 11.5 of plain BERT" in text
     assert "masking rate" in text
 
 

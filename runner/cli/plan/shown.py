@@ -45,7 +45,8 @@ def _show_nominal(plan: Mapping[str, Any]) -> None:
         f"{each['peak_tflops']:g} TFLOP/s"
         for each in plan["gpus"]
     }  # fmt: skip
-    told = {"published": plan["published_hours"]} if plan["published_hours"] else {}
+    hours = plan["published_hours"]
+    told = {"published": f"hours of the run of the published size: {hours}"} if hours else {}
     network = {"architecture": plan["model"], "size": sizes}
     sections = {"model": network, "phases": phases, "time": {**gpus, **told}}
     show("the plan without data: sequences of full length, one document each", sections)
