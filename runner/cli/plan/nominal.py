@@ -74,12 +74,11 @@ def points_of(run: NominalRun) -> list[int]:
 
 def published_hours() -> str | None:
     """The hours of the published run that the chosen recipe tells; None without one."""
-    recipe = HydraConfig.get().runtime.choices.get("experiment") if HydraConfig.initialized() else None
-    file = (
-        file_on_search_path(GlobalHydra.instance().config_loader(), f"experiment/{recipe}")
-        if recipe
-        else None
-    )
+    hydra = GlobalHydra.instance()
+    if not (hydra.is_initialized() and HydraConfig.initialized()):
+        return None
+    recipe = HydraConfig.get().runtime.choices.get("experiment")
+    file = file_on_search_path(hydra.config_loader(), f"experiment/{recipe}") if recipe else None
     lines = file.read_text().splitlines() if file else []
     return next((line.removeprefix(HOURS) for line in lines if line.startswith(HOURS)), None)
 
