@@ -160,6 +160,7 @@ def rank_of_two(rank: int, folder: str) -> None:
     parallel = DistributedDataParallel(model)
     estimate = hessian_of_a_step(model, parallel, slice(2 * rank, 2 * rank + 2), 1)
     torch.save([estimate, model.state_dict()], f"{folder}/{rank}.pt")
+    torch.distributed.barrier()  # gloo may wait for ever for a rank that has left before
     torch.distributed.destroy_process_group()
 
 
