@@ -1,5 +1,6 @@
 """A rank's share of global batch k: sampled, cut, read and collated, as a function of k alone."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
@@ -126,12 +127,27 @@ def flat_samples(
 def share_of(micro_batches: list[MicroBatch]) -> Share:
     """A share of a global batch: its `micro_batches`, and the sums of their figures, which are removed from them."""
     weight = sum(float(micro["weight"]) for micro in micro_batches)
-    share: Share = {"micro_batches": micro_batches, "weight": weight}
+    counted = [micro.get("denominators", {}) for micro in micro_batches]
+    denominators = {name: sum(each[name] for each in counted) for name in next(iter(counted), {})}
+    share: Share = {"micro_batches": micro_batches, "weight": weight, "denominators": denominators}
     for name in FIGURES:
         share[name] = sum(micro.pop(name) for micro in micro_batches)
+    tell_totals(share, figures_of(share))
     return share
 
 
 def figures_of(share: Share) -> dict[str, float]:
     """The figures of a share that are summed over the ranks."""
-    return {name: float(share[name]) for name in SUMMED}  # type: ignore[literal-required]
+    figures = {name: float(share[name]) for name in SUMMED}  # type: ignore[literal-required]
+    return figures | {f"denominators/{name}": count for name, count in share.get("denominators", {}).items()}
+
+
+def tell_totals(share: Share, totals: Mapping[str, float]) -> None:
+    """Gives the micro-batches the divisors of their losses; `totals` are the figures of the global batch.
+
+    Those of a share alone are right for one rank.
+    """
+    if names := share.get("denominators"):
+        divisors = {"weight": totals["weight"], **{name: totals[f"denominators/{name}"] for name in names}}
+        for micro_batch in share["micro_batches"]:
+            micro_batch["batch_totals"] = divisors

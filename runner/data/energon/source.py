@@ -18,17 +18,23 @@ META = ".nv-meta"
 DESCRIBING = (".info.json", ".info.yaml", "split.yaml", "split.json", "dataset.yaml", "index.uuid")
 """Files of `.nv-meta` that the fingerprint covers."""
 
+SQLITE = b"SQLite format 3\0"
+"""What a database begins with."""
+
 CODE = ("sample_loader", "part_filter")
 """Entries of `dataset.yaml` that may name a function in a file of the data set."""
 
 
 def check_source(path: str, allow_code: bool) -> None:
-    """Raises ValueError unless `path` is an energon data set, or a metadataset of such, without code of its own.
+    """Raises ValueError unless `path` is a whole energon data set, or a metadataset of such, without code of its own.
 
     Energon runs the code that `.nv-meta/dataset.yaml` names: files of the data set, and modules of any name.
     """
     for description in _descriptions(EPath(path)):
-        for node in () if allow_code else _mappings(load_yaml(description.read_bytes())):
+        content = _yaml(description)
+        if description.parent.name == META:
+            _check_index(description.parent)
+        for node in () if allow_code else _mappings(content):
             if (code := _foreign_code(node)) is not None:
                 raise ValueError(
                     f"{str(description)!r} names code ({code}), which energon would run here, with your rights. Read it; "
@@ -57,6 +63,12 @@ def count_samples(path: str, split: str) -> int:
         )
     except (EmptyDatasetError, AssertionError, KeyError):
         return 0
+    except Exception as error:  # the yaml and json readers, sqlite and energon raise a dozen kinds
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(
+            f"the energon data set {path!r} cannot be read ({reason}): a file of its {META} is missing or damaged; "
+            "index its shards again by: energon prepare FOLDER"
+        ) from error
     return sum(len(part.dataset) for part in found.datasets)
 
 
@@ -82,7 +94,7 @@ def _descriptions(path: EPath) -> Iterator[EPath]:
         yield path / META / "dataset.yaml"
     elif kind == EnergonDatasetType.METADATASET:
         yield path
-        for node in _mappings(load_yaml(path.read_bytes())):
+        for node in _mappings(_yaml(path)):
             if isinstance(part := node.get("path"), str):
                 yield from _descriptions(EPath(part) if "://" in part else path.parent / part)
     elif kind != EnergonDatasetType.JSONL:
@@ -91,6 +103,31 @@ def _descriptions(path: EPath) -> Iterator[EPath]:
             "of images with: iolaus prepare ROWS.jsonl IMAGES FOLDER; tar shards that are there "
             "already are indexed by: energon prepare FOLDER"
         )
+
+
+def _yaml(file: EPath) -> dict[str, Any]:
+    """The content of a description. Raises ValueError, or FileNotFoundError without one."""
+    try:
+        content = load_yaml(file.read_bytes())
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # the reader has kinds of its own
+        raise ValueError(f"{str(file)!r} is no readable yaml") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{str(file)!r} describes no data set: it holds {content!r:.60}, no mapping")
+    return content
+
+
+def _check_index(meta: EPath) -> None:
+    """Raises ValueError unless the index of the samples is there and a database."""
+    index = meta / "index.sqlite"
+    if not index.is_file():
+        raise ValueError(f"there is no index {str(index)!r}; index the shards by: energon prepare FOLDER")
+    with index.open("rb") as file:
+        if not file.read(len(SQLITE)) == SQLITE:
+            raise ValueError(
+                f"the index {str(index)!r} is damaged; index the shards again by: energon prepare FOLDER"
+            )
 
 
 def _mappings(node: Any) -> Iterator[dict[str, Any]]:

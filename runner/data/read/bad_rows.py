@@ -1,8 +1,11 @@
 """Rows that cannot be used: an error that names the row, or left out and counted."""
 
+import re
 from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any
+
+_OF_TABLE = re.compile(r"^([^\n]+?\.[ct]sv(?:\.\w+)?), line \d+(?= has no column)")
 
 SHOWN = 3
 """Places of each reason that are named."""
@@ -68,7 +71,9 @@ class BadRows:
         if not self.skip:
             if not self.setting or isinstance(error, MissingColumn):
                 raise error
-            raise BadRow(error.where, f"{_problem(error)}; {self.setting} leaves such rows out", error.reason)
+            problem = _problem(error)
+            advice = f"{'' if problem.endswith('?') else ';'} {self.setting} leaves such rows out"
+            raise BadRow(error.where, problem + advice, error.reason)
         self.first = self.first or error
         self.places.setdefault(error.reason, []).append(error.where)
 
@@ -102,7 +107,9 @@ class MissingColumn(BadRow):
         super().__init__(where, problem, reason)
 
     def __str__(self) -> str:
-        return super().__str__().replace(": has no column", " has no column", 1)
+        """Of a csv or tsv file it is the header that lacks the column, and not only this row."""
+        told = super().__str__().replace(": has no column", " has no column", 1)
+        return _OF_TABLE.sub(r"the header of \1", told)
 
 
 def described(noted: dict[str, Any]) -> str:

@@ -1,17 +1,35 @@
 """Rows of CoNLL and CoNLL-U files: one sentence each, with its words and their labels."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from iolaus.runner.data.read.bad_rows import BadRow
-from iolaus.runner.data.read.opened import AS_FOUND, File, opened, wrong_byte
+from iolaus.runner.data.read.opened import AS_FOUND, File, named_columns, opened, wrong_byte
 
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
+FEATURED = ("feats", "misc")
+"""Columns that hold features, `Case=Nom|Number=Sing`."""
+
 _COMMENT = re.compile(r"# (\w+\s*=|id\s|newdoc\b|newpar\b)")  # `# O` is a word
 _NO_WORD = re.compile(r"\d+[-.]\d+")  # the number of a range of words or of an empty node
+
+
+class Field(NamedTuple):
+    """A column of a file by its number, or a feature in it."""
+
+    number: int
+    feature: str = ""
+
+    def of(self, fields: list[str]) -> str:
+        """The value in a line; `_` for a feature that it lacks."""
+        value = fields[self.number]
+        if not self.feature:
+            return value
+        features = (one.partition("=") for one in value.strip().split("|"))
+        return next((given for name, _, given in features if name == self.feature), "_")
 
 
 def conll(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -42,23 +60,27 @@ def _sentences(
     file: File, parse: Callable[[str], list[str] | None], names: tuple[str, ...], *defaults: int | str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of words and labels; without `names` there are as many columns as the first word has."""
-    settings = zip(("word_field", "tag_field"), defaults, strict=True)
-    word, tag = (_column_number(file, setting, names, default) for setting, default in settings)
-    path, columns, needed = file.path, len(names), max(2, word + 1, tag + 1, -word, -tag)
-    words: list[str] = []
-    labels: list[str] = []
+    fields_of = {"words": _field(file, "word_field", names, defaults[0])}
+    if file.reading.tag_columns:
+        columns_of_tags = named_columns(file.reading.tag_columns).values()
+        fields_of |= {name: _field(file, "tag_columns", names, name) for name in columns_of_tags}
+    else:
+        fields_of["labels"] = _field(file, "tag_field", names, defaults[1])
+    numbers = [field.number for field in fields_of.values()]
+    path, columns, needed = file.path, len(names), max(2, *(max(n + 1, -n) for n in numbers))
+    found: dict[Any, list[str]] = {name: [] for name in fields_of}
     first, broken = 0, False
     with opened(file, newline=None) as text:
         for number, line in enumerate(chain(text, ["\n"]), start=1):
             line = line.rstrip("\r\n")
             if not line.strip():
-                if words and not broken:
-                    yield f"line {first}", {"id": f"{path.stem}-{first}", "words": words, "labels": labels}
-                words, labels, broken = [], [], False
+                if found["words"] and not broken:
+                    yield f"line {first}", {"id": f"{path.stem}-{first}", **found}
+                found, broken = {name: [] for name in fields_of}, False
             elif (fields := parse(line)) is not None:
                 columns = columns or len(fields)
-                first = first if words else number
-                problem = _problem(fields, max(columns, needed), columns, word, tag)
+                first = first if found["words"] else number
+                problem = _problem(fields, max(columns, needed), columns, numbers)
                 if file.bad.skip and (byte := wrong_byte(line)):
                     problem = f"byte {byte} is not {file.encoding}", "undecodable"
                 if problem:
@@ -66,26 +88,33 @@ def _sentences(
                         what, why = problem
                         file.bad.note(BadRow(f"{path}, line {number}", f"{what}: {line[:60]!r}", why))
                     broken = True
-                words.append(line if broken else fields[word])
-                labels.append("" if broken else fields[tag])
+                for name, field in fields_of.items():
+                    found[name].append(line if broken else field.of(fields))
 
 
-def _problem(fields: list[str], expected: int, columns: int, word: int, tag: int) -> tuple[str, str] | None:
+def _problem(
+    fields: list[str], expected: int, columns: int, numbers: Sequence[int]
+) -> tuple[str, str] | None:
     """What is wrong with the fields of a line, and that in few words."""
     if len(fields) != columns or columns < expected:
         return f"{len(fields)} columns where {expected} are expected", "wrong number of fields"
-    if not fields[word].strip() or not fields[tag].strip():
+    if not all(fields[number].strip() for number in numbers):
         return "the word or its label is empty", "no label"
     return None
 
 
-def _column_number(file: File, setting: str, names: tuple[str, ...], default: int | str) -> int:
-    """The number of the column that a setting gives by number or name."""
-    field = getattr(file.reading, setting)
-    field = default if field == getattr(AS_FOUND, setting) else field
+def _field(file: File, setting: str, names: tuple[str, ...], default: int | str) -> Field:
+    """The column that a setting gives by number or name, or as one of several `default`."""
+    given = getattr(file.reading, setting)
+    field = default if given == getattr(AS_FOUND, setting) or setting == "tag_columns" else given
     if isinstance(field, int):
-        return field
-    if field.lower() in names:
-        return names.index(field.lower())
-    kinds = f"one of {', '.join(names)}, or a number" if names else "the number of a column"
+        return Field(field)
+    name, _, feature = field.partition(".")
+    if name.lower() in names and (not feature or name.lower() in FEATURED):
+        return Field(names.index(name.lower()), feature)
+    kinds = (
+        f"one of {', '.join(names)}, a feature such as feats.Number, or a number"
+        if names
+        else "the number of a column"
+    )
     raise ValueError(f"data.{setting}={field!r} names no column of {str(file.path)!r}: give {kinds}")

@@ -6,12 +6,12 @@ from typing import Any
 
 from iolaus.runner.data.read.bad_rows import BadRow
 from iolaus.runner.data.read.dialects import dialect_of
-from iolaus.runner.data.read.opened import File, opened, wrong_byte
+from iolaus.runner.data.read.opened import LONGEST, File, opened, wrong_byte
 
 
 def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
     """The rows below the line of column names, each with its place; ValueError names an empty file or a wrong line."""
-    csv.field_size_limit(2**31 - 1)
+    csv.field_size_limit(LONGEST)
     dialect = file.dialect or dialect_of(file)
     quoting: Any = csv.QUOTE_MINIMAL if dialect.quoting else csv.QUOTE_NONE
     with opened(file._replace(dialect=dialect), newline="") as text:
@@ -19,6 +19,10 @@ def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
         rows = _rows(file, reader)
         if (header := dialect.names or next(rows, None)) is None:
             raise ValueError(f"{file.path} is empty: expected a line with the names of the columns")
+        if twice := next((name for name in header if name and list(header).count(name) > 1), None):
+            raise ValueError(
+                f"{file.path} has two columns {twice!r}: which one is meant cannot be told; rename one"
+            )
         where = "data.header" if dialect.names else "the header"
         if dialect.names and not file.reading.header:
             where = f"the header guessed for this file without one ({', '.join(header)}; data.header sets another)"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from iolaus.runner.data.read.opened import DELIMITERS, Dialect, File, opened, sample_of, unicode_of
+from iolaus.runner.data.read.opened import DELIMITERS, LONGEST, Dialect, File, opened, sample_of, unicode_of
 
 _SAMPLE = 1 << 20  # characters that are read to find the dialect
 _ROWS = 1000  # rows of these that are compared
@@ -121,7 +121,7 @@ def _rows(sample: str, delimiter: str, quoting: bool) -> list[list[str]]:
     """The first rows of a sample, without one that its end may have cut."""
     quotes: Any = csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
     rows: list[list[str]] = []
-    csv.field_size_limit(2**31 - 1)
+    csv.field_size_limit(LONGEST)
     reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, quoting=quotes)
     with suppress(csv.Error, StopIteration):
         while len(rows) <= _ROWS:
@@ -139,7 +139,7 @@ def _find_names(file: File, rows: list[list[str]], wanted: Sequence[str]) -> lis
     if not below or set(wanted) & {*first} or len({*first}) < len(first):
         return None
     columns = [[row[i] for row in below if len(row) > i] for i in range(len(first))]
-    repeated = [_share_repeated(column) for column in columns]
+    repeated = [share_repeated(column) for column in columns]
     if not any(
         name and share > 0.5 and name in column
         for name, share, column in zip(first, repeated, columns, strict=True)
@@ -159,7 +159,7 @@ def _find_names(file: File, rows: list[list[str]], wanted: Sequence[str]) -> lis
     raise ValueError(f"{file.path}: {advice}")
 
 
-def _share_repeated(column: list[str]) -> float:
+def share_repeated(column: list[str]) -> float:
     """The share of values that a column has several times."""
     counts = Counter(column)
     return sum(number for number in counts.values() if number > 1) / max(len(column), 1)

@@ -12,7 +12,7 @@ import numpy as np
 
 from iolaus.runner.data.read import formats
 from iolaus.runner.data.read.dialects import dialect_of
-from iolaus.runner.data.read.opened import AS_FOUND, Dialect, File, Reading
+from iolaus.runner.data.read.opened import AS_FOUND, LONGEST, Dialect, File, Reading
 from iolaus.runner.data.read.pieces import Piece, cut_file
 
 _SMALL = 64 << 20  # bytes up to which the fingerprint is of the files' contents, not of their times of change
@@ -106,11 +106,13 @@ def _values(file: File, column: str) -> Iterator[Any]:
         for number, (_, record) in enumerate(formats.FORMATS[file.format](file)):
             if isinstance(record, str):
                 yield record
-            elif isinstance(record, Mapping) and column in record:
+            elif not isinstance(record, Mapping):
+                expected = "expected a text, or an object with named columns"
+                raise ValueError(f"row {number} of {file.path}: {expected}, found {record!r:.60}")
+            elif column in record:
                 yield record[column]
             else:
-                found = record if isinstance(record, Mapping) else [str(record)[:60]]
-                raise formats.no_column(f"row {number} of {file.path}", column, found, "data.text_column")
+                raise formats.no_column(f"row {number} of {file.path}", column, record, "data.text_column")
         return
     for batch in filter(len, formats.arrow_batches(file, [column])):
         values = batch.column(0)
@@ -138,18 +140,35 @@ def real_documents(values: Iterable[tuple[Any, Any]], column: str, where: str) -
     """
     for number, (value, mask) in enumerate(values):
         if value is not None and column == "input_ids":
-            ids = np.asarray(value) if mask is None else np.asarray(value)[np.asarray(mask) > 0]
-            if ids.ndim != 1 or (len(ids) and ids.dtype.kind not in "iu"):
+            ids = _ids(value, mask)
+            if ids is None:
                 found = f"input_ids is no flat list of integers: {str(value)[:60]}"
+                if mask is not None:
+                    found += f", or attention_mask has not as many: {str(mask)[:60]}"
                 raise ValueError(f"row {number} of {where}: {found}")
             if len(ids):
                 yield ids
         elif isinstance(value, str):
+            if len(value) > LONGEST:
+                raise ValueError(
+                    f"row {number} of {where}: a text of more than {LONGEST:,} characters: cut it"
+                )
             if value and not value.isspace():
                 yield value
         elif value is not None:
             found = f"column {column!r} holds {type(value).__name__}, not text"
             raise ValueError(f"row {number} of {where}: {found}")
+
+
+def _ids(value: Any, mask: Any) -> Any:
+    """Token ids as an array, without the places that a mask leaves out; None if they are no flat list of integers."""
+    try:
+        ids = np.asarray(value)
+        if mask is not None:
+            ids = ids[np.asarray(mask) > 0]
+    except (ValueError, IndexError, TypeError):
+        return None
+    return ids if ids.ndim == 1 and (not len(ids) or ids.dtype.kind in "iu") else None
 
 
 def _state(path: Path, small: bool) -> str:

@@ -1,6 +1,5 @@
 """Finds the files of a path, glob or split, or the data set of the hub, that a name stands for."""
 
-import json
 import re
 from collections.abc import Sequence
 from glob import glob, has_magic
@@ -8,8 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from iolaus.conf.values import NAMED
-from iolaus.runner.data.read.formats import ending_format
+from iolaus.runner.data.read.formats import ending_format, endings_of
 from iolaus.runner.data.read.opened import COMPRESSED
+from iolaus.runner.run.files import json_object
 
 SPLIT_NAMES = {
     "train": ("train", "training"),
@@ -70,16 +70,23 @@ def _matches(name: str) -> list[Path]:
 
 def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_format: bool) -> list[Path]:
     """The files of one path: itself, those of known formats in a folder, or those of a saved data set."""
-    known = ", ".join(f".{name}" for name in formats)
+    known = ", ".join(endings_of(formats))
     if path.is_file() and not any_format and ending_format(path) not in formats:
         advice = "Set data.format where its name does not tell"
+        if path.suffix == ".spacy":
+            advice = (
+                "Convert spaCy's DocBin to json, a list of [text, {'entities': [[start, end, label], ...]}]"
+            )
         raise ValueError(f"{path} has an unknown format; known are: {known}. {advice}")
     wanted = chosen or (split if (path / "dataset_dict.json").is_file() else None)
     if files := split_files(path, wanted, formats):
         return files
     if wanted is None:
         raise ValueError(f"the folder {path} holds no file of a known format: {known}")
-    there = ", ".join(splits_in(path, formats)) or "no file"
+    splits = splits_in(path, formats)
+    if wanted in splits:
+        raise ValueError(f"{path / wanted} holds no data set: a split that {path} names is missing")
+    there = ", ".join(splits) or "no file"
     raise ValueError(f"{path} has no split {wanted!r}; it has: {there}. Set data.split, or write PATH@SPLIT")
 
 
@@ -94,8 +101,7 @@ def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[P
     if path.is_file():
         return [path] if split in (None, "train") else []
     if (path / "state.json").is_file():
-        saved = json.loads((path / "state.json").read_bytes())["_data_files"]
-        return [path / file["filename"] for file in saved] if split in (None, "train") else []
+        return _data_files(path) if split in (None, "train") else []
     names = SPLIT_NAMES.get(split or "", (split,))
     return [
         file
@@ -104,10 +110,25 @@ def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[P
     ]
 
 
+def _data_files(folder: Path) -> list[Path]:
+    """The files of a data set that `datasets` has saved; ValueError for others than names of files in its folder."""
+    saved = json_object(folder / "state.json").get("_data_files")
+    try:
+        names = [Path(file["filename"]) for file in saved]  # type: ignore[union-attr]
+    except (TypeError, KeyError):
+        names = []
+    if not names or any(len(name.parts) != 1 for name in names):
+        raise ValueError(f"{folder / 'state.json'} names no files of this folder, as `datasets` writes them")
+    return [folder / name for name in names]
+
+
 def splits_in(path: Path, formats: Sequence[str]) -> list[str]:
     """The names of the splits that a path has."""
     if (path / "dataset_dict.json").is_file():
-        return list(json.loads((path / "dataset_dict.json").read_bytes())["splits"])
+        splits = json_object(path / "dataset_dict.json").get("splits")
+        if not isinstance(splits, list) or not all(isinstance(name, str) for name in splits):
+            raise ValueError(f"{path / 'dataset_dict.json'} names no splits, as `datasets` writes them")
+        return splits
     if path.is_file() or (path / "state.json").is_file():
         return ["train"]
     return sorted({_first_word(file) for file in _visible(path, formats)})

@@ -11,7 +11,16 @@ from iolaus.conf.values import suggest
 from iolaus.runner.data.read.bad_rows import BadRow, MissingColumn
 from iolaus.runner.data.read.conll import conll, conllu
 from iolaus.runner.data.read.delimited import delimited
-from iolaus.runner.data.read.opened import COMPRESSED, File, Reading, opened, wrong_byte
+from iolaus.runner.data.read.opened import (
+    COMPRESSED,
+    LONGEST,
+    File,
+    Reading,
+    opened,
+    too_long,
+    wrong_byte,
+)
+from iolaus.runner.data.read.squad import questions
 
 Records = Iterator[tuple[str, Any]]
 """Records of a file, each with its place in it, such as `line 7`."""
@@ -21,13 +30,26 @@ def read_text(file: File, unit: str) -> Iterator[str]:
     """Documents of a text file: a `paragraph` (blank lines between them), a `line` or the whole `file` each."""
     with opened(file) as text:
         if unit == "file":
-            yield from filter(None, [text.read().strip()])
+            whole = text.read(LONGEST + 1)
+            if len(whole) > LONGEST:
+                raise too_long(file.path, "a document")
+            yield from filter(None, [whole.strip()])
         elif unit == "line":
             yield from filter(None, map(str.rstrip, text))
         else:
             for has_text, lines in groupby(map(str.rstrip, text), key=bool):
                 if has_text:
-                    yield "\n".join(lines)
+                    yield "\n".join(_bounded(lines, file.path))
+
+
+def _bounded(lines: Iterator[str], path: Path) -> Iterator[str]:
+    """The lines of a document, as long as it is not too long."""
+    length = 0
+    for line in lines:
+        length += len(line)
+        if length > LONGEST:
+            raise too_long(path, "a document")
+        yield line
 
 
 def _jsonl(file: File) -> Records:
@@ -39,9 +61,8 @@ def _jsonl(file: File) -> Records:
             with file.bad.row():
                 try:
                     record = json.loads(line)
-                except json.JSONDecodeError as error:
-                    problem = f"no valid JSON: {error.msg} at column {error.colno}"
-                    raise BadRow(place, problem, "no valid JSON") from None
+                except (ValueError, RecursionError) as error:
+                    raise BadRow(place, f"no valid JSON: {_unreadable(error)}", "no valid JSON") from None
                 if file.bad.skip and (byte := wrong_byte(line)):
                     raise BadRow(place, f"byte {byte} is not {file.encoding}", "undecodable")
                 yield f"line {number}", record
@@ -72,7 +93,7 @@ def _json(file: File) -> Records:
 def _items(content: list[Any], path: Path) -> Records:
     """The records of a list; the questions of SQuAD's articles."""
     if content and isinstance(content[0], dict) and "paragraphs" in content[0]:
-        return _questions(content, path)
+        return questions(content, path)
     return ((f"item {number}", record) for number, record in enumerate(content))
 
 
@@ -87,7 +108,7 @@ def is_pair(record: Any) -> bool:
 
 
 def _is_object(line: str) -> bool:
-    with suppress(json.JSONDecodeError):
+    with suppress(ValueError, RecursionError):
         return isinstance(json.loads(line), dict)
     return False
 
@@ -99,6 +120,17 @@ def _parsed(file: File) -> Any:
         except json.JSONDecodeError as error:
             place = f"line {error.lineno}, column {error.colno}"
             raise ValueError(f"{file.path} is no valid JSON: {place}: {error.msg}") from None
+        except UnicodeDecodeError:
+            raise
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{file.path} is no valid JSON: {_unreadable(error)}") from None
+
+
+def _unreadable(error: Exception) -> str:
+    """What is wrong with a text of JSON, by the error that reading it has raised."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at column {error.colno}"
+    return "it is nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
 
 
 def _squad(file: File) -> Records:
@@ -106,25 +138,6 @@ def _squad(file: File) -> Records:
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
         raise ValueError(f"{str(file.path)!r} is not of SQuAD's format: it has no list under 'data'")
     return _items(content["data"], file.path)
-
-
-def _questions(articles: list[Any], path: Path) -> Records:
-    """Questions of SQuAD's articles: `id`, `question`, `context` and `answers`, as in the hub's data sets."""
-    for article in articles:
-        for number, paragraph in enumerate(article["paragraphs"]):
-            try:
-                for question in paragraph["qas"]:
-                    answers = [] if question.get("is_impossible") else question.get("answers", [])
-                    record = {
-                        "id": question["id"],
-                        "question": question["question"],
-                        "context": paragraph["context"],
-                        "answers": {name: [a[name] for a in answers] for name in ("text", "answer_start")},
-                    }
-                    yield f"question {question['id']}", record
-            except KeyError as error:
-                place = f"{path}, {article.get('title', 'article')}, paragraph {number}"
-                raise ValueError(f"{place}: there is no {error}, which SQuAD's format has") from None
 
 
 def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator[Any]:
@@ -208,6 +221,17 @@ DOCUMENTS = (*TEXTS, "json", "jsonl", "csv", "tsv", "parquet", "arrow")
 _OTHER_ENDINGS = {".ndjson": "jsonl", ".iob": "conll", ".iob2": "conll", ".bio": "conll"}
 
 
+def endings_of(formats: Iterable[str]) -> list[str]:
+    """The endings of files in these formats.
+
+    Example:
+        >>> endings_of(["jsonl", "parquet"])
+        ['.jsonl', '.parquet', '.ndjson']
+    """
+    formats = list(formats)
+    return [*(f".{name}" for name in formats), *(e for e, name in _OTHER_ENDINGS.items() if name in formats)]
+
+
 def ending_format(path: Path) -> str:
     """The ending of a file's name, without that of a compression, as a format; it need not be a known one."""
     compressed = path.suffix.lower() in COMPRESSED
@@ -233,4 +257,4 @@ def no_column(where: str, name: str, columns: Iterable[Any], setting: str) -> Mi
     """The error for a missing column."""
     known = list(map(str, columns))
     advice = f"Set {setting}{suggest(name, known)}"
-    return MissingColumn(where, f"has no column {name!r}; it has: {', '.join(known)}. {advice}")
+    return MissingColumn(where, f"has no column {name!r}; it has: {', '.join(known) or 'none'}. {advice}")

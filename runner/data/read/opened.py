@@ -3,7 +3,7 @@
 import codecs
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -30,6 +30,7 @@ class Reading(NamedTuple):
     header: Any = None
     word_field: int | str = 0
     tag_field: int | str | None = None
+    tag_columns: Any = None
 
 
 AS_FOUND = Reading()
@@ -41,11 +42,39 @@ def reading_of(settings: Tables) -> Reading:
     return Reading(**{name: getattr(settings, name) for name in Reading._fields if hasattr(settings, name)})
 
 
+def named_columns(given: Sequence[Any] | Mapping[str, Any] | str | None) -> dict[str, Any]:
+    """The columns by the names that the model gives them.
+
+    Example:
+        >>> named_columns(["upos", "ner"]), named_columns("upos,ner"), named_columns({"pos": "upos"})
+        ({'upos': 'upos', 'ner': 'ner'}, {'upos': 'upos', 'ner': 'ner'}, {'pos': 'upos'})
+    """
+    columns = given.split(",") if isinstance(given, str) else given or {}
+    found = dict(columns) if isinstance(columns, Mapping) else {str(one): one for one in columns}
+    if not found or len(found) < len(columns):
+        raise ValueError(
+            f"data.tag_columns={given!r}: expected different columns of labels, such as [upos,ner], or columns by names, "
+            "such as {pos: upos, ner: ner}"
+        )
+    if wrong := next((name for name in found if not re.fullmatch(r"[\w.:-]+", str(name))), None):
+        raise ValueError(
+            f"data.tag_columns: {wrong!r} is more than letters, digits, and any of _.:- in between; give the column a "
+            f"name: {{tags: {wrong!r}}}"
+        )
+    return {str(name): column for name, column in found.items()}
+
+
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""The marks that files in UTF-16 begin with."""
+
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 """Delimiters that are recognised in csv files."""
 
 _SAMPLED = 1 << 24
 """Bytes of a table that are read to find its encoding."""
+
+LONGEST = 1 << 25
+"""Characters of the longest line, and of the longest document: a file without ends of lines would fill the memory."""
 
 
 class Dialect(NamedTuple):
@@ -110,7 +139,8 @@ def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
         ) from None
     errors = "surrogateescape" if file.bad.skip else "strict"
     try:
-        with _bytes(file) as content, io.TextIOWrapper(content, encoding, errors, newline=newline) as text:
+        with _bytes(file) as content, _Lines(content, encoding, errors, newline=newline) as text:
+            text.path = path
             try:
                 yield text
             except UnicodeDecodeError as error:  # in what was read last
@@ -120,6 +150,27 @@ def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
         if not packed:
             raise
         raise ValueError(f"{path} is no readable {path.suffix[1:]} file: {error}") from error
+
+
+class _Lines(io.TextIOWrapper):
+    """A text whose iteration is an error at a line beyond `LONGEST`, before the whole of it is read."""
+
+    path: Path
+
+    def __next__(self) -> str:  # type: ignore[override]
+        line = self.readline(LONGEST + 1)
+        if len(line) > LONGEST:
+            raise too_long(self.path, "a line")
+        if not line:
+            raise StopIteration
+        return line
+
+
+def too_long(path: Path, what: str) -> ValueError:
+    """The error for a line or a document beyond `LONGEST`."""
+    return ValueError(
+        f"{path} holds {what} of more than {LONGEST:,} characters: is it text, and has it ends of lines? Cut it"
+    )
 
 
 def wrong_byte(text: str) -> str | None:
@@ -138,6 +189,8 @@ def _wrong_byte(file: File, encoding: str, error: UnicodeDecodeError, offset: in
     if offset is not None and file.span is None:
         place += f", line {_line_at(file.path, offset)}"
     skipped = f"; {file.bad.setting} leaves out the rows of such bytes" if file.bad.setting else ""
+    if _start_of(file.path)[:2] in UTF_16:
+        return f"{file.path} is not {name}: it begins with the mark of UTF-16: set data.encoding=utf-16"
     return (
         f"{file.path} is not {name}: byte 0x{error.object[error.start]:02x}{place}. Convert it, for instance with iconv "
         f"-f LATIN1 -t UTF-8, or set data.encoding{skipped}"
@@ -176,18 +229,22 @@ def unicode_of(file: File) -> str | None:
     """UTF-16 of a table with its byte-order mark, as spreadsheets write it, UTF-8 with one; None without a mark."""
     if file.format not in ("csv", "tsv"):
         return None
-    with binary(file.path) as content:
-        start = content.read(3)
-    if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+    start = _start_of(file.path)
+    if start[:2] in UTF_16:
         return "utf-16"
     return "utf-8-sig" if start == codecs.BOM_UTF8 else None
 
 
 def sample_of(file: File) -> bytes:
     """The first lines of a file, unpacked; ValueError names a damaged compression."""
+    found = _start_of(file.path, _SAMPLED)
+    return found if len(found) < _SAMPLED else found[: found.rfind(b"\n") + 1]
+
+
+def _start_of(path: Path, num_bytes: int = 3) -> bytes:
+    """The first bytes of a file, unpacked; ValueError names a damaged compression."""
     try:
-        with binary(file.path) as content:
-            found: bytes = content.read(_SAMPLED)
-            return found if len(found) < _SAMPLED else found[: found.rfind(b"\n") + 1]
+        with binary(path) as content:
+            return bytes(content.read(num_bytes))
     except OSError as error:
-        raise ValueError(f"{file.path} is no readable {file.path.suffix[1:]} file: {error}") from error
+        raise ValueError(f"{path} is no readable {path.suffix[1:]} file: {error}") from error

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from iolaus.runner.data.read.formats import ARROW, TEXTS, arrow_sizes
-from iolaus.runner.data.read.opened import COMPRESSED, File
+from iolaus.runner.data.read.opened import COMPRESSED, LONGEST, File, too_long
 
 _LARGE = 1 << 28
 """Bytes of the largest file that one process reads whole: its token ids have to fit into memory."""
@@ -75,7 +75,9 @@ def _bounds(path: Path, size: int, num_bytes: int, blank: bool) -> Iterator[int]
     with open(path, "rb") as opened:
         while stop < size:
             opened.seek(min(stop + num_bytes, size))
-            line = opened.readline()  # the rest of one
+            line = opened.readline(4 * LONGEST + 1)  # the rest of one
+            if len(line) > 4 * LONGEST:  # no character has more than four bytes
+                raise too_long(path, "a line")
             while blank and line:
                 line = opened.readline()
                 if not line.decode("utf-8", "replace").rstrip():

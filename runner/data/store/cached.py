@@ -22,12 +22,20 @@ def key_of(inputs: dict[str, Any]) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def locked(path: Path) -> AbstractContextManager[Any]:
-    """A lock of `path` over processes, which the operating system releases when its holder dies."""
+def cache_folder() -> Path:
+    """The folder of what later runs use again, where no setting names one: IOLAUS_CACHE, else ~/.cache/iolaus."""
+    return Path(os.environ.get("IOLAUS_CACHE") or "~/.cache/iolaus").expanduser()
+
+
+def locked(path: Path, timeout: float = -1) -> AbstractContextManager[Any]:
+    """A lock of `path` over processes, which the operating system releases when its holder dies.
+
+    Raises filelock.Timeout where another process holds it for `timeout` seconds; a negative number waits for ever.
+    """
     from filelock import FileLock
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    return FileLock(path.parent / f".{path.name}.lock")
+    return FileLock(path.parent / f".{path.name}.lock", timeout=timeout)
 
 
 @contextmanager
@@ -58,8 +66,15 @@ def _megabytes(size: int) -> str:
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """Writes `value` atomically."""
+    with entering(path) as partial:
+        partial.write_text(json.dumps(value, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+@contextmanager
+def entering(path: Path) -> Iterator[Path]:
+    """Gives a file to write, which is on disk and has the name `path` behind the block, whatever ends the machine."""
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(value, indent=1, ensure_ascii=False), encoding="utf-8")
+    yield partial
     sync(partial)
     os.replace(partial, path)
 

@@ -30,7 +30,7 @@ class Folder:
 
     def at(self, name: str) -> str:
         """The path or URL of a file or folder in it."""
-        return f"{self}/{name}"
+        return f"{self.local.absolute() if self.local else self}/{name}"
 
     def exists(self, name: str) -> bool:
         """Whether there is a file or folder of this name."""

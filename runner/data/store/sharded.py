@@ -10,7 +10,7 @@ The fingerprint of a set is one of its sequences in their order, however they ar
 import json
 import shutil
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,12 @@ from iolaus.runner.order.ranges import ranges
 INDEX = "store.json"
 FORMAT_VERSION = 1
 """Version of the index; others are refused."""
+
+COUNTS = ("fingerprint", "documents", "num_sequences", "num_tokens")
+"""What the index says of every set, beside its shards."""
+
+FIGURES = ("unigram_entropy", "tokens_per_byte")
+"""What it says of a set that is held out."""
 
 
 class ShardedStore:
@@ -115,7 +121,7 @@ def open_store(place: str, cache_dir: Path) -> OpenedStore:
 
 
 def read_index(folder: Folder) -> dict[str, Any]:
-    """The index of a finished store; FileNotFoundError without one, ValueError for another format version."""
+    """The index of a finished store; FileNotFoundError without one, ValueError for a damaged or another one."""
     if not folder.exists(INDEX):
         begun = (
             "it was begun but is not finished: give `iolaus prepare corpus` again"
@@ -123,13 +129,73 @@ def read_index(folder: Folder) -> dict[str, Any]:
             else ""
         )
         raise FileNotFoundError(f"no sharded store in {folder}: {begun or f'it has no {INDEX}'}")
-    index: dict[str, Any] = json.loads(folder.read(INDEX))
+    try:
+        index = json.loads(folder.read(INDEX))
+    except (ValueError, RecursionError) as error:
+        raise _damaged(folder, "it is no JSON") from error
+    if not isinstance(index, dict):
+        raise _damaged(folder, f"it holds {index!r:.40}, no object")
     if index.get("format_version") != FORMAT_VERSION:
         raise ValueError(
             f"the sharded store {folder} has format version {index.get('format_version')}, this program reads version "
             f"{FORMAT_VERSION}: prepare it again"
         )
+    _check_index(index, folder)
     return index
+
+
+def _check_index(index: dict[str, Any], folder: Folder) -> None:
+    """Raises ValueError unless an index has what is read of it, and shards that do not leave their folder."""
+    sets = index.get("sets")
+    if not isinstance(sets, dict) or "train" not in sets:
+        raise _damaged(folder, "it names no set 'train'")
+    parts: list[tuple[str, Any, tuple[str, ...]]] = [
+        ("it", index, ("max_length", "long_documents", "tokenizer"))
+    ]
+    parts += [(f"its set {name!r}", content, COUNTS) for name, content in sets.items()]
+    parts += [(f"its set {name!r}", content, FIGURES) for name, content in sets.items() if name != "train"]
+    for name, content in sets.items():
+        shards = content.get("shards") if isinstance(content, dict) else None
+        if not isinstance(shards, list) or not shards:
+            raise _damaged(folder, f"its set {name!r} has no list of shards")
+        parts += [(f"a shard of its set {name!r}", shard, ("folder", "fingerprint")) for shard in shards]
+    for where, content, needed in parts:
+        missing = [name for name in needed if not isinstance(content, dict) or name not in content]
+        if missing:
+            raise _damaged(folder, f"{where} has no {missing[0]!r}")
+    for shard in (shard for content in sets.values() for shard in content["shards"]):
+        path = PurePosixPath(str(shard["folder"]))
+        if path.is_absolute() or ".." in path.parts:
+            raise _damaged(folder, f"its shard {str(path)!r} leaves the folder of the store")
+
+
+def _damaged(folder: Folder, what: str) -> ValueError:
+    return ValueError(
+        f"the {INDEX} of the store {folder} is damaged ({what}): prepare it again in another folder"
+    )
+
+
+def place_at_length(place: str, max_length: int) -> str:
+    """Where the documents of a store lie in sequences of another length, in tokens.
+
+    Example:
+        >>> place_at_length("s3://bucket/books/", 8192)
+        's3://bucket/books@8192'
+    """
+    return f"{place.rstrip('/')}@{max_length}"
+
+
+def check_same_documents(place: str, other: str) -> None:
+    """Raises ValueError for two stores of other documents, or with others held out, as their plans tell."""
+    ours, theirs = (json.loads(Folder(one).read("plan.json")) for one in (place, other))
+    for plan in (ours, theirs):
+        plan["tokenizer"] = plan.pop("attributes")["tokenizer"]
+        del plan["tasks"]
+    if changed := sorted(name for name in ours if ours[name] != theirs.get(name)):
+        raise ValueError(
+            f"{other} is not {place} in sequences of another length: {', '.join(changed)} differ; prepare both in one "
+            "command, with several lengths behind --max-length"
+        )
 
 
 def _copied(folder: Folder, index: dict[str, Any], cache_dir: Path) -> Path:

@@ -109,10 +109,16 @@ def divide(
             first = np.zeros(len(digests), bool)
             first[np.unique(digests, return_index=True)[1]] = True
             parts[HELD_OUT] = Part(HELD_OUT, source, first & ~kept, *scan)
+    own = int(parts[HELD_OUT].kept.sum()) if HELD_OUT in parts and not validation_sources else 0
+    unused = {"equal to held-out ones": np.count_nonzero(~kept) - own}
     if left_out is not None:
+        trained_on = np.count_nonzero(kept)
         kept &= ~among(digests, left_out)
+        unused["left out"] = trained_on - np.count_nonzero(kept)
     parts = {TRAIN: Part(TRAIN, source, kept, *scan), **parts}
-    counts = ", ".join(f"{name} {int(part.kept.sum()):,}" for name, part in parts.items())
+    found = {name: int(part.kept.sum()) for name, part in parts.items()}
+    found |= {name: int(count) for name, count in unused.items() if count}
+    counts = ", ".join(f"{name} {count:,}" for name, count in found.items())
     log.info("read %s: %s documents (%s)", source.describe(), f"{len(digests):,}", counts)
     return parts
 

@@ -4,13 +4,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.data.store.sharded import OpenedStore, ShardedStore, open_store
+from iolaus.runner.data.store.sharded import (
+    FIGURES,
+    OpenedStore,
+    ShardedStore,
+    check_same_documents,
+    open_store,
+    place_at_length,
+)
 from iolaus.runner.data.text.holdout import TRAIN
 from iolaus.runner.data.text.prepare import PreparedText, verify
 from iolaus.runner.data.text.pretraining import PretrainingData
 from iolaus.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
-
-_FIGURES = ("unigram_entropy", "tokens_per_byte")
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class StoredPretrainingData(PretrainingData):
         """Opens the store; raises ValueError where settings contradict it, FileNotFoundError where there is none."""
         if self.prepared is not None:
             return
-        opened = open_store(self.source.place, Path(self.settings.cache_dir).expanduser())
+        opened = self._opened()
         self._check(opened)
         verify([shard for store in opened.sets.values() for shard in store.shards])
         self.validation = {name: store for name, store in opened.sets.items() if name != TRAIN}
@@ -53,22 +58,58 @@ class StoredPretrainingData(PretrainingData):
             validation=dict.fromkeys(self.validation, opened.folder),
             tokenizer=opened.folder / "tokenizer",
             documents={name: content["documents"] for name, content in opened.meta["sets"].items()},
-            **{figure: {n: content[figure] for n, content in held_out.items()} for figure in _FIGURES},
+            **{figure: {n: content[figure] for n, content in held_out.items()} for figure in FIGURES},
         )
+        self._check_tokens(opened)
         self.prepare_lengths()
+
+    def _check_tokens(self, opened: OpenedStore) -> None:
+        """Raises ValueError unless the tokenizer of the store can be loaded and has every token of it."""
+        try:
+            vocabulary = len(self.tokenizer)
+        except Exception as error:  # the library raises a dozen kinds, some of the hub
+            raise ValueError(
+                f"the store {self.source.place} has no tokenizer that can be loaded in {opened.folder / 'tokenizer'}: "
+                "prepare it again in another folder"
+            ) from error
+        for shard in (shard for store in opened.sets.values() for shard in store.shards):
+            if shard.max_token_id >= vocabulary:
+                raise ValueError(
+                    f"{shard.folder} has token id {shard.max_token_id}, but the tokenizer of the store "
+                    f"{self.source.place} has {vocabulary} tokens: prepare it again in another folder"
+                )
 
     def _open(self, source: Any) -> Any:
         """The place of the store, which `prepare_data` opens."""
         return _Place(str(source).removeprefix("store:"))
 
+    def _opened(self) -> OpenedStore:
+        """The store, or the one beside it whose sequences have the length of the settings."""
+        place, cache = self.source.place, Path(self.settings.cache_dir).expanduser()
+        opened, length = open_store(place, cache), self.settings.max_length
+        if opened.meta["max_length"] == length:
+            return opened
+        other = place_at_length(place, length)
+        try:
+            found = open_store(other, cache)
+        except FileNotFoundError as error:
+            first = opened.meta["max_length"]
+            raise ValueError(
+                f"data.max_length={length}, but the sequences of {place} were cut with {first}: set "
+                f"data.max_length={first}, or prepare the store with --max-length {first} {length}, which also makes "
+                f"{other} ({error})"
+            ) from error
+        check_same_documents(place, other)
+        return found
+
     def _check(self, opened: OpenedStore) -> None:
         """Checks what the settings say twice; ValueError for what is otherwise in the store."""
-        for name in ("max_length", "long_documents"):
-            if getattr(self.settings, name) != opened.meta[name]:
-                raise ValueError(
-                    f"data.{name}={getattr(self.settings, name)}, but the sequences of {self.source.place} were cut with "
-                    f"{opened.meta[name]}: set data.{name}={opened.meta[name]}, or prepare it with the other"
-                )
+        cutting = self.settings.long_documents, opened.meta["long_documents"]
+        if cutting[0] != cutting[1]:
+            raise ValueError(
+                f"data.long_documents={cutting[0]}, but the sequences of {self.source.place} were cut with {cutting[1]}: "
+                f"set data.long_documents={cutting[1]}, or prepare it with the other"
+            )
         if self.tokenizer_name:
             fingerprint = tokenizer_fingerprint(load_tokenizer(self.tokenizer_name))
             if fingerprint != opened.meta["tokenizer"]:

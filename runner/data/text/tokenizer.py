@@ -2,6 +2,7 @@
 
 import hashlib
 import heapq
+import logging
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,8 +18,15 @@ if TYPE_CHECKING:
 TOKENIZER_KINDS = ("wordpiece", "bpe")
 """Kinds of tokenizer that can be trained."""
 
+log = logging.getLogger("iolaus")
+
 SPECIAL_TOKENS = {f"{role}_token": f"[{role.upper()}]" for role in ("pad", "unk", "cls", "sep", "mask")}
 """The special tokens of a trained tokenizer, ids 0 to 4."""
+
+ROBERTA_TOKENS = {
+    "pad_token": "<pad>", "unk_token": "<unk>", "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>",
+}  # fmt: skip
+"""The same as RoBERTa spells them."""
 
 VERSION = 2
 """Raised when training on the same documents would give another tokenizer."""
@@ -80,7 +88,7 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask"))
             f"data.tokenizer={name_or_folder!r}: {where} no tokenizer that can be loaded ({reason}). Give a folder with "
             "tokenizer.json, a name on the hub (with a connection, or downloaded before), or null to train one"
         ) from error
-    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):  # what a bare model gets
+    if knows_no_words(tokenizer):
         raise FileNotFoundError(
             f"data.tokenizer={name_or_folder!r} holds no tokenizer: all it knows are special tokens. Give the folder or "
             "name of the one that belongs to the model"
@@ -88,14 +96,37 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask"))
     if not getattr(tokenizer, "is_fast", False):
         needs = "has no fast version (tokenizer.json), which is needed here"
         raise ValueError(f"data.tokenizer={name_or_folder!r} {needs}")
-    for role in needed:
-        if getattr(tokenizer, f"{role}_token_id") is None:
-            advice = "Masked-language pretraining needs one: choose an encoder's tokenizer"
-            raise ValueError(
-                f"data.tokenizer={name_or_folder!r} has no {role} token; its special tokens are "
-                f"{tokenizer.special_tokens_map}. {advice if role == 'mask' else ''}"
-            )
+    if not tokenizer.special_tokens_map:
+        _take_known_tokens(tokenizer)
+    lacks = [role for role in needed if getattr(tokenizer, f"{role}_token_id") is None]
+    if lacks:
+        named = (
+            ", ".join(f"{role}: {token}" for role, token in tokenizer.special_tokens_map.items()) or "none"
+        )
+        added = ", ".join(f"'{role}_token': '[{role.upper()}]'" for role in lacks)
+        raise ValueError(
+            f"data.tokenizer={name_or_folder!r} has no {' and no '.join(lacks)} token; its special tokens are: {named}. "
+            f"Choose an encoder's tokenizer, or save this one with them: tokenizer.add_special_tokens({{{added}}})"
+        )
     return tokenizer
+
+
+def knows_no_words(tokenizer: "PreTrainedTokenizerBase") -> bool:
+    """Whether all it knows are special tokens, as transformers makes one for a model that has none."""
+    return set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens)
+
+
+def _take_known_tokens(tokenizer: "PreTrainedTokenizerBase") -> None:
+    """Names the special tokens of a tokenizer.json alone: those of the vocabulary that BERT or RoBERTa spells so."""
+    vocabulary = tokenizer.get_vocab()
+    for spelt in (SPECIAL_TOKENS, ROBERTA_TOKENS):
+        if all(spelt[role] in vocabulary for role in ("pad_token", "mask_token")):
+            known: dict[str, Any] = {role: token for role, token in spelt.items() if token in vocabulary}
+            tokenizer.add_special_tokens(known)
+            log.info(
+                "the tokenizer names no special tokens: %s are taken for them", ", ".join(known.values())
+            )
+            return
 
 
 def describe_vocabulary(tokenizer: Any) -> str:

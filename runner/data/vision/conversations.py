@@ -61,7 +61,8 @@ class ConversationReader:
     - Questions: `question`, `answer` (a text, or a list of all that are accepted), and maybe `image` and `kind`. Images
       stand before a question without places for them.
 
-    `image` is a path, a list of them, or empty. `columns` gives other names: `{"question": "statement"}`.
+    `image` is a path, a list of them, or, but for captions, empty. `columns` gives other names, such as
+    `{"question": "statement"}`.
     """
 
     def __init__(self, columns: Mapping[str, str] | None, caption_prompt: str) -> None:
@@ -87,8 +88,13 @@ class ConversationReader:
             answer = Counter(accepted).most_common(1)[0][0]
             turns = [Turn(USER, _with_places(question, len(images))), Turn(ASSISTANT, answer)]
         elif names["caption"] in values:
+            caption = _text(row, names["caption"])
+            if not images:
+                raise ValueError(
+                    f"{row.where}: a caption without an image; expected its path in column {names['image']!r}"
+                )
             prompt = _with_places(self.caption_prompt, len(images))
-            turns = [Turn(USER, prompt), Turn(ASSISTANT, _text(row, names["caption"]))]
+            turns = [Turn(USER, prompt), Turn(ASSISTANT, caption)]
         else:
             wanted = ", ".join(repr(names[n]) for n in ("conversations", "question", "caption"))
             raise ValueError(
@@ -137,7 +143,7 @@ def _llava_turns(row: Row, name: str) -> list[Turn]:
             raise ValueError(
                 f"{row.where}: a turn is {turn!r:.80}, expected an object with 'from' and 'value'"
             ) from None
-        if role not in ROLES or not isinstance(text, str):
+        if not isinstance(role, str) or role not in ROLES or not isinstance(text, str):
             raise ValueError(
                 f"{row.where}: a turn of {role!r:.40} with {text!r:.40}; expected text of one of {', '.join(ROLES)}"
             )

@@ -59,14 +59,16 @@ class ImageFolder:
         """The file of a reference. Raises FileNotFoundError, or ValueError for a path that leaves the folder."""
         try:
             path = (self.folder / reference).resolve()
+            is_file = path.is_file()
         except (OSError, ValueError, RuntimeError) as error:
-            raise ValueError(f"{where}: the image path {reference!r} is none: {error}") from None
+            reason = getattr(error, "strerror", None) or error
+            raise ValueError(f"{where}: the image path {reference!r:.200} is none: {reason}") from None
         if not path.is_relative_to(self.folder):
             raise ValueError(
                 f"{where}: the image path {reference!r} leaves the folder of images {str(self.folder)!r}; give paths "
                 "relative to it"
             )
-        if not path.is_file():
+        if not is_file:
             raise FileNotFoundError(f"{where}: there is no image {reference!r} in {str(self.folder)!r}")
         return path
 
@@ -86,7 +88,7 @@ class ImageFolder:
 def decode_image(source: bytes | Path, name: str) -> Image.Image:
     """An image in RGB, upright, on white where transparent. Raises UndecodableImage, which gives its `name`."""
     with _opened(source, name) as image:
-        return _in_rgb(ImageOps.exif_transpose(image))
+        return in_rgb(ImageOps.exif_transpose(image))
 
 
 def size_of_image(source: bytes | Path, name: str) -> Size:
@@ -110,11 +112,21 @@ def _opened(source: bytes | Path, name: str) -> Iterator[Image.Image]:
                     raise ValueError(f"it has {width} x {height} pixels, {MOST_PIXELS:,} are the most")
                 yield image
     except Exception as error:  # the decoders raise a dozen kinds, some of the interpreter's own
-        reason = "of no known format" if isinstance(error, Image.UnidentifiedImageError) else str(error)
-        raise UndecodableImage(f"{name} cannot be decoded: {reason or type(error).__name__}") from error
+        raise UndecodableImage(f"{name} cannot be decoded: {_reason(error, source)}") from error
 
 
-def _in_rgb(image: Image.Image) -> Image.Image:
+def _reason(error: Exception, source: bytes | Path) -> str:
+    """Why an image cannot be decoded, in words."""
+    if isinstance(error, Image.DecompressionBombError):  # Pillow's own bound is higher
+        return f"it has more than {MOST_PIXELS:,} pixels, which are the most"
+    if not isinstance(error, Image.UnidentifiedImageError):
+        return str(error) or type(error).__name__
+    size = len(source) if isinstance(source, bytes) else source.stat().st_size
+    return f"of no known format, which are {', '.join(FORMATS)}" if size else "the file is empty"
+
+
+def in_rgb(image: Image.Image) -> Image.Image:
+    """The image in RGB, on white where transparent."""
     if image.mode.startswith("I;16"):  # which Pillow would clip
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.has_transparency_data:

@@ -57,7 +57,10 @@ BAD_FILES = {
         bad("a.csv", b"text\n\xef\xf0\xe8\xe2\xe5\xf2\n"),
         r"a\.csv is not UTF-8 \(byte 0xef at offset 5\), .* set one of .*data\.encoding=cp1251",
     ),
-    "UTF-16": (bad("a.txt", "One.".encode("utf-16")), r"a\.txt is not UTF-8: byte 0xff at offset 0"),
+    "UTF-16": (
+        bad("a.txt", "One.".encode("utf-16")),
+        r"a\.txt is not UTF-8: it begins with the mark of UTF-16: set data\.encoding=utf-16",
+    ),
     "missing column, jsonl": (
         bad("a.jsonl", '{"id": 1, "body": "x"}'),
         "no column 'text'; it has: id, body. Set data.text",

@@ -64,14 +64,21 @@ def texts_file(path: Path, documents: list[str]) -> Source:
     return source(path)
 
 
-def test_a_repeated_document_validates_once_or_trains_as_often_as_it_stands(tmp_path: Path) -> None:
+def test_a_repeated_document_validates_once_or_trains_as_often_as_it_stands(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     repeated = texts_file(tmp_path / "a.txt", [f"text {k % 10}" for k in range(30)])
+    caplog.set_level("INFO", logger="iolaus")
     parts = divide(repeated, {}, 3, seed=0)
     kept = {name: [str(text) for _, text in part.numbered()] for name, part in parts.items()}
     assert list(kept) == [TRAIN, HELD_OUT]
     assert len(kept[HELD_OUT]) == len(set(kept[HELD_OUT])) == 3
     assert len(kept[TRAIN]) == 21
     assert not set(kept[TRAIN]) & set(kept[HELD_OUT])
+    assert "30 documents (train 21, held_out 3, equal to held-out ones 6)" in caplog.text
+    caplog.clear()
+    divide(repeated, {}, 0, seed=0, left_out=np.unique(parts[TRAIN].digests)[:2])
+    assert "30 documents (train 24, left out 6)" in caplog.text
 
 
 def test_what_is_in_a_validation_source_is_not_trained_on(tmp_path: Path) -> None:

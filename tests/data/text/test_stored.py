@@ -33,8 +33,8 @@ def folder_fixture(tmp_path: Path, tokenizer: Any) -> Path:
     return stored(tmp_path / "store", tokenizer, 9, 1, 13)
 
 
-def stored(folder: Path, tokenizer: Any, *sizes: int) -> Path:
-    sharded_folder(folder, *sizes, tokenizer=tokenizer_fingerprint(tokenizer))
+def stored(folder: Path, tokenizer: Any, *sizes: int, **fields: Any) -> Path:
+    sharded_folder(folder, *sizes, tokenizer=tokenizer_fingerprint(tokenizer), **fields)
     tokenizer.save_pretrained(folder / "tokenizer")
     return folder
 
@@ -42,7 +42,9 @@ def stored(folder: Path, tokenizer: Any, *sizes: int) -> Path:
 def data_of(place: Any, cache: Path, **settings: Any) -> PretrainingData:
     given = {"source": f"store:{place}", "tokenizer": None, "max_length": 16, "cache_dir": str(cache)}
     fields = {name: field.default for name, field in Files.__dataclass_fields__.items() if name != "_target_"}
-    return PretrainingData(**fields | {"num_workers": 0, "layout": "padded"} | given | settings)
+    return PretrainingData(
+        **fields | {"num_workers": 0, "micro_batch_tokens": 2048, "layout": "padded"} | given | settings
+    )
 
 
 def connected(place: Path, **settings: Any) -> PretrainingData:
@@ -126,18 +128,52 @@ def test_altered_shard_is_found(folder: Path, tmp_path: Path) -> None:
         connected(folder)
 
 
-def test_a_store_has_one_length_in_all_phases(folder: Path) -> None:
+LONGER = [{"name": "same", "steps": 3}, {"name": "long", "steps": 3, "data": {"max_length": 32}}]
+
+
+def of_phases(folder: Path, phases: list[dict[str, Any]] = LONGER) -> PretrainingData:
     data = data_of(folder, folder.parent / "cache")
-    data.phases = phases_of(
-        [{"name": "same", "steps": 3}, {"name": "long", "steps": 3, "data": {"max_length": 32}}]
-    )
-    with pytest.raises(
-        ValueError, match=r"phase long: data\.max_length=32, but the sequences of .* were cut with 16"
-    ):
-        data.prepare_data()
-    data = data_of(folder, folder.parent / "cache")
-    data.phases = phases_of(
-        [{"name": "same", "steps": 3}, {"name": "named", "steps": 3, "data": {"max_length": 16}}]
-    )
+    data.phases = phases_of(phases)
     data.prepare_data()
-    assert [store.data.max_length for store in data.stores] == [16]
+    return data
+
+
+def beside(folder: Path, tokenizer: Any, **changed: Any) -> Path:
+    """The store of length 32 beside one of 16, with plans that differ as is said."""
+    other = stored(Path(f"{folder}@32"), tokenizer, 3, 5, max_length=32)
+    plan = {"seed": 0, "files": ["a"], "tasks": 3, "attributes": {"tokenizer": "t", "max_length": 16}}
+    (folder / "plan.json").write_text(json.dumps(plan))
+    plan = {**plan, "tasks": 2, "attributes": {"tokenizer": "t", "max_length": 32}} | changed
+    (other / "plan.json").write_text(json.dumps(plan))
+    return other
+
+
+def test_phases_read_the_store_of_their_length(folder: Path, tokenizer: Any) -> None:
+    beside(folder, tokenizer)
+    data = of_phases(folder)
+    assert [(store.data.max_length, len(store.data.train)) for store in data.stores] == [(16, 23), (32, 8)]
+    assert {name: len(store) for name, store in data.validation.items()} == {"held_out": 7}
+    alone = data_of(folder, folder.parent / "cache", max_length=32)
+    alone.prepare_data()
+    assert (len(alone.train), alone.fingerprint()) == (8, "train of 8")
+    named = [{"name": "same", "steps": 3}, {"name": "named", "steps": 3, "data": {"max_length": 16}}]
+    assert [store.data.max_length for store in of_phases(folder, named).stores] == [16]
+
+
+def test_phase_of_a_length_that_is_not_prepared_is_refused(folder: Path) -> None:
+    words = r"phase long: data\.max_length=32, but .* cut with 16: .* --max-length 16 32, which also makes .*store@32"
+    with pytest.raises(ValueError, match=words):
+        of_phases(folder)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"), [({"seed": 1}, "seed"), ({"attributes": {"tokenizer": "u"}}, "tokenizer")]
+)
+def test_store_of_other_documents_is_refused(
+    folder: Path, tokenizer: Any, changed: dict[str, Any], named: str
+) -> None:
+    beside(folder, tokenizer, **changed)
+    with pytest.raises(
+        ValueError, match=f"store@32 is not .*store in sequences of another length: {named} differ"
+    ):
+        of_phases(folder)

@@ -132,6 +132,26 @@ def test_a_tokenizer_without_mask_or_padding_is_refused(tmp_path: Path, role: st
         load_tokenizer(str(tmp_path))
 
 
+def test_both_missing_tokens_are_told_at_once(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(TEXTS, "wordpiece", 200, lowercase=True)
+    tokenizer.pad_token = tokenizer.mask_token = None
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(
+        ValueError,
+        match=r"has no pad and no mask token; .*\{'pad_token': '\[PAD\]', 'mask_token': '\[MASK\]'\}\)",
+    ):
+        load_tokenizer(str(tmp_path))
+
+
+def test_a_bare_tokenizer_json_has_the_special_tokens_that_it_spells(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(TEXTS, "wordpiece", 200, lowercase=True)
+    tokenizer.backend_tokenizer.save(str(tmp_path / "tokenizer.json"))
+    loaded = load_tokenizer(str(tmp_path))
+    assert loaded.special_tokens_map == tokenizer.special_tokens_map
+    assert loaded.all_special_ids == tokenizer.all_special_ids
+    assert loaded(TEXTS[0])["input_ids"] == tokenizer(TEXTS[0])["input_ids"]
+
+
 def test_folder_of_a_model_without_its_tokenizer_is_refused(tmp_path: Path) -> None:
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
     BertForMaskedLM(BertConfig(vocab_size=50, **sizes)).save_pretrained(tmp_path)  # type: ignore[arg-type]
