@@ -12,7 +12,7 @@ class Tokenizing:
 
     tokenizer_kind: str = setting("wordpiece", allowed=Choice(("wordpiece", "bpe")))
     """Kind of tokenizer to train: `wordpiece` or `bpe`."""
-    vocab_size: int = setting(4096, allowed=COUNT)
+    vocab_size: int = setting(4096, allowed=Bounds(1, 10_000_000, whole=True))
     """Vocabulary size of a trained tokenizer, special tokens included."""
     lowercase: bool = True
     """Whether a trained tokenizer lower-cases."""
@@ -25,11 +25,18 @@ class Batching:
     layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded", "single")), execution=True)
     """`packed`: samples end to end in one row, without attention between them; `padded`: one row per sample; `single`: a
     micro-batch per sample; `auto`: the first of these that objective and architecture (which is tried) allow."""
-    micro_batch_tokens: Any = setting(2048, allowed=COUNT, execution=True)
-    """Token budget of one micro-batch, padding and places for images included; none sets no bound."""
+    micro_batch_tokens: Any = setting(
+        "${oc.select:trainer.recommends.micro_batch_tokens,auto}",
+        allowed=COUNT._replace(word="auto"),
+        execution=True,
+    )
+    """Token budget of one micro-batch, padding and places for images included; none sets no bound, and `auto` is 4096
+    on a CPU, and on a GPU what a short trial finds room for."""
     micro_batch_size: Any = setting(None, allowed=COUNT, execution=True)
     """Most samples of one micro-batch; none sets no bound."""
-    num_workers: int = setting(1, allowed=WHOLE_FROM_0, execution=True)
+    num_workers: int = setting(
+        "${oc.select:trainer.recommends.num_workers,1}", allowed=WHOLE_FROM_0, execution=True
+    )
     """Loader processes per rank; 0 loads in the training process."""
 
 

@@ -20,7 +20,7 @@ class FinetuningData(Tables, Tokenizing, Batching):
 
     _target_: str = "runner.data.FinetuningData"
     task: str = MISSING
-    """`classification`, `token_classification`, `question_answering`, or a task that you have registered."""
+    """`classification`, `token_classification`, `joint_tagging`, `question_answering`, `multiple_choice`, or your own."""
     train: Any = setting(MISSING, allowed=NAMED)
     """A file, folder, glob, hub name, or a list of them; with a split: `path@split`, `name:config@split`."""
     validation: Any = setting(None, allowed=NAMED)
@@ -46,6 +46,13 @@ class FinetuningData(Tables, Tokenizing, Batching):
     """Column of the label (labels of words, answers)."""
     label_columns: Any = None
     """One-hot labels: columns of 0 and 1, each a label, in the place of `label_column`, such as `[order,refund]`."""
+    tag_columns: Any = None
+    """Columns of the labels of joint tagging, `[upos,ner]`, or columns by the names of the heads: `{pos: upos, ner: 9}`.
+    In CoNLL files they are numbers; in CoNLL-U also names, or features such as `feats.Number`."""
+    choices_column: str = "choices"
+    """Column of the choices that a text has: a list, its JSON, or text with `label_separator`."""
+    choice_columns: Any = None
+    """Columns of one choice each, in the place of `choices_column`, such as `[ending0,ending1]`."""
     on_bad_row: str = setting("error", allowed=Choice(("error", "skip")))
     """Rows that cannot be used (fields, encoding, label or text missing, unknown label): `error`, or `skip` and count."""
     id_column: Any = None
@@ -69,8 +76,8 @@ class FinetuningData(Tables, Tokenizing, Batching):
     """Longest sample in tokens, question included; texts are truncated, sentences and contexts go on in other samples."""
     seed: int = 0
     """Seed of the folds and of the choice of held-out examples, which do not depend on the run's `seed`."""
-    micro_batch_tokens: Any = 1024
-    num_workers: int = 0
+    micro_batch_tokens: Any = "${oc.select:trainer.recommends.micro_batch_tokens,1024}"
+    num_workers: int = "${oc.select:trainer.recommends.num_workers,0}"  # type: ignore[assignment]
 
 
 def check_fold(folds: int | None, fold: int | None) -> None:
@@ -101,6 +108,13 @@ class TokenClassificationData(FinetuningData):
 
 
 @dataclass
+class JointTaggingData(TokenClassificationData):
+    """Sentences with labels in several columns: `data=joint_tagging data.tag_columns=[upos,ner]`."""
+
+    task: str = "joint_tagging"
+
+
+@dataclass
 class QuestionAnsweringData(FinetuningData):
     """Questions on contexts, as in SQuAD: `data=question_answering data.train=train-v2.0.json`."""
 
@@ -111,6 +125,17 @@ class QuestionAnsweringData(FinetuningData):
     """Column of the answers: `text` and `answer_start`."""
     max_length: int = 384
     doc_stride: int = 128
+
+
+@dataclass
+class MultipleChoiceData(FinetuningData):
+    """Texts with choices, as in SWAG, RACE and COPA: `data=multiple_choice data.train=train.jsonl`."""
+
+    task: str = "multiple_choice"
+    context_column: Any = None
+    """Column of a text that stands before text and choice, such as the article that a question is about; none without."""
+    label_column: str = "label"
+    """Column of the choice that is right: its number, its name or letter, or its text."""
 
 
 def _part(target: str, part: str, module: str = "stdlib_tasks") -> dict[str, str]:
@@ -136,6 +161,15 @@ class StdlibTokens(TokenClassificationData):
 
 
 @dataclass
+class StdlibTags(JointTaggingData):
+    """Source of the standard library: Python's token types as `kind`, what names are there for as `role`."""
+
+    train: Any = field(default_factory=lambda: _part("StdlibTags", "train", "stdlib_tags"))
+    validation: Any = field(default_factory=lambda: _part("StdlibTags", "validation", "stdlib_tags"))
+    test: Any = field(default_factory=lambda: _part("StdlibTags", "test", "stdlib_tags"))
+
+
+@dataclass
 class StdlibQuestions(QuestionAnsweringData):
     """Questions on signatures and docstrings of the standard library, some of which have no answer."""
 
@@ -144,6 +178,15 @@ class StdlibQuestions(QuestionAnsweringData):
     test: Any = field(default_factory=lambda: _part("StdlibQuestions", "test"))
     max_length: int = 192
     doc_stride: int = 48
+
+
+@dataclass
+class StdlibChoices(MultipleChoiceData):
+    """Docstrings of the standard library with three to five packages, of which each is from one."""
+
+    train: Any = field(default_factory=lambda: _part("StdlibChoices", "train", "stdlib_choices"))
+    validation: Any = field(default_factory=lambda: _part("StdlibChoices", "validation", "stdlib_choices"))
+    test: Any = field(default_factory=lambda: _part("StdlibChoices", "test", "stdlib_choices"))
 
 
 @dataclass
@@ -161,3 +204,5 @@ register("data", classification=ClassificationData, token_classification=TokenCl
 register("data", question_answering=QuestionAnsweringData, stdlib_docstrings=StdlibDocstrings)
 register("data", stdlib_tokens=StdlibTokens, stdlib_questions=StdlibQuestions)
 register("data", stdlib_similarity=StdlibSimilarity)
+register("data", multiple_choice=MultipleChoiceData, stdlib_choices=StdlibChoices)
+register("data", joint_tagging=JointTaggingData, stdlib_tags=StdlibTags)

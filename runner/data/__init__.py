@@ -9,6 +9,7 @@ A sample goes from source to tokenizer, `store`, sampler (global batch k), parti
 - `workers`: loader processes; `handover`: serializes their batches; `replicas`: a rank's place among those of the model.
 - `read`: files; `text`: documents for pretraining; `store`: token sequences on disk.
 - `labelled`: rows of finetuning tasks, queries with passages; `vision`: conversations about images; `energon`: streams.
+- `pairs`: queries with passages, hard negatives or scores, to train on.
 - `mixture`: several sources of text in given shares.
 - `labelled`: rows of finetuning tasks; `vision`: conversations about images; `energon`: streams of megatron-energon.
 - `corpus`: large corpora, tokenised by datatrove into sharded stores.
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from iolaus.runner.data.labelled.mteb_tasks import MtebTasks
     from iolaus.runner.data.labelled.retrieval import RetrievalPairs
     from iolaus.runner.data.mixture.module import MixtureData
+    from iolaus.runner.data.pairs.module import PairsData
     from iolaus.runner.data.text.pretraining import PretrainingData
     from iolaus.runner.data.vision.image_text import ImageTextDataModule
 
@@ -43,6 +45,7 @@ __all__ = [
     "ImageTextDataModule",
     "MixtureData",
     "MtebTasks",
+    "PairsData",
     "PretrainingData",
     "PretrainingDataModule",
     "RetrievalPairs",

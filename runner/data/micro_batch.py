@@ -3,7 +3,7 @@
 A collator makes a `MicroBatch` of `FlatSamples` for a task model; those of one rank and one step are a `Share`.
 
 Letters in shapes: D documents (samples), T tokens of a row, N tokens of all documents together, M targets, W words,
-C classes, I images.
+C classes, I images, X texts.
 """
 
 from __future__ import annotations  # torch is not imported for types alone
@@ -49,6 +49,7 @@ class FlatSamples(TypedDict, total=False):
     target_weights: NDArray[np.float32]  # [N], the factor of each target's loss
     bits: NDArray[np.uint64]  # [N], the random bits of each token
     denominator: int  # the divisor of the loss, if it is not the number of targets
+    causal: NDArray[np.bool_]  # [D], whether a document is read causally
 
     # columns of tasks
     example_labels: NDArray[Any]  # [D] int64 or float32, or [D, C] float32
@@ -59,6 +60,11 @@ class FlatSamples(TypedDict, total=False):
     char_ends: NDArray[np.int64]  # [N], the character after its last
     answer_spans: NDArray[np.int64]  # [D, 2], first and last character of the answer; -1 without one
     sample_weights: NDArray[np.float32]  # [D], the weight of each window
+    tag_labels: NDArray[
+        np.int64
+    ]  # [N, K], the label of each token's word in each of K columns, -100 for none
+    num_choices: NDArray[np.int64]  # [D], the choices of each sample
+    choice_lengths: NDArray[np.int32]  # tokens of each choice of each sample
     starts: NDArray[np.int64]  # [D], position of the answer's first token in its window; 0 for none
     ends: NDArray[np.int64]  # [D], position of its last token
     prompt_lengths: NDArray[np.int64]  # [D], tokens before the answer
@@ -67,6 +73,15 @@ class FlatSamples(TypedDict, total=False):
     images: dict[str, NDArray[Any]]  # inputs of the vision tower, by its own names
     image_rows: dict[str, NDArray[np.int64]]  # [I], the rows that each image has in the input of that name
     undecodable: NDArray[np.bool_]  # [D], whether an image of the document cannot be decoded
+    text_counts: NDArray[
+        np.int64
+    ]  # [D], pairs: texts of each row, which are query, passage and hard negatives
+    text_lengths: NDArray[np.int32]  # [X], tokens of each text
+    text_ids: NDArray[np.int64]  # [X], the same for equal texts, never 0
+    match_ids: NDArray[
+        np.int64
+    ]  # [D], the same for rows whose passages are no negatives of each other, 0 for none
+    scores: NDArray[np.float32]  # [D], NaN for none
 
 
 class MicroBatch(TypedDict, total=False):
@@ -98,9 +113,18 @@ class MicroBatch(TypedDict, total=False):
     targets: Tensor  # int64 [M]
     target_weights: Tensor  # float32 [M], the factor of each target's loss; 1 without it
     weight: float | Tensor  # the divisor of the loss, to be summed over the global batch
+    denominators: dict[
+        str, float
+    ]  # those of parts of the loss with one of their own, by name; summed likewise
+    batch_totals: dict[str, float]  # `weight` and `denominators` of the global batch, where they are known
     sample_keys: Tensor  # int64 [D], seeds of each document's dropout
     samples: Tensor  # int64 [D], their numbers in an evaluated set; -1 for fillers
     sources: Tensor  # int64 [D], of a mixture: the source of each document by its place
+
+    # language modelling both ways and causally
+    causal: Any  # which documents are read causally: `runner.models.packed.causal.Causal`
+    causal_targets: Tensor  # bool [M], the targets in them
+    causal_share: float  # the weight of their mean loss
 
     # enhanced masked language modelling
     row_seeds: Tensor  # int32 like `input_ids`, seeds of the decoder's masks
@@ -115,10 +139,29 @@ class MicroBatch(TypedDict, total=False):
     read_positions: Tensor  # token classification: int64, the places that the head reads
     word_positions: Tensor  # int64 [W], the place of each word's first piece
     words: Tensor  # int64 [W], the number of each word in its set
+    tag_targets: Tensor  # joint tagging: int64 [M, K], the label in each of K columns, -100 for none
     starts: Tensor  # question answering: int64 [D], position of the answer's first token in its window; 0 for none
     ends: Tensor  # int64 [D], position of its last token
     sample_weights: Tensor  # float32 [D], the weight of each window
     in_context: Tensor  # bool like `input_ids`, the tokens that an answer may have
+    # pairs of texts, each of which is a document
+    text_rows: Tensor  # int64 [X], the row of the micro-batch that each text is of, and
+    text_columns: (
+        Tensor  # int64 [X], its place there: 0 for the query, 1 for the passage, then hard negatives
+    )
+    text_ids: Tensor  # int64 [X], the same for equal texts, 0 in fillers
+    match_ids: (
+        Tensor  # int64 [D], the same for rows whose passages are no negatives of each other, 0 for none
+    )
+    scores: Tensor  # float32 [D], NaN for none
+    batch_places: Tensor  # int64 [D], the place of each row in the global batch, its size for fillers
+    batch_size: int  # rows of the global batch
+    num_choices: Tensor  # multiple choice: int64 [E], the choices of each sample, each of which is a document
+    choice_places: (
+        Tensor  # int64 [D], the place of each choice, counted row by row, if each sample has `most_choices`
+    )
+    most_choices: int  # the choices of the sample that has the most
+    taught: Tensor  # float32 [X, H], a teacher's vectors of the texts, once it was asked
     # vision-language
     prompt_lengths: Tensor  # int64 [D], tokens before the answer
     image_counts: Tensor  # int64 [D], images of each document
@@ -140,6 +183,7 @@ class Share(TypedDict, total=False):
 
     micro_batches: list[MicroBatch]
     weight: float  # this and the following are sums over the micro-batches; see there
+    denominators: dict[str, float]  # empty where the loss has no other divisor than `weight`
     tokens: int
     padded_tokens: int
     token_pairs: int
@@ -174,6 +218,9 @@ class TaskArguments(TypedDict, total=False):
     image_token_id: int  # vision-language: the token that stands for a feature of an image
     image_example: Any  # an `EncodedImage`
     end_token_id: int  # the token that ends an answer
+    prompts: tuple[str, str]  # pairs: what is put before a query and before a passage
+    pair_sets: Sequence[Any]  # pairs: the `PairSequences` of all sets
+    texts_per_row: int  # pairs: query, passage, and the most hard negatives of a row
 
 
 class CollatorArguments(TokenizerArguments, TaskArguments, total=False):
@@ -185,6 +232,7 @@ class CollatorArguments(TokenizerArguments, TaskArguments, total=False):
     token_counts: Callable[
         [], NDArray[np.int64]
     ]  # how often each token of the vocabulary occurs in training data
+    label_counts: Callable[[], Any]  # how often each label does
 
 
 def tokenizer_arguments(tokenizer: PreTrainedTokenizerBase) -> TokenizerArguments:

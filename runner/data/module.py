@@ -10,7 +10,7 @@ import lightning.pytorch as pl
 import torch
 from torch.utils.data import DataLoader
 
-from iolaus.conf.phases import Phase
+from iolaus.conf.phases import Phase, place_of
 from iolaus.conf.trainer import check_length
 from iolaus.runner.data.batches import (
     MASK_STREAM,
@@ -32,6 +32,10 @@ from iolaus.runner.samplers.remaining import SKIPPED, Remaining
 log = logging.getLogger("iolaus")
 
 
+TOKENS_OF_CPUS = 4096
+"""Tokens of a micro-batch where they are `auto`, on every CPU: as its cache has room for, and worth the calls."""
+
+
 class GlobalBatchDataModule(pl.LightningDataModule):
     """Serves `train` and `validation` sequences as global batches; a subclass makes them in `prepare_data`."""
 
@@ -44,11 +48,18 @@ class GlobalBatchDataModule(pl.LightningDataModule):
     tokenizer: Any
 
     def __init__(
-        self, layout: str, micro_batch_tokens: int | None, micro_batch_size: int | None, num_workers: int
+        self,
+        layout: str,
+        micro_batch_tokens: int | str | None,
+        micro_batch_size: int | None,
+        num_workers: int,
     ) -> None:
         super().__init__()
-        self.layout, self.num_workers = layout, num_workers
-        self.micro_batch_tokens, self.micro_batch_size = micro_batch_tokens, micro_batch_size
+        self.layout, self.num_workers, self.micro_batch_size = layout, num_workers, micro_batch_size
+        self.micro_batch_tokens: Any = TOKENS_OF_CPUS if micro_batch_tokens == "auto" else micro_batch_tokens
+        """Tokens of a micro-batch; None sets no bound."""
+        self.fitted = False
+        """Whether they are what fits into the memory of this rank's device."""
         self.start = 0
         self.skipped: Pairs = []
         self.length_warmup: LengthWarmup | None = None
@@ -130,7 +141,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         if own and not seamless:
             group = "sampler" if self.parts[own[0]].make_sampler else "data"
             raise ValueError(
-                f"phases[{own[0]}] ({self.parts[own[0]].name}).{group}: {type(whole).__name__} makes batches of all "
+                f"{place_of(own[0], self.parts[own[0]].name)}.{group}: {type(whole).__name__} makes batches of all "
                 "samples together, and can change neither data nor batch size during a run: choose sampler=shuffled, "
                 "growing or sequential"
             )

@@ -3,7 +3,8 @@
 - `stdlib_text`: the documentation of the standard library as documents.
 - `stdlib_code`: its functions as documents.
 - `stdlib_tasks`: labelled examples from its sources, for each finetuning task.
-- `stdlib_pairs`: pairs of texts from its docstrings.
+- `stdlib_pairs`: pairs of texts from its docstrings; `stdlib_choices`: texts with choices; `stdlib_tags`: words with two
+  columns of labels.
 - `scenes`: drawn shapes with captions and questions.
 """
 

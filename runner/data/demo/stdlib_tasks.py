@@ -85,7 +85,7 @@ class StdlibDocstrings(StdlibTask):
 
     def examples(self) -> Iterator[dict[str, Any]]:
         """Docstrings by file and line."""
-        for number, (text, label) in enumerate(_labelled_docstrings()):
+        for number, (text, label) in enumerate(labelled_docstrings()):
             if part_of(text) == self.part:
                 yield {"id": f"docstring-{number}", "text": text, "label": label}
 
@@ -150,7 +150,7 @@ def part_of(text: str) -> str:
 
 def source_pieces(source: str) -> Iterator[tuple[int, list[str], list[str]]]:
     """First line, words and BIO tags of runs of lines that cut through no token."""
-    starts = [0, *accumulate(map(len, source.splitlines(keepends=True)))]
+    starts = [0, *accumulate(map(len, io.StringIO(source)))]  # as tokenize has lines: a form feed ends none
     tokens = list(_tokens(source))
     crossed = {row for token, _ in tokens for row in range(token.start[0], token.end[0])}
     first, at = 1, 0
@@ -200,7 +200,8 @@ def package_of(module: str) -> str:
 
 
 @cache
-def _labelled_docstrings() -> list[tuple[str, str]]:
+def labelled_docstrings() -> list[tuple[str, str]]:
+    """Docstrings of packages with many, each with its package."""
     found: dict[str, str] = {}
     for module, _, text in documentation():
         found.setdefault(text, package_of(module))

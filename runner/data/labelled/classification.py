@@ -1,6 +1,7 @@
 """Classification data: texts or pairs of texts with one label, several labels, or a number."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,16 @@ from iolaus.runner.data.labelled.examples import (
     text_of,
     tokenized,
 )
-from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE, Labels, LocatedLabel, majority_accuracy
+from iolaus.runner.data.labelled.labels import (
+    MULTI,
+    REGRESSION,
+    SINGLE,
+    LabelCounts,
+    Labels,
+    LocatedLabel,
+    counted,
+    majority_accuracy,
+)
 from iolaus.runner.data.micro_batch import TaskArguments
 from iolaus.runner.data.read.bad_rows import BadRow
 from iolaus.runner.data.read.rows import Row, Rows
@@ -49,6 +59,10 @@ class LabelledSequences(TaskSequences):
     def arrays(self) -> list[NDArray[Any]]:
         """Tokens and labels."""
         return [*super().arrays(), _targets(self.labels)]
+
+    def label_counts(self) -> LabelCounts:
+        """How often each label holds."""
+        return counted(self.labels, len(self.names))
 
 
 def _targets(labels: NDArray[Any]) -> NDArray[Any]:
@@ -117,7 +131,8 @@ class ClassificationReader(ExampleReader):
                 if labelled:
                     column(row, self.label_column, "data.label_column")
                 value = row.values.get(self.label_column)
-                label = None if is_missing(value) else self.labels.as_read(value)
+                none_holds = value == "" and self.labels.separator  # of several labels
+                label = None if is_missing(value) and not none_holds else self.labels.as_read(value)
                 if labelled and label is None:
                     raise BadRow(row.where, f"there is no label in column {self.label_column!r}", "no label")
                 name = example_id(row, self.id_column, number)
@@ -164,7 +179,7 @@ class ClassificationReader(ExampleReader):
                 shown = ", ".join(map(str, label)) if isinstance(label, list) else str(label)
                 places.setdefault((e.text, e.pair), {}).setdefault(shown, e.where)
         return [
-            f"{text!r:.60} is "
+            f"{shorten(text, 60, placeholder='...')!r} is "
             + " and ".join(f"{shown or 'none'} ({where})" for shown, where in found.items())
             for (text, _), found in places.items()
             if len(found) > 1
@@ -197,10 +212,11 @@ class ClassificationReader(ExampleReader):
         return majority_accuracy(sequences.labels) if sequences.problem_type == SINGLE else {}
 
     def describe(self) -> dict[str, str]:
-        """The labels, or that a number is predicted."""
+        """The labels, and whether an example may have several at once, or that a number is predicted."""
         is_number = self.labels.problem_type == REGRESSION
         number = "a number" + (f" ({WHOLE_NUMBERS})" if self.labels.whole_numbers else "")
-        return {"labels": number if is_number else first_names(self.labels.names)}
+        several = "several at once: " if self.labels.problem_type == MULTI else ""
+        return {"labels": number if is_number else several + first_names(self.labels.names)}
 
 
 def is_missing(value: Any) -> bool:

@@ -1,26 +1,37 @@
 """The columns that a user will have meant, by what they hold, where those of the settings are not there."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from iolaus.runner.data.labelled.classification import ONE_HOT
 from iolaus.runner.data.read.bad_rows import MissingColumn
+from iolaus.runner.data.read.dialects import share_repeated
 from iolaus.runner.data.read.rows import Rows
 
 _ROWS = 1000
 """Rows that are looked at."""
 
 
-def meant_error(error: MissingColumn, rows: Rows, text_column: str, label_column: str) -> ValueError:
-    """The error for a missing column with the settings that will have been meant, where the columns tell."""
-    meant = meant_columns(rows, text_column, label_column)
+def meant_error(
+    error: MissingColumn,
+    rows: Rows,
+    text_column: str,
+    label_column: str,
+    labels: Collection[str] | None = None,
+) -> ValueError:
+    """The error for a missing column with the settings that will have been meant, where the columns tell.
+
+    With the `labels` of a trained model no label is needed, and only a column that holds these is taken for one.
+    """
+    meant = meant_columns(rows, text_column, label_column, labels)
     if not meant:
         return error
     return ValueError(f"{str(error).partition('. Set ')[0]}. By what they hold, set {meant}")
 
 
-def meant_columns(rows: Rows, text_column: str, label_column: str) -> str:
+def meant_columns(
+    rows: Rows, text_column: str, label_column: str, labels: Collection[str] | None = None
+) -> str:
     """The settings that name a text and a label column by what is in them; empty where no column stands out.
 
     Example:
@@ -41,7 +52,9 @@ def meant_columns(rows: Rows, text_column: str, label_column: str) -> str:
     others = [name for name in columns if name != text]
     classes = [name for name in others if name not in flags and _is_repeated(columns[name])]
     found = [f"data.text_column={_typed(text)}"] if text and text != text_column else []
-    if label_column not in columns:
+    if labels is not None:
+        flags, classes = [], [name for name in classes if {*map(str, columns[name])} <= {*map(str, labels)}]
+    if label_column not in columns and (labels is None or classes):
         if classes:
             label = min(classes, key=lambda name: len({*map(str, columns[name])}))
             found.append(f"data.label_column={_typed(label)}")
@@ -64,8 +77,7 @@ def _length(values: Sequence[Any]) -> int:
 
 def _is_repeated(values: Sequence[Any]) -> bool:
     """Whether most values of a column occur several times."""
-    counts = Counter(map(str, values))
-    return sum(number for number in counts.values() if number > 1) > 0.5 * len(values)
+    return share_repeated([*map(str, values)]) > 0.5
 
 
 def _typed(name: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iolaus.runner.data.micro_batch import TaskArguments
-from iolaus.runner.data.read.bad_rows import BadRow
+from iolaus.runner.data.read.bad_rows import BadRow, BadRows
 from iolaus.runner.data.read.formats import no_column
 from iolaus.runner.data.read.rows import Row, Rows
 from iolaus.runner.order.ranges import ranges
@@ -26,7 +26,7 @@ class TaskSequences:
         self,
         examples: Sequence[Any],
         ids: Sequence[Sequence[int] | NDArray[Any]],
-        token_types: Sequence[Sequence[int]] | None = None,
+        token_types: Sequence[Sequence[int] | NDArray[Any]] | None = None,
     ) -> None:
         self.examples, self.ids = examples, concatenated(ids, np.int32)
         self.token_types = None if token_types is None else concatenated(token_types, np.int8)
@@ -119,6 +119,15 @@ class ExampleReader(ABC):
     def check(self, example: Any) -> None:  # noqa: B027 - a reader may have nothing to check
         """Raises BadRow for an example that cannot be used after `learn`, such as one with an unknown label."""
 
+    def usable(self, examples: list[Any], bad: BadRows) -> list[Any]:
+        """The examples that pass `check`; the others are an error, or counted by `bad`."""
+        found = []
+        for example in examples:
+            with bad.row():
+                self.check(example)
+                found.append(example)
+        return found
+
     def conflicts(self, examples: list[Any]) -> list[str]:
         """Where examples have equal texts and different labels: a line for each such text, after `learn`."""
         return []
@@ -150,7 +159,8 @@ class ExampleReader(ABC):
 
 READER_SETTINGS = (
     *("text_column", "pair_column", "context_column", "label_column", "label_columns", "id_column"),
-    *("labels", "problem_type", "label_separator", "doc_stride"),
+    *("labels", "problem_type", "label_separator", "doc_stride", "choices_column", "choice_columns"),
+    "tag_columns",
 )
 """The settings of labelled data that readers take."""
 
@@ -186,6 +196,16 @@ def example_id(row: Row, id_column: str | None, number: int) -> str:
 def concatenated(parts: Sequence[Sequence[int] | NDArray[Any]], dtype: Any) -> NDArray[Any]:
     """Sequences of integers end to end."""
     return np.concatenate([np.empty(0, dtype), *parts], dtype=dtype, casting="unsafe")
+
+
+def parts_of(counts: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers of the parts of some samples, where samples have so many `counts` [D] of them, one after the other.
+
+    Example:
+        >>> parts_of(np.array([2, 3, 1]), np.array([2, 0])).tolist()
+        [5, 0, 1]
+    """
+    return ranges((np.cumsum(counts) - counts)[indices], counts[indices])
 
 
 def tokenized(tokenizer: Any, *columns: Sequence[Any], **options: Any) -> Iterator[tuple[int, Any]]:

@@ -3,9 +3,12 @@
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import compress
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.conf.data import labelled as options
@@ -18,10 +21,10 @@ from iolaus.runner.data.labelled.columns import meant_error
 from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, TaskSequences, column
 from iolaus.runner.data.labelled.folds import fold_numbers
 from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
-from iolaus.runner.data.read.bad_rows import BadRows, MissingColumn
+from iolaus.runner.data.read.bad_rows import BadRow, BadRows, MissingColumn
 from iolaus.runner.data.read.opened import Dialect, reading_of
 from iolaus.runner.data.read.rows import HowRead, Rows, described_tables, read_rows
-from iolaus.runner.data.text.holdout import hold_out
+from iolaus.runner.data.text.holdout import are_held_out
 from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
 from iolaus.runner.run.model_folder import model_folder
 
@@ -37,14 +40,21 @@ class FinetuningData(EvaluatedDataModule):
     Example: `iolaus experiment=classification data=classification data.train=train.csv`
     """
 
+    reader_names: tuple[str, ...] = READER_SETTINGS
+    """The settings that readers take."""
+
     @takes_settings(options.FinetuningData)
     def __init__(self, settings: options.FinetuningData) -> None:
-        super().__init__(settings)
+        self.set_up(settings)
+
+    def set_up(self, settings: options.FinetuningData) -> None:
+        """Takes the settings, which a subclass may have more of."""
+        EvaluatedDataModule.__init__(self, settings)
         check_fold(settings.folds, settings.fold)
         self.settings, self.max_length = settings, settings.max_length
         task: Any = settings.task  # a `runner.tasks.Task`
         self.task_name = task.name
-        self.reader_settings = {name: getattr(settings, name) for name in READER_SETTINGS}
+        self.reader_settings = {name: getattr(settings, name) for name in self.reader_names}
         self.reader: ExampleReader = task.make_reader(self.reader_settings)
         self.reading = reading_of(settings)
         self.bad: dict[str, BadRows] = {}
@@ -103,11 +113,8 @@ class FinetuningData(EvaluatedDataModule):
 
     def _usable(self, name: str, examples: list[Any]) -> list[Any]:
         """The examples whose labels are known from training; raises ValueError for others unless they are left out."""
-        found, bad = [], self.bad.get(name) or self.bad["train"]
-        for example in examples:
-            with bad.row():
-                self.reader.check(example)
-                found.append(example)
+        bad = self.bad.get(name) or self.bad["train"]
+        found = self.reader.usable(examples, bad)
         if examples and not found:
             raise ValueError(f"data: no example of {name} can be used: {bad.first}")
         return found
@@ -122,27 +129,42 @@ class FinetuningData(EvaluatedDataModule):
             log.warning("%s different labels: %s", texts, first)
 
     def _hold_out(self, examples: dict[str, list[Any]], rows: Rows) -> None:
-        """Takes the fold, then the validation set where none is given, from the examples; `learn`s from the others.
-
-        With folds it learns from all, so that the labels of every fold are the same.
-        """
+        """`learn`s from the training examples; takes the fold, then the validation set where none is given, from them."""
         given, train = self.settings, examples["train"]
+        self.reader.learn(train, rows)
         groups = self._groups(train, rows)
         if given.folds is not None:
             if f"test/{FOLD_SET}" in examples:
                 raise ValueError(
                     f"data.test names a set {FOLD_SET!r}, which is that of data.folds: name it otherwise"
                 )
-            self.reader.learn(train, rows)
             held = fold_numbers(groups, self.reader.strata(train), given.folds, given.seed) == given.fold
             examples[f"test/{FOLD_SET}"] = list(compress(train, held))
             train, groups = list(compress(train, ~held)), list(compress(groups, ~held))
         if given.validation_documents and not by_name(self.sources["validation"], "validation"):
-            held_out = given.validation_documents
-            train, examples["val/validation"] = hold_out(train, groups, held_out, given.seed)
-        if given.folds is None:
-            self.reader.learn(train, rows)
+            held = are_held_out(groups, given.validation_documents, given.seed)
+            chosen, held = held, held & ~self._rare(train, groups, held)
+            if chosen.any() and not held.any():
+                raise ValueError(
+                    f"{rows.description}: no text can be held out for validation without the last example of a label; "
+                    "give data.validation, or data.validation_documents=0 for none"
+                )
+            examples["val/validation"] = list(compress(train, held))
+            train = list(compress(train, ~held))
         examples["train"] = train
+
+    def _rare(self, examples: list[Any], groups: list[str], held: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """The groups of which an example is held out with a label that no other has: there it could not be learnt."""
+        labels = [self._labels(example) for example in examples]
+        known = set().union(*compress(labels, ~held))
+        rare = {group for group, own, out in zip(groups, labels, held, strict=True) if out and own - known}
+        return np.array([group in rare for group in groups], dtype=bool)
+
+    def _labels(self, example: Any) -> set[str]:
+        """The labels of an example; none for one that cannot be used."""
+        with suppress(BadRow):
+            return {name for name in self.reader.strata([example])[0].split("\0") if name}
+        return set()
 
     def _groups(self, examples: list[Any], rows: Rows) -> list[str]:
         """What each example belongs to: examples of one group are held out together."""
@@ -164,13 +186,16 @@ class FinetuningData(EvaluatedDataModule):
 
     def collator_arguments(self) -> CollatorArguments:
         """Arguments of the objective's collator that depend on the data."""
-        return {
+        arguments: CollatorArguments = {
             **tokenizer_arguments(self.tokenizer),
             "text_column": self.settings.text_column,
             "label_column": self.settings.label_column,
             "max_sequence_length": self.max_length,
             **self.reader.collator_arguments(),
         }
+        if counts := getattr(self.train_set, "label_counts", None):
+            arguments["label_counts"] = counts
+        return arguments
 
     def fingerprint(self) -> str:
         """A hash of the training samples and of what their targets mean."""

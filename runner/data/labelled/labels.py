@@ -1,7 +1,8 @@
 """Labels of classification: the kind of problem, the names of the labels, and the target of each example."""
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -18,8 +19,13 @@ SINGLE, MULTI, REGRESSION = "single_label_classification", "multi_label_classifi
 PROBLEM_TYPES = {"single_label": SINGLE, "multi_label": MULTI, "regression": REGRESSION}
 """Values of `data.problem_type` beside `auto`."""
 
+MOST_CLASSES = 1_000_000
+"""Most classes told by numbers: each has a name and a row of the head, and a stray number would cost gigabytes."""
+
 UNLABELLED = -100
 """The class number of an example without a label."""
+
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 _KINDS: dict[type, str] = {bool: "integer", int: "integer", float: "number", str: "text", list: "list"}
 
@@ -29,6 +35,13 @@ class LocatedLabel(NamedTuple):
 
     label: Any
     where: str
+
+
+class LabelCounts(NamedTuple):
+    """How often each label holds, int64 [C], among so many items that are labelled."""
+
+    holds: NDArray[np.int64]
+    items: int
 
 
 class Labels:
@@ -68,6 +81,8 @@ class Labels:
         if not self.problem_type and self.one_hot and all(len(label or [0]) == 1 for label, _ in found):
             self.problem_type = SINGLE
         kinds = {_kind(self._parsed(f.label)): f for f in reversed(found)}
+        if textual and not self.problem_type and not self.names:
+            _check_no_decimal_commas(found)
         self.problem_type = self.problem_type or _problem_type(kinds)
         self.whole_numbers = self.problem_type == REGRESSION and "integer" not in kinds and _are_whole(found)
         if self.problem_type != REGRESSION:
@@ -117,6 +132,11 @@ class Labels:
         self.numbered = "integer" in kinds
         if self.numbered and (lowest := min(flat)).label < 0:
             raise ValueError(f"{lowest.where}: the label is {lowest.label}; class numbers begin at 0")
+        if self.numbered and (highest := max(flat, key=lambda one: one.label)).label >= MOST_CLASSES:
+            raise ValueError(
+                f"{highest.where}: the label is {highest.label!r:.40}; class numbers end at {MOST_CLASSES - 1:,}: "
+                "data.problem_type=regression reads numbers, and text names classes"
+            )
         if not self.names and self.numbered:
             self.names = list(class_names or map(str, range(int(max(flat).label) + 1)))
         elif not self.names:
@@ -168,7 +188,7 @@ def _parser(
     if problem_type == SINGLE:
         parsers = [parse for parse in parsers if parse is not float]
     for parse in parsers:
-        with suppress(TypeError, ValueError):
+        with suppress(TypeError, ValueError, OverflowError):
             for label in labels:
                 parse(label)
             return parse
@@ -180,6 +200,18 @@ def _are_whole(found: Sequence[LocatedLabel]) -> bool:
     with suppress(TypeError, ValueError, OverflowError):
         return all(whole_number(label) is not None for label, _ in found if label is not None)
     return False
+
+
+def _check_no_decimal_commas(found: Sequence[LocatedLabel]) -> None:
+    """Raises ValueError for labels that are numbers as 6,63, which are neither numbers here nor meant as classes."""
+    spelt = [(label, where) for label, where in found if label is not None]
+    commas = [(label, where) for label, where in spelt if _DECIMAL_COMMA.fullmatch(str(label))]
+    if commas and all(_DECIMAL_COMMA.fullmatch(str(label)) or str(label).isdecimal() for label, _ in spelt):
+        label, where = commas[0]
+        raise ValueError(
+            f"{where}: the labels look like numbers with a decimal comma: {label!r:.40}. Write {label.replace(',', '.')}"
+            "; if they are classes, say data.problem_type=single_label, if several labels, data.label_separator=\"','\""
+        )
 
 
 def _problem_type(kinds: dict[str, LocatedLabel]) -> str:
@@ -206,7 +238,7 @@ def _kind(label: Any) -> str:
 
 
 def _finite(label: Any, where: str) -> float:
-    with suppress(TypeError, ValueError):
+    with suppress(TypeError, ValueError, OverflowError):
         if math.isfinite(number := float(label)):
             return number
     problem = f"the label is {label!r:.60}; expected a finite number, as in the rest of the data"
@@ -217,3 +249,44 @@ def majority_accuracy(labels: NDArray[np.int64]) -> dict[str, float]:
     """The accuracy of always predicting the most frequent label; nothing where no label is known."""
     known = labels[labels != UNLABELLED]
     return {"majority_accuracy": float(np.bincount(known).max() / len(known))} if len(known) else {}
+
+
+def known_labels(labels: NDArray[Any]) -> NDArray[Any]:
+    """The labels of items that have one, of integers [N] (negative for none) or floats [N] or [N, C] (NaN for none)."""
+    if labels.dtype.kind == "i":
+        return np.asarray(labels[labels >= 0])
+    known = ~np.isnan(labels.reshape(len(labels), -1)).any(1)
+    return np.asarray(labels[known])
+
+
+def counted(labels: NDArray[Any], number: int) -> LabelCounts:
+    """How often each of so many labels holds: class numbers [N], or 0 and 1 for each label [N, C]."""
+    known = known_labels(labels)
+    holds = np.bincount(known, minlength=number) if known.ndim == 1 else (known > 0.5).sum(0)
+    return LabelCounts(holds.astype(np.int64), len(known))
+
+
+def by_label(
+    setting: str, given: Any, labels: Sequence[str], default: float, what: str = "label"
+) -> list[Any]:
+    """Values for labels, or for `what` else: a mapping by name, which may leave some at `default`, or a list in order.
+
+    Raises ValueError, naming the setting of the objective, for a name that there is not, and a list of another length.
+
+    Example:
+        >>> by_label("class_weights", {"spam": 4}, ["ham", "spam"], 1.0)
+        [1.0, 4]
+    """
+    if isinstance(given, Mapping):
+        if unknown := [str(name) for name in given if str(name) not in labels]:
+            raise ValueError(
+                f"objective.{setting} names {unknown[0]!r}, which is no {what}; there are: {', '.join(labels)}"
+                + suggest(unknown[0], labels)
+            )
+        named = {str(name): value for name, value in given.items()}
+        return [named.get(label, default) for label in labels]
+    if labels and len(given) != len(labels):
+        raise ValueError(
+            f"objective.{setting} has {len(given)} numbers for {len(labels)} {what}s: {', '.join(labels)}"
+        )
+    return list(given)

@@ -1,7 +1,6 @@
 """Token classification data: sentences of words, each word with a label."""
 
 import logging
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,17 +12,25 @@ from iolaus.conf.values import suggest
 from iolaus.runner.data.labelled.examples import (
     ExampleReader,
     TaskSequences,
-    column,
     concatenated,
     example_id,
     first_names,
     tokenized,
 )
-from iolaus.runner.data.labelled.labels import UNLABELLED, majority_accuracy
-from iolaus.runner.data.labelled.spans import ANNOTATIONS, OFFSETS, TEXT, annotated, tags_of, word_places
+from iolaus.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy
 from iolaus.runner.data.labelled.tags import is_bio, keeps_iob2
+from iolaus.runner.data.labelled.words.fields import labels_of, words_of
+from iolaus.runner.data.labelled.words.spans import (
+    ANNOTATIONS,
+    ENTITIES_FORM,
+    OFFSETS,
+    TEXT,
+    annotated,
+    tags_of,
+    word_places,
+)
 from iolaus.runner.data.micro_batch import TaskArguments
-from iolaus.runner.data.read.bad_rows import BadRow, MissingColumn
+from iolaus.runner.data.read.bad_rows import BadRow
 from iolaus.runner.data.read.rows import Row, Rows
 
 log = logging.getLogger("iolaus")
@@ -70,6 +77,10 @@ class SentenceSequences(TaskSequences):
     def arrays(self) -> list[NDArray[Any]]:
         """Tokens, words and labels."""
         return [*super().arrays(), self.words, self.word_labels]
+
+    def label_counts(self) -> LabelCounts:
+        """How often each label is that of a word."""
+        return counted(self.word_labels[self.has_pieces], len(self.names))
 
 
 class TokenClassificationReader(ExampleReader):
@@ -122,19 +133,24 @@ class TokenClassificationReader(ExampleReader):
 
     def examples(self, rows: Rows, labelled: bool) -> list[Sentence]:
         """One sentence per row; without `labelled`, labels may be missing."""
-        given = None if all(name.isdecimal() for name in self.given) else self.given
-        names = rows.class_names.get(self.label_column) or given
-        found = []
+        names, found = self.class_names(rows), []
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
-                words = _words(row, self.text_column)
+                words = words_of(row, self.text_column)
                 labels = None
+                if labelled and TEXT in row.values and self.label_column not in row.values:
+                    raise BadRow(row.where, f"a text without its entities; {ENTITIES_FORM}", "no entity")
                 if labelled or row.values.get(self.label_column) is not None:
-                    labels = _labels(row, self.label_column, len(words), names)
+                    labels = labels_of(row, self.label_column, len(words), names)
                 name, places = example_id(row, self.id_column, number), row.values.get(OFFSETS)
                 text = None if places is None else row.values[TEXT]
                 found.append(Sentence(name, words, labels, row.where, text, places))
         return found
+
+    def class_names(self, rows: Rows) -> Sequence[str] | None:
+        """The labels that integers stand for, if they are known."""
+        given = None if all(name.isdecimal() for name in self.given) else self.given
+        return rows.class_names.get(self.label_column) or given
 
     def learn(self, examples: list[Sentence], rows: Rows) -> None:
         """Takes the names of the labels, the most frequent one, and whether they are IOB2 tags."""
@@ -156,6 +172,10 @@ class TokenClassificationReader(ExampleReader):
         self, examples: list[Sentence], tokenizer: Any, max_length: int, training: bool
     ) -> SentenceSequences:
         """Word by word, so that every piece knows its word."""
+        return self.labelled(self.cut(examples, tokenizer, max_length), examples)
+
+    def cut(self, examples: list[Sentence], tokenizer: Any, max_length: int) -> SentenceSequences:
+        """The samples of sentences, without their labels."""
         _add_prefix_space(tokenizer)
         starts = np.cumsum([0, *(len(e.words) for e in examples)], dtype=np.int64)
         ids, words, owners = [], [], []
@@ -174,10 +194,15 @@ class TokenClassificationReader(ExampleReader):
         sequences = SentenceSequences(examples, ids)
         sequences.words, sequences.sentences = concatenated(words, np.int32), np.array(owners, dtype=np.int64)
         sequences.first_pieces = _first_pieces(sequences.words)
-        sequences.word_labels = np.array([n for e in examples for n in self._targets(e)], dtype=np.int64)
-        sequences.has_pieces = np.zeros(len(sequences.word_labels), dtype=bool)
+        sequences.has_pieces = np.zeros(starts[-1], dtype=bool)
         sequences.has_pieces[sequences.words[sequences.words >= 0]] = True
-        sequences.word_starts, sequences.names = starts, self.names
+        sequences.word_starts = starts
+        return sequences
+
+    def labelled(self, sequences: SentenceSequences, examples: list[Sentence]) -> SentenceSequences:
+        """The samples of sentences with the labels of these."""
+        sequences.examples, sequences.names = examples, self.names
+        sequences.word_labels = np.array([n for e in examples for n in self._targets(e)], dtype=np.int64)
         sequences.default_label, sequences.iob2 = self.default_label, self.iob2
         return sequences
 
@@ -224,47 +249,6 @@ class TokenClassificationReader(ExampleReader):
     def describe(self) -> dict[str, str]:
         """The labels."""
         return {"labels": first_names(self.names)}
-
-
-def _words(row: Row, name: str) -> list[str]:
-    if name not in row.values:
-        known = ", ".join(map(str, row.values))
-        expected = (
-            "a list of words with a list of labels, or a text with entities: {text, entities: [[0, 3, PER]]}"
-        )
-        problem = f"has no column {name!r}; it has: {known}. Expected {expected}; set data.text_column"
-        raise MissingColumn(row.where, problem)
-    words = row.values[name]
-    if isinstance(words, str) or not hasattr(words, "__len__") or not all(isinstance(w, str) for w in words):
-        raise BadRow(row.where, f"column {name!r} holds {words!r:.60}, expected a list of words", "no words")
-    if not len(words):
-        raise BadRow(row.where, f"the sentence in column {name!r} is empty; remove the row", "empty text")
-    return list(words)
-
-
-def _labels(row: Row, name: str, num_words: int, class_names: Sequence[str] | None) -> list[str]:
-    labels = column(row, name, "data.label_column")
-    if isinstance(labels, str) or not hasattr(labels, "__len__"):
-        raise BadRow(
-            row.where, f"column {name!r} holds {labels!r:.60}, expected a list of labels", "no label"
-        )
-    if len(labels) != num_words:
-        problem = f"{num_words} words, but {len(labels)} labels; each word needs one"
-        raise BadRow(row.where, problem, "not a label for each word")
-    kinds = {type(label).__name__ for label in labels}
-    if len(kinds) > 1 or not kinds <= {"str", "int"}:
-        mixed = "of mixed types, " if len(kinds) > 1 else ""
-        problem = f"the labels are {mixed}{' and '.join(sorted(kinds))}; expected text or integers alone"
-        raise BadRow(row.where, problem, "mixed labels")
-    if kinds == {"str"}:
-        if empty := next((i for i, label in enumerate(labels, 1) if not label.strip()), None):
-            raise BadRow(row.where, f"the label of word {empty} is empty", "no label")
-        return list(labels)
-    end = len(class_names) if class_names else math.inf
-    if wrong := next((label for label in labels if not 0 <= label < end), None):
-        known = f"are 0 to {len(class_names) - 1}" if class_names else "begin at 0"
-        raise BadRow(row.where, f"the label is {wrong}; class numbers {known}", "unknown label")
-    return [class_names[label] if class_names else str(label) for label in labels]
 
 
 def _first_pieces(words: NDArray[np.int32]) -> NDArray[np.bool_]:

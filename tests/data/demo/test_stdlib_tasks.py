@@ -100,6 +100,15 @@ def test_source_that_is_no_python_gives_nothing() -> None:
     assert list(source_pieces("")) == []
 
 
+def test_pages_of_source_keep_words_with_their_tags() -> None:
+    paged = "\f\n# one page\n" + SOURCE.replace("def", "\f\n# the next\ndef")
+    pieces = list(source_pieces(paged))
+    assert pieces
+    for _, words, labels in pieces:
+        assert len(words) == len(labels)
+        assert all((word == "#") == (label == "B-COMMENT") for word, label in zip(words, labels, strict=True))
+
+
 def test_unknown_part_is_named() -> None:
     with pytest.raises(
         ValueError, match="StdlibTokens has no part 'dev'; there are: train, validation, test"

@@ -70,3 +70,30 @@ def questions(count: int = 40, seed: int = 0) -> list[dict[str, Any]]:
             {"id": f"q{number}", "question": "what stands here", "context": context, "answers": answers}
         )
     return rows
+
+
+def choices(count: int = 60, seed: int = 0) -> list[dict[str, Any]]:
+    """Texts of 2 to 12 words with two to five choices, of which one is in the text."""
+    draw = random.Random(seed)
+    vocabulary = WORDS.split()
+    rows: list[dict[str, Any]] = []
+    for number in range(count):
+        words = draw.choices(vocabulary, k=draw.randint(2, 12))
+        others = draw.sample([word for word in vocabulary if word not in words], k=draw.randint(1, 4))
+        label = draw.randint(0, len(others))
+        others.insert(label, draw.choice(words))
+        rows.append({"id": f"c{number}", "text": " ".join(words), "choices": others, "label": label})
+    return rows
+
+
+def tags(count: int = 60, seed: int = 0) -> list[dict[str, Any]]:
+    """The sentences, with their tags as `kind`, and as `part` what kind of word each is."""
+    parts = {"old": "adjective", "runs": "verb"}
+    return [
+        {
+            "words": row["words"],
+            "kind": row["labels"],
+            "part": [parts.get(word, "noun") for word in row["words"]],
+        }
+        for row in sentences(count, seed)
+    ]

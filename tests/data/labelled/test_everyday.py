@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iolaus.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
-from iolaus.runner.data.labelled.spans import Span, spans_of, tags_of, word_places
+from iolaus.runner.data.labelled.words.spans import Span, spans_of, tags_of, word_places
 from iolaus.runner.data.read.bad_rows import BadRow
 from tests.data.labelled.tasks import data_module
 from tests.data.labelled.test_labels import learnt, target
@@ -38,6 +38,7 @@ FORMS: dict[str, Any] = {
         ],
     },
     "small label studio": {"text": TEXT, "label": [{"start": s, "end": e, "labels": [n]} for s, e, n in ENTITIES]},
+    "json min": {"text": TEXT, "label": [{"start": s, "end": e, "labels": [n]} for s, e, n in ENTITIES], "annotator": 1},
     "white space": {"text": TEXT, "entities": [[0, 13 - 1, "PER"], [26, 33, "LOC"], [26, 33, "LOC"]]},
 }  # fmt: skip
 
@@ -63,9 +64,16 @@ def test_entities_by_characters_are_tags_of_words(tmp_path: Path, form: str) -> 
     assert [one["text"] for one in spans] == ["Ada Lovelace", "London"]
 
 
+def test_a_text_of_json_min_without_entities_has_none(tmp_path: Path) -> None:
+    bare = {"id": 2, "text": TEXT, "annotator": 1}
+    data = read(tmp_path / "a.json", "token_classification", [FORMS["json min"], bare])
+    assert [example.labels for example in data.train.examples] == [TAGS, ["O"] * len(TAGS)]
+
+
 MALFORMED = {
     "entity cuts a word": [[0, 11, "PER"]],
     "entities overlap": [[0, 12, "PER"], [4, 14, "LOC"]],
+    "empty entity": [[14, 15, "PER"]],
     "entity outside the text": [[27, 99, "LOC"]],
     "no entity": [["Ada", 3]],
 }
@@ -129,6 +137,15 @@ def test_one_hot_columns_are_classes_or_several_labels(tmp_path: Path) -> None:
         ValueError, match=r"has no column 'label'.*set 'data\.label_columns=\[refund,order\]'"
     ):
         read(tmp_path / "a.csv", "classification", "text,refund,order\n" + rows)
+
+
+def test_an_empty_cell_beside_a_separator_is_none_of_the_labels(tmp_path: Path) -> None:
+    rows = "text,label\n" + "".join(f"order {i},refund|late\nbill {i},late\nthanks {i},\n" for i in range(4))
+    several = read(tmp_path / "a.csv", "classification", rows, label_separator="|")
+    assert several.reader.labels.names == ["late", "refund"]
+    assert several.train.labels.tolist() == [[1, 1], [1, 0], [0, 0]] * 4
+    with pytest.raises(ValueError, match="there is no label in column 'label'"):
+        read(tmp_path / "a.csv", "classification", rows)
 
 
 def test_labels_of_pandas_are_whole_numbers() -> None:

@@ -225,6 +225,16 @@ def test_unknown_label_in_validation_is_named() -> None:
         prepared("token_classification", train=sentences(), validation=tagged)
 
 
+def test_a_label_without_another_example_stays_in_training() -> None:
+    common = [{"text": f"bird {i}", "label": "ab"[i % 2]} for i in range(100)]
+    rare = [{"text": f"rare {i}", "label": f"rare{i}"} for i in range(60)]
+    data = prepared("classification", train=[*common, *rare], validation_documents=0.2)
+    trained = {example.label.label for example in data.train.examples}
+    held = {example.label.label for example in data.evaluated_sets["val/validation"].examples}
+    assert trained == {"a", "b", *(row["label"] for row in rare)}
+    assert held == {"a", "b"}
+
+
 def test_labels_named_beforehand() -> None:
     rows = [{"words": ["a", "b"], "labels": [0, 1]}, {"words": ["a"], "labels": [0]}]
     wrong = [{"words": ["a"], "labels": ["B-BRID"]}]

@@ -123,6 +123,13 @@ def test_label_that_training_does_not_have(train: list[Any], label: Any, expecte
         target(learnt(*train), label)
 
 
+def test_decimal_commas_are_told_and_may_be_classes() -> None:
+    with pytest.raises(ValueError, match=r"row 1: the labels look like numbers .*: '6,63'. Write 6.63;"):
+        learnt("2", "6,63", "0,5", textual=True)
+    assert learnt("2", "6,63", textual=True, problem="single_label").names == ["2", "6,63"]
+    assert learnt("2", "6,63", "two", textual=True).names == ["2", "6,63", "two"]
+
+
 def test_unknown_kind_of_problem() -> None:
     with pytest.raises(ValueError, match=r"data.problem_type='ranking'; there are: auto, single_label"):
         Labels(None, "ranking", None)

@@ -6,7 +6,8 @@ A text with its entities comes as
   may be called `spans`, `label` or `labels`, as Prodigy and doccano call it;
 - `["a text", {"entities": [[0, 3, "PER"]]}]`, spaCy's training data;
 - `{"data": {"text": ...}, "annotations": [{"result": [{"value": {"start": 0, "end": 3, "labels": ["PER"]}}]}]}`, Label
-  Studio's export, of which the first annotation that was not cancelled counts.
+  Studio's export, of which the first annotation that was not cancelled counts; or its JSON-MIN, which leaves out the
+  list of a text without entities, and names the annotator.
 """
 
 import re
@@ -22,8 +23,15 @@ LISTS = ("entities", "spans", "label", "labels")
 ANNOTATIONS = (*LISTS, "annotations", "completions")
 """Columns that entities may be in."""
 
+SIGNED = ("annotator", "annotation_id")
+"""Columns of Label Studio's JSON-MIN: a text with one of them was annotated, if with no entity."""
+
 TEXT, OFFSETS = "text_of_words", "places_of_words"
 """Columns of rows that came as text: it, and where each word begins and ends in it."""
+
+ENTITIES_FORM = (
+    "expected a list of [start, end, label] in a column 'entities', or words with a list of labels"
+)
 
 _ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # kana and ideographs, which no spaces divide
 _WORD = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+|[^\w\s]")
@@ -64,20 +72,25 @@ def annotated(where: str, values: Mapping[str, Any], text_column: str, label_col
     if isinstance(data := values.get("data"), Mapping):
         texts = {name: value for name, value in data.items() if isinstance(value, str)}
         text = texts.get(text_column) or texts.get("text") or next(iter(texts.values()), None)
-        listed = _label_studio(values.get("annotations", values.get("completions")))
+        listed = _label_studio(where, values.get("annotations", values.get("completions")))
     if text is None:
         return None
+    if listed is None and any(name in values for name in SIGNED):
+        listed = []
     return Annotated(text, None if listed is None else [_span(where, text, one) for one in listed])
 
 
-def _label_studio(annotations: Any) -> list[Any] | None:
+def _label_studio(where: str, annotations: Any) -> list[Any] | None:
     """The entities of the first annotation that was not cancelled; None without one."""
     if not isinstance(annotations, list):
         return None
     kept = [one for one in annotations if isinstance(one, Mapping) and not one.get("was_cancelled")]
     if not kept:
         return None
-    found = [one.get("value") for one in kept[0].get("result") or [] if isinstance(one, Mapping)]
+    results = kept[0].get("result") or []
+    if not isinstance(results, list) or not all(isinstance(one, Mapping) for one in results):
+        raise BadRow(where, f"the result of an annotation is {results!r:.60}, expected a list", "no entity")
+    found = [one.get("value") for one in results]
     return [value for value in found if isinstance(value, Mapping) and "start" in value]
 
 
@@ -100,6 +113,8 @@ def _span(where: str, text: str, given: Any) -> Span:
         )
         raise BadRow(where, problem, "entity outside the text")
     inside = text[start:end]
+    if not inside.strip():
+        raise BadRow(where, f"the entity {start} to {end} ({label}) holds white space alone", "empty entity")
     start, end = start + len(inside) - len(inside.lstrip()), end - len(inside) + len(inside.rstrip())
     return Span(start, end, label)
 

@@ -1,0 +1,50 @@
+"""Words of the standard library's sources with two labels each: what they are, and what names are there for."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from iolaus.runner.data.demo.stdlib_tasks import StdlibTokens
+
+
+class StdlibTags(StdlibTokens):
+    """Joint tagging: `words` of a few lines of source; `kind`, BIO tags of Python's tokens; `role`, one for each word.
+
+    Roles of names are `definition`, `method` (called on something), `attribute`, `call`, `argument` (before `=`) and
+    `name`; words of other tokens are `other`.
+
+    Example:
+        >>> sorted(StdlibTags("test").rows()[0])
+        ['id', 'kind', 'role', 'words']
+    """
+
+    def examples(self) -> Iterator[dict[str, Any]]:
+        """Those of `StdlibTokens`, with a role for each word."""
+        for row in super().examples():
+            words, kinds = row["words"], row["labels"]
+            yield {"id": row["id"], "words": words, "kind": kinds, "role": roles(words, kinds)}
+
+
+def roles(words: Sequence[str], kinds: Sequence[str]) -> list[str]:
+    """What each word is there for.
+
+    Example:
+        >>> roles("def run ( self ) : self . go ( now = x )".split(), ["B-KEYWORD", "B-NAME", "O", "B-NAME", "O", "O",
+        ...     "B-NAME", "O", "B-NAME", "O", "B-NAME", "O", "B-NAME", "O"])[6:]
+        ['name', 'other', 'method', 'other', 'argument', 'other', 'name', 'other']
+    """
+    found = []
+    for i, kind in enumerate(kinds):
+        before, after = words[i - 1] if i else "", words[i + 1] if i + 1 < len(words) else ""
+        inside = words[:i].count("(") > words[:i].count(")")
+        called = after == "("
+        if kind != "B-NAME":
+            found.append("other")
+        elif before in ("def", "class"):
+            found.append("definition")
+        elif before == ".":
+            found.append("method" if called else "attribute")
+        elif called:
+            found.append("call")
+        else:
+            found.append("argument" if after == "=" and inside else "name")
+    return found

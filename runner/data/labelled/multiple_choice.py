@@ -1,0 +1,264 @@
+"""Multiple choice data, as in SWAG, RACE and COPA: texts with choices, of which one is right."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from string import ascii_uppercase
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iolaus.runner.data.labelled.classification import is_missing
+from iolaus.runner.data.labelled.examples import (
+    ExampleReader,
+    TaskSequences,
+    column,
+    concatenated,
+    example_id,
+    parts_of,
+    text_of,
+    tokenized,
+)
+from iolaus.runner.data.labelled.labels import UNLABELLED, majority_accuracy, whole_number
+from iolaus.runner.data.micro_batch import TaskArguments
+from iolaus.runner.data.read.bad_rows import BadRow
+from iolaus.runner.data.read.rows import Row, Rows
+
+KINDS = ("text", "name", "number")
+"""How labels tell the choice that is right: by its text, by its name (a letter), or by its number."""
+
+
+class Choices(NamedTuple):
+    """A text with its choices; `names` are those that the data gives them, else letters."""
+
+    id: str
+    text: str
+    context: str | None
+    choices: list[str]
+    names: list[str]
+    label: Any
+    where: str
+
+
+class ChoiceSequences(TaskSequences):
+    """One sample per example: its choices one after the other, each behind the text."""
+
+    labels: NDArray[np.int64]  # [E], the number of the choice that is right, from 0; -100 for unknown
+    counts: NDArray[np.int64]  # [E], the choices of each example
+    choice_lengths: NDArray[np.int32]  # tokens of each choice of each example
+
+    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Also `example_labels` and `num_choices` [D], and the `choice_lengths` of all choices of the samples."""
+        return {
+            **super().extras(indices),
+            "example_labels": self.labels[indices],
+            "num_choices": self.counts[indices],
+            "choice_lengths": self.choice_lengths[parts_of(self.counts, indices)],
+        }
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """Tokens, choices and labels."""
+        return [*super().arrays(), self.choice_lengths, self.counts, self.labels]
+
+
+@dataclass(eq=False)
+class MultipleChoiceReader(ExampleReader):
+    """Columns of multiple choice data.
+
+    Without a context each choice is read behind the text; with one, text and choice are read behind the context.
+    Choices are a list, its JSON, text with the separator, a mapping of `text` and `label` (names of the choices), or
+    columns of their own, of which those at the end may be empty. All training labels tell the choice in one way: by its
+    text, its name or letter, or its number, from 0, or from 1 if no number is 0 and one is that of the last choice.
+    """
+
+    text_column: str
+    context_column: str | None
+    choices_column: str
+    choice_columns: Sequence[str] | None
+    label_column: str
+    id_column: str | None
+    label_separator: str | None
+    told_by: str = field(default="number", init=False)
+    first: int = field(default=0, init=False)
+
+    def columns(self) -> tuple[str, ...]:
+        """Those of context, text, choices and label."""
+        context = (self.context_column,) if self.context_column else ()
+        choices = tuple(self.choice_columns or (self.choices_column,))
+        return (*context, self.text_column, *choices, self.label_column)
+
+    def examples(self, rows: Rows, labelled: bool) -> list[Choices]:
+        """One example per row; without `labelled`, labels may be missing."""
+        found = []
+        for number, row in enumerate(rows.rows):
+            with rows.bad.row():
+                text = text_of(row, self.text_column, "data.text_column")
+                context = None
+                if self.context_column:
+                    context = text_of(row, self.context_column, "data.context_column")
+                choices, names = self._choices(row)
+                label = self._label(row, labelled)
+                name = example_id(row, self.id_column, number)
+                found.append(Choices(name, text, context, choices, names, label, row.where))
+        return found
+
+    def _label(self, row: Row, labelled: bool) -> Any:
+        """The label as it was read, None for none; BadRow for none where there must be one."""
+        if labelled:
+            column(row, self.label_column, "data.label_column")
+        label = row.values.get(self.label_column)
+        if not is_missing(label):
+            return label.item() if isinstance(label, np.generic) else label
+        if labelled:
+            raise BadRow(row.where, f"there is no label in column {self.label_column!r}", "no label")
+        return None
+
+    def learn(self, examples: list[Choices], rows: Rows) -> None:
+        """Takes how labels tell the choice that is right, the first way in which all of them do."""
+        labelled = [e for e in examples if e.label is not None]
+        numbers = [_number(e.label) for e in labelled]
+        last = any(number == len(e.choices) for e, number in zip(labelled, numbers, strict=True))
+        self.first = int(last and 0 not in numbers)
+        problems = {}
+        for self.told_by in KINDS:
+            wrong = next((e for e in labelled if self._target(e) is None), None)
+            if wrong is None:
+                return
+            problems[self.told_by] = wrong
+        where = "; ".join(
+            f"no {kind} of a choice is {e.label!r:.40} ({e.where})" for kind, e in problems.items()
+        )
+        raise ValueError(
+            f"data.label_column={self.label_column}: the labels do not tell the right choice in one way: {where}. "
+            "Expected all to be texts of choices, or letters, or numbers"
+        )
+
+    def check(self, example: Choices) -> None:
+        """Raises BadRow for a label that is no choice of its row."""
+        self._labelled(example)
+
+    def tokenize(
+        self, examples: list[Choices], tokenizer: Any, max_length: int, training: bool
+    ) -> ChoiceSequences:
+        """One sample per example; each of its choices is cut off, with its text, at `max_length` tokens."""
+        firsts, seconds = [], []
+        for e in examples:
+            firsts += [e.text if e.context is None else e.context] * len(e.choices)
+            seconds += e.choices if e.context is None else [f"{e.text} {choice}" for choice in e.choices]
+        with_types = "token_type_ids" in tokenizer.model_input_names
+        ids, types = [], []
+        for _, encoding in tokenized(
+            tokenizer, firsts, seconds, truncation="longest_first", max_length=max_length
+        ):
+            ids.append(np.array(encoding.ids, np.int32))
+            types.append(np.array(encoding.type_ids if with_types else [], np.int8))
+        counts = np.array([len(e.choices) for e in examples], dtype=np.int64)
+        joined = [
+            [
+                concatenated(parts[end - count : end], kind)
+                for count, end in zip(counts, np.cumsum(counts), strict=True)
+            ]
+            for parts, kind in ((ids, np.int32), (types, np.int8))
+        ]
+        sequences = ChoiceSequences(examples, joined[0], joined[1] if with_types else None)
+        sequences.counts = counts
+        sequences.choice_lengths = np.array([len(one) for one in ids], dtype=np.int32)
+        sequences.labels = np.array([self._labelled(e) for e in examples], dtype=np.int64)
+        return sequences
+
+    def texts(self, examples: list[Choices]) -> Iterator[str]:
+        """Context, text and choices, so that none is in both training and held-out examples."""
+        return ("\n".join((*([e.context] if e.context else ()), e.text, *e.choices)) for e in examples)
+
+    def strata(self, examples: list[Choices]) -> list[str]:
+        """The number of the choice that is right."""
+        return [str(self._labelled(e)) for e in examples]
+
+    def collator_arguments(self) -> TaskArguments:
+        """None."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """How labels tell the choice that is right."""
+        return {"told_by": self.told_by, "first": self.first}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restores how labels tell the choice that is right."""
+        self.told_by, self.first = state["told_by"], int(state["first"])
+
+    def baselines(self, sequences: TaskSequences) -> dict[str, float]:
+        """The accuracy of guessing, and of always taking the place that is most often right."""
+        assert isinstance(sequences, ChoiceSequences)
+        known = sequences.counts[sequences.labels != UNLABELLED]
+        chance = {"chance_accuracy": float((1 / known).mean())} if len(known) else {}
+        return {**chance, **majority_accuracy(sequences.labels)}
+
+    def describe(self) -> dict[str, str]:
+        """How labels tell the choice that is right."""
+        return {"labels": f"the {self.told_by} of the choice" + (", from 1" if self._from_one else "")}
+
+    @property
+    def _from_one(self) -> bool:
+        return self.told_by == "number" and self.first == 1
+
+    def _labelled(self, example: Choices) -> int:
+        """The number of the choice that is right, -100 where it is not known; BadRow for a label that is none."""
+        if example.label is None:
+            return UNLABELLED
+        if (found := self._target(example)) is None:
+            among = f"none of the {len(example.choices)} choices"
+            problem = f"the label {example.label!r:.60} is the {self.told_by} of {among}"
+            raise BadRow(example.where, problem, "label of no choice")
+        return found
+
+    def _target(self, example: Choices) -> int | None:
+        """The number of the choice that the label tells, from 0; None where it is none."""
+        if self.told_by == "number":
+            number = _number(example.label)
+            return (
+                number - self.first
+                if number is not None and 0 <= number - self.first < len(example.choices)
+                else None
+            )
+        told = example.choices if self.told_by == "text" else example.names
+        label = str(example.label).strip() if isinstance(example.label, str) else None
+        return told.index(label) if label in told else None
+
+    def _choices(self, row: Row) -> tuple[list[str], list[str]]:
+        """The texts of the choices, and their names. Raises BadRow for fewer than two, and for an empty one."""
+        names: Any = ascii_uppercase
+        if self.choice_columns and self.choices_column not in row.values:
+            given: Any = [column(row, name, "data.choice_columns") for name in self.choice_columns]
+            while given and is_missing(given[-1]):
+                given.pop()
+        else:
+            setting = "data.choices_column, or data.choice_columns where each choice has a column of its own"
+            given = self._listed(column(row, self.choices_column, setting))
+        if isinstance(given, Mapping) and "text" in given:
+            given, names = list(given["text"]), list(map(str, given.get("label", names)))
+        if isinstance(given, np.ndarray | tuple):
+            given = list(given)
+        if not isinstance(given, list) or len(given) < 2:
+            expected = "expected a list of two or more, or text with data.label_separator"
+            raise BadRow(row.where, f"the choices are {given!r:.60}: {expected}", "no choices")
+        texts = ["" if is_missing(one) else str(one).strip() for one in given]
+        if "" in texts:
+            raise BadRow(row.where, f"choice {texts.index('') + 1} of {len(texts)} is empty", "empty choice")
+        return texts, list(names[: len(texts)])
+
+    def _listed(self, given: Any) -> Any:
+        """Choices that are text as a list: of JSON, or cut at the separator."""
+        if not isinstance(given, str):
+            return given
+        with suppress(ValueError):
+            return json.loads(given)
+        return given.split(self.label_separator) if self.label_separator else given
+
+
+def _number(label: Any) -> int | None:
+    """A label as a whole number; None for another."""
+    with suppress(TypeError, ValueError, OverflowError):
+        return whole_number(label)
+    return None

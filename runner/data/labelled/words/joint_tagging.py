@@ -1,0 +1,261 @@
+"""Joint tagging data: sentences of words, each word with a label in each of several columns.
+
+Letters in shapes: N tokens, W words, K columns.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iolaus.runner.data.labelled.examples import ExampleReader, TaskSequences, example_id, first_names
+from iolaus.runner.data.labelled.labels import majority_accuracy
+from iolaus.runner.data.labelled.token_classification import (
+    Sentence,
+    SentenceSequences,
+    TokenClassificationReader,
+)
+from iolaus.runner.data.labelled.words.fields import labels_of, words_of
+from iolaus.runner.data.labelled.words.spans import OFFSETS, TEXT, word_places
+from iolaus.runner.data.micro_batch import TaskArguments
+from iolaus.runner.data.read.bad_rows import BadRow
+from iolaus.runner.data.read.formats import no_column
+from iolaus.runner.data.read.opened import named_columns
+from iolaus.runner.data.read.rows import Row, Rows
+
+SEPARATOR = "="
+"""Between a column and its label in the names of the labels of a model: `upos=NOUN`."""
+
+
+class TaggedSentence(NamedTuple):
+    """A sentence, and its labels in each column that it has."""
+
+    sentence: Sentence
+    labels: dict[str, list[str]]
+
+    @property
+    def where(self) -> str:
+        """File and row, for messages."""
+        return self.sentence.where
+
+    def of_column(self, name: str) -> Sentence:
+        """The sentence with the labels of one column; without labels where it has none there."""
+        return self.sentence._replace(labels=self.labels.get(name))
+
+
+class TaggedSequences(TaskSequences):
+    """Samples of sentences with several columns of labels: the same samples with those of one each are `columns`."""
+
+    def __init__(
+        self,
+        examples: Sequence[TaggedSentence],
+        columns: Mapping[str, SentenceSequences],
+        names: Sequence[str],
+    ) -> None:
+        self.examples, self.columns, self.names = examples, columns, names
+        self.words = next(iter(columns.values()))
+        """The samples with their words; labels are those of the first column."""
+        self.ids, self.token_types = self.words.ids, self.words.token_types
+        self._lengths, self._starts = self.words._lengths, self.words._starts
+
+    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Each token's word, its labels [N, K] (-100 for none), and whether it begins the word."""
+        found = self.words.extras(indices)
+        del found["token_labels"]
+        labels = [one.extras(indices)["token_labels"] for one in self.columns.values()]
+        return {**found, "tag_labels": np.stack(labels, axis=1)}
+
+    def owners(self) -> NDArray[np.int64]:
+        """The number of each sample's sentence [D]."""
+        return self.words.owners()
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """Tokens, words, and the labels of all columns."""
+        return [*self.words.arrays(), *(one.word_labels for one in self.columns.values())]
+
+
+class JointTaggingReader(ExampleReader):
+    """Columns of joint tagging data: a list of words, and a list of labels in each of `tag_columns`.
+
+    These are names of columns, also as one text with commas, or columns by the names that the model gives them. A row may
+    lack some. A text in the place of the words is cut at white space, to be predicted.
+    """
+
+    label_per_word = True
+
+    def __init__(
+        self,
+        text_column: str,
+        label_column: str,
+        tag_columns: Sequence[Any] | Mapping[str, Any] | str | None,
+        id_column: str | None,
+        labels: Mapping[str, Sequence[Any]] | None,
+    ) -> None:
+        self.text_column, self.label_column, self.id_column = text_column, label_column, id_column
+        self.tag_columns = named_columns(tag_columns)
+        given = labels or {}
+        if not isinstance(given, Mapping) or (
+            unknown := [name for name in given if name not in self.tag_columns]
+        ):
+            what = f"names {unknown[0]!r}" if isinstance(given, Mapping) else "is a list"
+            raise ValueError(
+                f"data.labels {what}: expected the labels of some of data.tag_columns, such as "
+                f"{{{next(iter(self.tag_columns))}: [A, B]}}"
+            )
+        self.readers = {
+            name: TokenClassificationReader(text_column, column, id_column, given.get(name))
+            for name, column in self.tag_columns.items()
+        }
+        self.frequent: dict[str, dict[str, str]] = {}
+
+    def label_names(self) -> tuple[str, ...]:
+        """The columns of the labels, and the one that holds them all once they are read."""
+        return (self.label_column, *self.tag_columns.values())
+
+    def arranged(self, rows: Rows) -> Rows:
+        """Rows with the labels of all columns in one; a text becomes words with their places."""
+        return rows._replace(rows=[self._arranged(row) for row in rows.rows])
+
+    def _arranged(self, row: Row) -> Row:
+        made: dict[str, Any] = {}
+        columns = {name: row.values.get(column) for name, column in self.tag_columns.items()}
+        if found := {name: labels for name, labels in columns.items() if labels is not None}:
+            made[self.label_column] = found
+        if isinstance(text := row.values.get(self.text_column), str) and text.strip():
+            places = word_places(text, by_space=True)
+            made |= {
+                TEXT: text,
+                OFFSETS: places,
+                self.text_column: [text[start:end] for start, end in places],
+            }
+        return row._replace(values={**row.values, **made})
+
+    def examples(self, rows: Rows, labelled: bool) -> list[TaggedSentence]:
+        """One sentence per row; with `labelled` each has labels in a column."""
+        found = []
+        for number, row in enumerate(rows.rows):
+            with rows.bad.row():
+                if self.text_column not in row.values:
+                    there = [column for column in row.values if column != self.label_column]
+                    raise ValueError(str(no_column(row.where, self.text_column, there, "data.text_column")))
+                words = words_of(row, self.text_column)
+                given = row.values.get(self.label_column) or {}
+                if labelled and not given:
+                    known = ", ".join(map(str, row.values))
+                    problem = f"has none of the columns {', '.join(map(str, self.tag_columns.values()))}; it has: {known}"
+                    raise BadRow(row.where, f"{problem}. Set data.tag_columns", "no label")
+                labels = {
+                    name: labels_of(row, self.tag_columns[name], len(words), reader.class_names(rows))
+                    for name, reader in self.readers.items()
+                    if name in given
+                }
+                places = row.values.get(OFFSETS)
+                text = None if places is None else row.values[TEXT]
+                name = example_id(row, self.id_column, number)
+                found.append(TaggedSentence(Sentence(name, words, None, row.where, text, places), labels))
+        return found
+
+    def learn(self, examples: list[TaggedSentence], rows: Rows) -> None:
+        """Takes the labels of each column, and the most frequent label of each word."""
+        for name, reader in self.readers.items():
+            some = [example.of_column(name) for example in examples if name in example.labels]
+            if not some:
+                known = ", ".join(map(str, rows.rows[0].values))
+                raise ValueError(
+                    f"no row of the training data has labels in the column {self.tag_columns[name]!r}; the first has: "
+                    f"{known}. Set data.tag_columns"
+                )
+            try:
+                reader.learn(some, rows)
+            except ValueError as error:
+                raise ValueError(f"the column {self.tag_columns[name]!r}: {error}") from None
+            counts: dict[str, Counter[str]] = defaultdict(Counter)
+            for sentence in some:
+                for word, label in zip(sentence.words, sentence.labels or [], strict=True):
+                    counts[word][label] += 1
+            self.frequent[name] = {word: count.most_common(1)[0][0] for word, count in counts.items()}
+
+    def tokenize(
+        self, examples: list[TaggedSentence], tokenizer: Any, max_length: int, training: bool
+    ) -> TaggedSequences:
+        """The samples of the sentences, once, with the labels of each column."""
+        first = next(iter(self.readers.values()))
+        cut = first.cut([example.sentence for example in examples], tokenizer, max_length)
+        columns = {
+            name: reader.labelled(copy(cut), [example.of_column(name) for example in examples])
+            for name, reader in self.readers.items()
+        }
+        return TaggedSequences(examples, columns, self.flat_names())
+
+    def check(self, example: TaggedSentence) -> None:
+        """Raises BadRow for a label that the training data lacks."""
+        for name, reader in self.readers.items():
+            reader.check(example.of_column(name))
+
+    def texts(self, examples: list[TaggedSentence]) -> Iterator[str]:
+        """Words with spaces between them."""
+        return (" ".join(example.sentence.words) for example in examples)
+
+    def flat_names(self) -> list[str]:
+        """The labels of all columns, each with its column before it."""
+        return [
+            f"{name}{SEPARATOR}{label}" for name, reader in self.readers.items() for label in reader.names
+        ]
+
+    def collator_arguments(self) -> TaskArguments:
+        """Names of the labels of all columns."""
+        return {"labels": self.flat_names()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was learnt of each column."""
+        return {"columns": {name: reader.state_dict() for name, reader in self.readers.items()}}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restores the labels of each column; ValueError unless the settings name the same ones."""
+        if unknown := state["columns"].keys() ^ self.readers.keys():
+            raise ValueError(
+                f"data.tag_columns: the model tags {', '.join(state['columns'])}, not {', '.join(self.readers)} "
+                f"({', '.join(sorted(unknown))}); give columns under its names"
+            )
+        self.readers = {name: self.readers[name] for name in state["columns"]}
+        for name, reader in self.readers.items():
+            reader.restore(state["columns"][name])
+
+    def baselines(self, sequences: TaskSequences) -> dict[str, float]:
+        """The accuracy of always predicting the most frequent label, and of that of each word, in each column."""
+        assert isinstance(sequences, TaggedSequences)
+        found: dict[str, float] = {}
+        for name, one in sequences.columns.items():
+            found |= {
+                f"{figure}_{name}": value for figure, value in majority_accuracy(one.word_labels).items()
+            }
+            default, chosen = one.names[one.default_label], self.frequent.get(name, {})
+            right = [
+                chosen.get(word, default) == label
+                for sentence in one.examples
+                for word, label in zip(sentence.words, sentence.labels or [], strict=False)
+            ]
+            if right and chosen:
+                found[f"word_majority_accuracy_{name}"] = sum(right) / len(right)
+        return found
+
+    def describe(self) -> dict[str, str]:
+        """The labels of each column."""
+        return {f"labels of {name}": first_names(reader.names) for name, reader in self.readers.items()}
+
+
+def columns_of_labels(names: Sequence[str]) -> dict[str, list[str]]:
+    """The labels of each column, from those of a model.
+
+    Example:
+        >>> columns_of_labels(["pos=NOUN", "pos=VERB", "feats=Number=Sing"])
+        {'pos': ['NOUN', 'VERB'], 'feats': ['Number=Sing']}
+    """
+    found: dict[str, list[str]] = {}
+    for name in names:
+        column, _, label = name.partition(SEPARATOR)
+        found.setdefault(column, []).append(label)
+    return found

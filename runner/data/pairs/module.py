@@ -1,0 +1,113 @@
+"""Pairs of texts for training, in one set or in several with batches of one each."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from iolaus.conf.data import pairs as options
+from iolaus.conf.values import POSITIVE, suggest
+from iolaus.runner.config.settings import takes_settings
+from iolaus.runner.data.labelled.finetuning import FinetuningData
+from iolaus.runner.data.pairs.reader import Pair
+from iolaus.runner.data.read.bad_rows import BadRows
+from iolaus.runner.data.read.rows import Rows
+from iolaus.runner.order.mixture import parts_of
+from iolaus.runner.samplers import GlobalBatchSampler, LengthGrouped
+from iolaus.runner.samplers.base import SeamlessSampler
+from iolaus.runner.samplers.one_set import OneSet
+
+
+class PairsData(FinetuningData):
+    """Queries with passages, hard negatives or scores, from files, the hub, or made in code (`set_datasets`).
+
+    `train` may name several sets: each global batch is of one of them, by their `weights`. Held-out rows share neither
+    a query nor a passage with those that are trained on.
+    Example: `iolaus experiment=contrastive data=pairs data.train=train.jsonl`
+    """
+
+    settings: options.PairsData
+    reader_names = (
+        *("text_column", "pair_column", "negative_columns", "label_column", "match_column", "id_column"),
+        *("query_prompt", "passage_prompt", "max_query_length"),
+    )
+
+    @takes_settings(options.PairsData)
+    def __init__(self, settings: options.PairsData) -> None:
+        self.set_up(settings)
+
+    def _read(self, name: str, part: str, source: Any, labelled: bool) -> tuple[Rows, list[Any]]:
+        """Several training sets are read one after the other; their examples know which set they are of."""
+        if name != "train" or not isinstance(source, Mapping):
+            return super()._read(name, part, source, labelled)
+        read = super()._read
+        found = {one: read(f"train/{one}", part, path, labelled) for one, path in source.items()}
+        self.bad["train"] = BadRows(self.settings.on_bad_row == "skip", "data.on_bad_row=skip")
+        rows = [rows for rows, _ in found.values()]
+        joined = rows[0]._replace(
+            rows=[row for one in rows for row in one.rows],
+            description=", ".join(one.description for one in rows),
+        )
+        return joined, [pair._replace(set=one) for one, (_, pairs) in found.items() for pair in pairs]
+
+    def _groups(self, examples: list[Pair], rows: Rows) -> list[str]:
+        """Rows that share a query or a passage, also by way of others, are of one group."""
+        if self.settings.group_column is not None:
+            return super()._groups(examples, rows)
+        above: dict[str, str] = {}
+
+        def first(text: str) -> str:
+            while (up := above.setdefault(text, text)) != text:
+                above[text] = above[up]
+                text = up
+            return text
+
+        for pair in examples:
+            above[first(pair.pair)] = first(pair.text)
+        return [first(pair.text) for pair in examples]
+
+    def _sampler(
+        self, make_sampler: Callable[..., GlobalBatchSampler], max_steps: int, max_epochs: float | None
+    ) -> GlobalBatchSampler:
+        whole = super()._sampler(make_sampler, max_steps, max_epochs)
+        sizes = self.set_sizes()
+        if len(sizes) == 1:
+            return whole
+        if not isinstance(whole, SeamlessSampler) or isinstance(whole, LengthGrouped):
+            raise ValueError(
+                f"several sets of data.train have an order of their own each, and {type(whole).__name__} sorts all "
+                "samples together: choose sampler=shuffled or sampler=sequential"
+            )
+        return OneSet(whole, sizes, parts_of(self.shares(sizes)))
+
+    def set_sizes(self) -> dict[str, int]:
+        """The rows of each training set, in the order of the samples."""
+        return Counter(pair.set for pair in self.train_set.examples)
+
+    def shares(self, sizes: Mapping[str, int]) -> dict[str, float]:
+        """The share of each set in the global batches. Raises ValueError for weights that are not of the sets."""
+        if self.settings.weights is None:
+            return dict(sizes)
+        weights = dict(self.settings.weights)
+        if unknown := next((name for name in weights if name not in sizes), None):
+            raise ValueError(
+                f"data.weights names {unknown!r}; the sets of data.train are {', '.join(sizes)}"
+                + suggest(unknown, sizes)
+            )
+        for name in sizes:
+            if POSITIVE.problem(weights.get(name)):
+                raise ValueError(f"data.weights: {name!r} must be {POSITIVE}, not {weights.get(name)!r}")
+        return {name: weights[name] for name in sizes}
+
+    def collator_arguments(self) -> Any:
+        """As for labelled data, and all sets; the longest text may be a query."""
+        longest = max(self.max_length, self.settings.max_query_length or 0)
+        sets = [self.train_set, *self.validation.values(), *self.test.values()]
+        return {**super().collator_arguments(), "max_sequence_length": longest, "pair_sets": sets}
+
+    def facts(self) -> dict[str, str]:
+        """Also the sets, where there are several."""
+        sizes = self.set_sizes()
+        sets = (
+            {"sets": ", ".join(f"{name}: {size:,}" for name, size in sizes.items())} if len(sizes) > 1 else {}
+        )
+        return {**sets, **super().facts()}

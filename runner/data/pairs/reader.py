@@ -1,0 +1,238 @@
+"""Rows of a query, a passage that belongs to it, and hard negatives or a score.
+
+Letters in shapes: D rows, X texts of all of them, N tokens.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iolaus.runner.data.labelled.classification import is_missing
+from iolaus.runner.data.labelled.examples import (
+    ExampleReader,
+    TaskSequences,
+    column,
+    concatenated,
+    example_id,
+    parts_of,
+    text_of,
+    tokenized,
+)
+from iolaus.runner.data.micro_batch import TaskArguments
+from iolaus.runner.data.read.bad_rows import BadRow
+from iolaus.runner.data.read.formats import no_column
+from iolaus.runner.data.read.rows import Row, Rows
+
+
+class Pair(NamedTuple):
+    """A row."""
+
+    id: str
+    text: str
+    pair: str
+    negatives: list[str]
+    score: float
+    """NaN where there is none."""
+    match: str | None
+    """The id of its passage; None where none is known."""
+    where: str
+    set: str = ""
+    """The name of the set that it is trained on in, where there are several."""
+
+    @property
+    def texts(self) -> list[str]:
+        """Query, passage and hard negatives."""
+        return [self.text, self.pair, *self.negatives]
+
+
+class PairSequences(TaskSequences):
+    """One sample per row, with its texts one after the other."""
+
+    text_lengths: NDArray[np.int32]  # [X]
+    text_counts: NDArray[np.int64]  # [D]
+    text_ids: NDArray[np.int64]  # [X], the same for equal texts
+    match_ids: NDArray[np.int64]  # [D]
+    scores: NDArray[np.float64]  # [D]
+
+    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Also the texts of each row, and what its passage matches."""
+        texts = parts_of(self.text_counts, indices)
+        return {
+            **super().extras(indices),
+            "text_counts": self.text_counts[indices],
+            "text_lengths": self.text_lengths[texts],
+            "text_ids": self.text_ids[texts],
+            "match_ids": self.match_ids[indices],
+            "scores": self.scores[indices].astype(np.float32),
+        }
+
+    def laid_out_ids(self, count: int) -> NDArray[np.int64]:
+        """The `text_ids` of each row [D, count], 0 behind its last text."""
+        ids = np.zeros((len(self), count), np.int64)
+        ids[np.arange(count) < self.text_counts[:, None]] = self.text_ids
+        return ids
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """Tokens, texts, matches and scores."""
+        return [*super().arrays(), self.text_lengths, self.text_counts, self.match_ids, self.scores]
+
+
+class PairsReader(ExampleReader):
+    """Columns of pairs; nothing is learnt from them but how many hard negatives a row has."""
+
+    def __init__(
+        self,
+        text_column: str,
+        pair_column: str,
+        negative_columns: Sequence[str] | str | None,
+        label_column: str | None,
+        match_column: str | None,
+        id_column: str | None,
+        query_prompt: str | None,
+        passage_prompt: str | None,
+        max_query_length: int | None,
+    ) -> None:
+        self.text_column, self.pair_column, self.id_column = text_column, pair_column, id_column
+        self.negative_columns = (
+            [negative_columns] if isinstance(negative_columns, str) else negative_columns or []
+        )
+        self.label_column, self.match_column = label_column, match_column
+        self.prompts, self.max_query_length = (query_prompt or "", passage_prompt or ""), max_query_length
+        self.most_negatives = 0
+        """Hard negatives of the row that has the most, in all sets that were read."""
+
+    def columns(self) -> tuple[str, ...]:
+        """All that are named."""
+        optional = (self.label_column, self.match_column)
+        return (
+            self.text_column,
+            self.pair_column,
+            *self.negative_columns,
+            *(name for name in optional if name),
+        )
+
+    def label_names(self) -> tuple[str, ...]:
+        """Those that a query or a passage alone does not have."""
+        return self.columns()[2:]
+
+    def examples(self, rows: Rows, labelled: bool) -> list[Pair]:
+        """One example per row; without `labelled`, scores may be missing."""
+        found = []
+        for number, row in enumerate(rows.rows):
+            with rows.bad.row():
+                query, passage = (
+                    text_of(row, name, f"data.{setting}")
+                    for name, setting in (
+                        (self.text_column, "text_column"),
+                        (self.pair_column, "pair_column"),
+                    )
+                )
+                negatives = list(
+                    chain.from_iterable(self._negatives(row, name) for name in self.negative_columns)
+                )
+                match = self.match_column and column(row, self.match_column, "data.match_column")
+                match = None if is_missing(match) else str(match)
+                name = example_id(row, self.id_column, number)
+                found.append(
+                    Pair(name, query, passage, negatives, self._score(row, labelled), match, row.where)
+                )
+        self.most_negatives = max([self.most_negatives, *(len(pair.negatives) for pair in found)])
+        return found
+
+    def _negatives(self, row: Row, name: str) -> list[str]:
+        value = column(row, name, "data.negative_columns")
+        texts = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
+        if wrong := next(
+            (text for text in texts if not is_missing(text) and not isinstance(text, str)), None
+        ):
+            problem = f"column {name!r} holds {wrong!r:.40}, expected a text or a list of texts"
+            raise BadRow(row.where, problem, "no text")
+        return [text for text in texts if not is_missing(text) and text.strip()]
+
+    def _score(self, row: Row, labelled: bool) -> float:
+        if self.label_column is None:
+            return float("nan")
+        if labelled and self.label_column not in row.values:
+            raise no_column(row.where, self.label_column, row.values, "data.label_column")
+        value = row.values.get(self.label_column)
+        if is_missing(value):
+            if labelled:
+                raise BadRow(row.where, f"there is no score in column {self.label_column!r}", "no score")
+            return float("nan")
+        try:
+            score = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            score = float("nan")
+        if not np.isfinite(score):
+            problem = f"the score in column {self.label_column!r} is {value!r:.40}, expected a number"
+            raise BadRow(row.where, problem, "no score")
+        return score
+
+    def learn(self, examples: list[Pair], rows: Rows) -> None:
+        """Nothing, as there are no labels."""
+
+    def tokenize(
+        self, examples: list[Pair], tokenizer: Any, max_length: int, training: bool
+    ) -> PairSequences:
+        """One sample per row; each text is cut off at its longest, prompt included."""
+        of_query, of_passage = self.prompts
+        queries = [of_query + pair.text for pair in examples]
+        passages = [of_passage + text for pair in examples for text in pair.texts[1:]]
+        longest = self.max_query_length or max_length
+        of_queries, of_passages = (
+            iter(
+                [
+                    encoding.ids
+                    for _, encoding in tokenized(tokenizer, texts, truncation=True, max_length=length)
+                ]
+            )
+            for texts, length in ((queries, longest), (passages, max_length))
+        )
+        ids = [[next(of_queries), *(next(of_passages) for _ in pair.texts[1:])] for pair in examples]
+        sequences = PairSequences(examples, [concatenated(texts, np.int32) for texts in ids])
+        sequences.text_lengths = np.array([len(text) for texts in ids for text in texts], np.int32)
+        sequences.text_counts = np.array([len(texts) for texts in ids], np.int64)
+        sequences.text_ids = np.array([number_of(t) for pair in examples for t in pair.texts], np.int64)
+        matches = [0 if pair.match is None else number_of(pair.match) for pair in examples]
+        sequences.match_ids = np.array(matches, np.int64)
+        sequences.scores = np.array([pair.score for pair in examples], np.float64)
+        return sequences
+
+    def texts(self, examples: list[Pair]) -> Iterator[str]:
+        """Query and passage."""
+        return (f"{pair.text}\n{pair.pair}" for pair in examples)
+
+    def collator_arguments(self) -> TaskArguments:
+        """The texts of the longest row."""
+        return {"texts_per_row": 2 + self.most_negatives, "prompts": self.prompts}
+
+    def state_dict(self) -> dict[str, Any]:
+        """How many hard negatives a row has at most."""
+        return {"most_negatives": self.most_negatives}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restores it."""
+        self.most_negatives = int(state["most_negatives"])
+
+    def describe(self) -> dict[str, str]:
+        """The hard negatives, where there are any."""
+        return {"hard negatives": f"up to {self.most_negatives} of a row"} if self.most_negatives else {}
+
+
+def number_of(text: str) -> int:
+    """A number for a text, the same for equal ones, never 0, in 64 bits.
+
+    Example:
+        >>> number_of("heron") == number_of("heron") != number_of("gull")
+        True
+    """
+    return (
+        int.from_bytes(
+            blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little", signed=True
+        )
+        | 1
+    )

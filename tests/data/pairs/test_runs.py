@@ -1,0 +1,150 @@
+"""Runs on pairs: they learn, resume bit for bit, and do not depend on how global batches are cut."""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iolaus.runner.run import audit
+from iolaus.runner.run.folder import RunFolder
+from tests.conftest import Command, train_as
+from tests.data.pairs.rows import TINY, pairs, scored, write
+from tests.launch.test_kill import killed_and_restarted, undisturbed
+from tests.runs.test_train import assert_bitwise, continued, losses, rows, weights
+from tests.support.precision import rounding
+
+Trained = Callable[..., RunFolder]
+
+
+def files(folder: Path) -> list[str]:
+    """Pairs with hard negatives as training and validation files."""
+    paths = [
+        write(folder / f"{name}.jsonl", pairs(60, seed, negatives=2))
+        for seed, name in enumerate(("train", "valid"))
+    ]
+    return [f"data.train={paths[0]}", f"data.validation={paths[1]}", "data.negative_columns=negative"]
+
+
+@pytest.fixture(name="trained")
+def trained_fixture(tmp_path: Path) -> Trained:
+    def call(*overrides: str, folder: str = "run") -> RunFolder:
+        run: RunFolder = train_as(tmp_path / folder, [*TINY, *files(tmp_path), *overrides])
+        return run
+
+    return call
+
+
+def figures(run: RunFolder) -> dict[str, Any]:
+    return json.loads((run.path / "status.json").read_text())["results"]
+
+
+def test_run_learns_to_find_passages_and_leaves_their_figures(trained: Trained) -> None:
+    run = trained("trainer.max_steps=40", "trainer.validate_every=20", "objective.dimensions=[32,8]")
+    found = figures(run)
+    first, last = (
+        float(row["val/validation/mrr_at_10"]) for row in rows(run) if row.get("val/validation/mrr_at_10")
+    )
+    assert found["objective"] == pytest.approx(max(first, last))
+    assert losses(run)[40] < losses(run)[1] - 1
+    for name in (
+        "loss",
+        "batch_accuracy",
+        "batch_mrr",
+        "ndcg_at_10",
+        "recall_at_10",
+        "accuracy_at_1",
+        "mrr_at_10_8d",
+    ):
+        assert found[f"val/validation/{name}"] > 0
+    lines = [json.loads(line) for line in (run.path / "predictions.jsonl").read_text().splitlines()]
+    right = sum(line["gold"] == line["predicted"] for line in lines) / len(lines)
+    assert right == pytest.approx(found["val/validation/accuracy_at_1"])
+    assert right > 5 / 60
+
+
+def test_scored_pairs_learn_an_order(tmp_path: Path) -> None:
+    paths = [
+        write(tmp_path / f"{name}.jsonl", scored(90, seed)) for seed, name in enumerate(("train", "valid"))
+    ]
+    words = [*TINY, f"data.train={paths[0]}", f"data.validation={paths[1]}", "data.label_column=score"]
+    run = train_as(
+        tmp_path / "run",
+        [*words, "objective.loss=cosent", "trainer.max_steps=30", "trainer.validate_every=30"],
+    )
+    found = figures(run)
+    assert found["objective"] == found["val/validation/spearman"] > 0.3
+    assert found["val/validation/pearson"] > 0.3
+
+
+CUT = ["objective.learn_temperature=true", "objective.symmetric=true", "model.dropout=0.1"]
+
+
+def test_resumed_run_is_bitwise_the_undisturbed_one(trained: Trained) -> None:
+    whole = trained(*CUT)
+    continued(whole, 4, "copy")
+    resumed = trained(*CUT, folder="copy")
+    assert_bitwise(weights(whole, 8), weights(resumed, 8))
+    assert rows(whole) == rows(resumed)
+    assert "model.log_temperature" in weights(whole, 8)
+
+
+def test_loss_does_not_depend_on_micro_batches_or_layout(trained: Trained) -> None:
+    """Each step begins where the one before has ended, so gradients are equal too."""
+    one = trained(*CUT, "data.micro_batch_tokens=null", folder="one")
+    for name, words in {"many": ["data.micro_batch_size=2"], "padded": ["data.layout=padded"]}.items():
+        other = trained(*CUT, *words, folder=name)
+        for ours, theirs in zip(rows(one), rows(other), strict=True):
+            for figure in ("train/loss", "val/validation/loss", "val/validation/temperature"):
+                if ours[figure]:
+                    assert float(ours[figure]) == pytest.approx(
+                        float(theirs[figure]), rel=rounding(1e-4, 0.05)
+                    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["objective.temperature=0.1"], ["seed=7"], ["data.negative_columns=null"]])
+def test_other_settings_give_another_loss(trained: Trained, words: list[str]) -> None:
+    base, other = trained("trainer.max_steps=1"), trained("trainer.max_steps=1", *words, folder="other")
+    assert losses(base)[1] != pytest.approx(losses(other)[1], rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_two_ranks_train_as_one(iolaus: Command, tmp_path: Path, strategy: str) -> None:
+    words = [*TINY, *files(tmp_path), *CUT, "optimizer=sgd", "optimizer.lr=0.05", "outputs=out"]
+    words = [word for word in words if word != "trainer=cpu"]
+    for ranks in (1, 2):
+        layout = [
+            f"trainer={strategy}" if ranks == 2 else "trainer=cpu",
+            "trainer.accelerator=cpu",
+            f"trainer.devices={ranks}",
+        ]
+        iolaus(*words, *layout, f"hydra.run.dir=ranks{ranks}")
+    one, two = (RunFolder(tmp_path / f"ranks{ranks}") for ranks in (1, 2))
+    for ours, theirs in zip(rows(one), rows(two), strict=True):
+        for figure in ("train/loss", "optim/grad_norm", "val/validation/loss", "val/validation/temperature"):
+            if ours[figure]:
+                assert float(ours[figure]) == pytest.approx(
+                    float(theirs[figure]), rel=rounding(1e-5, 0.05)
+                ), figure
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [1, 2])
+def test_runs_on_several_sets_are_killed_without_a_trace(tmp_path: Path, devices: int) -> None:
+    """Their batches are of one set each, and go on where they were."""
+    sets = {name: write(tmp_path / f"{name}.jsonl", pairs(40, seed)) for seed, name in enumerate(("a", "b"))}
+    given = ",".join(f"{name}:{path}" for name, path in sets.items())
+    arguments = [
+        *TINY, f"data.train={{{given}}}", "data.validation_documents=8", *CUT, f"trainer.devices={devices}",
+        "trainer.max_steps=36", "checkpoint.every_steps=3", "resume=auto",
+    ]  # fmt: skip
+    (tmp_path / "killed").mkdir()
+    whole = undisturbed(arguments, tmp_path / "whole", devices)
+    killed = killed_and_restarted(arguments, tmp_path / "killed", 2, random.Random(devices))
+    assert audit.compare(whole.path, killed.path) is None
+    assert_bitwise(weights(whole, 36), weights(killed, 36))
+    assert rows(whole) == rows(killed)

@@ -1,0 +1,56 @@
+"""Runs on pairs that learn from a teacher: its vectors, or a cross-encoder's margins."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from iolaus.runner.run.folder import RunFolder
+from tests.conftest import train_as
+from tests.data.pairs.rows import TINY, pairs, write
+from tests.launch.test_kill import without_trace
+from tests.runs.test_train import assert_bitwise, continued, losses, rows, weights
+from tests.support.precision import rounding
+
+MARGINS = ["objective.loss=margin_mse", "data.label_column=margin"]
+
+
+@pytest.fixture(name="given")
+def given_fixture(tmp_path: Path) -> list[str]:
+    """Rows with a hard negative and a margin."""
+    draw, lines = random.Random(0), [row for row in pairs(90, negatives=2) if row["negative"]]
+    for row in lines:
+        row["negative"], row["margin"] = row["negative"][0], round(draw.uniform(-1, 3), 2)
+    path = write(tmp_path / "train.jsonl", lines)
+    return [*TINY, f"data.train={path}", f"data.validation={path}", "data.negative_columns=negative"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [[], MARGINS], ids=["infonce", "margin_mse"])
+def test_two_ranks_and_kills_leave_no_trace(tmp_path: Path, given: list[str], loss: list[str]) -> None:
+    teacher = train_as(tmp_path / "teacher", [*given, "model.hidden_size=48"])
+    words = [*given, f"objective.teacher={teacher.path}", *loss, "model.dropout=0.1"]
+    one = train_as(tmp_path / "one", [*words, "trainer.max_steps=30"])
+    two = without_trace(words, tmp_path, 30, 2)
+    assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-4, 5e-2))
+
+
+def test_margins_and_vectors_of_teachers_are_learnt_and_resumed_bit_for_bit(
+    tmp_path: Path, given: list[str]
+) -> None:
+    def trained(folder: str, *words: str) -> RunFolder:
+        made: RunFolder = train_as(tmp_path / folder, [*given, *words])
+        return made
+
+    teacher = trained("teacher", "model.hidden_size=48")
+    words = [f"objective.teacher={teacher.path}", *MARGINS]
+    whole = trained("whole", *words)
+    continued(whole, 4, "copy")
+    resumed = trained("copy", *words)
+    assert_bitwise(weights(whole, 8), weights(resumed, 8))
+    assert rows(whole) == rows(resumed)
+    cut = trained("cut", *words, "data.micro_batch_tokens=60")
+    assert losses(cut) == pytest.approx(losses(whole), rel=rounding(1e-4, 5e-2))
+    alone = trained("alone", *words[1:])
+    assert losses(alone) != pytest.approx(losses(whole), rel=1e-2)
+    assert (whole.path / "model" / "config.json").is_file()
