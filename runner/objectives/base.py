@@ -18,8 +18,11 @@ from iolaus.runner.config.calling import parameters
 from iolaus.runner.config.targets import locate
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch, TaskArguments
 from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.layout import IGNORED, Places, Shape, lay_out, sample_hashes, spread
-from iolaus.runner.objectives.rows import column_of, flat_column, label_tensor, pad_samples
+from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape, lay_out, sample_hashes, spread
+from iolaus.runner.objectives.rows.padded import column_of, flat_column, label_tensor, pad_samples
+
+TAUGHT = ("teacher", "teacher_weight", "label_weight", "teacher_temperature")
+"""Settings of objectives that may have a teacher."""
 
 
 class Collator(ABC):
@@ -76,12 +79,13 @@ class Collator(ABC):
         extra_columns: Sequence[str] = (),
         tokenizer: Any = None,
         token_counts: Any = None,
+        label_counts: Any = None,
         **foreign: object,
     ) -> None:
         """`special_token_ids` are never chosen and never inserted, nor are padding and mask.
 
         `extra_columns` of the samples, as long as their tokens, are copied into the batch, such as `token_type_ids`.
-        `tokenizer` and `token_counts` are for subclasses that need them. `foreign` arguments, unknown ones and those of
+        `tokenizer` and both counts are for subclasses that need them. `foreign` arguments, unknown ones and those of
         data for another objective, are a ValueError. A subclass takes `special_token_ids` and what follows as `**shared`.
         """
         name = type(self).__name__

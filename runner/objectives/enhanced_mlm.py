@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from iolaus.conf.objective import EnhancedMaskedLanguageModeling
+from iolaus.conf.objective.pretraining import EnhancedMaskedLanguageModeling
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.layout import IGNORED, Places, Shape, spread
 from iolaus.runner.objectives.masking import Masking
+from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape, spread
 from iolaus.runner.order.keyed import mix64, token_bits
 
 
@@ -99,7 +99,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with the enhanced decoder beside its own head."""
-        from iolaus.runner.models.enhanced import EnhancedMaskedLM
+        from iolaus.runner.models.pretraining.enhanced import EnhancedMaskedLM
 
         return EnhancedMaskedLM(
             pretrained,

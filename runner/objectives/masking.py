@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.conf.objective import check_shares
+from iolaus.conf.objective.pretraining import check_shares
 from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.data.text.tokenizer import inside_words
 from iolaus.runner.objectives.base import Collator
-from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.objectives.rows.layout import IGNORED
 from iolaus.runner.order.keyed import mix64, token_bits, uniform
 
 BEGINS, ENDS = np.uint8(1), np.uint8(2)

@@ -1,13 +1,13 @@
 """Masked language modelling (arXiv 1810.04805, section 3.1), with masks keyed by sample."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from transformers import PreTrainedModel
 
-from iolaus.conf.objective import MaskedLanguageModeling
+from iolaus.conf.objective.pretraining import MaskedLanguageModeling
 from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.base import FlatCollator
+from iolaus.runner.objectives.base import TAUGHT, FlatCollator
 from iolaus.runner.objectives.masking import Masking
 from iolaus.runner.order.keyed import token_bits
 
@@ -19,6 +19,9 @@ class MaskedLanguageModelingCollator(FlatCollator):
     and never inserted. `masking`, `max_span`, `mask_share`, `random_share`, `fixed_count` and `favour` change that in
     training (see `Masking`), never in validation. Words are those of `tokenizer`, frequencies those of `token_counts`,
     the number of times that each token [V] occurs, or a function that counts.
+
+    With a `teacher`, a name or folder, the model learns from its logits and hidden states as well: see
+    `runner.models.distillation.masked_lm`.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -32,6 +35,7 @@ class MaskedLanguageModelingCollator(FlatCollator):
     """
 
     packs = True
+    built_with: ClassVar[tuple[str, ...]] = (*TAUGHT, "top_k", "hidden_weight", "hidden_layers")
     nats_per_token = True
 
     def __init__(
@@ -50,6 +54,13 @@ class MaskedLanguageModelingCollator(FlatCollator):
         random_share: float | None = None,
         fixed_count: bool = False,
         favour: str | None = None,
+        teacher: str | None = None,
+        teacher_weight: float = 0.5,
+        label_weight: float = 0.5,
+        teacher_temperature: float = 2.0,
+        top_k: int | None = None,
+        hidden_weight: float = 0.0,
+        hidden_layers: str = "last",
         tokenizer: Any = None,
         token_counts: Any = None,
         **shared: Any,
@@ -62,6 +73,9 @@ class MaskedLanguageModelingCollator(FlatCollator):
         self.masking, self.max_span = masking, max_span
         self.mask_share, self.random_share = mask_share, random_share
         self.fixed_count, self.favour = fixed_count, favour
+        self.teacher, self.teacher_weight, self.label_weight = teacher, teacher_weight, label_weight
+        self.teacher_temperature, self.top_k = teacher_temperature, top_k
+        self.hidden_weight, self.hidden_layers, self.tokenizer = hidden_weight, hidden_layers, tokenizer
         self.check_settings(MaskedLanguageModeling)
         choice = (masking, max_span, mask_share, random_share, fixed_count, favour)
         self.training_masks, self.validation_masks = (
@@ -92,7 +106,17 @@ class MaskedLanguageModelingCollator(FlatCollator):
         return self.mlm_probability + (self.final_mlm_probability - self.mlm_probability) * progress
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The model with its head on the targets only."""
-        from iolaus.runner.models.sparse_head import SparseMaskedLM
+        """The model with its head on the targets only; with a teacher one that learns from it."""
+        from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
 
-        return SparseMaskedLM(pretrained)
+        if self.teacher is None:
+            return SparseMaskedLM(pretrained)
+        from iolaus.runner.models.distillation.losses import Weights
+        from iolaus.runner.models.distillation.masked_lm import DistilledMaskedLM
+        from iolaus.runner.models.distillation.teacher import load_teacher
+
+        teacher = SparseMaskedLM(load_teacher(self.teacher, "AutoModelForMaskedLM", self.tokenizer))
+        weights = Weights(
+            self.label_weight, self.teacher_weight, self.teacher_temperature, self.top_k, self.hidden_weight
+        )
+        return DistilledMaskedLM(pretrained, teacher, weights, self.hidden_layers == "uniform")

@@ -9,9 +9,9 @@ from transformers import PreTrainedModel
 
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives import finetuning
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.layout import IGNORED, Places, Shape
+from iolaus.runner.objectives.labelled import finetuning
+from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape
 
 
 class VisionLanguageCollator(FlatCollator):

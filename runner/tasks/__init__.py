@@ -1,7 +1,8 @@
 """Finetuning tasks: one object each, which names the parts of the task.
 
 - `base`: the base classes; `registry`: tasks by name.
-- `classification`, `token_classification`, `question_answering`, `vision_language`: one task each.
+- One task each: `classification`, `token_classification`, `question_answering`, `multiple_choice`, `vision_language`,
+  `contrastive`, `joint_tagging`.
 
 `register_task` adds a task of your own, `register_metric` a metric to any of them.
 """

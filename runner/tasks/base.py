@@ -17,7 +17,7 @@ from iolaus.runner.models.head import Head
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.models.weights import load_trained
 from iolaus.runner.objectives import Collator
-from iolaus.runner.objectives.finetuning import label_config
+from iolaus.runner.objectives.labelled.finetuning import label_config
 
 
 class Task:

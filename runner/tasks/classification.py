@@ -9,12 +9,16 @@ from transformers import AutoModelForSequenceClassification
 from iolaus.runner.data.labelled.classification import ClassificationReader
 from iolaus.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
 from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.labels import ClassificationPredictions, LabelPredictions, NumberPredictions
+from iolaus.runner.evaluation.kinds.labels import (
+    ClassificationPredictions,
+    LabelPredictions,
+    NumberPredictions,
+)
 from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.models import load_encoder
 from iolaus.runner.models.finetuning import SequenceClassifier
 from iolaus.runner.objectives import Collator, SequenceClassificationCollator
-from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.objectives.rows.layout import IGNORED
 from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask, label_names, labelled_head
 
 
@@ -27,13 +31,14 @@ class Classification(TrainerTask):
     second = "pair_column"
     evaluations: ClassVar[dict[str, type[Predictions]]] = {
         SINGLE: ClassificationPredictions,
-        MULTI: LabelPredictions,
         REGRESSION: NumberPredictions,
     }
 
     def collect(self, sequences: Any, objective: Collator) -> Predictions:
         """Predictions for the objective's kind of problem."""
         assert isinstance(objective, SequenceClassificationCollator)
+        if objective.problem_type == MULTI:
+            return LabelPredictions(sequences, objective.thresholds)
         return self.evaluations[objective.problem_type](sequences)
 
     def assumed(self, config: Any) -> dict[str, Any]:

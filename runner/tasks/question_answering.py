@@ -9,13 +9,13 @@ from transformers import AutoModelForQuestionAnswering
 
 from iolaus.runner.data.labelled.question_answering import QuestionAnsweringReader
 from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.evaluation.kinds.spans import QuestionPredictions
 from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.evaluation.spans import QuestionPredictions
 from iolaus.runner.models import load_encoder
 from iolaus.runner.models.finetuning import QuestionAnswerer
 from iolaus.runner.models.head import Head
 from iolaus.runner.objectives import Collator, QuestionAnsweringCollator
-from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.objectives.rows.layout import IGNORED
 from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask
 
 MAX_ANSWER_TOKENS = 30

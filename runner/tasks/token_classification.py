@@ -10,13 +10,13 @@ from transformers import AutoModelForTokenClassification
 from iolaus.runner.data.labelled.tags import is_bio
 from iolaus.runner.data.labelled.token_classification import TokenClassificationReader
 from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.evaluation.kinds.words import TokenPredictions
 from iolaus.runner.evaluation.metrics import ENTITY_FIGURES
 from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.evaluation.words import TokenPredictions
 from iolaus.runner.models import load_encoder
 from iolaus.runner.models.finetuning import TokenClassifier
 from iolaus.runner.objectives import Collator, TokenClassificationCollator
-from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.objectives.rows.layout import IGNORED
 from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask, label_names, labelled_head
 
 

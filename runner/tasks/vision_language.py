@@ -1,6 +1,6 @@
 """Conversations about images: answers that a vision-language model writes."""
 
-from iolaus.runner.evaluation.written_answers import AnswerPredictions
+from iolaus.runner.evaluation.kinds.written_answers import AnswerPredictions
 from iolaus.runner.objectives import VisionLanguageCollator
 from iolaus.runner.tasks.base import Task
 

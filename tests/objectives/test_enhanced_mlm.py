@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import BertConfig, BertForMaskedLM
 
-from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.objectives.rows.layout import IGNORED
 from tests.objectives.samples import MASK, SPECIAL, VOCABULARY, collator, documents, flat
 
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]

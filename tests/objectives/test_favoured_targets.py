@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from iolaus.runner.cli.compose import compose, initialized
 from iolaus.runner.loop.assembly import assemble
-from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.objectives.rows.layout import IGNORED
 from tests.conftest import TINY
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
 from tests.objectives.test_masking import LINES, masker, targets, tokenised

@@ -16,8 +16,8 @@ from transformers import PreTrainedTokenizerFast
 from iolaus.runner.data.micro_batch import FlatSamples, tokenizer_arguments
 from iolaus.runner.data.text.tokenizer import SPECIAL_TOKENS, train_tokenizer
 from iolaus.runner.objectives import MaskedLanguageModelingCollator
-from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.objectives.masking import word_bounds
+from iolaus.runner.objectives.rows.layout import IGNORED
 from tests.objectives.samples import MASK, SPECIAL, UNKNOWN, collator, documents, flat
 
 LINES = [

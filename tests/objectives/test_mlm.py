@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import BertConfig, BertForMaskedLM
 
-from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.objectives.rows.layout import IGNORED
 from tests.objectives.samples import END, MASK, SPECIAL, START, VOCABULARY, collator, documents, flat
 
 pytestmark = pytest.mark.usefixtures("precision_of_training")

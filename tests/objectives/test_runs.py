@@ -19,7 +19,7 @@ def validations(run: Any) -> list[float]:
         return [float(loss) for row in csv.DictReader(file) if (loss := row["val/held_out/loss"])]
 
 
-@pytest.mark.parametrize("objective", ["mlm", "enhanced_mlm", "diffusion"])
+@pytest.mark.parametrize("objective", ["mlm", "clm", "hybrid", "enhanced_mlm", "diffusion"])
 def test_a_run_does_not_show_how_its_batches_were_cut(objective: str, run_here: Any) -> None:
     whole, cut = (
         run_here(f"objective={objective}", f"data.micro_batch_tokens={tokens}", folder=str(tokens))
@@ -30,6 +30,7 @@ def test_a_run_does_not_show_how_its_batches_were_cut(objective: str, run_here: 
     figures = {name: value for name, value in ours.items() if name.startswith("val/")}
     assert {"val/held_out/loss", "val/held_out/accuracy", "val/held_out/perplexity"} <= set(figures)
     assert ("val/held_out/bits_per_token" in figures) == (objective == "diffusion")
+    assert ("val/held_out/clm_loss" in figures) == (objective == "hybrid")
     assert ("val/held_out/encoder_loss" in figures) == (objective == "enhanced_mlm")
     for name, value in figures.items():
         assert theirs[name] == pytest.approx(value, rel=rounding(2e-4, 1e-3), abs=1e-6), name

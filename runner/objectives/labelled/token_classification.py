@@ -1,6 +1,6 @@
 """Classification of words: the label of a word is the target of its first piece, or of all pieces."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,16 +8,17 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.labelled.labels import LabelCounts
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives import finetuning
-from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.layout import IGNORED, Places, Shape
-from iolaus.runner.objectives.rows import label_tensor
+from iolaus.runner.objectives.labelled import finetuning
+from iolaus.runner.objectives.labelled.label_options import SETTINGS, LabelCollator
+from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape
+from iolaus.runner.objectives.rows.padded import label_tensor
 
 
-class TokenClassificationCollator(FlatCollator):
-    """Classifies words by their first pieces; each target weighs the same.
+class TokenClassificationCollator(LabelCollator):
+    """Classifies words by their first pieces; each target weighs the same, or as `class_weights` say.
 
     With `label_all_pieces` every piece of a word is a target. `new_head` replaces the head of a model trained for other
     labels. With `constrained_decoding` the tags of a sentence are predicted together, if the training data is IOB2.
@@ -33,6 +34,7 @@ class TokenClassificationCollator(FlatCollator):
     """
 
     packs = True
+    built_with = SETTINGS
     auto = "AutoModelForTokenClassification"
 
     def __init__(
@@ -47,13 +49,20 @@ class TokenClassificationCollator(FlatCollator):
         new_head: bool = False,
         constrained_decoding: bool = True,
         labels: Sequence[str] = (),
+        class_weights: Any = None,
+        label_smoothing: float = 0.0,
+        focal_gamma: float = 0.0,
+        r_drop: float = 0.0,
+        label_counts: Callable[[], LabelCounts] | None = None,
         **shared: Any,
     ) -> None:
         super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
-        )
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
+            labels=labels, class_weights=class_weights, label_smoothing=label_smoothing, focal_gamma=focal_gamma,
+            r_drop=r_drop, label_counts=label_counts, **shared,
+        )  # fmt: skip
         finetuning.check_labelled(self, "token_classification")
-        self.label_all_pieces, self.new_head, self.labels = label_all_pieces, new_head, list(labels)
+        self.label_all_pieces, self.new_head = label_all_pieces, new_head
         self.constrained_decoding = constrained_decoding
 
     def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
@@ -74,22 +83,18 @@ class TokenClassificationCollator(FlatCollator):
             labels = np.where(tokenized["first_pieces"], labels, IGNORED)
         return {"input_ids": tokenized["input_ids"], "labels": labels}
 
+    def weight(self, labelled: FlatSamples) -> float:
+        """The number of targets; in training the sum of the weights of their labels."""
+        targets = labelled["labels"][labelled["labels"] != IGNORED]
+        return float(len(targets)) if labelled.get("evaluation") else self.weights_of(targets)
+
     def settings(self) -> dict[str, Any]:
         """The settings of decoding."""
         return {"constrained_decoding": self.constrained_decoding}
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """`samples` [D]; `word_positions` and `words` [W], place and word of each first piece; `read_positions` [R], the
-        places with a target or a first piece.
-        """
-        is_first = labelled["first_pieces"] & (not labelled.get("filler"))
-        first = np.flatnonzero(is_first)
-        return {
-            "samples": finetuning.sample_numbers(labelled),
-            "read_positions": torch.from_numpy(places[is_first | (labelled["labels"] != IGNORED)]),
-            "word_positions": torch.from_numpy(places[first]),
-            "words": torch.from_numpy(labelled["words"][first].astype(np.int64)),
-        }
+        """The fields of `word_fields`."""
+        return finetuning.word_fields(labelled, places)
 
     def head_config(self) -> dict[str, Any]:
         """The names of the labels."""
@@ -100,4 +105,4 @@ class TokenClassificationCollator(FlatCollator):
         from iolaus.runner.models.finetuning import TokenClassifier
 
         finetuning.check_length(pretrained, self.max_sequence_length)
-        return TokenClassifier(pretrained)
+        return TokenClassifier(pretrained, self.loss_of(pretrained))

@@ -7,8 +7,8 @@ import torch
 
 from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.finetuning import token_types
-from iolaus.runner.objectives.layout import IGNORED, lay_out
+from iolaus.runner.objectives.labelled.finetuning import token_types
+from iolaus.runner.objectives.rows.layout import IGNORED, lay_out
 
 
 def row_batch(flat: FlatSamples, collator: FlatCollator, row_tokens: int | None = None) -> dict[str, Any]:

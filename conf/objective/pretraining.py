@@ -1,9 +1,11 @@
-"""Group `objective`: targets and losses."""
+"""Objectives of pretraining on text."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from iolaus.conf.registry import register, register_task
-from iolaus.conf.values import AT_LEAST_0, COUNT, SHARE, Bounds, Choice, setting
+from iolaus.conf.objective.distillation import Taught
+from iolaus.conf.registry import register
+from iolaus.conf.values import AT_LEAST_0, COUNT, NAMED, SHARE, Bounds, Choice, setting
 
 UNITS = Choice(("tokens", "words", "spans"))
 """What is masked together."""
@@ -18,10 +20,9 @@ def check_shares(mask_share: float, random_share: float) -> None:
 
 
 @dataclass
-class MaskedLanguageModeling:
-    """BERT's objective: predicts masked tokens (arXiv 1810.04805; rate as in arXiv 2202.08005)."""
+class MaskedTargets:
+    """Which tokens are targets, and what stands in their places."""
 
-    _target_: str = "runner.objectives.MaskedLanguageModelingCollator"
     mlm_probability: float = setting(0.3, allowed=Bounds(0, 1, open_low=True))
     """Share of the ordinary tokens that are targets."""
     final_mlm_probability: float | None = setting(None, allowed=Bounds(0, 1, open_low=True))
@@ -40,6 +41,28 @@ class MaskedLanguageModeling:
     """Makes the rounded share of each sample's tokens targets; otherwise each unit is drawn by itself."""
     favour: str | None = setting(None, allowed=Choice(("rare", "unseen")))
     """Targets drawn more often: `rare` tokens, or those `unseen` as targets in the epochs before; none favours none."""
+
+
+@dataclass
+class MaskedLanguageModeling(MaskedTargets, Taught):
+    """BERT's objective: predicts masked tokens (arXiv 1810.04805; rate as in arXiv 2202.08005)."""
+
+    _target_: str = "runner.objectives.MaskedLanguageModelingCollator"
+    top_k: int | None = setting(None, allowed=COUNT)
+    """How many of the teacher's likeliest tokens its distribution is over; none takes all."""
+    hidden_weight: float = setting(0.0, allowed=AT_LEAST_0)
+    """Weight of the cosine distance of the teacher's and the student's hidden states at the targets."""
+    hidden_layers: str = setting("last", allowed=Choice(("last", "uniform")))
+    """Hidden states that are compared: the `last` ones, or `uniform`: those of every layer of the student, each with
+    the teacher's at the same relative depth."""
+
+
+@dataclass
+class Distillation(MaskedLanguageModeling):
+    """Masked language modelling from a teacher, which must be named (arXiv 1910.01108)."""
+
+    teacher: str | None = setting(allowed=NAMED)
+    """A trained model with the same tokenizer, by hub name, folder or run folder; null trains on labels alone."""
 
 
 @dataclass
@@ -83,51 +106,38 @@ class MaskedDiffusion:
 
 
 @dataclass
-class SequenceClassification:
-    """Labels of texts or pairs of texts: one, several, or a number, as in the data."""
+class ReplacedTokenDetection:
+    """ELECTRA: tells the tokens that a generator has replaced (arXiv 2003.10555; DeBERTa-v3 as in arXiv 2111.09543)."""
 
-    _target_: str = "runner.objectives.SequenceClassificationCollator"
-    new_head: bool = False
-    """Initializes a new head for a model that was trained for other labels, which is an error otherwise."""
-
-
-@dataclass
-class TokenClassification:
-    """Labels of words."""
-
-    _target_: str = "runner.objectives.TokenClassificationCollator"
-    label_all_pieces: bool = False
-    """Whether every token of a word is a target, or the first one alone; predictions are those of the first."""
-    new_head: bool = False
-    """Initializes a new head for a model that was trained for other labels, which is an error otherwise."""
-    constrained_decoding: bool = True
-    """Predicts only valid sequences of tags, by Viterbi, where all training entities begin with a B- tag."""
-
-
-@dataclass
-class QuestionAnswering:
-    """The span of a context that answers a question (SQuAD, arXiv 1606.05250 and 1806.03822)."""
-
-    _target_: str = "runner.objectives.QuestionAnsweringCollator"
-    max_answer_tokens: int = setting(30, allowed=COUNT)
-    """Longest predicted answer, in tokens."""
-    null_threshold: float = 0.0
-    """How far `no answer` must score above the best span, where the training data has unanswerable questions."""
-
-
-@dataclass
-class VisionLanguage:
-    """Next-token prediction of the answers in conversations about images (LLaVA, arXiv 2304.08485)."""
-
-    _target_: str = "runner.objectives.VisionLanguageCollator"
+    _target_: str = "runner.objectives.ReplacedTokenDetectionCollator"
+    mlm_probability: float = setting(0.15, allowed=Bounds(0, 1, open_low=True))
+    """Share of the ordinary tokens that the generator predicts, and replaces by what it samples."""
+    validation_mlm_probability: float = setting(0.15, allowed=Bounds(0, 1, open_low=True))
+    """The same share in validation, so that runs with other rates can be compared."""
+    masking: str = setting("tokens", allowed=UNITS)
+    """What is a target as a whole, in training: `tokens`, `words`, or `spans` of 1 to `max_span` tokens."""
+    max_span: int = setting(3, allowed=COUNT)
+    """Tokens of the longest span; each length from 1 on is equally likely."""
+    kept_share: float = setting(0.15, allowed=SHARE)
+    """Share of the targets that the generator sees as they are; the others become the mask token. DeBERTa-v3: 0."""
+    generator_size: float = setting(0.25, allowed=Bounds(0, 1, open_low=True))
+    """Share of the model's heads that the generator has, and with them of its widths; at least one head."""
+    generator_depth: float = setting(1.0, allowed=Bounds(0, 1, open_low=True))
+    """Share of the model's layers that the generator has; DeBERTa-v3 has generators of half the depth and full width."""
+    generator: dict[str, Any] | None = None
+    """Fields of the generator's config by their own names, in the place of those that follow from its shares."""
+    shared_embeddings: str = setting("all", allowed=Choice(("all", "none", "gdes")))
+    """Which both networks share: `all`, `none`, or `gdes`, the generator's alone to train, and a difference from them."""
+    discriminator_weight: float = setting(50.0, allowed=AT_LEAST_0)
+    """Weight of the discriminator's loss per token; that of the generator's per target is 1."""
+    discriminator_head: str = setting("electra", allowed=Choice(("electra", "deberta")))
+    """What tells replaced tokens: `electra` reads the token's state, `deberta` also the document's first."""
+    temperature: float = setting(1.0, allowed=Bounds(0, open_low=True))
+    """Of the generator's samples; its logits are divided by it."""
+    export_generator: bool = False
+    """Also exports the generator, a masked language model, into `model/generator`."""
 
 
-register("objective", mlm=MaskedLanguageModeling, enhanced_mlm=EnhancedMaskedLanguageModeling)
-register("objective", diffusion=MaskedDiffusion, classification=SequenceClassification)
-register("objective", token_classification=TokenClassification, question_answering=QuestionAnswering)
-register("objective", vision_language=VisionLanguage)
-
-register_task("classification", "iolaus.runner.tasks.classification.Classification")
-register_task("token_classification", "iolaus.runner.tasks.token_classification.TokenClassification")
-register_task("question_answering", "iolaus.runner.tasks.question_answering.QuestionAnswering")
-register_task("vision_language", "iolaus.runner.tasks.vision_language.VisionLanguage")
+register("objective", mlm=MaskedLanguageModeling, distillation=Distillation)
+register("objective", enhanced_mlm=EnhancedMaskedLanguageModeling)
+register("objective", diffusion=MaskedDiffusion, rtd=ReplacedTokenDetection)

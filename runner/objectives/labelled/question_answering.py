@@ -8,13 +8,13 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from iolaus.conf.objective import QuestionAnswering
+from iolaus.conf.objective.labelled import QuestionAnswering
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives import finetuning
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.layout import IGNORED, Places, Shape, positions, spread
-from iolaus.runner.objectives.rows import column_of, flat_column
+from iolaus.runner.objectives.labelled import finetuning
+from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape, positions, spread
+from iolaus.runner.objectives.rows.padded import column_of, flat_column
 
 
 class QuestionAnsweringCollator(FlatCollator):

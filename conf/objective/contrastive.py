@@ -1,0 +1,87 @@
+"""The objective of vectors of texts, learnt from pairs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from iolaus.conf.registry import register, register_task
+from iolaus.conf.values import AT_LEAST_0, COUNT, NAMED, POSITIVE, Choice, setting
+
+SCORED = ("cosent", "cosine")
+"""Losses that compare the cosines of pairs with their scores."""
+
+MARGIN = "margin_mse"
+"""The loss of the margins of a teacher."""
+
+INFONCE = {"symmetric": False, "learn_temperature": False, "false_negative_margin": None}
+"""Settings of `infonce` alone, with their defaults."""
+
+
+def check_contrastive(objective: Mapping[str, Any], score_column: str | None, has_negatives: bool) -> None:
+    """Raises ValueError for settings that do not fit together, and for a loss of scores where there are none."""
+    loss = objective["loss"]
+    if loss in (*SCORED, MARGIN):
+        if score_column is None:
+            raise ValueError(f"objective.loss={loss} compares pairs with their scores: set data.label_column")
+        if loss == MARGIN and not has_negatives:
+            raise ValueError(
+                f"objective.loss={loss} compares a passage with a hard negative: set data.negative_columns to its column"
+            )
+        for name, default in INFONCE.items():
+            if objective[name] not in (None, default):
+                raise ValueError(f"objective.{name} is a setting of objective.loss=infonce, not of {loss}")
+    sizes, weights = objective["dimensions"] or [], objective["dimension_weights"] or []
+    for name, values, kind in (("dimensions", sizes, COUNT), ("dimension_weights", weights, POSITIVE)):
+        wrong = next((value for value in values if kind.problem(value)), None)
+        if wrong is not None:
+            raise ValueError(f"objective.{name} must each be {kind}, not {wrong!r}")
+    if weights and len(weights) != len(sizes):
+        raise ValueError(
+            f"objective.dimension_weights has {len(weights)} weights for the {len(sizes)} sizes of objective.dimensions"
+        )
+
+
+@dataclass
+class Contrastive:
+    """Vectors of texts, near each other for what belongs together (InfoNCE, arXiv 1807.03748), or by scores."""
+
+    _target_: str = "runner.objectives.ContrastiveCollator"
+    loss: str = setting("infonce", allowed=Choice(("infonce", *SCORED, MARGIN)))
+    """`infonce`: a query's own passage against all others of the global batch; of scored pairs `cosent`, which orders
+    cosines as the scores are, or `cosine`, the squared difference of both; or `margin_mse`, the squared difference of
+    dot products with passage and hard negative to a cross-encoder's margin, which is the score of the row."""
+    pooling: str | None = setting(None, allowed=Choice(("cls", "mean", "max")))
+    """The vector of a text: the first token's hidden state (`cls`), the `mean` or the `max` over all tokens. None is that
+    of the folder of sentence-transformers that the model begins with, else `mean`."""
+    normalised: bool | None = None
+    """Whether exported vectors have unit length, which no loss depends on; none is as that folder says, else true."""
+    temperature: float = setting(0.05, allowed=POSITIVE)
+    """Divisor of the cosines in `infonce` and `cosent`."""
+    learn_temperature: bool = False
+    """Learns the temperature of `infonce`, beginning with `temperature`, as in CLIP; it has no weight decay."""
+    symmetric: bool = False
+    """Averages the loss of `infonce` with that of finding the query of each passage."""
+    dimensions: Any = None
+    """Sizes such as `[256,64]` that a vector is cut to, each with a loss of its own (Matryoshka, arXiv 2205.13147); the
+    whole vector counts if its size is among them. None takes the whole one alone."""
+    dimension_weights: Any = None
+    """Weights of their losses, which are added up; none gives each 1."""
+    false_negative_margin: Any = None
+    """Leaves out negatives whose cosine is above that of a query's own passage by more than this; none leaves out none.
+    Equal texts, and passages of equal queries or equal `data.match_column`, are left out in any case."""
+    max_score: float = setting(1.0, allowed=POSITIVE)
+    """Scores are divided by it: 5 for STS."""
+    teacher: Any = setting(None, allowed=NAMED)
+    """A trained model with the same tokenizer, whose vectors of the same texts are learnt as well, by hub name, folder or
+    run folder; none learns from pairs alone."""
+    teacher_weight: float = setting(0.5, allowed=AT_LEAST_0)
+    """Weight of the cosine distance to the teacher's vectors, the mean over the texts of each row."""
+    label_weight: float = setting(0.5, allowed=AT_LEAST_0)
+    """Weight of the loss of pairs beside the teacher's; in validation it counts alone, with 1."""
+    validation_batch_size: int = setting(64, allowed=COUNT)
+    """Pairs in a batch of the validation loss, so that runs with other batches can be compared."""
+
+
+register("objective", contrastive=Contrastive)
+
+register_task("contrastive", "iolaus.runner.tasks.contrastive.Contrastive")

@@ -1,0 +1,133 @@
+"""Objectives of finetuning, and the tasks that they train."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from iolaus.conf.objective.distillation import Taught
+from iolaus.conf.registry import register, register_task
+from iolaus.conf.values import AT_LEAST_0, COUNT, Bounds, setting
+
+BALANCED = "balanced"
+THRESHOLDS = ("global", "per_label")
+"""Thresholds that are chosen on validation: one for all labels, or one for each."""
+
+
+def check_class_weights(given: Any) -> None:
+    """Raises ValueError unless `class_weights` are none, `balanced`, or numbers by label or in a list."""
+    values = list(given.values()) if isinstance(given, dict) else given
+    if given is None or given == BALANCED:
+        return
+    if not isinstance(values, list) or not values or any(map(AT_LEAST_0.problem, values)) or not any(values):
+        raise ValueError(
+            f"objective.class_weights={given!r}: expected {BALANCED}, a number for each label such as "
+            "{spam: 4, other: 1}, or a list of them; they are 0 or more, and not all 0"
+        )
+
+
+def check_thresholds(given: Any) -> None:
+    """Raises ValueError unless `thresholds` are none, chosen on validation, or numbers between 0 and 1."""
+    values = (
+        list(given.values()) if isinstance(given, dict) else given if isinstance(given, list) else [given]
+    )
+    rule = Bounds(0, 1, open_low=True, open_high=True)
+    if given is not None and given not in THRESHOLDS and (not values or any(map(rule.problem, values))):
+        raise ValueError(
+            f"objective.thresholds={given!r}: expected {' or '.join(THRESHOLDS)}, which are chosen on validation, or a "
+            "number between 0 and 1, one for each label such as {spam: 0.3}, or a list of them"
+        )
+
+
+@dataclass
+class LabelLoss:
+    """The loss of labels, and what finetuning may add to it; validation measures the plain loss."""
+
+    class_weights: Any = None
+    """Weight of each label in the loss: `balanced`, which makes labels count the same in the training data, numbers by
+    label (`{spam: 4, other: 1}`) or a list in their order. The loss is divided by the weights of the global batch's
+    targets. Where several labels hold at once, the factor of the loss where the label holds."""
+    label_smoothing: float = setting(0.0, allowed=Bounds(0, 1, open_high=True))
+    """Share of each target that is spread evenly over all labels (arXiv 1512.00567)."""
+    focal_gamma: float = setting(0.0, allowed=AT_LEAST_0)
+    """Exponent of the focal loss, which multiplies that of a label of probability p by (1 - p) ** focal_gamma (arXiv
+    1708.02002)."""
+    r_drop: float = setting(0.0, allowed=AT_LEAST_0)
+    """Weight of the divergence between two passes with other dropout (R-Drop, arXiv 2106.14448); 0 makes one pass."""
+
+
+@dataclass
+class SequenceClassification(LabelLoss, Taught):
+    """Labels of texts or pairs of texts: one, several, or a number, as in the data."""
+
+    _target_: str = "runner.objectives.SequenceClassificationCollator"
+    new_head: bool = False
+    """Initializes a new head for a model that was trained for other labels, which is an error otherwise."""
+    thresholds: Any = None
+    """Probabilities above which labels are predicted, where several may hold at once: `global` (one) or `per_label`,
+    chosen on the first validation set by the highest F1; a number, or numbers by label or in a list. None is 0.5."""
+    cache_teacher: bool = False
+    """Asks the teacher once about each training sample, in the precision of its weights, and keeps what it says on disk,
+    in the folder that the environment variable IOLAUS_CACHE names, else ~/.cache/iolaus."""
+
+
+@dataclass
+class TokenClassification(LabelLoss):
+    """Labels of words."""
+
+    _target_: str = "runner.objectives.TokenClassificationCollator"
+    label_all_pieces: bool = False
+    """Whether every token of a word is a target, or the first one alone; predictions are those of the first."""
+    new_head: bool = False
+    """Initializes a new head for a model that was trained for other labels, which is an error otherwise."""
+    constrained_decoding: bool = True
+    """Predicts only valid sequences of tags, by Viterbi, where all training entities begin with a B- tag."""
+
+
+@dataclass
+class QuestionAnswering:
+    """The span of a context that answers a question (SQuAD, arXiv 1606.05250 and 1806.03822)."""
+
+    _target_: str = "runner.objectives.QuestionAnsweringCollator"
+    max_answer_tokens: int = setting(30, allowed=COUNT)
+    """Longest predicted answer, in tokens."""
+    null_threshold: float = 0.0
+    """How far `no answer` must score above the best span, where the training data has unanswerable questions."""
+
+
+@dataclass
+class MultipleChoice:
+    """The choice that goes with a text, by a softmax over the scores of its choices (SWAG, arXiv 1808.05326)."""
+
+    _target_: str = "runner.objectives.MultipleChoiceCollator"
+
+
+@dataclass
+class JointTagging:
+    """Labels of words in several columns: a head for each, and the sum of their mean losses."""
+
+    _target_: str = "runner.objectives.JointTaggingCollator"
+    column_weights: Any = None
+    """Weight of each column's mean loss by name, such as `{pos: 1, ner: 2}`; 1 where none is given."""
+    new_head: bool = False
+    """Initializes new heads for a model that was trained for other labels, which is an error otherwise."""
+    constrained_decoding: bool = True
+    """Predicts only valid sequences of tags, by Viterbi, in columns where all training entities begin with a B- tag."""
+
+
+@dataclass
+class VisionLanguage:
+    """Next-token prediction of the answers in conversations about images (LLaVA, arXiv 2304.08485)."""
+
+    _target_: str = "runner.objectives.VisionLanguageCollator"
+
+
+register("objective", classification=SequenceClassification)
+register("objective", token_classification=TokenClassification, question_answering=QuestionAnswering)
+register("objective", multiple_choice=MultipleChoice, joint_tagging=JointTagging)
+register("objective", vision_language=VisionLanguage)
+
+register_task("classification", "iolaus.runner.tasks.classification.Classification")
+register_task("token_classification", "iolaus.runner.tasks.token_classification.TokenClassification")
+register_task("question_answering", "iolaus.runner.tasks.question_answering.QuestionAnswering")
+register_task("vision_language", "iolaus.runner.tasks.vision_language.VisionLanguage")
+register_task("multiple_choice", "iolaus.runner.tasks.multiple_choice.MultipleChoice")
+register_task("joint_tagging", "iolaus.runner.tasks.joint_tagging.JointTagging")

@@ -1,0 +1,236 @@
+"""Contrastive training: every text of a row becomes a document of its own.
+
+Letters in shapes: D rows, X texts of all rows, N tokens.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import PreTrainedModel
+
+from iolaus.conf.objective.contrastive import MARGIN, SCORED, Contrastive, check_contrastive
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
+from iolaus.runner.data.pairs.reader import Pair, PairSequences
+from iolaus.runner.models.embedding.folder import Embedding, prompts_of
+from iolaus.runner.models.task_model import TaskModel
+from iolaus.runner.objectives.base import FlatCollator
+from iolaus.runner.objectives.labelled import finetuning
+from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape
+from iolaus.runner.order.keyed import token_bits
+from iolaus.runner.order.ranges import ranges
+
+if TYPE_CHECKING:
+    from iolaus.runner.models.distillation.vectors import DistilledVectors
+
+
+class ContrastiveCollator(FlatCollator):
+    """Vectors of texts from pairs, with hard negatives or with scores; the loss is of the global batch as a whole.
+
+    A sample is a row: a query, a passage that belongs to it, and hard negatives. `loss` is `infonce`, `cosent` or
+    `cosine` (see `iolaus.runner.models.embedding.losses`), `pooling` makes a vector of hidden states, `dimensions` are
+    those of Matryoshka representation learning. `normalised` and the `prompts` of queries and passages, which the data
+    puts before them, are exported with the model. `texts_per_row` is the number of texts of the longest row. Rows of
+    `pair_sets` that the loss cannot take raise ValueError at once.
+
+    Example:
+        >>> texts = {"text_counts": np.array([2]), "text_lengths": np.array([3, 2]), "text_ids": np.array([5, 6])}
+        >>> row = {"match_ids": np.array([0]), "scores": np.array([np.nan]), "samples": np.array([0])}
+        >>> flat = {"input_ids": np.array([2, 7, 3, 2, 3]), "lengths": np.array([5]), "keys": np.array([1], np.uint64)}
+        >>> place = {"batch_places": np.array([0]), "batch_size": 1}
+        >>> batch = ContrastiveCollator(0, 4, 50)({**texts, **row, **flat, **place})
+        >>> batch["input_ids"].tolist(), batch["text_columns"].tolist()
+        ([[2, 7, 3], [2, 3, 0]], [0, 1])
+    """
+
+    packs = True
+    auto = "AutoModel"
+    built_with = (
+        *(
+            "loss",
+            "pooling",
+            "normalised",
+            "temperature",
+            "learn_temperature",
+            "symmetric",
+            "dimensions",
+            "dimension_weights",
+        ),
+        *("false_negative_margin", "max_score", "teacher", "teacher_weight", "label_weight"),
+    )
+
+    def __init__(
+        self,
+        pad_token_id: int,
+        mask_token_id: int,
+        vocab_size: int,
+        text_column: str = "query",
+        label_column: str | None = None,
+        max_sequence_length: int = 1024,
+        texts_per_row: int = 2,
+        prompts: tuple[str, str] = ("", ""),
+        pair_sets: Sequence[PairSequences] = (),
+        loss: str = "infonce",
+        pooling: str | None = None,
+        normalised: bool | None = None,
+        temperature: float = 0.05,
+        learn_temperature: bool = False,
+        symmetric: bool = False,
+        dimensions: Sequence[int] | None = None,
+        dimension_weights: Sequence[float] | None = None,
+        false_negative_margin: float | None = None,
+        max_score: float = 1.0,
+        teacher: str | None = None,
+        teacher_weight: float = 0.5,
+        label_weight: float = 0.5,
+        validation_batch_size: int = 64,
+        tokenizer: Any = None,
+        **shared: Any,
+    ) -> None:
+        super().__init__(
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
+        )
+        self.loss, self.pooling, self.texts_per_row = loss, pooling or "mean", texts_per_row
+        self.normalised, self.prompts = normalised is not False, prompts
+        self.temperature, self.learn_temperature, self.symmetric = temperature, learn_temperature, symmetric
+        self.dimensions, self.dimension_weights = list(dimensions or []), list(dimension_weights or [])
+        self.false_negative_margin, self.max_score = false_negative_margin, max_score
+        self.validation_batch_size, self.tokenizer = validation_batch_size, tokenizer
+        self.teacher, self.teacher_weight, self.label_weight = teacher, teacher_weight, label_weight
+        self.check_settings(Contrastive)
+        check_contrastive(
+            {name: getattr(self, name) for name in self.built_with}, label_column, texts_per_row > 2
+        )
+        for rows in pair_sets:
+            self._check_rows(rows.scores, rows.text_counts, rows.examples)
+
+    @property
+    def pair_loss(self) -> Any:
+        """The loss of a batch of pairs."""
+        from iolaus.runner.models.embedding.losses import PairLoss
+
+        margin = self.false_negative_margin
+        return PairLoss(
+            self.loss, self.symmetric, margin, tuple(self.dimensions), tuple(self.dimension_weights)
+        )
+
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
+        """No token is a target."""
+        ids = tokenized["input_ids"]
+        return {"input_ids": ids, "labels": np.full_like(ids, IGNORED)}
+
+    def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
+        """The texts of D rows as X documents, each with a key of its own. Raises ValueError for a score out of range."""
+        counts = tokenized["text_counts"]
+        self._check_rows(tokenized["scores"], counts)
+        texts: dict[str, Any] = {
+            "lengths": tokenized["text_lengths"],
+            "keys": token_bits(tokenized["keys"], counts),
+            "scores": tokenized["scores"] / np.float32(self.max_score),
+        }
+        return super().micro_batch({**tokenized, **texts})  # type: ignore[typeddict-item]
+
+    def _check_rows(
+        self, scores: NDArray[Any], counts: NDArray[np.int64], examples: Sequence[Pair] = ()
+    ) -> None:
+        """Raises ValueError for rows with texts and scores [D] that the loss cannot take; `examples` tell where."""
+        if self.loss == "cosine":
+            wrong = np.flatnonzero(np.abs(scores.astype(np.float32) / np.float32(self.max_score)) > 1)
+            problem = "a score of {:g}{} is no cosine, from -1 to 1; set objective.max_score to the largest, such as 5"
+        elif self.loss == MARGIN:
+            wrong = np.flatnonzero(~np.isnan(scores) & (counts < 3))
+            problem = "a row has a margin of {:g}{} and no hard negative: leave it out, or fill in data.negative_columns"
+        else:
+            return
+        if len(wrong):
+            first = int(wrong[0])
+            where = f" ({examples[first].where})" if len(examples) else ""
+            raise ValueError(f"objective.loss={self.loss}: {problem.format(float(scores[first]), where)}")
+
+    def weight(self, labelled: FlatSamples) -> float:
+        """The number of rows; of scored pairs, of those that have a score."""
+        if labelled.get("filler"):
+            return 0.0
+        if self.loss in (*SCORED, MARGIN):
+            return float(np.count_nonzero(~np.isnan(labelled["scores"])))
+        return float(len(labelled["text_counts"]))
+
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+        """Of the texts `text_rows`, `text_columns`, `text_ids` [X]; of the rows the others [D]; and `batch_size`."""
+        counts, size, filler = labelled["text_counts"], labelled["batch_size"], labelled.get("filler")
+        ids, batch_places = labelled["text_ids"], labelled["batch_places"]
+        return {
+            "text_rows": torch.from_numpy(np.repeat(np.arange(len(counts)), counts)),
+            "text_columns": torch.from_numpy(ranges(np.zeros_like(counts), counts)),
+            "text_ids": torch.from_numpy(np.zeros_like(ids) if filler else ids),
+            "match_ids": torch.from_numpy(labelled["match_ids"]),
+            "scores": torch.from_numpy(labelled["scores"]),
+            "batch_places": torch.from_numpy(np.full_like(batch_places, size) if filler else batch_places),
+            "batch_size": size,
+            "samples": finetuning.sample_numbers(labelled),
+        }
+
+    @property
+    def batch_figure_names(self) -> tuple[str, ...]:
+        """The figures of `batch_figures`."""
+        return ("loss", "batch_accuracy", "batch_mrr") if self.loss == "infonce" else ("loss",)
+
+    def batch_figures(
+        self,
+        vectors: NDArray[np.float32],
+        text_ids: NDArray[np.int64],
+        match_ids: NDArray[np.int64],
+        scores: NDArray[np.float64],
+        temperature: float,
+    ) -> dict[str, float]:
+        """Means over rows with vectors [D, K, H], in batches of `validation_batch_size`: the `loss`, and how often, and
+        how far up, a query's own passage stands among those that are its negatives.
+        """
+        from iolaus.runner.models.embedding.losses import Pairs, ranks
+
+        arrays = (vectors, text_ids, match_ids, scores / self.max_score)
+        rows, totals = Pairs(*map(torch.from_numpy, arrays)), np.zeros(len(self.batch_figure_names))
+        for start in range(0, len(vectors), size := self.validation_batch_size):
+            some = rows.some(start, start + size)
+            found = [self.pair_loss(some, torch.tensor(temperature))]
+            if self.loss == "infonce":
+                own = ranks(some).double()
+                found += [(own == 1).sum(), (1 / own).sum()]
+            totals += [float(one) for one in found]
+        count = len(vectors) if self.loss == "infonce" else np.count_nonzero(~np.isnan(scores))
+        return dict(zip(self.batch_figure_names, (totals / max(count, 1)).tolist(), strict=True))
+
+    def settings(self) -> dict[str, Any]:
+        """How a vector is made of a text."""
+        return {"pooling": self.pooling, "normalised": self.normalised, "dimensions": self.dimensions}
+
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
+        """The encoder with its pooling and the loss; with a teacher one that learns its vectors as well."""
+        from iolaus.runner.models.embedding.contrastive import ContrastiveModel
+
+        finetuning.check_length(pretrained, self.max_sequence_length)
+        temperature = (self.temperature, self.learn_temperature)
+        given = (self.pair_loss, self.pooling, *temperature, self.texts_per_row)
+        model = (
+            ContrastiveModel(pretrained, *given) if self.teacher is None else self._taught(pretrained, given)
+        )
+        length = self.max_sequence_length
+        model.embedding = Embedding(
+            self.pooling, self.normalised, prompts_of(*self.prompts), max_length=length
+        )
+        return model
+
+    def _taught(self, pretrained: PreTrainedModel, given: tuple[Any, ...]) -> "DistilledVectors":
+        """The model that learns the teacher's vectors as well."""
+        from iolaus.runner.models.distillation.losses import Weights
+        from iolaus.runner.models.distillation.teacher import Teacher, load_teacher
+        from iolaus.runner.models.distillation.vectors import DistilledVectors
+        from iolaus.runner.models.wrapped import WrappedModel
+
+        assert self.teacher is not None
+        loaded = load_teacher(self.teacher, str(self.auto), self.tokenizer)
+        finetuning.check_length(loaded, self.max_sequence_length)
+        weights = Weights(self.label_weight, self.teacher_weight, temperature=1.0)
+        return DistilledVectors(pretrained, *given).learn_from(Teacher(WrappedModel(loaded)), weights)

@@ -1,0 +1,138 @@
+"""Classification of texts: one label, several labels at once, or a number; each example weighs the same."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from iolaus.conf.objective.labelled import SequenceClassification
+from iolaus.runner.data.labelled.labels import MULTI, LabelCounts, known_labels
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
+from iolaus.runner.evaluation.thresholds import Thresholds
+from iolaus.runner.models.task_model import TaskModel
+from iolaus.runner.objectives.base import TAUGHT
+from iolaus.runner.objectives.labelled import finetuning
+from iolaus.runner.objectives.labelled.label_options import SETTINGS, LabelCollator
+from iolaus.runner.objectives.rows.layout import Places, Shape
+from iolaus.runner.objectives.rows.padded import column_of
+
+
+class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
+    """Classifies texts: `labels` are the names of the labels, `problem_type` is transformers' name for their kind.
+
+    The loss is cross-entropy, binary cross-entropy averaged over the labels, or the squared error, in training with what
+    `LabelLoss` adds. `new_head` replaces the head of a model that was trained for other labels. Labels of a list of
+    samples are integers, numbers, or one truth value per label where several may hold at once; `thresholds` are then the
+    probabilities above which they are predicted. With a `teacher`, a trained classifier by name or folder, the model
+    learns from its logits as well: see `runner.models.distillation.classifier`.
+
+    Example:
+        >>> collator = SequenceClassificationCollator(0, 4, 50)
+        >>> batch = collator([{"input_ids": [2, 11, 3], "label": 1}, {"input_ids": [2, 3], "label": 0}])
+        >>> batch["labels"].tolist(), batch["attention_mask"].tolist()
+        ([1, 0], [[1, 1, 1], [1, 1, 0]])
+    """
+
+    packs = True
+    built_with = (*SETTINGS, "thresholds", *TAUGHT)
+    auto = "AutoModelForSequenceClassification"
+
+    def __init__(
+        self,
+        pad_token_id: int,
+        mask_token_id: int,
+        vocab_size: int,
+        text_column: str = "text",
+        label_column: str = "label",
+        max_sequence_length: int = 1024,
+        new_head: bool = False,
+        labels: Sequence[str] = (),
+        problem_type: str = "",
+        class_weights: Any = None,
+        label_smoothing: float = 0.0,
+        focal_gamma: float = 0.0,
+        r_drop: float = 0.0,
+        thresholds: Any = None,
+        label_counts: Callable[[], LabelCounts] | None = None,
+        teacher: str | None = None,
+        teacher_weight: float = 0.5,
+        label_weight: float = 0.5,
+        teacher_temperature: float = 2.0,
+        cache_teacher: bool = False,
+        tokenizer: Any = None,
+        **shared: Any,
+    ) -> None:
+        super().__init__(
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
+            labels=labels, problem_type=problem_type, class_weights=class_weights, label_smoothing=label_smoothing,
+            focal_gamma=focal_gamma, r_drop=r_drop, label_counts=label_counts, **shared,
+        )  # fmt: skip
+        finetuning.check_labelled(self, "classification")
+        self.new_head = new_head
+        self.thresholds = Thresholds(thresholds, self.labels, problem_type == MULTI)
+        self.teacher, self.teacher_weight, self.label_weight = teacher, teacher_weight, label_weight
+        self.teacher_temperature, self.cache_teacher, self.tokenizer = (
+            teacher_temperature,
+            cache_teacher,
+            tokenizer,
+        )
+        self.check_settings(SequenceClassification)
+        if teacher is not None and self.adds_to_loss:
+            raise ValueError(
+                f"objective.teacher adds to the plain loss of labels: leave {', '.join(SETTINGS)} at their defaults"
+            )
+
+    def labels_of_column(self, samples: Sequence[Mapping[str, Any]], width: int) -> dict[str, Any]:
+        """`labels`: int64 [B], numbers float32 [B], or float32 [B, C] with C labels that may hold at once."""
+        values = column_of(samples, str(self.label_column))
+        if np.ndim(values[0]):
+            return {"labels": torch.tensor(np.array(values, dtype=np.float32))}
+        return super().labels_of_column(samples, width)
+
+    def weight(self, labelled: FlatSamples) -> float:
+        """The number of examples that have a label; in training the sum of the weights of their labels."""
+        known = known_labels(labelled["example_labels"])
+        return float(len(known)) if labelled.get("evaluation") else self.weights_of(known)
+
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+        """`example_labels` [D] or [D, C], `samples` [D], and `token_type_ids` [D, T] for pairs."""
+        return {
+            "example_labels": torch.from_numpy(labelled["example_labels"]),
+            "samples": finetuning.sample_numbers(labelled),
+            **finetuning.token_types(labelled, places, shape),
+        }
+
+    def head_config(self) -> dict[str, Any]:
+        """The names of the labels, and the kind of problem."""
+        return {**finetuning.label_config(self.labels or ["value"]), "problem_type": self.problem_type}
+
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
+        """The model with its head and loss; with a teacher one that learns from it."""
+        from iolaus.runner.models.finetuning import SequenceClassifier
+
+        finetuning.check_length(pretrained, self.max_sequence_length)
+        if self.teacher is None:
+            return SequenceClassifier(pretrained, self.problem_type, self.loss_of(pretrained))
+
+        from iolaus.runner.models.distillation.classifier import DistilledClassifier
+        from iolaus.runner.models.distillation.losses import Weights
+        from iolaus.runner.models.distillation.teacher import Teacher, load_teacher
+
+        loaded = load_teacher(self.teacher, str(self.auto), self.tokenizer, self.labels or ["value"])
+        finetuning.check_length(loaded, self.max_sequence_length)
+        teacher = Teacher(SequenceClassifier(loaded, self.problem_type))
+        weights = Weights(self.label_weight, self.teacher_weight, self.teacher_temperature)
+        student = DistilledClassifier(pretrained, self.problem_type).learn_from(teacher, weights)
+        student.caches = self.cache_teacher
+        return student
+
+    @property
+    def needs_validation(self) -> str | None:
+        """The setting that is chosen on a validation set, if there is one."""
+        return "objective.thresholds" if self.thresholds.mode else None
+
+    def settings(self) -> dict[str, Any]:
+        """The thresholds, if they are not 0.5."""
+        return self.thresholds.settings()

@@ -1,0 +1,92 @@
+"""What objectives of finetuning share: labels of samples, the head, checks, and fields of the micro-batch."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import PreTrainedModel
+
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
+from iolaus.runner.objectives.base import Collator, FlatCollator
+from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape, spread
+
+
+def label_config(names: Sequence[str]) -> dict[str, Any]:
+    """Fields of a model's config that name its labels."""
+    return {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
+
+
+class ExampleLabels(FlatCollator):
+    """An objective whose targets are labels of whole samples, in the place of tokens."""
+
+    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
+        """The real tokens, and the labels of the samples."""
+        labels = torch.as_tensor(given_labels(self, tokenized)).numpy()
+        return {**super().flat_samples(tokenized, real), "example_labels": labels}
+
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
+        """No token is a target; the labels of the examples are `example_labels`."""
+        labels = tokenized["example_labels"]
+        if tokenized.get("filler"):
+            labels = np.full_like(labels, IGNORED if labels.dtype.kind == "i" else np.nan)
+        ids = tokenized["input_ids"]
+        return {"input_ids": ids, "labels": np.full_like(ids, IGNORED), "example_labels": labels}
+
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
+        """`input_ids` [B, T], and `labels` of the samples."""
+        labels = torch.from_numpy(labelled["example_labels"])
+        return super().rows(labelled, places, shape) | {"labels": labels}
+
+
+def check_labelled(collator: Collator, objective: str) -> None:
+    """Raises ValueError if the data has no labels."""
+    if collator.label_column is None:
+        raise ValueError(f"objective={objective} needs labelled data, such as data={objective}")
+
+
+def given_labels(collator: Collator, tokenized: Mapping[str, Any]) -> Any:
+    """The labels of padded rows: `labels`, or the label column. Raises ValueError without them."""
+    for name in ("labels", str(collator.label_column)):
+        if name in tokenized:
+            return tokenized[name]
+    raise ValueError(f"there are no {collator.label_column!r} in rows that have {', '.join(tokenized)}")
+
+
+def check_length(pretrained: PreTrainedModel, max_sequence_length: int) -> None:
+    """Raises ValueError if samples may be longer than the model can read."""
+    from iolaus.runner.models.positions import longest_text
+
+    longest = longest_text(pretrained)
+    if longest is not None and longest < max_sequence_length:
+        raise ValueError(
+            f"data.max_length={max_sequence_length} is more than the {longest} tokens that this model can read"
+        )
+
+
+def sample_numbers(labelled: FlatSamples) -> torch.Tensor:
+    """The numbers of the samples in their set [D], -1 for fillers."""
+    samples = labelled["samples"]
+    return torch.from_numpy(np.full_like(samples, -1) if labelled.get("filler") else samples)
+
+
+def token_types(labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+    """`token_type_ids` [D, T] if the samples have them."""
+    if "token_type_ids" not in labelled:
+        return {}
+    return {"token_type_ids": spread(labelled["token_type_ids"], places, shape, 0)}
+
+
+def word_fields(labelled: FlatSamples, places: Places) -> MicroBatch:
+    """`samples` [D]; `word_positions` and `words` [W], place and word of each first piece; `read_positions` [R], the
+    places with a target or a first piece.
+    """
+    is_first = labelled["first_pieces"] & (not labelled.get("filler"))
+    first = np.flatnonzero(is_first)
+    return {
+        "samples": sample_numbers(labelled),
+        "read_positions": torch.from_numpy(places[is_first | (labelled["labels"] != IGNORED)]),
+        "word_positions": torch.from_numpy(places[first]),
+        "words": torch.from_numpy(labelled["words"][first].astype(np.int64)),
+    }

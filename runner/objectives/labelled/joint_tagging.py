@@ -1,0 +1,131 @@
+"""Joint tagging: labels of words in several columns at once, a head for each on one encoder."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import PreTrainedModel
+
+from iolaus.conf.values import AT_LEAST_0
+from iolaus.runner.data.labelled.labels import by_label
+from iolaus.runner.data.labelled.words.joint_tagging import columns_of_labels
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
+from iolaus.runner.models.task_model import TaskModel
+from iolaus.runner.objectives.base import FlatCollator
+from iolaus.runner.objectives.labelled import finetuning
+from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape
+from iolaus.runner.objectives.rows.padded import flat_column
+
+
+class JointTaggingCollator(FlatCollator):
+    """Tags the first piece of each word in K columns; the loss is the sum of each column's mean, times its weight.
+
+    `labels` are the labels of all columns, `column=label`, those of a column together. Words may lack a label in some
+    columns: a mean is over the words of the global batch that have one. `column_weights` are 1 where none is given.
+    `new_head` and `constrained_decoding` are those of `TokenClassificationCollator`.
+
+    Samples in a list have `tag_labels`, K labels per *token*, -100 for none.
+
+    Example:
+        >>> labels = ["pos=NOUN", "pos=VERB", "ner=O", "ner=B-PER"]
+        >>> collator = JointTaggingCollator(0, 4, 50, labels=labels, column_weights={"ner": 2})
+        >>> collator.weights
+        {'pos': 1.0, 'ner': 2.0}
+        >>> batch = collator([{"input_ids": [11, 12], "tag_labels": [[0, 1], [1, -100]]}])
+        >>> batch["labels"].tolist()
+        [[[0, 1], [1, -100]]]
+    """
+
+    packs = True
+    built_with = ("column_weights",)
+    auto = "AutoModelForTokenClassification"
+    columns = ("tag_labels",)
+
+    def __init__(
+        self,
+        pad_token_id: int,
+        mask_token_id: int,
+        vocab_size: int,
+        text_column: str = "text",
+        label_column: str | None = None,
+        max_sequence_length: int = 1024,
+        new_head: bool = False,
+        constrained_decoding: bool = True,
+        column_weights: Mapping[str, float] | None = None,
+        labels: Sequence[str] = (),
+        **shared: Any,
+    ) -> None:
+        super().__init__(
+            pad_token_id, mask_token_id, vocab_size, text_column, None, max_sequence_length, **shared
+        )
+        self.labels, self.column_labels = list(labels), columns_of_labels(labels)
+        if len(self.column_labels) < 1 or "" in [
+            label for own in self.column_labels.values() for label in own
+        ]:
+            raise ValueError(
+                "objective=joint_tagging needs data with several columns of labels: data=joint_tagging"
+            )
+        self.new_head, self.constrained_decoding = new_head, constrained_decoding
+        self.column_weights = column_weights
+        self.weights = _weights(column_weights, list(self.column_labels))
+        """The weight of each column."""
+
+    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
+        """The real tokens with their labels; special tokens have none."""
+        flat = super().flat_samples(tokenized, real)
+        labels = flat_column(tokenized, "tag_labels", real)
+        labels = np.where(self.is_special[flat["input_ids"]][:, None], IGNORED, labels)
+        return {**flat, "tag_labels": labels, "first_pieces": np.ones(len(labels), dtype=bool)}
+
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
+        """`tag_labels` [N, K] of first pieces; `labels` [N] are 0 for a token with a target, in whatever column."""
+        tags = np.where(tokenized["first_pieces"][:, None], tokenized["tag_labels"], IGNORED)
+        labels = np.where((tags != IGNORED).any(1), 0, IGNORED)
+        return {"input_ids": tokenized["input_ids"], "labels": labels, "tag_labels": tags}
+
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+        """The fields of words; `tag_targets` [M, K], and the number of each column's targets as its denominator."""
+        targets = labelled["tag_labels"][labelled["labels"] != IGNORED]
+        counts = (targets != IGNORED).sum(0)
+        return {
+            **finetuning.word_fields(labelled, places),
+            "tag_targets": torch.from_numpy(targets),
+            "denominators": dict(zip(self.column_labels, map(float, counts), strict=True)),
+        }
+
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
+        """`input_ids` [B, T], and `labels` [B, T, K]."""
+        labels = np.full((shape[0] * shape[1], len(self.column_labels)), IGNORED)
+        labels[places] = labelled["tag_labels"]
+        made = torch.from_numpy(labels.reshape(*shape, -1))
+        return super().rows(labelled, places, shape) | {"labels": made}
+
+    def head_config(self) -> dict[str, Any]:
+        """The names of the labels of all columns."""
+        return finetuning.label_config(self.labels)
+
+    def settings(self) -> dict[str, Any]:
+        """The weights of the columns, and the setting of decoding."""
+        weights = {"column_weights": dict(self.weights)} if self.column_weights else {}
+        return {"constrained_decoding": self.constrained_decoding, **weights}
+
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
+        """The model with its heads and the sum of their losses."""
+        from iolaus.runner.models.finetuning import JointTagger
+
+        finetuning.check_length(pretrained, self.max_sequence_length)
+        sizes = {name: len(labels) for name, labels in self.column_labels.items()}
+        return JointTagger(pretrained, sizes, self.weights)
+
+
+def _weights(given: Mapping[str, float] | None, columns: Sequence[str]) -> dict[str, float]:
+    """The weight of each column; ValueError for a column that there is not, for a negative one, and for zeros alone."""
+    weights = dict(given or {})
+    values = by_label("column_weights", weights, columns, 1.0, what="column")
+    if any(map(AT_LEAST_0.problem, values)) or not any(values):
+        raise ValueError(
+            f"objective.column_weights={weights!r}: expected numbers of 0 or more, of which not all are 0"
+        )
+    return dict(zip(columns, map(float, values), strict=True))

@@ -1,0 +1,123 @@
+"""Multiple choice: the choice that goes with a text, by a softmax over the scores of its choices (arXiv 1808.05326)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
+from iolaus.runner.models.task_model import TaskModel
+from iolaus.runner.objectives.labelled import finetuning
+from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape, positions
+from iolaus.runner.objectives.rows.padded import column_of
+from iolaus.runner.order.keyed import token_bits
+
+
+class MultipleChoiceCollator(finetuning.ExampleLabels):
+    """Chooses among the choices of each example: each is a document of its own, and an example's stay together.
+
+    Each example weighs the same, however many choices it has. Samples in a list are the output of a tokenizer for an
+    example's choices, each behind the text; all have equally many choices, as transformers' models expect.
+
+    Example:
+        >>> collator = MultipleChoiceCollator(0, 4, 50)
+        >>> batch = collator([{"input_ids": [[2, 11, 3, 7], [2, 11, 3]], "label": 1}])
+        >>> batch["input_ids"].tolist(), batch["labels"].tolist()
+        ([[[2, 11, 3, 7], [2, 11, 3, 0]]], [1])
+    """
+
+    packs = True
+    auto = "AutoModelForMultipleChoice"
+    columns = ("token_type_ids",)
+
+    def __init__(
+        self,
+        pad_token_id: int,
+        mask_token_id: int,
+        vocab_size: int,
+        text_column: str = "text",
+        label_column: str = "label",
+        max_sequence_length: int = 1024,
+        **shared: Any,
+    ) -> None:
+        super().__init__(
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
+        )
+        finetuning.check_labelled(self, "multiple_choice")
+
+    @overload
+    def __call__(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]: ...
+
+    @overload
+    def __call__(self, samples: Mapping[str, Any]) -> MicroBatch: ...
+
+    def __call__(self, samples: Any) -> dict[str, Any] | MicroBatch:
+        """As for all objectives; fields of the tokens of a list of samples are [B, C, T] with C choices of each."""
+        if isinstance(samples, Mapping) or not len(samples):
+            made: dict[str, Any] | MicroBatch = super().__call__(samples)
+            return made
+        counts = [len(choices) for choices in column_of(samples, "input_ids")]
+        if len(set(counts)) > 1:
+            raise ValueError(
+                f"samples have {min(counts)} to {max(counts)} choices: a list of samples has equally many of each"
+            )
+        label = str(self.label_column)
+        taken = [
+            name
+            for name in ("input_ids", "attention_mask", *self.columns, *self.extra_columns)
+            if name in samples[0]
+        ]
+        every = [
+            {**{name: sample[name][choice] for name in taken}, label: sample[label]}
+            for sample, _ in zip(samples, column_of(samples, label), strict=True)
+            for choice in range(counts[0])
+        ]
+        batch = super().__call__(every)
+        labels = batch.pop("labels")[:: counts[0]]
+        return {
+            **{name: value.unflatten(0, (-1, counts[0])) for name, value in batch.items()},
+            "labels": labels,
+        }
+
+    def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
+        """The `MicroBatch` of the choices of all samples, each a document with a key of its own."""
+        choices: FlatSamples = {
+            **tokenized,
+            "lengths": tokenized["choice_lengths"],
+            "keys": token_bits(tokenized["keys"], tokenized["num_choices"]),
+        }
+        return super().micro_batch(choices)
+
+    def weight(self, labelled: FlatSamples) -> float:
+        """The number of examples that have a label."""
+        return float(np.count_nonzero(labelled["example_labels"] != IGNORED))
+
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+        """`example_labels`, `samples` and `num_choices` [E], `choice_places` [D], and `token_type_ids` [D, T]."""
+        counts = labelled["num_choices"]
+        most = int(counts.max())
+        rows = np.repeat(np.arange(len(counts)) * most, counts)
+        return {
+            "example_labels": torch.from_numpy(labelled["example_labels"]),
+            "samples": finetuning.sample_numbers(labelled),
+            "num_choices": torch.from_numpy(counts),
+            "choice_places": torch.from_numpy(rows + positions(counts)),
+            "most_choices": most,
+            **finetuning.token_types(labelled, places, shape),
+        }
+
+    def model_arguments(self) -> dict[str, Any]:
+        """The head, of transformers' own for multiple choice where the architecture has one."""
+        from iolaus.runner.models.head import Head
+        from iolaus.runner.models.multiple_choice import AutoModelForMultipleChoice
+
+        return {"head": Head(AutoModelForMultipleChoice, {"num_labels": 1})}
+
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
+        """The model with its head and loss."""
+        from iolaus.runner.models.multiple_choice import MultipleChoiceModel
+
+        finetuning.check_length(pretrained, self.max_sequence_length)
+        return MultipleChoiceModel(pretrained)

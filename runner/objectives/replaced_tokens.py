@@ -1,0 +1,103 @@
+"""Replaced token detection (arXiv 2003.10555): the masks; the model samples what stands in their places."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from iolaus.conf.objective.pretraining import ReplacedTokenDetection
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
+from iolaus.runner.models.task_model import TaskModel
+from iolaus.runner.objectives.base import FlatCollator
+from iolaus.runner.objectives.masking import Masking
+from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape
+from iolaus.runner.order.keyed import token_bits
+
+
+class ReplacedTokenDetectionCollator(FlatCollator):
+    """Masks tokens as masked language modelling does; of the targets `kept_share` stay, the others become the mask token.
+
+    A generator of a fraction of the model's size predicts the targets and replaces them by samples, and the model learns
+    which tokens of the text were replaced. Its losses are divided by the number of tokens, those of the generator by the
+    number of its targets. Validation masks tokens, in the same shares. Samples are keyed as masks are.
+
+    Example:
+        >>> collator = ReplacedTokenDetectionCollator(0, 4, 50, mlm_probability=0.5, special_token_ids=[1, 2, 3])
+        >>> ids, key = np.array([2, 11, 12, 13, 14, 3]), np.array([9], np.uint64)
+        >>> batch = collator({"input_ids": ids, "lengths": np.array([6]), "keys": key})
+        >>> batch["targets"].tolist(), batch["weight"], batch["denominators"]
+        ([12, 14], 6.0, {'masked': 2.0})
+    """
+
+    packs = True
+    built_with = (
+        "generator_size", "generator_depth", "generator", "shared_embeddings", "discriminator_weight",
+        "discriminator_head", "temperature", "export_generator",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *given: Any,
+        mlm_probability: float = 0.15,
+        validation_mlm_probability: float = 0.15,
+        masking: str = "tokens",
+        max_span: int = 3,
+        kept_share: float = 0.15,
+        generator_size: float = 0.25,
+        generator_depth: float = 1.0,
+        generator: Mapping[str, Any] | None = None,
+        shared_embeddings: str = "all",
+        discriminator_weight: float = 50.0,
+        discriminator_head: str = "electra",
+        temperature: float = 1.0,
+        export_generator: bool = False,
+        tokenizer: Any = None,
+        **shared: Any,
+    ) -> None:
+        super().__init__(*given, **shared)
+        self.mlm_probability, self.validation_mlm_probability = mlm_probability, validation_mlm_probability
+        self.masking, self.max_span, self.kept_share = masking, max_span, kept_share
+        share = 1 - kept_share
+        self.generator_size, self.generator_depth, self.generator = generator_size, generator_depth, generator
+        self.shared_embeddings, self.discriminator_weight = shared_embeddings, discriminator_weight
+        self.discriminator_head, self.temperature = discriminator_head, temperature
+        self.export_generator = export_generator
+        self.check_settings(ReplacedTokenDetection)
+        self.training_masks = Masking(self, masking, max_span, share, 0.0, tokenizer=tokenizer)
+        self.validation_masks = Masking(self, mask_share=share, random_share=0.0)
+
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
+        """The generator's `input_ids` [N] and `labels` [N]."""
+        masks, rate = self.training_masks, self.mlm_probability
+        if tokenized.get("evaluation"):
+            masks, rate = self.validation_masks, self.validation_mlm_probability
+        bits = token_bits(tokenized["keys"], tokenized["lengths"])
+        masked, labels = masks.masked(tokenized, bits, rate)
+        return {"input_ids": masked, "labels": labels}
+
+    def weight(self, labelled: FlatSamples) -> float:
+        """The number of tokens, special ones among them; 0 for fillers."""
+        return 0.0 if labelled.get("filler") else float(len(labelled["input_ids"]))
+
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+        """The generator's denominator, the number of its targets."""
+        return {"denominators": {"masked": float(np.count_nonzero(labelled["labels"] != IGNORED))}}
+
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
+        """The model as the discriminator, with a generator beside it."""
+        from iolaus.runner.models.pretraining.replaced_tokens import ReplacedTokenDetector
+
+        return ReplacedTokenDetector(
+            pretrained,
+            torch.from_numpy(self.is_special),
+            generator_size=self.generator_size,
+            generator_depth=self.generator_depth,
+            generator=self.generator or {},
+            shared_embeddings=self.shared_embeddings,
+            discriminator_head=self.discriminator_head,
+            discriminator_weight=self.discriminator_weight,
+            temperature=self.temperature,
+            export_generator=self.export_generator,
+        )

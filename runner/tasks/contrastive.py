@@ -1,0 +1,31 @@
+"""Vectors of texts, learnt from pairs."""
+
+from typing import Any
+
+from transformers import AutoModel
+
+from iolaus.conf.objective.contrastive import SCORED
+from iolaus.runner.data.pairs.reader import PairsReader
+from iolaus.runner.evaluation.kinds.vectors import PairScores, Retrieved
+from iolaus.runner.evaluation.predictions import Predictions
+from iolaus.runner.models.weights import load_weights
+from iolaus.runner.objectives import Collator, ContrastiveCollator
+from iolaus.runner.tasks.base import Task
+
+
+class Contrastive(Task):
+    """Queries find their passages among those of their set; of scored pairs, cosines correlate with scores."""
+
+    name = "contrastive"
+    reader = PairsReader
+    objective = ContrastiveCollator
+
+    def load(self, path: str) -> Any:
+        """The encoder of a folder; a pooler, which vectors are not made with, may be missing."""
+        return load_weights(AutoModel, path)[0]
+
+    def collect(self, sequences: Any, objective: Collator) -> Predictions:
+        """Vectors of the set, with the objective's loss."""
+        assert isinstance(objective, ContrastiveCollator)
+        kind = PairScores if objective.loss in SCORED else Retrieved
+        return kind(sequences, objective)

@@ -1,0 +1,103 @@
+"""Runs of causal and hybrid objectives: resumed, killed and on two ranks they are the undisturbed run."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from iolaus.runner.run import audit
+from iolaus.runner.run.folder import RunFolder
+from tests.conftest import TINY, train_as
+from tests.launch.test_kill import killed_and_restarted, start, undisturbed
+from tests.runs.test_train import assert_bitwise, continued, losses, rows, weights
+from tests.support.precision import rounding
+
+DROPPED = [*TINY, "model.dropout=0.1", "checkpoint.every_steps=1", "checkpoint.keep_last=20"]
+PHASES = "phases=[{name: causal, steps: 6, objective: {causal_share: 1.0}}, {name: masked, steps: 6}]"
+OBJECTIVES = {
+    "clm": ["objective=clm"],
+    "hybrid": ["objective=hybrid", "objective.causal_share=0.4", "objective.z_loss=1e-4"],
+    "biphasic": ["objective=hybrid", "objective.causal_share=0", PHASES, "trainer.max_steps=-1"],
+}
+FIGURES = {
+    "clm": {"loss", "accuracy", "perplexity", "bits_per_byte"},
+    "hybrid": {"loss", "mlm_loss", "mlm_accuracy", "clm_loss", "clm_accuracy", "perplexity", "bits_per_byte"},
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> dict[str, RunFolder]:
+    folder = tmp_path_factory.mktemp("causal")
+    return {
+        name: train_as(folder / name, [*DROPPED, *words, f"data.source={text_file}"])
+        for name, words in OBJECTIVES.items()
+    }
+
+
+@pytest.mark.parametrize(("name", "step"), [("clm", 4), ("hybrid", 7), ("biphasic", 6)])
+def test_resumed_run_is_bitwise_the_undisturbed_one(
+    whole: dict[str, RunFolder], text_file: Path, name: str, step: int
+) -> None:
+    """Also at the boundary of the phases, and with packed rows, which the run has by itself."""
+    assert whole[name].status()["resolved"]["layout"] == "packed"
+    cut = continued(whole[name], step, f"{name}_{step}")
+    train_as(cut.path, [*DROPPED, *OBJECTIVES[name], f"data.source={text_file}"])
+    assert audit.compare(whole[name].path, cut.path) is None
+    assert_bitwise(weights(whole[name], 12), weights(cut, 12))
+
+
+@pytest.mark.slow
+def test_padded_rows_train_the_same(whole: dict[str, RunFolder], text_file: Path) -> None:
+    name = "hybrid"
+    words = [*DROPPED, *OBJECTIVES[name], f"data.source={text_file}", "data.layout=padded"]
+    padded = train_as(whole[name].path.with_name(f"{name}_padded"), words)
+    assert audit.compare(whole[name].path, padded.path) is None
+    assert losses(padded) == pytest.approx(losses(whole[name]), rel=rounding(1e-4, 2e-2))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_of_validation(whole: dict[str, RunFolder], name: str) -> None:
+    results = whole[name].status()["results"]
+    assert {f"val/held_out/{figure}" for figure in FIGURES[name]} <= results.keys()
+    assert "val/held_out/unigram_entropy" in results
+    if name == "hybrid":
+        parts = [results[f"val/held_out/{part}_loss"] for part in ("mlm", "clm")]
+        assert results["val/held_out/loss"] == pytest.approx(0.6 * parts[0] + 0.4 * parts[1])
+
+
+def test_the_first_phase_is_the_causal_run_and_the_second_is_not(whole: dict[str, RunFolder]) -> None:
+    causal, phased, hybrid = (list(losses(whole[name]).values()) for name in ("clm", "biphasic", "hybrid"))
+    assert phased[:6] == pytest.approx(causal[:6], rel=rounding(1e-6, 1e-2))
+    assert phased[6:] != pytest.approx(causal[6:], rel=1e-4)
+    assert hybrid != pytest.approx(causal, rel=1e-4)
+    orders = [(whole[name].path / "order.txt").read_text().splitlines() for name in ("clm", "biphasic")]
+    assert [ours == theirs for ours, theirs in zip(*orders, strict=True)] == [True] * 6 + [False] * 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_kills_leave_no_trace(tmp_path: Path, text_file: Path, name: str, devices: int) -> None:
+    arguments = [
+        *TINY, "model.dropout=0.1", "checkpoint.every_steps=3", "resume=auto", *OBJECTIVES[name],
+        f"data.source={text_file}", f"trainer.devices={devices}",
+    ]  # fmt: skip
+    (tmp_path / "killed").mkdir()
+    whole = undisturbed(arguments, tmp_path / "whole", devices)
+    killed = killed_and_restarted(arguments, tmp_path / "killed", 1, random.Random(3), ())
+    assert audit.compare(whole.path, killed.path) is None
+    assert_bitwise(weights(whole, 12), weights(killed, 12))
+    assert rows(whole) == rows(killed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_two_ranks_train_the_same(
+    tmp_path: Path, text_file: Path, whole: dict[str, RunFolder], name: str
+) -> None:
+    words = [*DROPPED, *OBJECTIVES[name], f"data.source={text_file}", "trainer.devices=2"]
+    process = start(words, tmp_path)
+    assert process.wait(timeout=600) == 0, (tmp_path / "output.txt").read_text()[-3000:]
+    [run] = map(RunFolder, tmp_path.glob("outputs/*/*"))
+    assert audit.compare(whole[name].path, run.path) is None
+    assert losses(run) == pytest.approx(losses(whole[name]), rel=rounding(1e-4, 2e-2))
