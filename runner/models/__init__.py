@@ -2,10 +2,14 @@
 
 - `architectures`: published encoders that transformers does not have.
 - `encoder`: builds or loads an encoder; `head`: its class in transformers; `weights`: strict loading.
+- `adapters`: low-rank adapters of a trained model, and their export.
 - `initial`: initial weights by published schemes, from a smaller model, or from another vocabulary.
 - `wrapped`: the base class of task models, which map a micro-batch to the sum of its losses.
-- `sparse_head`: masked language models; `diffusion`, `enhanced`: the other pretraining objectives.
-- `finetuning`: classifiers and question answering; `vision`: models of images and text.
+- `pretraining`: task models of the pretraining objectives.
+- `embedding`: one vector for each text.
+- `distillation`: students of frozen teachers.
+- `finetuning`: classifiers, tags and question answering; `label_loss`: the loss of labels; `multiple_choice`: choices.
+- `vision`: models of images and text.
 - `packed`: attention and dropout over packed rows.
 - `positions`, `autocast`, `flops`: how many tokens and rotary bases, which precision, how many operations.
 - `task_model`: what every model that is trained has; `row_sums`: sums for each row of a micro-batch.
@@ -17,7 +21,7 @@ from iolaus.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
     from iolaus.runner.models.encoder import build_encoder, load_encoder
-    from iolaus.runner.models.sparse_head import SparseMaskedLM
+    from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
     from iolaus.runner.models.task_model import TaskModel
     from iolaus.runner.models.vision.image_text import build_image_text
 else:

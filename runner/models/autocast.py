@@ -1,4 +1,4 @@
-"""Whether a model can be computed in autocast: some mask with a number that bf16 does not have."""
+"""Whether a model is to be computed in autocast: some cannot, and some are slower in it."""
 
 import logging
 from typing import Any
@@ -11,16 +11,38 @@ from iolaus.runner.models.packed.trials import evaluating, in_one_line, trial_do
 log = logging.getLogger("iolaus")
 
 
-def usable_precision(precision: str, task_model: Any, layout: str) -> str:
-    """`precision`, or `32-true` with one line in the log where the model can be computed in fp32 alone."""
+NARROW = 256
+"""Hidden size below which a CPU with AMX is faster in fp32: the casts take longer than the products save."""
+
+
+def usable_precision(precision: str, accelerator: str, task_model: Any, layout: str) -> str:
+    """`precision`, or `32-true` where the model can be computed in fp32 alone, or is faster in it.
+
+    It depends on the kind of the processor and the model, not on a measurement, so that all runs of a sweep have the
+    same. One line in the log says where a model cannot be computed in it.
+    """
     if not precision.endswith("-mixed"):
         return precision
+    if is_slower(accelerator, getattr(task_model.pretrained.config.get_text_config(), "hidden_size", None)):
+        return "32-true"
     reason = _failure(task_model, layout, autocast_dtype(precision))
     if reason is None or _failure(task_model, layout, None) is not None:
         return precision
     name = type(task_model.pretrained).__name__
     log.warning("precision is 32-true: %s cannot be computed in %s: %s", name, precision, reason)
     return "32-true"
+
+
+def is_slower(accelerator: str, width: int | None) -> bool:
+    """Whether a model of a hidden size, None where it is not known, is slower in bf16 on hardware that has it."""
+    return bool(accelerator == "cpu" and torch.cpu._is_amx_tile_supported() and width and width < NARROW)
+
+
+def has_bf16(accelerator: str) -> bool:
+    """Whether the hardware of an accelerator multiplies in bf16."""
+    if accelerator == "gpu":
+        return torch.cuda.is_bf16_supported()
+    return accelerator == "cpu" and cpu_has_bf16()
 
 
 def cpu_has_bf16() -> bool:

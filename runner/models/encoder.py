@@ -6,18 +6,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
 
-from iolaus.conf.model.text import Encoder
+from iolaus.conf.model.text import Encoder, Pretrained
 from iolaus.conf.values import suggest
 from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
 from iolaus.runner.config.settings import takes_settings
+from iolaus.runner.data.text.tokenizer import knows_no_words
+from iolaus.runner.models.adapters import adapt, check_separate, import_peft
 from iolaus.runner.models.architectures.registered import ARCHITECTURES
 from iolaus.runner.models.head import MASKED_LM, Head
 from iolaus.runner.models.initial.schemes import initialise
 from iolaus.runner.models.initial.tiling import tile
 from iolaus.runner.models.initial.vocabulary import fit_vocabulary
-from iolaus.runner.run.model_folder import model_folder
+from iolaus.runner.models.weights import head_inside_body
+from iolaus.runner.run.model_folder import cannot_load, model_folder
 
 log = logging.getLogger("iolaus")
 
@@ -31,6 +37,9 @@ DROPOUT_FIELDS = (
     "embedding_dropout",
     "mlp_dropout",
     "dropout",
+    "resid_pdrop",
+    "embd_pdrop",
+    "attn_pdrop",
 )
 """Names of dropout in config classes."""
 
@@ -52,15 +61,19 @@ def build_encoder(
     architecture, config = settings.architecture, settings.config
     size, heads = settings.hidden_size, settings.num_attention_heads
     known_names = (*MODEL_FOR_MASKED_LM_MAPPING_NAMES, *ARCHITECTURES)
+    if head.decoders:
+        known_names = (*known_names, *MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
     if architecture not in known_names:
+        kinds = "masked or causal" if head.decoders else "masked"
         raise ValueError(
-            f"model.architecture={architecture!r} is no masked language model of transformers"
+            f"model.architecture={architecture!r} is no {kinds} language model of transformers"
             + suggest(architecture, known_names)
         )
     if size % heads:
         raise ValueError(f"model.hidden_size={size} is not divisible by model.num_attention_heads={heads}")
     known = AutoConfig.for_model(architecture)
     fields: dict[str, Any] = {name: getattr(settings, name) for name in (*SIZES, "max_position_embeddings")}
+    fields |= {"n_inner": settings.intermediate_size} if hasattr(known, "n_inner") else {}
     fields |= {name: settings.dropout for name in DROPOUT_FIELDS if hasattr(known, name)}
     fields |= checked_fields(config, known)
     if tokenizer is not None:
@@ -68,7 +81,8 @@ def build_encoder(
         fields["vocab_size"] = max(fields["vocab_size"], config.get("vocab_size", 0))  # may be rounded up
     elif "vocab_size" not in config:
         raise ValueError("the size of the vocabulary is not known: give a tokenizer, or vocab_size")
-    model = head.build(AutoConfig.for_model(architecture, **fields), **(model_kwargs or {}))
+    made = AutoConfig.for_model(architecture, **fields)
+    model = head.of(made).build(made, **(model_kwargs or {}))
     if settings.init != "default":
         if settings.tiled_from is not None:
             raise ValueError("model.init and model.tiled_from are two initialisations; set one of them")
@@ -101,6 +115,27 @@ def own_tokenizer(name_or_path: str) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
+def check_same_tokens(name_or_path: str, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Raises ValueError if most ids of a tokenizer are other tokens in the model's own; a model may have none."""
+    path = model_folder(name_or_path)
+    if path == getattr(tokenizer, "name_or_path", None):
+        return
+    try:
+        its = own_tokenizer(name_or_path)
+    except Exception:  # the library raises a dozen kinds: there is none to compare with
+        return
+    if knows_no_words(its):
+        return
+    own, tokens = its.get_vocab(), tokenizer.get_vocab()
+    same = sum(own.get(token) == number for token, number in tokens.items())
+    if same < len(tokens) / 2:
+        raise ValueError(
+            f"only {same:,} of the tokenizer's {len(tokens):,} tokens have the ids that the model {name_or_path!r} was "
+            f"trained with; use its own, data.tokenizer={path}, or model.new_vocabulary=true, which fits the embeddings"
+        )
+
+
+@takes_settings(Pretrained, part="adapter")
 def load_encoder(
     name_or_path: str,
     config: dict[str, Any],
@@ -108,38 +143,49 @@ def load_encoder(
     head: Head = MASKED_LM,
     *,
     new_vocabulary: bool,
+    settings: Pretrained,
 ) -> PreTrainedModel:
     """An encoder with its weights and the objective's head: a hub name, a local folder, or a run folder of ours.
 
-    With `new_vocabulary` its embeddings are fitted to the tokenizer (`runner.models.initial.vocabulary`).
+    With `new_vocabulary` its embeddings are fitted to the tokenizer (`runner.models.initial.vocabulary`). With an
+    `adapter` its weights are frozen and low-rank matrices beside them trained (`runner.models.adapters`), as the further
+    settings of it say. A folder that holds an adapter alone is merged with its model first.
 
     Raises:
-        ValueError: nothing can be loaded under that name, or its vocabulary is too small for the tokenizer.
+        ValueError: nothing can be loaded under that name, its vocabulary is too small for the tokenizer or another one,
+            or it cannot be adapted as the settings say.
     """
     path = model_folder(name_or_path)
+    if settings.adapter is not None:
+        import_peft()  # soon, as weights may be large
+        if settings.adapter_export == "separate":
+            check_separate(path, new_vocabulary)
     try:
         known = from_pretrained(AutoConfig, path)
     except Exception as error:  # of the hub, json or the config
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ValueError(f"cannot load the model {name_or_path!r}: {reason}") from error
+        raise cannot_load(name_or_path, error) from error
     changes = checked_fields(config, known)
     unpadded = known.get_text_config() is known and getattr(known, "pad_token_id", 0) is None
     if tokenizer is not None and unpadded:
         changes = {"pad_token_id": tokenizer.pad_token_id, **changes}  # heads of decoders look for it in rows
     try:
-        model = head.load(path, known, changes)
+        model = head.of(known).load(path, known, changes)
     except CustomCodeRefused as error:
-        raise ValueError(f"cannot load the model {name_or_path!r}: {error}") from error
+        raise cannot_load(name_or_path, error) from error
     if new_vocabulary and tokenizer is not None:
         found = fit_vocabulary(model, own_tokenizer(name_or_path), tokenizer)
         model.config.update(special_tokens(tokenizer, model.config))
         log.info("a new vocabulary: %s", ", ".join(f"{count:,} {kind}" for kind, count in found.items()))
+    elif tokenizer is not None:
+        check_same_tokens(name_or_path, tokenizer)
     vocab_size = model.config.get_text_config().vocab_size
     if tokenizer is not None and vocab_size < len(tokenizer):
         raise ValueError(
             f"the model {name_or_path!r} has a vocabulary of {vocab_size}, too small for the tokenizer's "
             f"{len(tokenizer)}; use the tokenizer of that model, data.tokenizer={path}, or model.new_vocabulary=true"
         )
+    if settings.adapter is not None:
+        adapt(model, settings, path, list(head_inside_body(model).values()))
     return model
 
 

@@ -3,22 +3,36 @@
 Letters in shapes: D rows, T tokens, C labels, M targets, W words.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED
 from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.models.label_loss import LabelLoss
 from iolaus.runner.models.packed.rows import packed_row, padded_rows, unpacked
 from iolaus.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
+from iolaus.runner.models.pretraining.sparse_head import encoder_returning
 from iolaus.runner.models.row_sums import rows_of, summed_by_row
-from iolaus.runner.models.sparse_head import encoder_returning
 from iolaus.runner.models.wrapped import WrappedModel
 
 _PADDING_LOGIT = -1e4
 """The logit of padding."""
+
+
+class ClassLosses(NamedTuple):
+    """The losses of classified rows."""
+
+    total: Tensor
+    """Their sum, 0-dim."""
+    each: Tensor
+    """[D], 0 without a label; where nobody asks for sums by row it may be the total."""
+    unknown: Tensor
+    """Bool [D], whether a row has no label."""
 
 
 class HeadedModel(WrappedModel):
@@ -73,9 +87,11 @@ class HeadedModel(WrappedModel):
 class SequenceClassifier(HeadedModel):
     """Classifies rows; the kind of problem decides the loss."""
 
-    def __init__(self, pretrained: PreTrainedModel, problem_type: str) -> None:
+    def __init__(
+        self, pretrained: PreTrainedModel, problem_type: str, training_loss: LabelLoss | None = None
+    ) -> None:
         super().__init__(pretrained)
-        self.problem_type = problem_type
+        self.problem_type, self.training_loss = problem_type, training_loss
 
     def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
         """The first of each sample; `pack_rows` finds heads that pool in another way."""
@@ -94,7 +110,11 @@ class SequenceClassifier(HeadedModel):
         pooler = getattr(self.pretrained.base_model, "pooler", None)
         pooled = [] if pooler is None else [pooler(hidden)]
         with encoder_returning(self.pretrained, hidden, *pooled):
-            return self.pretrained(input_ids=None, attention_mask=mask)
+            return self.head_outputs(hidden, mask)
+
+    def head_outputs(self, hidden: Tensor, mask: Tensor) -> Any:
+        """The model's outputs while its encoder returns hidden states [D, T, H] of rows with a mask [D, T]."""
+        return self.pretrained(input_ids=None, attention_mask=mask)
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
         """One of each sample."""
@@ -102,33 +122,45 @@ class SequenceClassifier(HeadedModel):
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
         """The sum of the `loss` over labelled rows, and `logits` [D, C]."""
+        if self.training and self.training_loss is not None:
+            labels = micro_batch["example_labels"]
+            trained = self.training_loss(lambda: self.outputs(micro_batch).logits.float(), labels)
+            result: dict[str, Any] = {"loss": trained.losses.sum(), "logits": trained.logits}
+            if self.by_row:
+                result["row_sums"] = {"loss": trained.losses.double(), "weight": trained.weights.double()}
+            return result
         logits = self.outputs(micro_batch).logits.float()
-        labels = micro_batch["example_labels"]
-        if self.problem_type == "single_label_classification":
-            loss = functional.cross_entropy(logits, labels, reduction="sum")
-            losses = functional.cross_entropy(logits, labels, reduction="none") if self.by_row else loss
-            unknown = labels < 0
-        else:
-            targets = labels.reshape(len(labels), -1)
-            unknown = targets.isnan()
-            targets = targets.masked_fill(unknown, 0)
-            if self.problem_type == "regression":
-                losses = functional.mse_loss(logits, targets, reduction="none").sum(-1)
-            else:
-                losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(
-                    -1
-                )
-            unknown = unknown.any(-1)
-            losses = losses.masked_fill(unknown, 0)  # selecting rows would wait for a GPU
-            loss = losses.sum()
-        result: dict[str, Any] = {"loss": loss, "logits": logits.detach()}
+        found = self.class_losses(logits, micro_batch)
+        result = {"loss": found.total, "logits": logits.detach()}
         if self.by_row:
-            result["row_sums"] = {"loss": losses.double(), "weight": (~unknown).double()}
+            result["row_sums"] = {"loss": found.each.double(), "weight": (~found.unknown).double()}
         return result
+
+    def class_losses(self, logits: Tensor, micro_batch: MicroBatch) -> ClassLosses:
+        """The losses of logits [D, C] by the rows' labels."""
+        labels = micro_batch["example_labels"]
+        if self.problem_type == SINGLE:
+            total = functional.cross_entropy(logits, labels, reduction="sum")
+            losses = functional.cross_entropy(logits, labels, reduction="none") if self.by_row else total
+            return ClassLosses(total, losses, labels < 0)
+        targets = labels.reshape(len(labels), -1)
+        unknown = targets.isnan()
+        targets = targets.masked_fill(unknown, 0)
+        if self.problem_type == REGRESSION:
+            losses = functional.mse_loss(logits, targets, reduction="none").sum(-1)
+        else:
+            losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(-1)
+        unknown = unknown.any(-1)
+        losses = losses.masked_fill(unknown, 0)  # selecting rows would wait for a GPU
+        return ClassLosses(losses.sum(), losses, unknown)
 
 
 class TokenClassifier(HeadedModel):
     """Classifies tokens."""
+
+    def __init__(self, pretrained: PreTrainedModel, training_loss: LabelLoss | None = None) -> None:
+        super().__init__(pretrained)
+        self.training_loss = training_loss
 
     def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
         """Tokens with a target, and the first piece of each word."""
@@ -136,16 +168,66 @@ class TokenClassifier(HeadedModel):
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
         """The sum of the `loss` over targets, and `logits` [W, C] of the words' first pieces."""
-        logits = self.outputs(micro_batch).logits.float().flatten(0, 1)
-        chosen = logits.index_select(0, micro_batch["target_positions"])
-        loss = functional.cross_entropy(chosen, micro_batch["targets"], reduction="sum")
+        positions, targets = micro_batch["target_positions"], micro_batch["targets"]
+        if self.training and self.training_loss is not None:
+            losses, weights, logits = self.training_loss(
+                lambda: self.token_logits(micro_batch), targets, positions
+            )
+            loss = losses.sum()
+        else:
+            logits = self.token_logits(micro_batch)
+            chosen = logits.index_select(0, positions)
+            loss = functional.cross_entropy(chosen, targets, reduction="sum")
+            if self.by_row:
+                losses = functional.cross_entropy(chosen, targets, reduction="none")
+                weights = torch.ones_like(losses)
         words = logits.detach().index_select(0, micro_batch["word_positions"])
         result: dict[str, Any] = {"loss": loss, "logits": words}
         if self.by_row:
-            losses = functional.cross_entropy(chosen, micro_batch["targets"], reduction="none")
-            rows = rows_of(micro_batch, micro_batch["target_positions"])
-            by_target = {"loss": losses, "weight": torch.ones_like(losses)}
-            result["row_sums"] = summed_by_row(micro_batch, rows, by_target)
+            by_target = {"loss": losses, "weight": weights}
+            result["row_sums"] = summed_by_row(micro_batch, rows_of(micro_batch, positions), by_target)
+        return result
+
+    def token_logits(self, micro_batch: MicroBatch) -> Tensor:
+        """Logits of all places in fp32 [D * T, C], exact at those that the head reads."""
+        logits: Tensor = self.outputs(micro_batch).logits.float().flatten(0, 1)
+        return logits
+
+
+class JointTagger(TokenClassifier):
+    """Classifies tokens in several columns of labels by as many heads, which are parts of one linear layer's rows.
+
+    The loss is the sum over columns of weight and mean, each over the column's own targets in the global batch.
+    """
+
+    note = "Labels are named column=label; the logits of each column are a head, with a softmax of its own."
+
+    def __init__(
+        self, pretrained: PreTrainedModel, sizes: Mapping[str, int], weights: Mapping[str, float]
+    ) -> None:
+        super().__init__(pretrained)
+        self.sizes, self.weights = sizes, weights
+
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
+        """The `loss`; `part_losses`, the sum over the targets of each column, and `logits` [W, C] of all heads.
+
+        `row_sums` have the loss and the targets of each column, and as `weight` the words with a target.
+        """
+        logits = self.token_logits(micro_batch)
+        chosen = logits.index_select(0, micro_batch["target_positions"]).split([*self.sizes.values()], -1)
+        columns = list(zip(self.sizes, chosen, micro_batch["tag_targets"].unbind(-1), strict=True))
+        sums = {name: functional.cross_entropy(part, own, reduction="sum") for name, part, own in columns}
+        parts = [self.weights[name] * self.factor(micro_batch, name) * sums[name] for name in sums]
+        words = logits.detach().index_select(0, micro_batch["word_positions"])
+        told = {name: value.detach() for name, value in sums.items()}
+        result: dict[str, Any] = {"loss": torch.stack(parts).sum(), "logits": words, "part_losses": told}
+        if self.by_row:
+            positions = micro_batch["target_positions"]
+            by_target = {"weight": torch.ones_like(positions)}
+            for name, part, own in columns:
+                by_target[f"{name}/loss"] = functional.cross_entropy(part, own, reduction="none")
+                by_target[f"{name}/weight"] = own != UNLABELLED
+            result["row_sums"] = summed_by_row(micro_batch, rows_of(micro_batch, positions), by_target)
         return result
 
 

@@ -1,13 +1,14 @@
 """Floating point operations of a step and of a device, for model FLOPs utilisation (arXiv 2204.02311, appendix B).
 
-The backward pass counts twice the forward pass; recomputed activations and padding do not count.
+The backward pass counts twice the forward pass, of a frozen matrix once, as it needs no gradient of its own; recomputed
+activations and padding do not count.
 """
 
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def network_flops(model: nn.Module) -> FlopCounts:
     inside = {id(p) for network in networks for p in network.parameters()}
     tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     others = (p for p in model.parameters() if id(p) not in inside | tables and p.dim() >= 2)
-    total = FlopCounts(6.0 * sum(p.numel() for p in others), 0.0, 0.0)
+    total = FlopCounts(sum(map(_operations, others)), 0.0, 0.0)
     return reduce(FlopCounts.plus, map(count_flops, networks), total)
 
 
@@ -78,14 +79,20 @@ def count_flops(pretrained: PreTrainedModel) -> FlopCounts:
     encoder = pretrained.get_decoder() if sees else pretrained.base_model
     tables = {id(m.weight) for m in encoder.modules() if isinstance(m, nn.Embedding)}
     inside = {id(p) for p in encoder.parameters()}
-    matrices = sum(p.numel() for p in encoder.parameters() if p.dim() >= 2 and id(p) not in tables)
+    matrices = [p for p in encoder.parameters() if p.dim() >= 2 and id(p) not in tables]
     heads = [pretrained.get_output_embeddings()] if sees else pretrained.modules()
     head = [m.weight for m in heads if isinstance(m, nn.Linear)]
     head = [w for w in head if id(w) not in inside or id(w) in tables]  # a tied decoder multiplies the table
     config = pretrained.config.get_text_config()
     kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
     layers = sum(kind == "full_attention" for kind in kinds)
-    return FlopCounts(6.0 * matrices, 12.0 * layers * config.hidden_size, 6.0 * sum(w.numel() for w in head))
+    per_token, per_target = (sum(map(_operations, some)) for some in (matrices, head))
+    return FlopCounts(per_token, 12.0 * layers * config.hidden_size, per_target)
+
+
+def _operations(matrix: Tensor) -> float:
+    """Of a matrix, for each row that it multiplies."""
+    return (6.0 if matrix.requires_grad else 4.0) * matrix.numel()
 
 
 def peak_flops(device_name: str, precision: str) -> float | None:

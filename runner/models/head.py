@@ -3,7 +3,13 @@
 import logging
 from typing import Any, NamedTuple
 
-from transformers import AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
+from transformers import (
+    MODEL_FOR_MASKED_LM_MAPPING,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    PretrainedConfig,
+    PreTrainedModel,
+)
 
 from iolaus.runner.config.custom_code import custom_code_allowed
 from iolaus.runner.models.weights import few, load_weights
@@ -17,6 +23,13 @@ class Head(NamedTuple):
     auto: Any = AutoModelForMaskedLM
     config: dict[str, Any] = {}  # noqa: RUF012  a tuple's fields are not shared state
     fresh: bool = False
+    decoders: bool = False
+    """Whether an architecture without this head gets that of `AutoModelForCausalLM`."""
+
+    def of(self, config: PretrainedConfig) -> "Head":
+        """This head, or that of a decoder."""
+        known = not self.decoders or type(config) in MODEL_FOR_MASKED_LM_MAPPING
+        return self if known else self._replace(auto=AutoModelForCausalLM, decoders=False)
 
     def build(self, config: PretrainedConfig, **model_kwargs: Any) -> PreTrainedModel:
         """The model with random weights; `model_kwargs` are further arguments of its class.
@@ -67,3 +80,6 @@ class Head(NamedTuple):
 
 MASKED_LM = Head()
 """The head of pretraining."""
+
+LANGUAGE_MODEL = Head(decoders=True)
+"""The head of pretraining on next tokens."""

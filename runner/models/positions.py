@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from iolaus.conf.phases import place_of
 from iolaus.runner.order.timeline import Timeline
 
 LOCAL = "sliding_attention"
@@ -64,7 +65,7 @@ class RotaryPhases:
         self.base = [_bases(config) for config in self.configs]
         self._present: int | None = None
         for number, own in enumerate(phases):
-            self._check(f"phases[{number}] ({timeline.names[number]}).model", own, type(pretrained).__name__)
+            self._check(f"{place_of(number, timeline.names[number])}.model", own, type(pretrained).__name__)
 
     def set(self, step: int) -> None:
         """Gives the model the bases of a step (0 is the first); nothing where it has them already."""

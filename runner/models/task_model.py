@@ -1,9 +1,13 @@
 """The base class of all models that are trained: it maps micro-batches to sums."""
 
+from pathlib import Path
+from typing import Any, ClassVar
+
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.models.embedding.folder import Embedding
 from iolaus.runner.models.flops import FlopCounts, network_flops
 
 
@@ -21,12 +25,25 @@ class TaskModel(nn.Module):
     pretrained: PreTrainedModel
     """The model of transformers that is exported."""
 
+    note: str = ""
+    """What whoever uses the exported model must know, for its model card."""
+
     by_row: bool = False
     """Whether `forward` also gives `row_sums`, its sums for each row apart; a model that does not know them leaves them
     out."""
 
+    embedding: Embedding | None = None
+    """How the encoder's texts become vectors, where that is trained; it is exported with the model."""
+
+    couples_batch: ClassVar[bool] = False
+    """Whether the loss is of the global batch as a whole, which takes two passes over its micro-batches (see
+    `runner.modules.two_passes`)."""
+
     position_offset: int | None = None
     """Where positions of packed rows begin; None until `pack_rows`."""
+
+    unshardable: str = ""
+    """Why the model cannot be trained in shards; empty where it can."""
 
     def __init__(self, pretrained: PreTrainedModel) -> None:
         super().__init__()
@@ -35,6 +52,24 @@ class TaskModel(nn.Module):
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """Sums over the micro-batch: `loss`, and others for the figures; outputs to read predictions from."""
         raise NotImplementedError
+
+    def factor(self, micro_batch: MicroBatch, name: str) -> float:
+        """What a part of the loss is multiplied by, so that the step divides it by the denominator of that `name`.
+
+        The step divides the sum of all losses by the `weight` of the global batch, so the factor is this weight by that
+        denominator, both over the whole global batch; over the micro-batch alone where nobody has told it the totals. It
+        is 0 where there is nothing to divide. A batch whose weight is 0 trains nothing: let `weight` be the count that
+        never is. `figures` of a validation divide each part by its own denominator, which `totals` have by name.
+
+        Example:
+            >>> model, batch = TaskModel(None), {"weight": 40.0, "denominators": {"masked": 5.0}}
+            >>> told = {**batch, "batch_totals": {"weight": 90.0, "masked": 9.0}}
+            >>> model.factor(batch, "masked"), model.factor(told, "masked")
+            (8.0, 10.0)
+        """
+        own = {"weight": float(micro_batch["weight"]), **micro_batch["denominators"]}
+        totals = micro_batch.get("batch_totals", own)
+        return totals["weight"] / totals[name] if totals[name] else 0.0
 
     def describe(self) -> str:
         """Architecture and sizes in a few words."""
@@ -48,6 +83,13 @@ class TaskModel(nn.Module):
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
         """Figures of a pretraining validation, from the sums of `forward`'s entries and of the `weight`."""
         return {"loss": totals["loss"] / max(totals["weight"], 1e-12)}
+
+    def fixed_models(self) -> dict[str, nn.Module]:
+        """Frozen models that training asks and that are no part of the model's state, by the settings that name them."""
+        return {}
+
+    def before_training(self, data: Any, digests: dict[str, str], rank: int) -> None:
+        """Prepares what training reads beside its micro-batches: `digests` are those of the `fixed_models`."""
 
     def pack_rows(self) -> None:
         """Sets the model up for packed rows, for good; raises ValueError if their results differ."""
@@ -73,6 +115,14 @@ class TaskModel(nn.Module):
     def flop_counts(self) -> FlopCounts:
         """Operations of training per token, pair of tokens, target and image."""
         return network_flops(self)
+
+    def exported_weights(self) -> dict[str, Tensor] | None:
+        """The weights of `pretrained` as they are exported; None for those that it has."""
+        return None
+
+    def export_beside(self, folder: Path) -> list[Path]:
+        """Writes what is exported beside `pretrained` into its folder; returns the folders of further models."""
+        return []
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
         """How many tokens of a micro-batch the head reads."""

@@ -12,10 +12,15 @@ from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
+from iolaus.runner.models.adapters import whole_model
 from iolaus.runner.models.architectures import registered  # noqa: F401  which transformers then knows
 from iolaus.runner.optim.roles import parts
+from iolaus.runner.run.model_folder import cannot_load
 
 log = logging.getLogger("iolaus")
+logging.getLogger("bitsandbytes").setLevel(
+    logging.ERROR
+)  # it warns of kernels for 4 bits, which nothing here has
 
 PREFIXES = {r"^(?:(?:module|_orig_mod)\.)+": "", r"\.(?:(?:module|_orig_mod)\.)+": "."}
 """Parts that DDP and torch.compile add to the names of weights."""
@@ -75,23 +80,23 @@ def _read(auto: Any, path: str, options: dict[str, Any]) -> tuple[PreTrainedMode
     try:
         with _quiet():
             strictly = {"ignore_mismatched_sizes": True, "output_loading_info": True}
-            model, found = from_pretrained(auto, path, **options, **strictly)
+            with whole_model(path) as whole:
+                model, found = from_pretrained(auto, whole, **options, **strictly)
     except CustomCodeRefused:
         raise
     except Exception as error:  # of safetensors, pickle, config or model
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ValueError(f"cannot load the model {path!r}: {reason}") from error
+        raise cannot_load(path, error) from error
     return model, found
 
 
 def _names_of_head(model: PreTrainedModel) -> set[str]:
     """Names of all weights outside the body, and of those inside that only the head uses."""
     body = {id(tensor) for tensor in _tensors(model.base_model).values()}
-    body -= {id(tensor) for child in _head_inside_body(model).values() for tensor in _tensors(child).values()}
+    body -= {id(tensor) for child in head_inside_body(model).values() for tensor in _tensors(child).values()}
     return {name for name, tensor in _tensors(model).items() if id(tensor) not in body}
 
 
-def _head_inside_body(model: PreTrainedModel) -> dict[str, nn.Module]:
+def head_inside_body(model: PreTrainedModel) -> dict[str, nn.Module]:
     """Modules of the body behind its layers, such as poolers."""
     roles = {id(part.parameter): part for part in parts(model).values()}
     found = {}
@@ -111,7 +116,7 @@ def _is_of_body(name: str, model: PreTrainedModel) -> bool:
         return False
     beside = {child for child, _ in model.named_children()} if body is not model else set()
     first = inner.partition(".")[0]
-    known = dict(body.named_children()).keys() - _head_inside_body(model).keys()
+    known = dict(body.named_children()).keys() - head_inside_body(model).keys()
     return first in known and (name != inner or first not in beside)
 
 

@@ -3,15 +3,17 @@
 `PretrainingRun`, `FinetuningRun` and `VisionLanguageModule` take the parts of a run and its global batches:
 
 - `base`: the model, placed and compiled; `training`: the step that all objectives share. Read these first.
+- `two_passes`: the gradient of a loss over a whole global batch; `seeds`: those of a step.
 - `source_losses`: the training loss of each source of a mixture.
 - `replay`: a step that is computed twice, to see whether the hardware computes right.
+- `fixed_models`: frozen models that are asked, such as a teacher.
 - `pretraining`, `finetuning`, `vision_language`: validation, and the files written after the training.
+- `freezing`: the parameters that finetuning leaves as they are.
 - `samples`: guesses for masked tokens; `texts`: micro-batches as text.
 
 `PretrainingModule` and `FinetuningModule` take keyword arguments and batches of a collator, for a plain Trainer:
 
-- `automatic`: their base class; `automatic_pretraining`, `automatic_finetuning`: the modules.
-- `set_figures`: loss and metrics of an evaluated set.
+- `automatic`: both, their base class, and the figures of an evaluated set.
 """
 
 from typing import TYPE_CHECKING
@@ -19,8 +21,8 @@ from typing import TYPE_CHECKING
 from iolaus.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from iolaus.runner.modules.automatic_finetuning import FinetuningModule
-    from iolaus.runner.modules.automatic_pretraining import PretrainingModule
+    from iolaus.runner.modules.automatic.finetuning import FinetuningModule
+    from iolaus.runner.modules.automatic.pretraining import PretrainingModule
     from iolaus.runner.modules.finetuning import FinetuningRun
     from iolaus.runner.modules.pretraining import PretrainingRun
     from iolaus.runner.modules.vision_language import VisionLanguageModule

@@ -40,17 +40,20 @@ class ModelModule(pl.LightningModule):
             self.compile_model = False
 
     def sum_over_ranks(self, values: dict[str, float]) -> dict[str, float]:
-        """Each value added up over all ranks, in float64."""
+        """Each value added up over all ranks, in float64, in the memory of the host: nobody waits for a GPU."""
         _, size, group = replica_of(self.trainer)
         if size == 1:
             return values
-        packed = torch.tensor(list(values.values()), dtype=torch.float64, device=self.device)
+        packed = torch.tensor(list(values.values()), dtype=torch.float64)
         torch.distributed.all_reduce(packed, group=group)
         return dict(zip(values, packed.tolist(), strict=True))
 
     def joined_sums(self, sums: dict[str, Tensor]) -> dict[str, float]:
-        """Sums over an evaluated set, over all ranks."""
-        return self.sum_over_ranks({name: float(value) for name, value in sums.items()})
+        """Sums over an evaluated set, over all ranks; those of a tensor are `name/0`, `name/1` and so on."""
+        values = {name: float(value) for name, value in sums.items() if not value.dim()}
+        several = {name: value.tolist() for name, value in sums.items() if value.dim()}
+        values |= {f"{name}/{i}": value for name, each in several.items() for i, value in enumerate(each)}
+        return self.sum_over_ranks(values)
 
     def model_figures(self, sums: dict[str, Tensor]) -> dict[str, float]:
         """The model's figures (loss, accuracy, ...) of sums over an evaluated set, over all ranks."""

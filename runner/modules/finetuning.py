@@ -1,25 +1,20 @@
 """Finetuning: the shared step, evaluation by the task's metrics, and a final test of the best weights."""
 
-import fnmatch
-import logging
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
 
 from iolaus.conf import module as options
-from iolaus.conf.values import suggest
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.evaluation.files import write_predictions
 from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.evaluation.totals import SUMS, LabelledSet, mean_loss
+from iolaus.runner.models.packed.embedding_noise import add_embedding_noise
+from iolaus.runner.modules.freezing import freeze_parameters
 from iolaus.runner.modules.training import TrainingModule
 from iolaus.runner.run.folder import RunFolder
-
-log = logging.getLogger("iolaus")
 
 
 class FinetuningRun(TrainingModule):
@@ -33,11 +28,15 @@ class FinetuningRun(TrainingModule):
     def __init__(
         self, settings: options.Finetuning, make_predictions: Callable[[Any], Predictions], **given: Any
     ) -> None:
-        freeze_parameters(given["model"], settings.freeze)
+        freeze_parameters(given["model"], settings.freeze, settings.freeze_layers)
         super().__init__(settings, **given)
+        if settings.neftune_alpha:
+            add_embedding_noise(given["model"].pretrained, settings.neftune_alpha)
         self.load_best, self.make_predictions = settings.load_best, make_predictions
         self.predictions: dict[str, Predictions] = {}
         self.test_metrics: dict[str, float] = {}
+        self.best_step: int | None = None
+        """The step of the best weights once they are loaded; None while the weights are the last ones."""
         self._concluding = False
 
     def figure_names(self, sequences: Any) -> list[str]:
@@ -75,7 +74,7 @@ class FinetuningRun(TrainingModule):
         """Loads the best weights, evaluates and tests them, and writes the predictions into the run folder."""
         trainer, data = self.trainer, self.datamodule
         step = self._take_best(folder) if self.load_best else None
-        self._concluding = True
+        self._concluding, self.best_step = True, step
         evaluated = trainer.limit_val_batches != 0
         if evaluated and data.validation_names and (step is not None or not self.predictions):
             trainer.validate(self, data, verbose=False)
@@ -110,8 +109,9 @@ class FinetuningRun(TrainingModule):
         return int(checkpoint["global_step"])
 
     def _begin(self, stage: str, sets: dict[str, Any]) -> None:
+        calibrating = next(iter(sets), None) if stage == "val" else None
         self._sets = [
-            (f"{stage}/{name}", LabelledSet(self.make_predictions(s), self.device))
+            (f"{stage}/{name}", LabelledSet(self.make_predictions(s), self.device, name == calibrating))
             for name, s in sets.items()
         ]
         self.begin_evaluation()
@@ -124,26 +124,3 @@ class FinetuningRun(TrainingModule):
             self.predictions[name] = evaluated.predictions
         self.publish(metrics, logger=False, rank_zero_only=True)
         return metrics
-
-
-def freeze_parameters(model: nn.Module, patterns: Sequence[str]) -> None:
-    """Freezes the parameters whose names match.
-
-    Patterns match whole names, `*` for anything; `re:...` is a regular expression anywhere in them. Raises ValueError
-    for a pattern that matches nothing.
-    """
-    names = dict(model.named_parameters())
-    for pattern in patterns:
-        regular = pattern[3:] if pattern.startswith("re:") else rf"\A{fnmatch.translate(pattern)}"
-        matching = [name for name in names if re.search(regular, name)]
-        if not matching:
-            raise ValueError(
-                f"module.freeze: the pattern {pattern!r} matches no parameter; they have names such as "
-                f"{', '.join(list(names)[:3])}" + suggest(pattern, names)
-            )
-        for name in matching:
-            names[name].requires_grad_(False)
-    if patterns:
-        frozen = sum(p.numel() for p in names.values() if not p.requires_grad)
-        total = sum(p.numel() for p in names.values())
-        log.info("%s of %s parameters are frozen", f"{frozen:,}", f"{total:,}")

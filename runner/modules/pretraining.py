@@ -10,7 +10,7 @@ from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.evaluation.monitor import MIXED_LOSS
 from iolaus.runner.evaluation.totals import add_sums, bits_per_byte
-from iolaus.runner.models.sparse_head import SparseMaskedLM
+from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
 from iolaus.runner.modules.samples import Sample, guessed_samples
 from iolaus.runner.modules.training import TrainingModule
 from iolaus.runner.run.files import write_atomically

@@ -8,7 +8,8 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.sparse_head import SparseMaskedLM, rows_at
+from iolaus.runner.models.packed.causal import first_documents as ways_of_first
+from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
 
 NUM_SAMPLES = 5
 """Samples of each validation set."""
@@ -30,11 +31,12 @@ def guessed_samples(
     """The first samples of a micro-batch that have targets, cut to `LONGEST` tokens, with the model's guesses."""
     ids, positions, targets = model.masked(micro_batch)
     first, spans = first_documents({**micro_batch, "input_ids": ids})
-    answers = dict(zip(positions.tolist(), targets.tolist(), strict=True))
+    places = model.places(micro_batch, positions).tolist()
+    answers, guessed_at = (dict(zip(places, x.tolist(), strict=True)) for x in (targets, positions))
     wanted = [i for span in spans for i in span if i in answers]
     if not wanted:
         return []
-    chosen = rows_at(model.encode(first), torch.tensor(wanted, device=ids.device))
+    chosen = rows_at(model.encode(first), torch.tensor([guessed_at[i] for i in wanted], device=ids.device))
     probabilities, likeliest = model.logits(chosen).float().softmax(-1).topk(NUM_GUESSES)
     guesses = dict(zip(wanted, zip(likeliest.tolist(), probabilities.tolist(), strict=True), strict=True))
     whole = {i: answers.get(i, token) for i, token in enumerate(ids.flatten().tolist())}
@@ -54,7 +56,8 @@ def first_documents(micro_batch: MicroBatch) -> tuple[MicroBatch, list[range]]:
         width = ids.shape[1]
         lengths = mask.sum(1).clamp(max=LONGEST).tolist()
         spans = [range(row * width, row * width + length) for row, length in enumerate(lengths)]
-        return {"input_ids": ids[:NUM_SAMPLES], "attention_mask": mask}, spans
+        padded: MicroBatch = {"input_ids": ids[:NUM_SAMPLES], "attention_mask": mask}
+        return _same_ways(padded, micro_batch, mask.sum(1).tolist()), spans
     ends = micro_batch["cu_seqlens"][: NUM_SAMPLES + 1]
     bounds, stop = ends.tolist(), int(ends[-1])
     packed: MicroBatch = {
@@ -63,7 +66,15 @@ def first_documents(micro_batch: MicroBatch) -> tuple[MicroBatch, list[range]]:
         "cu_seqlens": ends,
         "max_length": max(last - first for first, last in pairwise(bounds)),
     }
-    return packed, [range(first, min(last, first + LONGEST)) for first, last in pairwise(bounds)]
+    spans = [range(first, min(last, first + LONGEST)) for first, last in pairwise(bounds)]
+    return _same_ways(packed, micro_batch, [last - first for first, last in pairwise(bounds)]), spans
+
+
+def _same_ways(first: MicroBatch, whole: MicroBatch, lengths: list[int]) -> MicroBatch:
+    """The first documents, of which the same are read causally as in the whole micro-batch."""
+    if "causal" in whole:
+        first["causal"] = ways_of_first(whole["causal"], lengths, "cu_seqlens" in whole)
+    return first
 
 
 def _in_pieces(

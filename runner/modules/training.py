@@ -12,7 +12,7 @@ from torch import Tensor
 
 from iolaus.conf import module as options
 from iolaus.runner.checkpoints.callback import last_good
-from iolaus.runner.data.batches import figures_of
+from iolaus.runner.data.batches import figures_of, tell_totals
 from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.data.replicas import replica_of
 from iolaus.runner.loop.plain import put_back_cycled
@@ -21,8 +21,11 @@ from iolaus.runner.models.flops import step_flops
 from iolaus.runner.models.packed.dropout_keys import dropout_keys
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.base import ModelModule
+from iolaus.runner.modules.fixed_models import FixedModels
 from iolaus.runner.modules.replay import Replay
+from iolaus.runner.modules.seeds import seed_generators, step_seed
 from iolaus.runner.modules.source_losses import SourceLosses
+from iolaus.runner.modules.two_passes import in_two_passes
 from iolaus.runner.optim import LoopNeeds, loop_needs
 from iolaus.runner.optim.ema import WeightAverage, decay_of
 from iolaus.runner.run.audit import order_hash
@@ -52,13 +55,13 @@ class TrainingModule(ModelModule):
         log_every: int,
         baselines: dict[str, float],
     ) -> None:
-        super().__init__(model, settings.compile_model, settings.gradient_checkpointing)
+        super().__init__(model, settings.compile_model is True, settings.gradient_checkpointing)
         self.automatic_optimization = False
         self.settings = settings
         self._make_optimizer, self.make_scheduler = optimizer, scheduler
         self.max_steps, self.seed, self.log_every = max_steps, seed, log_every
         self.baselines = baselines
-        self._flops = model.flop_counts()
+        self._flops, self._asked = model.flop_counts(), FixedModels(model)
         self.votes = {"stop": 0.0, "save": 0.0}
         """What this rank asks for after the step; callbacks set it, the step adds it up over the ranks."""
         self._saved_groups: list[dict[str, Any]] | None = None
@@ -87,6 +90,7 @@ class TrainingModule(ModelModule):
         optimizer = self.optimizers()
         flops = {"flops": step_flops(self.model, self._flops, batch)}
         totals = self.sum_over_ranks(figures_of(batch) | self.votes | flops)
+        tell_totals(batch, totals)
         needs = loop_needs(optimizer)  # type: ignore[arg-type]
         logged = (step + 1) % self.log_every == 0
         compute = partial(self._backward, batch["micro_batches"], totals["weight"], needs, step)
@@ -132,11 +136,14 @@ class TrainingModule(ModelModule):
         self, micro_batches: list[MicroBatch], weight: float, needs: LoopNeeds, step: int
     ) -> Tensor:
         """Adds up the gradients of the share; returns the mean loss of the global batch, 0-dim."""
-        rank, size, group = replica_of(self.trainer)
-        seed_generators(step_seed(self.seed, step, rank), self.device)
-        dropout_seed = step_seed(self.seed, step, 0)
+        rank, size, group = replica = replica_of(self.trainer)
+        seeds = step_seed(self.seed, step, rank), (dropout_seed := step_seed(self.seed, step, 0))
+        seed_generators(seeds[0], self.device)
         scale = size / max(weight, 1e-12)
         total = torch.zeros((), device=self.device)
+        compute: Any = self.model
+        if self.model.couples_batch:
+            compute = in_two_passes(compute, micro_batches, needs, seeds, replica)
         self._of_sources = self._begin_source_losses() if self._is_logged(step) else None
         for i, micro_batch in enumerate(micro_batches):
             synchronise(self.model, i + 1 == len(micro_batches))
@@ -144,7 +151,7 @@ class TrainingModule(ModelModule):
                 if i + 1 < len(micro_batches) and hasattr(self.trainer.strategy, "block_backward_sync"):
                     stack.enter_context(self.trainer.strategy.block_backward_sync())
                 keys = stack.enter_context(dropout_keys(micro_batch, dropout_seed))
-                output = self.model(micro_batch)
+                output = compute(micro_batch)
                 loss_sum = output["loss"]
                 if keys is not None:
                     keys.computing_again = True
@@ -207,6 +214,7 @@ class TrainingModule(ModelModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Checks that the weights fit, and tells Lightning's loop how many global batches are consumed."""
         check_same_model(self.state_dict(), checkpoint["state_dict"])
+        self._asked.check(checkpoint, self.datamodule)
         self._saved_groups = checkpoint["optimizer_states"][0]["param_groups"]
         loop, step = checkpoint["loops"]["fit_loop"], checkpoint["global_step"]
         batches = dict.fromkeys(("ready", "started", "processed", "completed"), step)
@@ -216,6 +224,10 @@ class TrainingModule(ModelModule):
         loop["epoch_loop.batch_progress"]["is_last_batch"] = False
         loop["epoch_loop.state_dict"]["_batches_that_stepped"] = step
 
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Notes which models are asked that are no part of the state."""
+        self._asked.note(checkpoint)
+
     def after_training(self, folder: RunFolder) -> None:
         """Runs on every rank after training, before the model is exported; a subclass may evaluate and write files."""
 
@@ -224,8 +236,9 @@ class TrainingModule(ModelModule):
         return {**self.last_metrics, **self.baselines}
 
     def on_train_start(self) -> None:
-        """Warns where the learning rate is not that of the checkpoint."""
+        """Prepares the model, and warns where the learning rate is not that of the checkpoint."""
         self._first_step = self.trainer.global_step
+        self.model.before_training(self.datamodule, self._asked.digests, self.global_rank)
         if self._saved_groups is None:
             return
         optimizer, saved = self.trainer.optimizers[0], self._saved_groups
@@ -251,26 +264,6 @@ def first_samples(batch: Share) -> str:
         return f"samples {', '.join(batch['sample_names'][:8])}"
     ids = batch["sample_ids"][:8].tolist()
     return "samples epoch:index " + ", ".join(f"{epoch}:{index}" for epoch, index in ids)
-
-
-def step_seed(seed: int, step: int, rank: int) -> int:
-    """A seed for dropout and the like that depends on (seed, step, rank) alone, so no state need be saved."""
-    mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) % 2**64
-    mixed = (mixed ^ (mixed >> 31)) * 0xD6E8FEB86659FD93 % 2**64
-    return (mixed ^ (mixed >> 32)) % 2**63
-
-
-def seed_generators(seed: int, device: torch.device) -> None:
-    """Seeds the generators of a step.
-
-    `torch.manual_seed` takes 2 ms, and keeps the seed with a traceback for each kind of accelerator that is not there.
-    """
-    if device.type not in ("cpu", "cuda"):
-        torch.manual_seed(seed)
-        return
-    torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        torch.cuda.manual_seed(seed)
 
 
 def check_same_model(ours: dict[str, Tensor], saved: dict[str, Tensor]) -> None:

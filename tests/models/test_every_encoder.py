@@ -12,8 +12,8 @@ from iolaus.runner.models.packed.rows import choose_layout
 from iolaus.runner.objectives.base import Collator
 from tests.models.every_encoder import EVERY, tasks_of, tiny_model
 from tests.models.packed.test_tasks import CHOSEN, micro_batch
+from tests.objectives.labelled.test_finetuning import case
 from tests.objectives.samples import collator, documents, flat
-from tests.objectives.test_finetuning import case
 
 pytestmark = pytest.mark.fp32  # transformers' DeBERTa, X-MOD and others cannot be run in autocast
 
@@ -33,11 +33,12 @@ PACKED = {
 
 def wrapped(architecture: str, task: str) -> tuple[Any, Collator, Any]:
     """A model in the module that trains it, its collator, and what to compute: texts, or sequences of the task."""
+    made: Any
     if task == "mlm":
         made = collator("mlm")
         return SparseMaskedLM(tiny_model(architecture, task)), made, documents([31, 20, 20, 9, 5])
     sequences, made = case(task)
-    labels = {"num_labels": len(made.labels)} if task != "question_answering" else {}  # type: ignore[attr-defined]
+    labels = {"num_labels": len(made.labels)} if task != "question_answering" else {}
     return (
         made.task_model(tiny_model(architecture, task, vocab_size=made.vocab_size, **labels)),
         made,

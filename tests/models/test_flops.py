@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from iolaus.runner.data.batches import share_of
 from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.models.flops import count_flops, peak_flops, step_flops
-from iolaus.runner.models.sparse_head import SparseMaskedLM
+from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.run.folder import RunFolder
 from tests.models.tiny import OWN, tiny

@@ -12,10 +12,10 @@ from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.packed import attention as packed_attention
 from tests.models.packed.test_tasks import micro_batch, task_model
 from tests.models.tiny import tiny
+from tests.objectives.labelled.test_finetuning import TASKS, case
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
-from tests.objectives.test_finetuning import TASKS, case
 
-OBJECTIVES = ["mlm", "enhanced_mlm", "diffusion"]
+OBJECTIVES = ["mlm", "enhanced_mlm", "diffusion", "rtd"]
 
 
 def without_values(value: Any) -> Any:

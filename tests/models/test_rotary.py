@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import AutoModelForMaskedLM, PreTrainedModel
 
 from iolaus.runner.models.positions import RotaryPhases
-from iolaus.runner.models.sparse_head import SparseMaskedLM
+from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
 from iolaus.runner.order.timeline import Timeline
 from tests.models.every_encoder import tiny_config
 from tests.models.packed.test_rows import micro_batches

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from iolaus.runner.launch.resume import run_folder
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.train import train
-from tests.data.labelled.tasks import questions, sentences, texts
+from tests.data.labelled.tasks import choices, questions, sentences, tags, texts
 from tests.support.precision import PRECISION
 
 TINY = [
@@ -26,11 +26,16 @@ TASKS = {
     "classification": ["data=classification", "objective=classification"],
     "token_classification": ["data=token_classification", "objective=token_classification"],
     "question_answering": ["data=question_answering", "objective=question_answering", "data.doc_stride=12"],
+    "multiple_choice": ["data=multiple_choice", "objective=multiple_choice"],
 }
+JOINT = {"joint_tagging": ["data=joint_tagging", "objective=joint_tagging", "data.tag_columns=[kind,part]"]}
+"""A task with several labels for each word, which has tests of its own."""
+
 ROWS: dict[str, Callable[[int, int], list[dict[str, Any]]]] = {
     "classification": texts,
     "token_classification": sentences,
     "question_answering": questions,
+    "multiple_choice": choices,
 }
 
 Finetune = Callable[..., RunFolder]
@@ -41,8 +46,8 @@ def task_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]
     """Overrides that name training and validation files, and a test file of 17 examples, by task."""
     folder = tmp_path_factory.mktemp("tasks")
     found = {}
-    for task, rows in ROWS.items():
-        found[task] = list(TASKS[task])
+    for task, rows in {**ROWS, "joint_tagging": tags}.items():
+        found[task] = list((TASKS | JOINT)[task])
         for seed, (name, count) in enumerate({"train": 60, "validation": 23, "test": 17}.items()):
             path = folder / f"{task}-{name}.jsonl"
             path.write_text("".join(json.dumps(row) + "\n" for row in rows(count, seed)))

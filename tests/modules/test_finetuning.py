@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -132,7 +133,9 @@ def test_the_monitored_figure_follows_from_the_labels(
 
 
 @pytest.mark.parametrize("average", [False, True])
-def test_best_weights_are_tested_and_exported(finetune: Finetune, average: bool) -> None:
+def test_best_weights_are_tested_and_exported(
+    finetune: Finetune, average: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     largest = ["checkpoint.monitor=val/validation/loss", "checkpoint.mode=max"]  # which is the first one
     largest += ["optimizer=splus", "optimizer.lr=0.5", "optimizer.ema_rate=0.5"] if average else []
     run = finetune("classification", *largest)
@@ -140,6 +143,9 @@ def test_best_weights_are_tested_and_exported(finetune: Finetune, average: bool)
     assert first > second
     results = json.loads((run.path / "status.json").read_text())["results"]
     assert (evaluation(run)["step"], results["best_step"]) == (4, 4.0)
+    told = re.findall(r"^(.*?) (val|test)/", capsys.readouterr().out, re.MULTILINE)
+    of_best = "best weights, of step 4:"
+    assert told[:4] == [("step 4", "val"), ("step 8", "val"), (of_best, "val"), (of_best, "test")]
     assert results["val/validation/loss"] == pytest.approx(first, rel=1e-6)
     exported = AutoModelForSequenceClassification.from_pretrained(run.path / "model").state_dict()
     best, last = weights(run, "best.ckpt", average), weights(run, "last.ckpt", average)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from iolaus.runner.models.sparse_head import SparseMaskedLM
+from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
 from iolaus.runner.modules.samples import NUM_SAMPLES, guessed_samples
 from iolaus.runner.objectives import MaskedLanguageModelingCollator
 from iolaus.runner.order.keyed import sample_keys

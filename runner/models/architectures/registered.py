@@ -30,6 +30,18 @@ for _name, _module in _FILES.items():
 
 
 def class_named(name: str) -> Any:
-    """A class of transformers, or of this folder."""
-    module = next((file for start, file in _FILES.items() if name.startswith(start)), transformers)
-    return getattr(module, name)
+    """A class of transformers, or of this folder; raises ValueError for another name."""
+    if not has_class(name):
+        raise ValueError(
+            f"{name} is no class of transformers: load the model with the class itself, {name}.from_pretrained"
+        )
+    return getattr(_module_of(name), name)
+
+
+def has_class(name: str) -> bool:
+    """Whether transformers or this folder has a class of this name."""
+    return hasattr(_module_of(name), name)
+
+
+def _module_of(name: str) -> Any:
+    return next((file for start, file in _FILES.items() if name.startswith(start)), transformers)

@@ -3,7 +3,9 @@
 - `rows`: chooses the layout of rows for a model, and sets packed rows up.
 - `attention`: the attention of packed documents, as an interface of transformers; `documents`: their places in a row.
 - `dropout`: dropout by 16 random bits; `dropout_keys`: these bits as a function of sample and position.
+- `embedding_noise`: noise on the embeddings as such a function.
 - `padded_attention`: the same dropout for padded rows.
+- `causal`: which documents are read causally.
 - `last_layer`: the last layer on the tokens with a target only.
 - `trials`: documents to try a model with, and how much may differ.
 """

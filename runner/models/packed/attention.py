@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AttentionInterface
 
+from iolaus.runner.models.packed.causal import causal_of
 from iolaus.runner.models.packed.documents import (
     documents,
     flat_places,
@@ -55,6 +56,8 @@ class Options(NamedTuple):
     dropout: float
     added: Callable[[Tensor, Tensor], Tensor] | None = None
     """From queries and keys [D, N, T, H] what is added to their scores, [D or 1, N, T, T]."""
+    keys: Tensor | None = None
+    """Those of dropout [T], if they are not the module's own."""
 
     def mask(self, query: Tensor, key: Tensor) -> Tensor | None:
         """What is added to the scores of documents of one length, of a shape that broadcasts to theirs."""
@@ -82,8 +85,8 @@ def packed_attention(
     """Queries [1, N, T, H], keys and values [1, N or fewer, T, H] to [1, T, N, H], for any model of transformers.
 
     Document d is tokens `cu_seq_lens_q[d]` to `cu_seq_lens_q[d + 1] - 1` (int32 [D + 1]); with a `sliding_window` tokens
-    see others less than that far away, and where the module `is_causal` none behind them. Raises ValueError for padded
-    rows, which come without `cu_seq_lens_q`.
+    see others less than that far away, and where the module `is_causal`, or its encoder reads causally, none behind them.
+    Raises ValueError for padded rows, which come without `cu_seq_lens_q`.
     """
     if cu_seq_lens_q is None or max_length_q is None:
         raise ValueError("a model set up for packed documents got rows that do not say where documents begin")
@@ -93,22 +96,61 @@ def packed_attention(
     key, value = (one_per_query_head(x, query) for x in (key, value))
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     before = -1 if sliding_window is None else sliding_window - 1
-    behind = 0 if getattr(module, "is_causal", False) else before
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
-    sides, options = (before, behind), Options(before, behind, scale, dropout, position_scores)
-    flash = (dropout == 0 and position_scores is None) and (
+    options = Options(before, before, scale, dropout, position_scores)
+    causal = causal_of(module)
+    if isinstance(causal, dict):
+        return _each_way(module, q, k, v, causal, options)[None], None
+    if getattr(module, "is_causal", False) if causal is None else causal:
+        options = options._replace(behind=0)
+    return _attend(module, q, k, v, cu_seq_lens_q, max_length_q, options)[None], None
+
+
+def _attend(
+    module: torch.nn.Module,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens: Tensor,
+    longest: int,
+    options: Options,
+) -> Tensor:
+    """Attention [T, N, H] by the kernel that there is."""
+    flash = (options.dropout == 0 and options.added is None) and (
         torch.compiler.is_compiling() or torch.backends.cuda.flash_sdp_enabled()
     )
-    if flash and query.device.type == "cpu":
-        q, k, v = q.float(), k.float(), v.float()  # backward in bf16 is up to ten times slower
-        out = document_attention(q, k, v, cu_seq_lens_q, before, behind, scale)[0].to(query.dtype)
-    elif flash and _has_flash(query) and (fused := _fused(sides, scale, query.shape[-1], _chosen_kernel)):
-        out = fused(q, k, v, cu_seq_lens_q, cu_seq_lens_q, max_length_q, max_length_q)
-    elif query.device.type != "cpu" and (len(cu_seq_lens_q) - 1) * max_length_q <= _MOST_PLACES * len(q):
-        out = _padded(q, k, v, cu_seq_lens_q, max_length_q, options)
-    else:
-        out = _loop(module, q, k, v, cu_seq_lens_q, options)
-    return out[None], None
+    sides = options[:2]
+    if flash and q.device.type == "cpu":
+        floats = (x.float() for x in (q, k, v))  # backward in bf16 is up to ten times slower
+        return document_attention(*floats, cu_seqlens, *sides, options.scale)[0].to(q.dtype)
+    if flash and _has_flash(q) and (fused := _fused(sides, options.scale, q.shape[-1], _chosen_kernel)):
+        return fused(q, k, v, cu_seqlens, cu_seqlens, longest, longest)
+    if q.device.type != "cpu" and (len(cu_seqlens) - 1) * longest <= _MOST_PLACES * len(q):
+        return _padded(q, k, v, cu_seqlens, longest, options)
+    return _loop(module, q, k, v, cu_seqlens, options)
+
+
+@torch.compiler.disable
+def _each_way(
+    module: torch.nn.Module, q: Tensor, k: Tensor, v: Tensor, parts: dict[str, Any], options: Options
+) -> Tensor:
+    """Attention [T, N, H] of documents that are read both ways and of others that are read causally, one after the other.
+
+    Both parts are one call of the module: its keys of dropout are counted once.
+    """
+    current = current_keys() if can_drop(options.dropout, q) else None
+    keys = None if current is None else current.of_queries(module)
+    outs = []
+    for name in ("both", "causal"):
+        mine = parts[name]["tokens"]
+        some_q, some_k, some_v = (x.index_select(0, mine) for x in (q, k, v))
+        extent = (parts[name]["cu_seqlens"], parts[name]["max_length"])
+        chosen = options._replace(keys=None if keys is None else keys[mine])
+        chosen = chosen._replace(behind=0) if name == "causal" else chosen
+        outs.append(_attend(module, some_q, some_k, some_v, *extent, chosen))
+    return torch.cat(outs).index_select(
+        0, torch.cat([part["tokens"] for part in (parts["both"], parts["causal"])]).argsort()
+    )
 
 
 def use_kernel(name: str | None) -> None:
@@ -168,8 +210,8 @@ def _loop(
     """Attention [T, N, H] in a loop over the documents, those of one length together; `DroppedAttention` if it can."""
     scale, dropout = options.scale, options.dropout
     drops = can_drop(dropout, query)
-    keys = current_keys() if drops else None
-    queries = None if keys is None else keys.of_queries(module)
+    keys = current_keys() if drops and options.keys is None else None
+    queries = options.keys if keys is None else keys.of_queries(module)
     if drops and options.added is None and torch.backends.cuda.flash_sdp_enabled():
         q, k, v = query.float(), key.float(), value.float()
         sides = options[:2]

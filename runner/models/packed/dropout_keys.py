@@ -100,6 +100,14 @@ class DropoutKeys:
             return self.tokens[self._micro_batch["cu_seqlens"][:-1].long()]
         return self.tokens.view(self._shape)[:, 0]
 
+    @property
+    def lengths(self) -> Tensor:
+        """Tokens of the sample that each place [P] is of, without padding."""
+        if "cu_seqlens" in self._micro_batch:
+            own = self._micro_batch["cu_seqlens"].long().diff()
+            return own.repeat_interleave(own, output_size=self._shape[-1])
+        return self._micro_batch["attention_mask"].sum(1).repeat_interleave(self._shape[1])
+
     def of_elements(self, module: nn.Module, shape: torch.Size) -> Tensor | None:
         """Bits for hidden states [..., H] of all tokens, of chosen ones or of samples, or for weights of attention
         [D, N, L, L]; None for anything else, which is drawn.

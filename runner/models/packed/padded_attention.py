@@ -1,5 +1,7 @@
 """Attention over padded rows with keyed dropout on a CPU; without keys it is transformers' own `sdpa`.
 
+What the encoder reads causally (`runner.models.packed.causal`) is added to the mask.
+
 Letters in shapes: B rows, T tokens, N heads, H size of a head.
 """
 
@@ -10,6 +12,7 @@ from torch import Tensor
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+from iolaus.runner.models.packed.causal import causal_mask, causal_of
 from iolaus.runner.models.packed.documents import one_per_query_head
 from iolaus.runner.models.packed.dropout import can_drop, plain_attention
 from iolaus.runner.models.packed.dropout_keys import current_keys
@@ -30,6 +33,8 @@ def padded_attention(
     **further: Any,
 ) -> tuple[Tensor, None]:
     """Queries [B, N, T, H], keys and values [B, N or fewer, T, H] to [B, T, N, H], for any model of transformers."""
+    if (chosen := causal_of(module)) is not None:
+        attention_mask, is_causal = causal_mask(chosen, attention_mask, query)
     keys = current_keys()
     plain = all(further.get(name) is None for name in _UNSUPPORTED) and key.shape[2] == query.shape[2]
     if keys is None or not plain or not can_drop(dropout, query) or not keys.fits(query):

@@ -3,14 +3,30 @@
 from math import isqrt
 from typing import Any
 
-from transformers import AutoConfig, AutoModelForImageTextToText, PreTrainedModel, PreTrainedTokenizerBase
+import torch
+from torch import Tensor, nn
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForImageTextToText,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from iolaus.conf.model.vision import LlavaTiny
 from iolaus.conf.values import check_choice
+from iolaus.runner.config.custom_code import from_pretrained
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.vision.processors import SPECIAL_TOKENS
 from iolaus.runner.models.encoder import SIZES, checked_fields, special_tokens
 from iolaus.runner.models.head import Head
+from iolaus.runner.run.model_folder import model_folder
+
+TOWERS = {
+    "text_from": {"llava": "language_model", "idefics3": "text_model"},
+    "vision_from": {"llava": "vision_tower.vision_model", "idefics3": "vision_model"},
+}
+"""Where each architecture has the parts that other models may give their weights to."""
 
 
 @takes_settings(LlavaTiny)
@@ -59,9 +75,49 @@ def build_image_text(
         }
     config = AutoConfig.for_model(
         architecture,
-        vision_config=vision | checked_fields(settings.vision_config, known.vision_config),
-        text_config=text | checked_fields(settings.text_config, known.text_config),
+        vision_config=vision | checked_fields(_given(settings.vision_config), known.vision_config),
+        text_config=text | checked_fields(_given(settings.text_config), known.text_config),
         tie_word_embeddings=True,
         **joint,
     )
-    return head.build(config)
+    model = head.build(config)
+    for name, path in (("text_from", settings.text_from), ("vision_from", settings.vision_from)):
+        if path is not None:
+            tower = model.base_model.get_submodule(TOWERS[name][architecture])
+            begin_with(tower, path, f"model.{name}")
+    return model
+
+
+def _given(fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields that are not null, which stands for the default."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def begin_with(tower: nn.Module, name_or_path: str, setting: str) -> None:
+    """Gives a tower the weights of a model by name or folder; rows of an embedding beyond the model's stay as they are.
+
+    Raises ValueError for weights that are missing there, or of another shape.
+    """
+    found = load_trained_tower(name_or_path, setting)
+    for name, own in tower.state_dict().items():
+        theirs = found.get(name)
+        extends = name == "embed_tokens.weight" and theirs is not None and len(theirs) <= len(own)
+        place = own[: len(theirs)] if extends and theirs is not None else own
+        if theirs is None or theirs.shape != place.shape:
+            has = "is missing" if theirs is None else f"has the shape {tuple(theirs.shape)}"
+            raise ValueError(
+                f"{setting}={name_or_path}: the weight {name} {has} there, of {tuple(own.shape)} here; give a model "
+                "of the sizes of this one"
+            )
+        place.copy_(theirs)
+
+
+def load_trained_tower(name_or_path: str, setting: str) -> dict[str, Tensor]:
+    """The weights of a language model without its head, or of the vision tower of a model of images and text."""
+    path = model_folder(name_or_path)
+    try:
+        model = from_pretrained(AutoModel, path, dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{setting}={name_or_path}: {str(error).splitlines()[0]}") from error
+    tower: nn.Module = getattr(model, "vision_model", model)
+    return dict(tower.state_dict())

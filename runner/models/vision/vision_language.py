@@ -20,7 +20,7 @@ from iolaus.runner.data.vision.image_inputs import EncodedImage
 from iolaus.runner.models.flops import FlopCounts
 from iolaus.runner.models.packed.rows import packed_row, set_up_packed_rows
 from iolaus.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
-from iolaus.runner.models.sparse_head import SparseMaskedLM
+from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
 from iolaus.runner.models.vision.image_arguments import ImageArguments
 
 log = logging.getLogger("iolaus")

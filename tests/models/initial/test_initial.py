@@ -203,6 +203,17 @@ def test_tokens_are_copied_or_means_or_drawn() -> None:
     assert by_token["quartz"] == []
 
 
+def test_a_tokenizer_of_other_tokens_is_refused(tmp_path: Path) -> None:
+    made("bert", 2, 2, vocab_size=len(OLD) + len(NEW)).save_pretrained(tmp_path)
+    load_encoder(str(tmp_path), {}, NEW, new_vocabulary=False)  # what its tokens are is not known
+    OLD.save_pretrained(tmp_path)
+    load_encoder(str(tmp_path), {}, OLD, new_vocabulary=False)
+    with pytest.raises(
+        ValueError, match=r"only \d of the tokenizer's \d+ tokens have the ids .* data\.tokenizer="
+    ):
+        load_encoder(str(tmp_path), {}, NEW, new_vocabulary=False)
+
+
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_model_takes_the_embeddings_of_a_new_vocabulary(tmp_path: Path, tied: bool) -> None:
     model = made("bert", 2, 2, vocab_size=len(OLD), tie_word_embeddings=tied)

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models import sparse_head
 from iolaus.runner.models.encoder import DROPOUT_FIELDS
 from iolaus.runner.models.packed.dropout import replace_dropout
 from iolaus.runner.models.packed.dropout_keys import DropoutKeys, bits, current_keys, dropout_keys, mix64
 from iolaus.runner.models.packed.padded_attention import padded_attention
+from iolaus.runner.models.pretraining import sparse_head
 from iolaus.runner.order import keyed
 from tests.models.tiny import tiny
 from tests.objectives.samples import VOCABULARY, collator, documents, flat

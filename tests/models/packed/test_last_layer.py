@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from iolaus.runner.models import SparseMaskedLM
-from iolaus.runner.models.sparse_head import rows_at
+from iolaus.runner.models.pretraining.sparse_head import rows_at
 from tests.models.tiny import OWN, tiny
 from tests.objectives.samples import collator, documents, flat
 

@@ -12,8 +12,8 @@ from iolaus.runner.models.packed.rows import choose_layout
 from iolaus.runner.objectives.base import Collator
 from iolaus.runner.order.keyed import sample_keys
 from tests.models.tiny import tiny
-from tests.objectives.test_finetuning import TASKS, case
-from tests.support.precision import BF16, assert_close, assert_gradients_close, gradients
+from tests.objectives.labelled.test_finetuning import TASKS, assert_task_gradients_close, case
+from tests.support.precision import BF16, assert_close, gradients
 
 ROUNDING: Any = {"atol": 3e-6, "rtol": 1e-5}
 SCALE = 0.5
@@ -59,7 +59,7 @@ def test_loss_outputs_and_gradients_are_those_of_padded_rows(task: str, architec
     for name, value in expected.items():
         if value.is_floating_point() or not BF16:  # which of two like spans is the best is up to rounding
             assert_close(got[name], value, SCALE, name, **ROUNDING)
-    assert_gradients_close(ours, theirs, **ROUNDING)
+    assert_task_gradients_close(task, ours, theirs, **ROUNDING)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.models.embedding.folder import Embedding
+from iolaus.runner.models.embedding.pooling import pooled
 from iolaus.runner.models.flops import FlopCounts
 from iolaus.runner.models.packed.rows import packed_again, unpacked
-from iolaus.runner.models.sparse_head import SparseMaskedLM, rows_at
+from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
 
 
 class EnhancedMaskedLM(SparseMaskedLM):
@@ -36,6 +38,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         embeddings = pretrained.get_input_embeddings()
         assert isinstance(embeddings, nn.Embedding)
         self.masks_encoder, self.pooling = masks_encoder, pooling
+        self.embedding = Embedding(pooling, max_length=max_sequence_length)
         self.encoder_loss_weight = encoder_loss_weight
         sizes = (embeddings.embedding_dim, max_sequence_length)
         self.decoder = EnhancedDecoder(pretrained.config, *sizes, masking=decoder_masking)
@@ -80,12 +83,10 @@ class EnhancedMaskedLM(SparseMaskedLM):
 
     def decode(self, hidden: Tensor, embeddings: Tensor, micro_batch: MicroBatch) -> Tensor:
         """Decoded states [B, T, H] of hidden states [B, T, H] and embeddings [B, T, E], or of packed rows."""
-        seeds = micro_batch["row_seeds"]
+        seeds, sentence = micro_batch["row_seeds"], pooled(hidden, micro_batch, self.pooling)
         if "cu_seqlens" not in micro_batch:
-            mask = micro_batch["attention_mask"]
-            return self.decoder(self.sentence_embedding(hidden, mask), embeddings, mask, seeds)
+            return self.decoder(sentence, embeddings, micro_batch["attention_mask"], seeds)
         mask = unpacked(torch.ones_like(seeds), micro_batch, 0)
-        sentence = self.sentence_embedding(unpacked(hidden, micro_batch, 0.0), mask)
         padded, seeds = unpacked(embeddings, micro_batch, 0.0), unpacked(seeds, micro_batch, 0)
         return packed_again(self.decoder(sentence, padded, mask, seeds), micro_batch)
 
@@ -96,13 +97,6 @@ class EnhancedMaskedLM(SparseMaskedLM):
     def head_tokens(self, micro_batch: MicroBatch) -> int:
         """The targets of both sides."""
         return len(micro_batch["targets"]) + len(micro_batch.get("encoder_targets", ()))
-
-    def sentence_embedding(self, hidden: Tensor, attention_mask: Tensor) -> Tensor:
-        """One vector per sequence [B, H]: the first token's hidden state, or the mean over the tokens."""
-        if self.pooling == "cls":
-            return hidden[:, 0]
-        share = attention_mask / attention_mask.sum(-1, keepdim=True)
-        return torch.einsum("bth,bt->bh", hidden, share.to(hidden.dtype))
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
         """The weighted mean of both losses; accuracy and perplexity of the decoder; loss and accuracy of each side."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.diffusion import MaskedDiffusionLM, infill
+from iolaus.runner.models.pretraining.diffusion import MaskedDiffusionLM, infill
 from tests.models.tiny import tiny
 from tests.objectives.samples import END, MASK, PAD, SPECIAL, START, VOCABULARY, collator, documents, flat
 
@@ -125,6 +125,8 @@ def test_temperature_zero_takes_the_likeliest_token() -> None:
 class Chain:
     """A model of two tokens that are always equal, a or b with odds 1 to 3."""
 
+    guessed_before = 0
+
     def encode(self, batch: dict[str, Tensor]) -> Tensor:
         return batch["input_ids"].flip(-1)[..., None].double()
 
@@ -152,6 +154,7 @@ def test_samples_follow_the_models_distribution(order: str) -> None:
 def test_the_surest_come_first() -> None:
     class Ranked(SimpleNamespace):
         seen: list[int] = []  # noqa: RUF012
+        guessed_before = 0
 
         def encode(self, batch: dict[str, Tensor]) -> Tensor:
             self.seen.append(int((batch["input_ids"] == MASK).sum()))

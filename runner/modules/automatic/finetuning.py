@@ -8,8 +8,8 @@ import torch
 
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.data.text.tokenizer import load_tokenizer
-from iolaus.runner.modules.automatic import AutomaticModule, Batch, Output
-from iolaus.runner.modules.set_figures import SetFigures
+from iolaus.runner.modules.automatic.base import AutomaticModule, Batch, Output
+from iolaus.runner.modules.automatic.set_figures import SetFigures
 from iolaus.runner.optim.schedule.schedulers import ClosedFormScheduler
 from iolaus.runner.optim.schedule.warmup_decay import check_warmup_decay, warmup_decay_factor
 from iolaus.runner.run.model_folder import model_folder

@@ -9,8 +9,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.models.pretraining.sparse_head import SHIFTED, SparseMaskedLM, rows_at
 from iolaus.runner.models.row_sums import rows_of, summed_by_row
-from iolaus.runner.models.sparse_head import SparseMaskedLM, rows_at
+from iolaus.runner.run.model_folder import OBJECTIVE
 
 ORDERS = ("random", "confidence")
 
@@ -22,7 +23,10 @@ class MaskedDiffusionLM(SparseMaskedLM):
     """
 
     def __init__(self, pretrained: PreTrainedModel, ordinary_ids: NDArray[np.int64]) -> None:
+        shifted = getattr(pretrained.config, OBJECTIVE, None) == SHIFTED
         super().__init__(pretrained)
+        self.guessed_before = int(shifted)
+        """How many tokens before a mask the model guesses it."""
         special = torch.ones(pretrained.config.vocab_size, dtype=torch.bool)
         special[torch.as_tensor(ordinary_ids)] = False
         self.special: Tensor
@@ -78,7 +82,7 @@ def infill(
     """
     if order not in ORDERS:
         raise ValueError(f"order={order!r}; there are: {', '.join(ORDERS)}")
-    if num_steps < 1 or temperature < 0:
+    if num_steps < 1 or not 0 <= temperature < float("inf"):
         raise ValueError(f"steps={num_steps} must be at least 1, temperature={temperature} 0 or more")
     generator = torch.Generator().manual_seed(seed)
     ids = input_ids.clone()
@@ -89,7 +93,8 @@ def infill(
         if not masked.any():
             continue
         hidden = model.encode({"input_ids": ids, "attention_mask": attention_mask})
-        logits = model.logits(rows_at(hidden, masked.flatten().nonzero()[:, 0])).float().cpu()
+        positions = masked.flatten().nonzero()[:, 0] - model.guessed_before
+        logits = model.logits(rows_at(hidden, positions)).float().cpu()
         tokens, confidence = _draw(logits, temperature, generator)
         drawn = ids.masked_scatter(masked, tokens.to(ids.device))
         if order == "confidence":

@@ -6,7 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.models.enhanced import EnhancedMaskedLM, visible_pairs
+from iolaus.runner.models.embedding.pooling import pooled
+from iolaus.runner.models.pretraining import enhanced as enhanced_module
+from iolaus.runner.models.pretraining.enhanced import EnhancedMaskedLM, visible_pairs
 from tests.models.tiny import ARCHITECTURES, tiny
 from tests.objectives.samples import SPECIAL, VOCABULARY, collator, documents, flat
 from tests.support.precision import assert_close
@@ -90,22 +92,18 @@ def test_random_tokens_cannot_be_guessed_without_the_sentence_embedding(
 ) -> None:
     # BERT's own spread of the initial weights: the embedding of a far wider one tells words even untrained
     make, model = enhanced(encoder_mlm_probability=0.0, spread=0.02)
-    pool = model.sentence_embedding
     factor = 0.0 if sentence == "zeroed" else 1.0
-    monkeypatch.setattr(model, "sentence_embedding", lambda *args: pool(*args).detach() * factor)
+    monkeypatch.setattr(enhanced_module, "pooled", lambda *args: pooled(*args).detach() * factor)
     assert learnt(model, make, 150) > math.log(VOCABULARY - len(SPECIAL)) - 0.02
 
 
 def test_a_token_that_saw_itself_would_be_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The leak check can fail: with the diagonal open the same training brings the loss far down."""
-    from iolaus.runner.models import enhanced as module
-
     make, model = enhanced(encoder_mlm_probability=0.0, spread=0.02)
-    pool = model.sentence_embedding
-    monkeypatch.setattr(model, "sentence_embedding", lambda *args: pool(*args) * 0.0)
+    monkeypatch.setattr(enhanced_module, "pooled", lambda *args: pooled(*args) * 0.0)
     itself = torch.eye(LONG).bool()
     monkeypatch.setattr(
-        module, "visible_pairs", lambda seeds, masking: visible_pairs(seeds, masking) | itself
+        enhanced_module, "visible_pairs", lambda seeds, masking: visible_pairs(seeds, masking) | itself
     )
     assert learnt(model, make, 150) < 0.8 * math.log(VOCABULARY)
 

@@ -16,6 +16,11 @@ from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.packed.dropout_keys import current_keys
 from iolaus.runner.models.row_sums import rows_of, summed_by_row
 from iolaus.runner.models.wrapped import WrappedModel
+from iolaus.runner.run.model_folder import OBJECTIVE
+
+CLM, HYBRID, SHIFTED = "clm", "hybrid", "hybrid_shifted"
+"""What `OBJECTIVE` says in a config: the encoder reads causally, or both ways as well, in the last case guessing masks a
+token before."""
 
 LOGITS_AT_ONCE = 2**25
 """Logits computed at a time: 128 MiB in fp32."""
@@ -31,6 +36,7 @@ class SparseMaskedLM(WrappedModel):
         super().__init__(pretrained)
         if pretrained.base_model is pretrained:
             raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
+        vars(pretrained.config).pop(OBJECTIVE, None)  # of what it was trained as before
 
     @property
     def sums(self) -> tuple[str, ...]:
@@ -39,17 +45,20 @@ class SparseMaskedLM(WrappedModel):
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
         """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` if given; `correct`, 0 in training."""
-        positions = micro_batch["target_positions"]
-        chosen = rows_at(self.encode(micro_batch, positions), positions)
-        losses, correct = self.scored(
-            chosen, micro_batch["targets"], micro_batch.get("target_weights"), positions
-        )
+        losses, correct = self.target_losses(micro_batch, micro_batch["target_positions"])
         sums: dict[str, Any] = {"loss": added_up(losses), "correct": added_up(correct)}
         if self.by_row:
             by_target = {"loss": torch.cat(list(losses))}
             by_target |= {} if self.training else {"correct": torch.cat(list(correct))}
             sums["row_sums"] = self.row_sums(micro_batch, by_target)
         return sums
+
+    def target_losses(
+        self, micro_batch: MicroBatch, positions: Tensor
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        """The losses of the targets at positions [N], and whether they are guessed right: see `scored`."""
+        chosen = rows_at(self.encode(micro_batch, positions), positions)
+        return self.scored(chosen, micro_batch["targets"], micro_batch.get("target_weights"), positions)
 
     def row_sums(self, micro_batch: MicroBatch, by_target: dict[str, Tensor]) -> dict[str, Tensor]:
         """The sums [D] of each row, by name: those of the targets [N], and their number as `weight`."""
@@ -60,6 +69,10 @@ class SparseMaskedLM(WrappedModel):
     def masked(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor]:
         """The encoder's token ids [B, T], positions [N] of targets, and targets [N]."""
         return micro_batch["input_ids"], micro_batch["target_positions"], micro_batch["targets"]
+
+    def places(self, micro_batch: MicroBatch, positions: Tensor) -> Tensor:
+        """The places [N] of the tokens that are guessed at the `positions` [N] of `masked`: here the same."""
+        return positions
 
     def encode(self, micro_batch: MicroBatch, positions: Tensor | None = None) -> Tensor:
         """The encoder's last hidden states [B, T, H], B being 1 for packed rows; only those at `positions` if given."""
@@ -74,9 +87,11 @@ class SparseMaskedLM(WrappedModel):
         return {"loss": added_up(losses), "correct": added_up(correct)}
 
     def scored(
-        self, hidden: Tensor, targets: Tensor, weights: Tensor | None, positions: Tensor
+        self, hidden: Tensor, targets: Tensor, weights: Tensor | None, positions: Tensor, *more: Tensor
     ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         """The loss of each target [N], and whether it is guessed right (none in training), in chunks.
+
+        A subclass may give its `token_losses` `more` tensors [N, ...].
 
         Dropout of the head goes by the `positions` [N] of the targets, which count tokens row by row.
 
@@ -85,7 +100,7 @@ class SparseMaskedLM(WrappedModel):
         if weights is None:
             weights = torch.ones_like(targets, dtype=torch.float32)
         size = max(1, LOGITS_AT_ONCE // self.pretrained.config.get_text_config().vocab_size)
-        parts = (x.split(size) for x in (hidden, targets, weights, positions))
+        parts = (x.split(size) for x in (hidden, targets, weights, positions, *more))
         chunks = list(zip(*parts, strict=True))
         if len(chunks) <= 1 or not torch.is_grad_enabled():
             found = [self._score_chunk(*chunk) for chunk in chunks]
@@ -99,6 +114,10 @@ class SparseMaskedLM(WrappedModel):
         with encoder_returning(self.pretrained, hidden[None]):
             return self.pretrained(input_ids=None).logits[0]
 
+    def token_losses(self, logits: Tensor, targets: Tensor, *more: Tensor) -> Tensor:
+        """The loss [N] of each target [N], in nats, from logits [N, V] in fp32, before it is weighted."""
+        return functional.cross_entropy(logits, targets, reduction="none")
+
     def figure_names(self) -> list[str]:
         """The names of the `figures`, the loss first."""
         return list(self.figures(defaultdict(lambda: 1.0, dict.fromkeys(self.sums, 1.0))))
@@ -109,15 +128,19 @@ class SparseMaskedLM(WrappedModel):
         return {"loss": loss, "accuracy": accuracy, "perplexity": math.exp(min(loss, 700.0))}
 
     def _score_chunk(
-        self, hidden: Tensor, targets: Tensor, weights: Tensor, positions: Tensor
+        self, hidden: Tensor, targets: Tensor, weights: Tensor, positions: Tensor, *more: Tensor
     ) -> tuple[Tensor, Tensor]:
         keys = current_keys()
         with nullcontext() if keys is None else keys.piece(positions):
             logits = self.logits(hidden)
-        losses = functional.cross_entropy(logits.float(), targets, reduction="none")
+        losses = self.token_losses(logits.float(), targets, *more)
         with torch.no_grad():
-            correct = targets[:0] if self.training else logits.argmax(-1) == targets
-        return losses * weights, correct
+            picked = self.picked(logits, targets, positions)
+        return losses * weights, picked
+
+    def picked(self, logits: Tensor, targets: Tensor, positions: Tensor) -> Tensor:
+        """Whether targets [N] are guessed right by their logits [N, V]; none in training."""
+        return targets[:0] if self.training else logits.argmax(-1) == targets
 
 
 def added_up(chunks: Sequence[Tensor]) -> Tensor:

@@ -12,9 +12,9 @@ from iolaus.runner.evaluation.totals import add_sums
 from iolaus.runner.loaders.pretraining import OBJECTIVES
 from iolaus.runner.models import build_encoder
 from iolaus.runner.models.encoder import SIZES
-from iolaus.runner.modules.automatic import AutomaticModule, Batch, Output
+from iolaus.runner.modules.automatic.base import AutomaticModule, Batch, Output
 from iolaus.runner.objectives import get_collator_cls
-from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.objectives.rows.layout import IGNORED
 from iolaus.runner.optim import get_scheduler
 from iolaus.runner.run.model_folder import model_folder
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.modules.set_figures import SetFigures
+from iolaus.runner.modules.automatic.set_figures import SetFigures
 from iolaus.runner.tasks import get_trainer_task
 
 NAMES = ["O", "B-X", "I-X", "B-Y"]

@@ -1,0 +1,242 @@
+"""Low-rank adapters (LoRA, arXiv 2106.09685) of a trained model, by `peft`: the model's own weights stay as they are.
+
+A matrix W [O, I] becomes W + s B A with A [r, I] and B [O, r], where B begins at 0, and s = alpha / r (`lora`) or
+alpha / sqrt(r) (`rslora`, arXiv 2312.03732); `dora` trains the norm of each row as well (arXiv 2402.09353).
+"""
+
+import copy
+import fnmatch
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, PreTrainedModel
+
+from iolaus.conf.model.text import Pretrained
+from iolaus.conf.values import suggest
+from iolaus.runner.config.custom_code import from_pretrained
+from iolaus.runner.optim.roles import parts
+
+log = logging.getLogger("iolaus")
+
+NAME = "default"
+"""The adapter's name in the model, which `peft` gives it as well."""
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+"""Files of an adapter's folder, as `peft` names them."""
+
+INSIDE = "base_model.model."
+"""What `peft` begins the names of weights with."""
+
+
+class Adapted(NamedTuple):
+    """What a model with adapters is exported as, and its modules outside the encoder that are trained whole."""
+
+    export: str
+    modules: list[str]
+
+
+def adapt(model: PreTrainedModel, settings: Pretrained, base: str, poolers: Sequence[nn.Module]) -> None:
+    """Puts adapters on linear layers of the encoder, of a vision-language model on those of its language model.
+
+    All else in there is frozen, and so are output embeddings. Heads, `poolers`, and what turns images into features, are
+    trained as without adapters. `base` is the name or folder of the model, for the adapter that is exported.
+
+    Raises:
+        ValueError: `peft` is not installed, a target is the name of no linear layer, or there is none.
+    """
+    peft = import_peft()
+    core = model.get_decoder() if hasattr(model.config, "vision_config") else model.base_model
+    outputs = model.get_output_embeddings()
+    kept = [*core.parameters(), *(outputs.parameters() if outputs is not None else ())]
+    frozen = {id(p) for p in kept} - {id(p) for pooler in poolers for p in pooler.parameters()}
+    trained = [p for p in model.parameters() if id(p) not in frozen]
+    saved = _outermost(model, frozen)
+    chosen = chosen_layers(model, core, settings.adapter_targets)
+    config = peft.LoraConfig(
+        r=settings.adapter_rank,
+        lora_alpha=settings.adapter_alpha,
+        lora_dropout=settings.adapter_dropout,
+        target_modules=chosen,
+        use_rslora=settings.adapter == "rslora",
+        use_dora=settings.adapter == "dora",
+        base_model_name_or_path=str(Path(base).resolve()) if Path(base).is_dir() else base,
+    )
+    peft.inject_adapter_in_model(config, model, adapter_name=NAME)
+    for parameter in trained:
+        parameter.requires_grad_(True)
+    vars(model)["adapted"] = Adapted(settings.adapter_export, saved)
+    every = list(model.parameters())
+    counts = [sum(p.numel() for p in some) for some in ([p for p in every if p.requires_grad], every)]
+    log.info(
+        "%s of rank %d on %d linear layers: %s of %s parameters are trained",
+        settings.adapter, settings.adapter_rank, len(chosen), *[f"{count:,}" for count in counts],
+    )  # fmt: skip
+
+
+def check_separate(base: str, new_vocabulary: bool) -> None:
+    """Raises ValueError where an adapter alone would not give the trained model again."""
+    advice = "set model.adapter_export=merged"
+    if new_vocabulary:
+        raise ValueError(
+            f"model.adapter_export=separate: the adapter would need the embeddings of the new vocabulary; {advice}"
+        )
+    if (Path(base) / CONFIG).is_file():
+        raise ValueError(
+            f"model.adapter_export=separate: {base!r} is an adapter itself, which is merged as it is loaded; {advice}"
+        )
+
+
+def chosen_layers(model: PreTrainedModel, core: nn.Module, targets: str | Sequence[str] | None) -> list[str]:
+    """The names of the linear layers in the layers of the core that `targets` name, or of all.
+
+    A target is a name or the end of one, as for `peft`, or a pattern with `*` for anything: `Wqkv`, `attn.Wo`,
+    `*.0.mlp.*`. Raises ValueError for one without a match.
+    """
+    inside = {id(p) for p in core.parameters()}
+    places = {id(part.parameter): part.place for part in parts(model).values() if part.role == "matrix"}
+    known = [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear)
+        and id(module.weight) in inside
+        and id(module.weight) in places
+        and places[id(module.weight)].layer is not None
+    ]
+    if not known:
+        raise ValueError(f"model.adapter: the layers of {type(model).__name__} hold no linear layer")
+    chosen: set[str] = set()
+    for target in [targets] if isinstance(targets, str) else targets or ():
+        found = [
+            name for name in known if f".{name}".endswith(f".{target}") or fnmatch.fnmatchcase(name, target)
+        ]
+        if not found:
+            ends = list(dict.fromkeys(name.rpartition(".")[2] for name in known))
+            raise ValueError(
+                f"model.adapter_targets: {target!r} names no linear layer of the model; there are {', '.join(ends)} "
+                f"(in full: {known[0]})" + suggest(target, [*ends, *known])
+            )
+        chosen.update(found)
+    return [name for name in known if name in chosen or not targets]
+
+
+def is_adapted(model: nn.Module) -> bool:
+    """Whether a model has adapters."""
+    return "adapted" in vars(model)
+
+
+def is_separate(model: nn.Module) -> bool:
+    """Whether a model is exported as an adapter alone."""
+    return is_adapted(model) and vars(model)["adapted"].export == "separate"
+
+
+def save_model(model: PreTrainedModel, folder: Path, state: dict[str, Tensor] | None) -> None:
+    """Writes a model as transformers does; one with adapters merged, or as the folder of an adapter.
+
+    `state` are its weights where they are not the model's own tensors.
+    """
+    if not is_adapted(model):
+        model.save_pretrained(folder, state_dict=state)
+        return
+    whole = model.state_dict() if state is None else state
+    if is_separate(model):
+        _save_adapter(model, vars(model)["adapted"].modules, folder, whole)
+    else:
+        model.save_pretrained(folder, state_dict=merged(model, whole))
+
+
+@torch.no_grad()
+def merged(model: PreTrainedModel, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of a model without adapters that computes the same, up to rounding, under the names it has then."""
+    config: Any = model.peft_config[NAME]
+    found = {n.replace(".base_layer.", "."): t for n, t in state.items() if ".lora_" not in n}
+    for name, layer in _adapted_layers(model):
+        of_layer = {
+            n.removeprefix(f"{name}."): t.float() for n, t in state.items() if n.startswith(f"{name}.")
+        }
+        weight = of_layer["base_layer.weight"]
+        a, b = (of_layer[f"lora_{side}.{NAME}.weight"] for side in "AB")
+        weight = weight + layer.scaling[NAME] * (b @ a)
+        if config.use_dora:
+            lengths = of_layer[f"lora_magnitude_vector.{NAME}.weight"]
+            weight = weight * (lengths / torch.linalg.vector_norm(weight, dim=1))[:, None]
+        found[f"{name}.weight"] = weight.to(state[f"{name}.base_layer.weight"].dtype)
+    return found
+
+
+def _save_adapter(model: PreTrainedModel, modules: list[str], folder: Path, state: dict[str, Tensor]) -> None:
+    """Writes the adapter and those of the modules that are trained, as `peft` reads them; and the model's config."""
+    import peft
+    from safetensors.torch import save_file
+
+    saved = [name for name in modules if any(p.requires_grad for p in model.get_submodule(name).parameters())]
+    config: Any = copy.copy(model.peft_config[NAME])
+    config.inference_mode, config.modules_to_save = True, saved or None
+    config.auto_mapping = {"base_model_class": type(model).__name__, "parent_library": type(model).__module__}
+    tensors = peft.get_peft_model_state_dict(model, state, adapter_name=NAME, save_embedding_layers=False)
+    tensors |= {n: t for n, t in state.items() if n.startswith(tuple(f"{module}." for module in saved))}
+    tensors = {INSIDE + name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    config.save_pretrained(folder)
+    described = copy.deepcopy(model.config)
+    described.architectures = [type(model).__name__]
+    described.save_pretrained(folder)
+
+
+def _outermost(model: nn.Module, frozen: set[int]) -> list[str]:
+    """The names of the outermost modules that hold parameters, and none of the frozen ones."""
+    found: list[str] = []
+    for name, module in model.named_modules():
+        own = [id(p) for p in module.parameters()]
+        inside = name.startswith(tuple(f"{outer}." for outer in found))
+        if name and own and not inside and frozen.isdisjoint(own):
+            found.append(name)
+    return found
+
+
+@contextmanager
+def whole_model(path: str) -> Iterator[str]:
+    """The folder of a model, for that of an adapter a temporary one in which it is merged; a name as it is.
+
+    Raises:
+        ValueError: `peft` is not installed.
+        OSError: the model that the adapter belongs to is not there.
+    """
+    if not (Path(path) / CONFIG).is_file():
+        yield path
+        return
+    from iolaus.runner.models.architectures.registered import class_named
+
+    peft, random_state = import_peft(), torch.get_rng_state()
+    config = from_pretrained(AutoConfig, path)
+    base = peft.PeftConfig.from_pretrained(path).base_model_name_or_path
+    kind = class_named(config.architectures[0])
+    model = from_pretrained(kind, base, config=config, ignore_mismatched_sizes=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by a name that will change
+        model = peft.PeftModel.from_pretrained(model, path).merge_and_unload()
+    torch.set_rng_state(random_state)  # the head of the model alone was drawn
+    with TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        yield folder
+
+
+def import_peft() -> Any:
+    """The package `peft`; raises ValueError where it is not installed."""
+    try:
+        import peft
+    except ImportError as error:
+        raise ValueError(f"model.adapter needs peft: pip install 'iolaus[peft]' ({error})") from error
+    return peft
+
+
+def _adapted_layers(model: nn.Module) -> Iterator[tuple[str, Any]]:
+    """The linear layers with adapters, by name."""
+    return ((name, module) for name, module in model.named_modules() if hasattr(module, "lora_A"))

@@ -1,0 +1,87 @@
+"""Losses between a student's outputs and a teacher's, in fp32.
+
+Letters in shapes: N targets, V vocabulary or classes, H width of hidden states.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How much each part of the loss counts, and how the teacher's outputs are read."""
+
+    label: float
+    """Of the loss on the labels."""
+    teacher: float
+    """Of the divergence from the teacher's distribution."""
+    temperature: float
+    """What both sides' logits are divided by."""
+    top_k: int | None = None
+    """How many of the teacher's likeliest tokens count; None for all."""
+    hidden: float = 0.0
+    """Of the distance of the hidden states."""
+
+
+def wide(values: Tensor) -> Tensor:
+    """In fp32, or wider if they are."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+def divergence(student: Tensor, teacher: Tensor, temperature: float, top_k: int | None = None) -> Tensor:
+    """Divergence [N] of logits [N, V], T^2 KL(teacher || student), both softened by T (arXiv 1503.02531, section 2).
+
+    T^2 keeps the scale of its gradient as T changes. With `top_k` the teacher's distribution is that over its likeliest
+    tokens, and the student's still one over all.
+
+    Example:
+        >>> logits = torch.tensor([[1.0, 2.0, 3.0]])
+        >>> divergence(logits, logits, 2.0).tolist(), bool(divergence(logits, -logits, 2.0) > 0)
+        ([0.0], True)
+    """
+    theirs, ours = wide(teacher) / temperature, (wide(student) / temperature).log_softmax(-1)
+    if top_k is not None and top_k < theirs.shape[-1]:
+        theirs, kept = theirs.topk(top_k)
+        ours = ours.gather(-1, kept)
+    wanted = theirs.log_softmax(-1)
+    return temperature**2 * functional.kl_div(ours, wanted, reduction="none", log_target=True).sum(-1)
+
+
+def binary_divergence(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """Divergence [N] of labels that may hold at once, T^2 times the mean over logits [N, V] of each label's KL.
+
+    Example:
+        >>> round(binary_divergence(torch.tensor([[0.0]]), torch.tensor([[2.0]]), 1.0).item(), 4)
+        0.3280
+    """
+    ours, theirs = (
+        torch.stack([functional.logsigmoid(x), functional.logsigmoid(-x)], -1)
+        for x in (wide(student) / temperature, wide(teacher) / temperature)
+    )
+    each = functional.kl_div(ours, theirs, reduction="none", log_target=True).sum(-1)
+    return temperature**2 * each.mean(-1)
+
+
+def cosine_distance(student: Tensor, teacher: Tensor) -> Tensor:
+    """1 - cos [N] of hidden states [N, H] (DistilBERT, arXiv 1910.01108, section 3).
+
+    Example:
+        >>> cosine_distance(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 2.0]])).tolist()
+        [1.0]
+    """
+    return 1 - functional.cosine_similarity(wide(student), wide(teacher), dim=-1)
+
+
+def matching_layers(student: int, teacher: int) -> list[tuple[int, int]]:
+    """Pairs of layers, counted from 1, that are compared: the student's at equal distances over the teacher's.
+
+    Example:
+        >>> matching_layers(3, 12)
+        [(1, 4), (2, 8), (3, 12)]
+        >>> matching_layers(2, 3)
+        [(1, 2), (2, 3)]
+    """
+    return [(i, -(-i * teacher // student)) for i in range(1, student + 1)]

@@ -1,0 +1,114 @@
+"""The teacher: a trained model that is asked and never trained.
+
+It is no part of the student's state: neither in parameters nor in checkpoints, and not exported.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import torch
+import transformers
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from iolaus.runner.models.distillation.losses import Weights
+from iolaus.runner.models.encoder import own_tokenizer
+from iolaus.runner.models.weights import few, load_trained, load_weights
+from iolaus.runner.models.wrapped import WrappedModel
+from iolaus.runner.run.model_folder import model_folder
+
+
+def load_encoder_alone(auto: Any, path: str) -> PreTrainedModel:
+    """The encoder under `path`; a pooler that nothing has trained is left as it is drawn, and not asked."""
+    model, _ = load_weights(auto, path)
+    return model
+
+
+def load_teacher(
+    name_or_path: str, auto: str, tokenizer: PreTrainedTokenizerBase | None, labels: Sequence[str] = ()
+) -> PreTrainedModel:
+    """The trained model of the class `auto` under a hub name, in a folder or in a run folder.
+
+    Raises:
+        ValueError: it cannot be loaded with its head, or has other tokens than `tokenizer`, or other `labels`.
+    """
+    try:
+        load = load_encoder_alone if auto == "AutoModel" else load_trained
+        model = load(getattr(transformers, auto), model_folder(name_or_path))
+        known = None if tokenizer is None else own_tokenizer(name_or_path).get_vocab()
+    except ValueError as error:
+        raise ValueError(f"objective.teacher: {error}") from error
+    if tokenizer is not None and known != tokenizer.get_vocab():
+        raise ValueError(
+            f"objective.teacher: the model {name_or_path!r} has other tokens than the data; use its tokenizer: "
+            f"data.tokenizer={model_folder(name_or_path)}"
+        )
+    theirs = [name for _, name in sorted((model.config.id2label or {}).items())]
+    if labels and theirs != [*labels]:
+        raise ValueError(
+            f"objective.teacher: the model {name_or_path!r} was trained for {len(theirs)} labels ({few(theirs, 5)}), the "
+            f"data has {len(labels)} ({few(labels, 5)}): set data.labels to the teacher's, in their order"
+        )
+    return model
+
+
+class Teacher:
+    """A frozen task model that gives its outputs for the micro-batches of another one.
+
+    It is in evaluation mode, without gradient and without dropout. Weights stay in the precision that they are saved in;
+    what is computed with them follows the run's, as that of the student does. It is no `torch.nn.Module`, so that a
+    student that holds one has none of its parameters.
+
+    Example: `Teacher(SparseMaskedLM(load_teacher("outputs/teacher/RUN", "AutoModelForMaskedLM", tokenizer)))`
+    """
+
+    def __init__(self, model: WrappedModel) -> None:
+        self.model = model.eval().requires_grad_(False)
+
+    def on(self, device: torch.device) -> Any:
+        """The model on a device, where it then stays."""
+        if self.model.pretrained.device != device:
+            self.model.to(device)
+        return self.model
+
+
+class Taught(WrappedModel):
+    """The base class of students; `learn_from` gives one its teacher.
+
+    In validation a student is measured on labels alone, as a model without a teacher is.
+    """
+
+    teacher: Teacher
+    weights: Weights
+
+    def learn_from(self, teacher: Teacher, weights: Weights) -> Self:
+        """Sets the teacher, and how much each part of the loss counts."""
+        self.teacher, self.weights = teacher, weights
+        return self
+
+    def fixed_models(self) -> dict[str, nn.Module]:
+        """The teacher, by its setting."""
+        return {"objective.teacher": self.teacher.model.pretrained}
+
+    def pack_rows(self) -> None:
+        """As `TaskModel.pack_rows`, teacher and student alike."""
+        taught_by = self.teacher.model
+        before = taught_by.pretrained.config._attn_implementation
+        try:
+            taught_by.pack_rows()
+        except ValueError as error:
+            raise ValueError(f"the teacher: {error}") from error
+        try:
+            super().pack_rows()
+        except BaseException:  # both continue with padded rows
+            taught_by.pretrained.set_attn_implementation(before)
+            taught_by.position_offset = None
+            raise
+
+    def try_padding(self) -> str:
+        """As `TaskModel.try_padding`, of teacher and student."""
+        try:
+            untried = self.teacher.model.try_padding()
+        except ValueError as error:
+            raise ValueError(f"the teacher: {error}") from error
+        return untried or super().try_padding()

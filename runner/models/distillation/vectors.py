@@ -1,0 +1,71 @@
+"""A model of vectors of texts that learns from the vectors of another one, beside pairs.
+
+Letters in shapes: X texts of a micro-batch, D rows, K texts of a row, H hidden.
+"""
+
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from iolaus.conf.objective.contrastive import MARGIN, SCORED
+from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.models.distillation.losses import Weights, cosine_distance
+from iolaus.runner.models.distillation.teacher import Taught, Teacher
+from iolaus.runner.models.embedding.contrastive import ContrastiveModel
+from iolaus.runner.models.embedding.losses import Pairs
+from iolaus.runner.models.embedding.pooling import pooled
+
+
+class DistilledVectors(Taught, ContrastiveModel):
+    """Trains on `label` times the loss of pairs and `teacher` times the mean of 1 - cos over the texts of each row.
+
+    The teacher's vectors are pooled as the student's are. Where they are of other widths, a learned linear map without a
+    bias leads from the student's to the teacher's; it is not exported. Of losses that compare pairs with scores, rows
+    with a score count.
+    """
+
+    widen: nn.Module | None
+    """The map between widths; None where they are equal."""
+
+    def learn_from(self, teacher: Teacher, weights: Weights) -> Self:
+        """Sets the teacher, and how much each part of the loss counts."""
+        both = (self.pretrained, teacher.model.pretrained)
+        self.width, theirs = (int(model.config.get_text_config().hidden_size) for model in both)
+        self.widen = None
+        if weights.teacher and self.width != theirs:
+            self.widen = nn.Linear(self.width, theirs, bias=False)
+        return super().learn_from(teacher, weights)
+
+    def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
+        """The vectors [X, H], in training with the teacher's behind them, which are computed once."""
+        vectors = super().vectors_of(micro_batch)
+        if not (self.training and self.weights.teacher):
+            return vectors
+        if "taught" not in micro_batch:
+            with torch.no_grad():
+                teacher = self.teacher.on(vectors.device)
+                hidden = teacher.pretrained.base_model(**teacher.arguments(micro_batch))[0]
+                micro_batch["taught"] = pooled(hidden, micro_batch, self.pooling).to(vectors.dtype)
+        return torch.cat([vectors, micro_batch["taught"]], 1)
+
+    def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:
+        """The weighted sum of both losses over the rows of a batch, 0-dim; in evaluation that of pairs alone."""
+        ours, theirs = pairs.vectors[..., : self.width], pairs.vectors[..., self.width :]
+        found = super().loss(pairs._replace(vectors=ours), temperature)
+        if not self.training:
+            return found
+        found = self.weights.label * found
+        if not self.weights.teacher:
+            return found
+        there = pairs.text_ids != 0
+        if self.pair_loss.kind in (*SCORED, MARGIN):
+            there = there & ~pairs.scores.isnan()[:, None]
+        apart = cosine_distance(ours if self.widen is None else self.widen(ours), theirs)
+        of_rows = apart.masked_fill(~there, 0).sum(1) / there.sum(1).clamp(min=1)
+        return found + self.weights.teacher * of_rows.sum()
+
+    def loss_parameters(self) -> list[nn.Parameter]:
+        """Those of the loss of pairs, and of the map between widths."""
+        own = [] if self.widen is None else list(self.widen.parameters())
+        return [*super().loss_parameters(), *own]

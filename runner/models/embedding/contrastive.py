@@ -1,0 +1,132 @@
+"""The task model of contrastive training: texts to vectors, and the loss of a batch of them.
+
+Letters in shapes: X texts of a micro-batch, D rows, K texts of a row, T tokens, H hidden.
+"""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.models.embedding.losses import PairLoss, Pairs
+from iolaus.runner.models.embedding.pooling import pooled
+from iolaus.runner.models.wrapped import WrappedModel
+
+POOLS = "add_pooling_layer"
+"""The argument of transformers' encoders that can do without a pooler."""
+
+
+class ContrastiveModel(WrappedModel):
+    """An encoder with pooling, and a loss that couples all rows of a global batch."""
+
+    couples_batch = True
+
+    def __init__(
+        self,
+        pretrained: PreTrainedModel,
+        loss: PairLoss,
+        pooling: str,
+        temperature: float,
+        learn_temperature: bool,
+        texts_per_row: int,
+    ) -> None:
+        super().__init__(pretrained)
+        leave_out_pooler(pretrained.base_model)
+        self.pair_loss, self.pooling, self.texts_per_row = loss, pooling, texts_per_row
+        assert texts_per_row > 1
+        width = pretrained.config.get_text_config().hidden_size
+        if too_many := [size for size in loss.dimensions if size > width]:
+            raise ValueError(
+                f"objective.dimensions has {too_many[0]}, and vectors of this model have {width} dimensions"
+            )
+        self._temperature = temperature
+        # of one element, as shards cannot be cut from a scalar
+        self.log_temperature = nn.Parameter(torch.tensor([temperature]).log()) if learn_temperature else None
+
+    @property
+    def temperature(self) -> Tensor:
+        """The divisor of cosines, 0-dim."""
+        if self.log_temperature is None:
+            return torch.tensor(self._temperature, device=self.pretrained.device)
+        return self.log_temperature.exp()[0]
+
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
+        """`vectors` [X, H] in fp32 or wider, and the `loss` as if the micro-batch were the whole batch.
+
+        In evaluation also `rows` [D, K, H], the vectors of each row, and the `temperature` [D].
+        """
+        vectors = self.vectors_of(micro_batch)
+        pairs = self.rows_of(vectors, [micro_batch], whole_batch=False)
+        with torch.autocast(vectors.device.type, enabled=False):
+            found = {"vectors": vectors, "loss": self.loss(pairs, self.temperature)}
+        if not self.training:
+            found["rows"], found["temperature"] = pairs.vectors, self.temperature.expand(len(pairs.vectors))
+        return found
+
+    def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
+        """The vectors [X, H] of the texts of a micro-batch."""
+        hidden = self.pretrained.base_model(**self.arguments(micro_batch))[0]
+        vectors = pooled(hidden, micro_batch, self.pooling)
+        return vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+
+    def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:
+        """The sum of the losses of the rows of a batch, 0-dim."""
+        return self.pair_loss(pairs, temperature)
+
+    def rows_of(self, vectors: Tensor, micro_batches: Sequence[MicroBatch], whole_batch: bool) -> Pairs:
+        """The vectors [X, H] of the texts of micro-batches as rows, those of fillers left out if of the `whole_batch`.
+
+        Rows of the whole batch are in its order; those of other micro-batches are 0.
+        """
+        places = torch.cat([self.places(micro_batch, whole_batch) for micro_batch in micro_batches])
+        given: Sequence[Any] = micro_batches
+        fields = ("text_ids", "match_ids", "scores", "batch_places")
+        ids, matches, scores, rows = (torch.cat([one[name] for one in given]) for name in fields)
+        num_rows = micro_batches[0]["batch_size"] if whole_batch else len(rows)
+        rows = rows if whole_batch else torch.arange(num_rows, device=rows.device)
+
+        def spread(values: Tensor, at: Tensor, count: int) -> Tensor:
+            room = values.new_zeros(
+                (num_rows + 1) * count, *values.shape[1:]
+            )  # fillers have the row behind the last
+            return room.index_copy(0, at, values)[: num_rows * count]
+
+        size = (num_rows, self.texts_per_row)
+        of_texts, of_ids = (spread(values, places, size[1]).unflatten(0, size) for values in (vectors, ids))
+        return Pairs(of_texts, of_ids, spread(matches, rows, 1), spread(scores, rows, 1))
+
+    def places(self, micro_batch: MicroBatch, whole_batch: bool) -> Tensor:
+        """The places [X] of the texts of a micro-batch in its rows, or in those of the whole batch, text by text."""
+        rows = micro_batch["text_rows"]
+        if whole_batch:
+            rows = micro_batch["batch_places"][rows]
+        return rows * self.texts_per_row + micro_batch["text_columns"]
+
+    def loss_parameters(self) -> list[nn.Parameter]:
+        """Those of the loss itself."""
+        return [] if self.log_temperature is None else [self.log_temperature]
+
+    def head_tokens(self, micro_batch: MicroBatch) -> int:
+        """None, as there is no head."""
+        return 0
+
+
+def leave_out_pooler(encoder: Any) -> None:
+    """Takes off, or freezes, a pooler that the vectors are not made with: nothing would train it."""
+    pooler = getattr(encoder, "pooler", None)
+    if pooler is None:
+        return
+    if POOLS in inspect.signature(type(encoder)).parameters:
+        encoder.pooler = None
+    else:
+        pooler.requires_grad_(False)
+
+
+def loaded_without_pooler(encoder: Any) -> dict[str, Any]:
+    """The arguments that an encoder without its pooler is loaded with, so that none is drawn anew; else none."""
+    lacks = POOLS in inspect.signature(type(encoder)).parameters and getattr(encoder, "pooler", None) is None
+    return {POOLS: False} if lacks else {}

@@ -1,0 +1,187 @@
+"""How texts become vectors, as the files in a folder of sentence-transformers say it, without that library.
+
+They are beside the model's own: `modules.json`, `sentence_bert_config.json` (the longest text), `1_Pooling/config.json`,
+`2_Normalize/config.json` where vectors have unit length, and `config_sentence_transformers.json` (prompts). Written are
+the names of version 5, which version 6 reads as well.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from iolaus.runner.run.model_folder import model_folder
+
+MODULES, LENGTH, PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
+
+POOLINGS = {
+    "cls": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+    "mean": "pooling_mode_mean_tokens",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
+}
+"""Their fields in version 5, by their names in version 6."""
+
+OURS = ("cls", "mean", "max")
+"""Those that `pooled` knows."""
+
+PASSAGE = ("passage", "document", "corpus")
+"""Names of the prompt of passages; sentence-transformers looks for `document` first."""
+
+
+class Embedding(NamedTuple):
+    """How a text becomes a vector: prompt and text are cut off at `max_length` tokens, encoded, pooled, and scaled.
+
+    Example:
+        >>> Embedding("mean", prompts=prompts_of("query: ", "")).prompt("query")
+        'query: '
+    """
+
+    pooling: str
+    normalised: bool = False
+    """Whether vectors have unit length."""
+    prompts: Mapping[str, str] = {}
+    """Texts that are put before others, by name."""
+    default_prompt: str | None = None
+    """The name of the prompt for texts of no kind."""
+    max_length: int | None = None
+    """None is what the tokenizer says."""
+    similarity: str = "cosine"
+    """How vectors are compared."""
+
+    def prompt(self, name: str | None) -> str:
+        """The prompt of that name, or the default one; a query or passage may have none. ValueError for another name."""
+        if name is None:
+            return self.prompts.get(self.default_prompt, "") if self.default_prompt else ""
+        named = [self.prompts[other] for other in _same_as(name) if other in self.prompts]
+        if not named and name not in ("query", *PASSAGE):
+            known = ", ".join(sorted({"query", "passage", *self.prompts}))
+            raise ValueError(f"prompt={name} is none of the model's: expected {known}")
+        return next(iter(filter(None, named)), "")
+
+
+def _same_as(name: str) -> tuple[str, ...]:
+    return (name, *PASSAGE) if name in PASSAGE else (name,)
+
+
+def prompts_of(query: str, passage: str) -> dict[str, str]:
+    """The prompts by the names that sentence-transformers asks for; empty where there are none."""
+    return {"query": query, "document": passage, "passage": passage} if query or passage else {}
+
+
+def write_embedding(
+    folder: Path, embedding: Embedding, width: int, model_arguments: Mapping[str, Any]
+) -> None:
+    """Makes a folder with a model of hidden size `width` and a tokenizer one of sentence-transformers.
+
+    `model_arguments` are those that the model is loaded with.
+    """
+    names = ["Transformer", "Pooling", *(["Normalize"] if embedding.normalised else [])]
+    places = [f"{number}_{name}" if number else "" for number, name in enumerate(names)]
+    modules = [
+        {"idx": number, "name": str(number), "path": place, "type": f"sentence_transformers.models.{name}"}
+        for number, (name, place) in enumerate(zip(names, places, strict=True))
+    ]
+    poolings = {field: name == embedding.pooling for name, field in POOLINGS.items()}
+    files: dict[str, Any] = {
+        MODULES: modules,
+        LENGTH: {
+            "max_seq_length": embedding.max_length,
+            "do_lower_case": False,
+            "model_args": dict(model_arguments),
+        },
+        PROMPTS: {
+            "model_type": "SentenceTransformer",
+            "prompts": dict(embedding.prompts),
+            "default_prompt_name": embedding.default_prompt,
+            "similarity_fn_name": embedding.similarity,
+        },
+        "1_Pooling/config.json": {"word_embedding_dimension": width, **poolings, "include_prompt": True},
+    }
+    if embedding.normalised:
+        vector = "sentence_embedding"
+        files["2_Normalize/config.json"] = {"module_input_name": vector, "module_output_name": vector}
+    for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(json.dumps(content, indent=2) + "\n")
+
+
+def read_embedding(name_or_path: str) -> Embedding | None:
+    """That of a folder of sentence-transformers, a run, or a name on the hub; None for what is no such folder.
+
+    Raises:
+        ValueError: it has modules or a pooling that are not known here, or a file that cannot be read.
+    """
+    path = model_folder(name_or_path)
+    if (modules := _content(path, MODULES)) is None:
+        return None
+    try:
+        return _read(path, modules)
+    except _UnknownModule as error:
+        raise ValueError(
+            f"the folder of sentence-transformers {name_or_path!r} has {error}: expected Transformer, Pooling (one of "
+            f"{', '.join(OURS)}, prompts included), and Normalize or nothing behind them"
+        ) from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"the folder of sentence-transformers {name_or_path!r} cannot be read: {error!r}"
+        ) from error
+
+
+class _UnknownModule(Exception):
+    pass
+
+
+def _read(path: str, modules: Any) -> Embedding:
+    if not isinstance(modules, list) or not all(
+        isinstance(m, dict) and {"type", "path"} <= {*m} for m in modules
+    ):
+        raise _UnknownModule(f"no list of modules with type and path in {MODULES}")
+    kinds = [module["type"].rpartition(".")[2] for module in modules]
+    normalised = kinds[2:] == ["Normalize"]
+    if kinds[:2] != ["Transformer", "Pooling"] or (kinds[2:] and not normalised):
+        raise _UnknownModule(f"the modules {', '.join(kinds)}")
+    if modules[0]["path"]:
+        raise _UnknownModule(f"its Transformer in {modules[0]['path']!r} instead of beside {MODULES}")
+    if (place := Path(str(modules[1]["path"]))).is_absolute() or ".." in place.parts:
+        raise _UnknownModule(f"its Pooling in {str(place)!r}, outside")
+    pooling = _content(path, f"{place}/config.json")
+    if pooling is None:
+        raise _UnknownModule(f"no {place}/config.json")
+    length, known = _content(path, LENGTH) or {}, _content(path, PROMPTS) or {}
+    if length.get("do_lower_case"):
+        raise _UnknownModule("do_lower_case, which the tokenizer does not do")
+    prompts = {name: text for name, text in (known.get("prompts") or {}).items() if text is not None}
+    return Embedding(
+        _pooling(pooling),
+        normalised,
+        prompts,
+        known.get("default_prompt_name"),
+        length.get("max_seq_length"),
+        known.get("similarity_fn_name") or "cosine",
+    )
+
+
+def _pooling(config: Mapping[str, Any]) -> str:
+    """The name of a pooling in the config of either version."""
+    given = config.get("pooling_mode") or [name for name, field in POOLINGS.items() if config.get(field)]
+    modes = [given] if isinstance(given, str) else list(given) or ["mean"]
+    if len(modes) > 1 or modes[0] not in OURS:
+        raise _UnknownModule(f"the pooling {' and '.join(modes)}")
+    if not config.get("include_prompt", True):
+        raise _UnknownModule("a pooling without the prompt's tokens")
+    return str(modes[0])
+
+
+def _content(path: str, name: str) -> Any:
+    """What a file of JSON holds; None where there is none, and where the hub cannot be reached."""
+    from transformers.utils import cached_file
+
+    flags = ("missing_entries", "connection_errors", "gated_repo")
+    try:
+        file = cached_file(path, name, **{f"_raise_exceptions_for_{flag}": False for flag in flags})
+        return None if file is None else json.loads(Path(file).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"the file {name} of {path!r} is no JSON: {error}") from error

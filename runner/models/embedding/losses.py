@@ -1,0 +1,182 @@
+"""Losses of pairs of texts over a whole batch, which couple each row with all others.
+
+Letters in shapes: D rows, K texts of a row (query, passage, hard negatives), C candidates, H hidden.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+COSINES_AT_ONCE = 2**24
+"""Cosines computed at a time: 64 MiB in fp32."""
+
+
+class Pairs(NamedTuple):
+    """The rows of a batch."""
+
+    vectors: Tensor
+    """[D, K, H]: query, passage, and hard negatives."""
+    text_ids: Tensor
+    """int64 [D, K], the same for equal texts, 0 where there is no text."""
+    match_ids: Tensor
+    """int64 [D], the same for rows whose passages are no negatives of each other, 0 for none."""
+    scores: Tensor
+    """[D], NaN where there is none."""
+
+    def cut(self, dimensions: int) -> "Pairs":
+        """With vectors of the first so many dimensions."""
+        return self._replace(vectors=self.vectors[..., :dimensions])
+
+    def some(self, start: int, stop: int) -> "Pairs":
+        """The rows [start, stop)."""
+        return Pairs(*(part[start:stop] for part in self))
+
+
+class PairLoss(NamedTuple):
+    """The loss of a batch of pairs, of one kind: see `info_nce`, `cosent`, `squared_errors` and `margin_errors`.
+
+    With `dimensions` it is the sum of the losses of vectors cut to each size, by their weights (Matryoshka representation
+    learning, arXiv 2205.13147, equation 1).
+
+    Example:
+        >>> rows = Pairs(torch.eye(4).view(2, 2, 4), torch.arange(1, 5).view(2, 2), torch.zeros(2).long(), torch.ones(2))
+        >>> [round(PairLoss(kind)(rows, torch.tensor(1.0)).item(), 4) for kind in ("infonce", "cosent", "cosine")]
+        [1.3863, 0.0, 2.0]
+    """
+
+    kind: str
+    symmetric: bool = False
+    margin: float | None = None
+    dimensions: Sequence[int] = ()
+    weights: Sequence[float] = ()
+
+    def __call__(self, pairs: Pairs, temperature: Tensor) -> Tensor:
+        """The sum of the losses of all rows, 0-dim; the mean of `cosent` counts for each row that has a score."""
+        if not self.dimensions:
+            return self.of(pairs, temperature)
+        weights = self.weights or [1.0] * len(self.dimensions)
+        losses = [
+            weight * self.of(pairs.cut(size), temperature)
+            for size, weight in zip(self.dimensions, weights, strict=True)
+        ]
+        return torch.stack(losses).sum()
+
+    def of(self, pairs: Pairs, temperature: Tensor) -> Tensor:
+        """The same of whole vectors."""
+        if self.kind == "infonce":
+            return info_nce(pairs, temperature, self.symmetric, self.margin)
+        if self.kind == "cosent":
+            return cosent(pairs, temperature)
+        return margin_errors(pairs) if self.kind == "margin_mse" else squared_errors(pairs)
+
+
+def info_nce(pairs: Pairs, temperature: Tensor, symmetric: bool, margin: float | None) -> Tensor:
+    """The sum over queries i of -log(exp(cos(q_i, p_i) / t) / sum_c exp(cos(q_i, c) / t)).
+
+    The candidates c are all passages and hard negatives of the batch, but for those of `false_negatives`, and those
+    whose cosine is above that of the own passage by more than `margin` (arXiv 1807.03748; hard negatives as in arXiv
+    2004.04906). A `symmetric` loss is the mean with that of the queries for each passage.
+    """
+    units = functional.normalize(pairs.vectors, dim=-1)
+    queries, passages = units[:, 0], units[:, 1]
+    candidates = units[:, 1:].transpose(0, 1).flatten(0, 1)
+    losses = _chunked(queries, candidates, pairs, temperature, margin, backwards=False)
+    if not symmetric:
+        return losses
+    return (losses + _chunked(passages, queries, pairs, temperature, margin, backwards=True)) / 2
+
+
+def _chunked(
+    anchors: Tensor,
+    candidates: Tensor,
+    pairs: Pairs,
+    temperature: Tensor,
+    margin: float | None,
+    backwards: bool,
+) -> Tensor:
+    """The sum over anchors, some at a time, which are computed again in the backward pass."""
+    size, count = max(1, COSINES_AT_ONCE // len(candidates)), len(anchors)
+
+    def some(anchors: Tensor, candidates: Tensor, temperature: Tensor, start: int) -> Tensor:
+        rows = slice(start, start + len(anchors))
+        own = torch.arange(rows.start, rows.stop, device=anchors.device)[:, None]
+        cosines = anchors @ candidates.T
+        left_out = false_negatives(pairs, rows, backwards)
+        if margin is not None:
+            limit = cosines.detach().gather(1, own) + margin
+            left_out = (left_out | (cosines.detach() > limit)).scatter(1, own, value=False)
+        logits = (cosines / temperature).masked_fill(left_out, -torch.inf)
+        return functional.cross_entropy(logits, own[:, 0], reduction="sum")
+
+    if count <= size:
+        return some(anchors, candidates, temperature, 0)
+    chunks = [(anchors[start : start + size], start) for start in range(0, count, size)]
+    sums = [checkpoint(some, part, candidates, temperature, i, use_reentrant=False) for part, i in chunks]
+    return torch.stack(sums).sum()
+
+
+def false_negatives(pairs: Pairs, rows: slice, backwards: bool) -> Tensor:
+    """Which candidates [D, C] are no negatives of the queries of some rows, or of their passages if `backwards`.
+
+    That is what equals the query or its own passage, passages of equal queries and of equal `match_ids`, and places
+    without a text; a query's own passage is not among them. The candidates of a passage are the queries.
+    """
+    ids, matches = pairs.text_ids, pairs.match_ids
+    queries, passages = ids[:, 0], ids[:, 1]
+    same = (queries[rows, None] == queries) | ((matches[rows, None] == matches) & (matches != 0))
+    if backwards:
+        found = same | (passages[rows, None] == passages) | (passages[rows, None] == queries)
+    else:
+        others = ids[:, 1:].T.flatten()
+        found = (passages[rows, None] == others) | (queries[rows, None] == others) | (others == 0)
+        found[:, : len(ids)] |= same
+    own = torch.arange(len(ids), device=ids.device)[rows, None]
+    return found.scatter(1, own, value=False)
+
+
+def ranks(pairs: Pairs) -> Tensor:
+    """How far up [D] the own passage of each query stands among the candidates of the batch, from 1, int64."""
+    units = functional.normalize(pairs.vectors, dim=-1)
+    cosines = units[:, 0] @ units[:, 1:].transpose(0, 1).flatten(0, 1).T
+    own = cosines.diagonal()[:, None]
+    above = (cosines > own) & ~false_negatives(pairs, slice(0, len(cosines)), backwards=False)
+    return 1 + above.sum(1)
+
+
+def pair_cosines(pairs: Pairs) -> Tensor:
+    """The cosine [D] of query and passage."""
+    return functional.cosine_similarity(pairs.vectors[:, 0], pairs.vectors[:, 1], dim=-1)
+
+
+def cosent(pairs: Pairs, temperature: Tensor) -> Tensor:
+    """log(1 + sum over i, j with score_i < score_j of exp((cos_i - cos_j) / t)), times the rows with a score.
+
+    CoSENT (Su 2022, https://kexue.fm/archives/8847).
+    """
+    known = ~pairs.scores.isnan()
+    cosines, scores = pair_cosines(pairs) / temperature, pairs.scores
+    wrong = (cosines[:, None] - cosines).masked_fill(~(scores[:, None] < scores), -torch.inf)
+    return torch.cat([wrong.new_zeros(1), wrong.flatten()]).logsumexp(0) * known.sum()
+
+
+def squared_errors(pairs: Pairs) -> Tensor:
+    """The sum of (cos_i - score_i)^2 over rows that have a score."""
+    known = ~pairs.scores.isnan()
+    errors = pair_cosines(pairs) - pairs.scores.masked_fill(~known, 0.0)
+    return errors.masked_fill(~known, 0.0).square().sum()
+
+
+def margin_errors(pairs: Pairs) -> Tensor:
+    """The sum of ((q_i p_i - q_i n_i) - score_i)^2 over rows that have a score (MarginMSE, arXiv 2010.02666).
+
+    Products are of whole vectors, n is the first hard negative, and a score how far the teacher puts p above n.
+    """
+    known = ~pairs.scores.isnan()
+    queries, passages, negatives = pairs.vectors[:, 0], pairs.vectors[:, 1], pairs.vectors[:, 2]
+    margins = (queries * (passages - negatives)).sum(-1)
+    errors = margins - pairs.scores.masked_fill(~known, 0.0)
+    return errors.masked_fill(~known, 0.0).square().sum()

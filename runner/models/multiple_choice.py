@@ -1,0 +1,83 @@
+"""The task model of multiple choice, and its head for any architecture.
+
+Letters in shapes: E examples, D choices of all examples, C choices of the example with the most, T tokens.
+"""
+
+from typing import Any
+
+import transformers
+from torch import Tensor
+from torch.nn import functional
+from transformers import AutoConfig, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
+from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIPLE_CHOICE_MAPPING
+
+from iolaus.runner.config.custom_code import from_pretrained
+from iolaus.runner.data.labelled.labels import SINGLE
+from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.models.finetuning import SequenceClassifier
+
+
+class AutoModelForMultipleChoice:
+    """transformers' class of that name; for an architecture without one, a classifier of texts with one label.
+
+    Example:
+        >>> from transformers import BertConfig, EuroBertConfig
+        >>> AutoModelForMultipleChoice.of(BertConfig()).__name__, AutoModelForMultipleChoice.of(EuroBertConfig()).__name__
+        ('AutoModelForMultipleChoice', 'AutoModelForSequenceClassification')
+    """
+
+    @classmethod
+    def of(cls, config: PretrainedConfig) -> Any:
+        """The class of transformers that loads and builds models of a config."""
+        own = cls.__name__ in (getattr(config, "auto_map", None) or {})
+        known = own or type(config) in MODEL_FOR_MULTIPLE_CHOICE_MAPPING
+        return transformers.AutoModelForMultipleChoice if known else AutoModelForSequenceClassification
+
+    @classmethod
+    def from_config(cls, config: PretrainedConfig, **options: Any) -> PreTrainedModel:
+        """The model with random weights."""
+        model: PreTrainedModel = cls.of(config).from_config(config, **options)
+        return model
+
+    @classmethod
+    def from_pretrained(cls, path: str, **options: Any) -> Any:
+        """The model with its weights, as transformers loads it."""
+        return cls.of(from_pretrained(AutoConfig, path)).from_pretrained(path, **options)
+
+
+class MultipleChoiceModel(SequenceClassifier):
+    """Scores each choice from the pooled state of its tokens; the loss is over the choices of an example."""
+
+    def __init__(self, pretrained: PreTrainedModel) -> None:
+        super().__init__(pretrained, SINGLE)
+        self.is_nested = type(pretrained).__name__.endswith("ForMultipleChoice")
+        """Whether the model reads [E, C, T]; here each choice is an example of its own, [D, 1, T]."""
+
+    def arguments(self, micro_batch: MicroBatch) -> dict[str, Any]:
+        """As for all models, nested where they are padded."""
+        found = super().arguments(micro_batch)
+        if not self.is_nested or "cu_seqlens" in micro_batch:
+            return found
+        return {name: value[:, None] for name, value in found.items()}
+
+    def head_outputs(self, hidden: Tensor, mask: Tensor) -> Any:
+        """As for all classifiers; nested models count choices by what they embed."""
+        if not self.is_nested:
+            return super().head_outputs(hidden, mask)
+        return self.pretrained(inputs_embeds=hidden[:, None], attention_mask=mask[:, None])
+
+    def head_tokens(self, micro_batch: MicroBatch) -> int:
+        """One of each choice."""
+        return len(micro_batch["choice_places"])
+
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
+        """The sum of the `loss` over labelled examples, and `logits` [E, C], -inf beyond an example's choices."""
+        labels, most = micro_batch["example_labels"], micro_batch["most_choices"]
+        scores = self.outputs(micro_batch).logits.float()[:, 0]
+        none = scores.new_full((len(labels) * most,), -float("inf"))
+        logits = none.index_copy(0, micro_batch["choice_places"], scores).view(-1, most)
+        losses = functional.cross_entropy(logits, labels, reduction="none")
+        result: dict[str, Any] = {"loss": losses.sum(), "logits": logits.detach()}
+        if self.by_row:
+            result["row_sums"] = {"loss": losses.double(), "weight": (labels >= 0).double()}
+        return result

@@ -1,0 +1,111 @@
+"""Which documents an encoder reads causally: each of their tokens then sees itself and those before it alone.
+
+The attention functions of this folder ask the module that calls them (`causal_of`), so one model can read both ways.
+Letters in shapes: D documents, T tokens of a row, N tokens of a part, B rows.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from iolaus.runner.order.ranges import ranges
+
+Causal = Any
+"""All documents (True), none (False), those of the padded rows that a bool tensor [D] marks, or `packed_parts`."""
+
+_NAME = "reading_direction"
+
+
+class Direction:
+    """Shared by the modules of an encoder; `causal` holds for the next pass, and for its backward pass.
+
+    Example:
+        >>> encoder = nn.Sequential(nn.Linear(2, 2))
+        >>> direction = Direction(encoder)
+        >>> direction.causal = True
+        >>> causal_of(encoder[0]), causal_of(nn.Linear(2, 2))
+        (True, None)
+    """
+
+    def __init__(self, encoder: nn.Module, causal: Causal = False) -> None:
+        self.causal = causal
+        for module in encoder.modules():
+            setattr(module, _NAME, self)
+
+
+def causal_of(module: nn.Module) -> Causal | None:
+    """What a module's encoder reads causally; None for one without a `Direction`, which reads as it always does."""
+    direction = getattr(module, _NAME, None)
+    return None if direction is None else direction.causal
+
+
+def causal_mask(causal: Causal, mask: Tensor | None, query: Tensor) -> tuple[Tensor | None, bool]:
+    """The mask of padded rows [B, 1, T, T] for attention of queries [B, H, T, E], and whether it is causal besides.
+
+    A bool `mask` is True where a key is seen, another one is added to the scores.
+    """
+    if causal is False or (causal is True and mask is None):
+        return mask, causal
+    length = query.shape[2]
+    seen = torch.ones(length, length, dtype=torch.bool, device=query.device).tril()
+    if causal is not True:
+        seen = seen | ~causal[:, None, None, None]
+    if mask is None:
+        return seen, False
+    if mask.dtype == torch.bool:
+        return mask & seen, False
+    return mask.masked_fill(~seen, torch.finfo(mask.dtype).min), False
+
+
+def packed_parts(lengths: NDArray[np.int64], causal: NDArray[np.bool_]) -> Causal:
+    """The documents of a packed row, those that are read both ways and those that are read causally.
+
+    Of each part its `tokens` int64 [N] in the row, `cu_seqlens` int32 and `max_length`; `rows` bool [D] marks the causal
+    ones. A bool alone where all documents are alike.
+
+    Example:
+        >>> parts = packed_parts(np.array([2, 3, 1]), np.array([False, True, False]))
+        >>> parts["both"]["tokens"].tolist(), parts["both"]["cu_seqlens"].tolist(), parts["causal"]["max_length"]
+        ([0, 1, 5], [0, 2, 3], 3)
+    """
+    if causal.all() or not causal.any():
+        return bool(causal.all())
+    starts = np.cumsum(lengths) - lengths
+
+    def part(chosen: NDArray[np.bool_]) -> dict[str, Any]:
+        mine = lengths[chosen]
+        return {
+            "tokens": torch.from_numpy(ranges(starts[chosen], mine)),
+            "cu_seqlens": torch.from_numpy(np.concatenate([[0], np.cumsum(mine)]).astype(np.int32)),
+            "max_length": int(mine.max()),
+        }
+
+    return {"rows": torch.from_numpy(causal), "both": part(~causal), "causal": part(causal)}
+
+
+def padded_parts(causal: NDArray[np.bool_]) -> Causal:
+    """The same for padded rows: a bool where all are alike, else a bool tensor [D]."""
+    return bool(causal[0]) if len(set(causal.tolist())) == 1 else torch.from_numpy(causal)
+
+
+def first_documents(causal: Causal, lengths: Iterable[int], packed: bool) -> Causal:
+    """The first documents, of these `lengths`, of what is read causally."""
+    if isinstance(causal, bool):
+        return causal
+    sizes = np.array(list(lengths), dtype=np.int64)
+    if not packed:
+        return causal[: len(sizes)]
+    rows = causal["rows"][: len(sizes)]
+    found = packed_parts(sizes, rows.cpu().numpy())
+    return found if isinstance(found, bool) else _moved(found, rows.device)
+
+
+def _moved(parts: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    return {
+        name: _moved(x, device) if isinstance(x, dict) else x.to(device) if isinstance(x, Tensor) else x
+        for name, x in parts.items()
+    }

@@ -1,0 +1,189 @@
+"""Language models that guess the next token: causally, or both ways and causally by turns (GPT-BERT, arXiv 2410.24159).
+
+Letters in shapes: D documents, T tokens of a row, M targets, V vocabulary.
+"""
+
+import math
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.models.packed.causal import Direction
+from iolaus.runner.models.packed.rows import packed_row, padded_rows
+from iolaus.runner.models.packed.trials import (
+    TOLERANCE,
+    evaluating,
+    in_one_line,
+    relative_difference,
+    trial_documents,
+)
+from iolaus.runner.models.pretraining.sparse_head import (
+    CLM,
+    HYBRID,
+    SHIFTED,
+    SparseMaskedLM,
+    rows_at,
+)
+from iolaus.runner.run.model_folder import OBJECTIVE
+
+PARTS = ("mlm", "clm")
+"""The parts of a hybrid loss: of masked tokens, and of next ones."""
+
+
+NOTE = """
+Trained to guess next tokens with a causal mask, which the class of transformers does not set (`iolaus_objective` in
+config.json): `iolaus predict <this folder> "a text"` continues texts with it.
+"""
+
+
+class CausalLM(SparseMaskedLM):
+    """A language model whose tokens guess the next one: a decoder, or an encoder that is read causally.
+
+    In training `z_loss` times the square of log Z is added to the loss of each target, Z being the sum that softmax
+    divides by (PaLM, arXiv 2204.02311, section 5).
+    """
+
+    trained_as = CLM
+    causal, way = True, "causally"
+    """Whether documents are read causally where a micro-batch does not say which, and that in a word."""
+
+    def __init__(self, pretrained: PreTrainedModel, z_loss: float = 0.0) -> None:
+        """Raises ValueError for an encoder that cannot be read causally: one with an attention of its own, say."""
+        super().__init__(pretrained)
+        self.z_loss = z_loss
+        self.direction: Direction | None = None
+        decodes = not self._sees_ahead(packed=False)
+        if decodes and not self.causal:
+            raise ValueError(
+                f"{self._name} is a decoder, which cannot read both ways: choose an encoder, such as "
+                "model=modernbert_tiny, or objective=clm"
+            )
+        if not decodes:
+            setattr(pretrained.config, OBJECTIVE, self.trained_as)
+            self.note = NOTE
+            self.direction = Direction(self.core, causal=True)
+            if self._sees_ahead(packed=False):
+                raise ValueError(
+                    f"{self._name} cannot be read causally: its tokens see those behind them in spite of the mask; "
+                    "choose another, such as model=modernbert_tiny"
+                )
+
+    def arguments(self, micro_batch: MicroBatch) -> dict[str, Any]:
+        """The encoder's arguments; sets what of the micro-batch it reads causally."""
+        if self.direction is not None:
+            self.direction.causal = micro_batch.get("causal", self.causal)
+        caches = hasattr(self.pretrained.config, "use_cache")
+        return super().arguments(micro_batch) | ({"use_cache": False} if caches else {})
+
+    def pack_rows(self) -> None:
+        """As for any encoder; raises ValueError also where tokens of packed rows see those behind them."""
+        super().pack_rows()
+        if self._sees_ahead(packed=True):
+            raise ValueError(f"{self._name} sees next tokens in packed rows; set data.layout=padded")
+
+    def token_losses(self, logits: Tensor, targets: Tensor, *more: Tensor) -> Tensor:
+        """The loss [M] of each target; in training with the z-loss."""
+        losses = super().token_losses(logits, targets, *more)
+        if self.training and self.z_loss:
+            losses = losses + self.z_loss * logits.logsumexp(-1).square()
+        return losses
+
+    def places(self, micro_batch: MicroBatch, positions: Tensor) -> Tensor:
+        """The places [M] of the next tokens."""
+        return positions + 1
+
+    def describe(self) -> str:
+        """Architecture and sizes in a few words."""
+        return super().describe() + (f", read {self.way}" if self.direction is not None else "")
+
+    @property
+    def _name(self) -> str:
+        return f"{type(self.pretrained).__name__} ({self.pretrained.config.model_type})"
+
+    @torch.no_grad()
+    @torch.autocast("cpu", enabled=False)  # whatever the caller computes in
+    def _sees_ahead(self, packed: bool) -> bool:
+        """Whether hidden states of the first half of random documents change with the tokens of the second half."""
+        config, device = self.pretrained.config, self.pretrained.device
+        documents = [document for document in trial_documents(config) if len(document) > 3]
+        others = [torch.cat([ids[: len(ids) // 2], ids[len(ids) // 2 :].roll(1)]) for ids in documents]
+        found = []
+        with evaluating(self.pretrained):
+            for some in (documents, others):
+                rows = packed_row(some) if packed else padded_rows(some, config)
+                moved = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in rows.items()}
+                try:
+                    states = self.tried(cast(MicroBatch, {**moved, "causal": True}))
+                except Exception as error:  # models raise what they like
+                    raise ValueError(f"{self._name} cannot be tried: {in_one_line(error)}") from error
+                split = states[0].split([len(ids) for ids in some]) if packed else states
+                found.append(torch.cat([row[: len(ids) // 2] for row, ids in zip(split, some, strict=True)]))
+        return not relative_difference(*found) <= TOLERANCE
+
+
+class HybridLM(CausalLM):
+    """An encoder that reads some documents both ways, with masks, and others causally.
+
+    The loss is (1 - s) times the mean over the masked targets and s times that over the next tokens, where s is the
+    `causal_share` of the micro-batch; in figures it is that of the model. With `shifted` a masked token is guessed at the
+    token before it.
+    """
+
+    causal, way = False, "both ways and causally"
+
+    def __init__(
+        self, pretrained: PreTrainedModel, causal_share: float, shifted: bool, z_loss: float = 0.0
+    ) -> None:
+        self.trained_as = SHIFTED if shifted else HYBRID
+        super().__init__(pretrained, z_loss)
+        self.causal_share, self.shifted = causal_share, shifted
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """Those of each part as well, whose denominators are the numbers of its targets."""
+        return (
+            *super().sums,
+            *(f"{part}_{name}" for part in PARTS for name in ("loss", "correct", "targets")),
+        )
+
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
+        """Sums over the micro-batch: the weighted `loss`, `correct`, and both of each part apart."""
+        positions, causal = micro_batch["target_positions"], micro_batch["causal_targets"]
+        chosen = rows_at(self.encode(micro_batch, positions), positions)
+        scored = self.scored(chosen, micro_batch["targets"], None, positions)
+        losses, correct = (torch.cat(list(each)) for each in scored)
+        share, weighted = micro_batch["causal_share"], []
+        sums: dict[str, Any] = {"correct": correct.sum()}
+        by_target = {"loss": losses, **({} if self.training else {"correct": correct})}
+        for part, mine, factor in zip(PARTS, (~causal, causal), (1 - share, share), strict=True):
+            sums[f"{part}_loss"] = (losses * mine).sum()
+            weighted.append(factor * self.factor(micro_batch, f"{part}_targets") * sums[f"{part}_loss"])
+            by_target |= {f"{part}_loss": losses * mine, f"{part}_targets": mine}
+            if not self.training:
+                by_target[f"{part}_correct"] = correct & mine
+                sums[f"{part}_correct"] = by_target[f"{part}_correct"].sum()
+        sums["loss"] = sum(weighted)
+        if self.by_row:
+            sums["row_sums"] = self.row_sums(micro_batch, by_target)
+        return sums
+
+    def places(self, micro_batch: MicroBatch, positions: Tensor) -> Tensor:
+        """The places [M] of the tokens that are guessed: of masked ones their own, unless `shifted`."""
+        return positions + (1 if self.shifted else micro_batch["causal_targets"].long())
+
+    def figures(self, totals: dict[str, float]) -> dict[str, float]:
+        """The weighted mean of both losses, accuracy over all targets, perplexity of next tokens; then of each part."""
+        parts: dict[str, float] = {}
+        for part in PARTS:
+            targets = max(totals[f"{part}_targets"], 1.0)
+            parts |= {f"{part}_{name}": totals[f"{part}_{name}"] / targets for name in ("loss", "correct")}
+            parts[f"{part}_accuracy"] = parts.pop(f"{part}_correct")
+        return {
+            "loss": (1 - self.causal_share) * parts["mlm_loss"] + self.causal_share * parts["clm_loss"],
+            "accuracy": totals["correct"] / max(totals["weight"], 1.0),
+            "perplexity": math.exp(min(parts["clm_loss"], 700.0)),
+            **parts,
+        }

@@ -1,0 +1,252 @@
+"""Replaced token detection (ELECTRA, arXiv 2003.10555; DeBERTa-v3, arXiv 2111.09543) with any encoder of transformers.
+
+Letters in shapes: B sequences, T tokens, M targets, H hidden.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import ElectraForPreTraining, ElectraModel, PreTrainedModel
+
+from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.models.flops import FlopCounts, network_flops
+from iolaus.runner.models.packed.dropout import replace_dropout
+from iolaus.runner.models.pretraining.generator import TokenGenerator, generator_config
+from iolaus.runner.models.pretraining.shared_embeddings import plain_weights, share_embeddings
+from iolaus.runner.models.wrapped import WrappedModel
+from iolaus.runner.run.model_folder import DISCRIMINATOR
+
+MASKED = "masked"
+"""The name of the generator's denominator, the number of its targets."""
+
+BINS, RANGE = 120, 12.0
+"""The discriminator's logits are counted in so many bins from -RANGE to RANGE, for the area under the ROC curve."""
+
+
+class ReplacedTokenDetector(WrappedModel):
+    """A generator samples tokens for the masked ones; `pretrained`, the discriminator, tells which of all are not the
+    original ones. A sample that is the original one counts as original.
+
+    The loss is the generator's mean over the masked tokens, and `discriminator_weight` times the mean of the binary
+    cross-entropy over all tokens but padding.
+    """
+
+    unshardable = "objective=rtd trains two networks, whose embeddings depend on each other"
+
+    def __init__(
+        self,
+        pretrained: PreTrainedModel,
+        never: Tensor,
+        generator_size: float,
+        generator_depth: float,
+        generator: Mapping[str, Any],
+        shared_embeddings: str,
+        discriminator_head: str,
+        discriminator_weight: float,
+        temperature: float,
+        export_generator: bool,
+    ) -> None:
+        """Takes a masked language model, whose encoder becomes the discriminator's; the generator is a smaller one.
+
+        `never` [V] marks tokens that are never sampled.
+        """
+        body: Any = pretrained.base_model
+        if body is pretrained:
+            raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
+        is_electra = isinstance(body, ElectraModel) and discriminator_head == "electra"
+        made = type(pretrained)(
+            generator_config(pretrained.config, generator_size, generator_depth, generator)
+        )
+        share_embeddings(body, made, shared_embeddings)
+        super().__init__(_as_electra(body) if is_electra else body)
+        self.generator = TokenGenerator(made, temperature, never)
+        self.head = (
+            None if is_electra else DiscriminatorHead(pretrained.config, discriminator_head == "deberta")
+        )
+        self.discriminator_weight, self.export_generator = discriminator_weight, export_generator
+        replace_dropout(self)
+        self.train(pretrained.training)
+
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
+        """Sums over the micro-batch: `loss`, `generator_loss`, `discriminator_loss` and numbers of `replaced` tokens.
+
+        In evaluation also of tokens `called` replaced, of those that are (`found`), and how many tokens of each kind have
+        their logit in each bin (`replaced_bins`, `original_bins`).
+        """
+        positions, targets = micro_batch["target_positions"], micro_batch["targets"]
+        generated = self.generator(micro_batch)
+        sampled, ids = generated["sampled"], micro_batch["input_ids"]
+        seen = ids.flatten().index_copy(0, positions, sampled).view_as(ids)
+        differs = (sampled != targets).float()
+        replaced = torch.zeros_like(ids, dtype=torch.float32).flatten().index_copy(0, positions, differs)
+        logits = self.detect({**micro_batch, "input_ids": seen}).flatten().float()
+        counts = self.counts(micro_batch)
+        losses = functional.binary_cross_entropy_with_logits(logits, replaced, reduction="none")
+        loss = (losses * counts).sum()
+        share = self.factor(micro_batch, MASKED)
+        sums = {
+            "loss": share * generated["loss"] + self.discriminator_weight * loss,
+            "generator_loss": generated["loss"].detach(),
+            "discriminator_loss": loss.detach(),
+            "replaced": differs.sum(),
+        }
+        return sums if self.training else sums | judged(logits.detach(), replaced, counts)
+
+    def detect(self, micro_batch: MicroBatch) -> Tensor:
+        """Logits [B, T] of tokens being replaced ones."""
+        hidden = self.pretrained.base_model(**self.arguments(micro_batch))[0]
+        if self.head is None:
+            electra: Any = self.pretrained
+            logits: Tensor = electra.discriminator_predictions(hidden)
+        else:
+            logits = self.head(hidden, micro_batch.get("cu_seqlens"))
+        return logits
+
+    def counts(self, micro_batch: MicroBatch) -> Tensor:
+        """1 for each token [B T] whose loss counts, 0 for padding and in fillers."""
+        if not micro_batch["weight"]:
+            return torch.zeros_like(micro_batch["input_ids"], dtype=torch.float32).flatten()
+        ones = torch.ones_like(micro_batch["input_ids"])
+        return micro_batch.get("attention_mask", ones).flatten().float()
+
+    def pack_rows(self) -> None:
+        """Sets both networks up for packed rows."""
+        super().pack_rows()
+        self.generator.pack_rows()
+
+    def recompute_activations(self) -> None:
+        """As `TaskModel`, in both networks."""
+        super().recompute_activations()
+        self.generator.recompute_activations()
+
+    def compile_core(self) -> None:
+        """Compiles both encoders."""
+        super().compile_core()
+        self.generator.compile_core()
+
+    def flop_counts(self) -> FlopCounts:
+        """Of both networks; the discriminator's head reads every token, the generator's the targets alone."""
+        generator, own = self.generator.flop_counts(), network_flops(self.pretrained)
+        head = 0 if self.head is None else sum(p.numel() for p in self.head.parameters() if p.dim() > 1)
+        return generator.plus(FlopCounts(own.per_token + own.per_target + 6.0 * head, own.per_pair, 0.0))
+
+    def describe(self) -> str:
+        """The discriminator, and the generator's sizes."""
+        small = self.generator.pretrained.config
+        return f"{super().describe()}, generator {small.num_hidden_layers} layers of {small.hidden_size}"
+
+    def figure_names(self) -> list[str]:
+        """The names of the `figures`, the loss first."""
+        return list(self.figures(defaultdict(lambda: 1.0)))
+
+    def figures(self, totals: dict[str, float]) -> dict[str, float]:
+        """The weighted `loss`; both losses by themselves, and the `base_rate_loss` of calling every token replaced with
+        the share of those that are; precision, recall and F1 at a probability of 1/2, and the area under the ROC curve.
+        """
+        masked, tokens = max(totals[MASKED], 1.0), max(totals["weight"], 1.0)
+        generator, discriminator = totals["generator_loss"] / masked, totals["discriminator_loss"] / tokens
+        replaced, called, found = (totals[name] for name in ("replaced", "called", "found"))
+        share = min(max(replaced / tokens, 1e-12), 1 - 1e-12)
+        return {
+            "loss": generator + self.discriminator_weight * discriminator,
+            "generator_loss": generator,
+            "generator_accuracy": 1 - replaced / masked,
+            "discriminator_loss": discriminator,
+            "base_rate_loss": -share * math.log(share) - (1 - share) * math.log(1 - share),
+            "precision": found / max(called, 1.0),
+            "recall": found / max(replaced, 1.0),
+            "f1": 2 * found / max(called + replaced, 1.0),
+            "auc": area([totals[f"replaced_bins/{i}"] for i in range(BINS)],
+                        [totals[f"original_bins/{i}"] for i in range(BINS)]),
+        }  # fmt: skip
+
+    def exported_weights(self) -> dict[str, Tensor]:
+        """Those of the discriminator, with the sum of its tables where they are differences."""
+        return plain_weights(self.pretrained)
+
+    def export_beside(self, folder: Path) -> list[Path]:
+        """Writes the discriminator's head, where it is not in `pretrained`, and the generator if it is asked for.
+
+        Returns the folders of further models.
+        """
+        if self.head is not None:
+            (folder / DISCRIMINATOR).mkdir()
+            weights = {name: tensor.contiguous() for name, tensor in self.head.state_dict().items()}
+            save_file(weights, folder / DISCRIMINATOR / "head.safetensors")
+        if not self.export_generator:
+            return []
+        small = self.generator.pretrained
+        small.save_pretrained(folder / "generator", state_dict=plain_weights(small))
+        return [folder / "generator"]
+
+
+def _as_electra(body: ElectraModel) -> ElectraForPreTraining:
+    """The encoder with the head of ELECTRA's discriminator."""
+    made = ElectraForPreTraining(body.config)
+    made.electra = body
+    return made
+
+
+class DiscriminatorHead(nn.Module):
+    """ELECTRA's head on every token: dense, GELU, linear; DeBERTa-v3's first adds the first state, and normalises."""
+
+    def __init__(self, config: Any, adds_first: bool) -> None:
+        """Takes the encoder's `config` for width and the standard deviation of initial weights."""
+        super().__init__()
+        size, std = config.hidden_size, getattr(config, "initializer_range", 0.02)
+        self.norm = nn.LayerNorm(size) if adds_first else None
+        self.dense, self.score = nn.Linear(size, size), nn.Linear(size, 1)
+        for linear in (self.dense, self.score):
+            nn.init.normal_(linear.weight, std=std)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, hidden: Tensor, cu_seqlens: Tensor | None) -> Tensor:
+        """Logits [B, T] of hidden states [B, T, H]; packed documents begin at `cu_seqlens`."""
+        if self.norm is not None:
+            hidden = self.norm(hidden + first_states(hidden, cu_seqlens))
+        logits: Tensor = self.score(functional.gelu(self.dense(hidden))).squeeze(-1)
+        return logits
+
+
+def first_states(hidden: Tensor, cu_seqlens: Tensor | None) -> Tensor:
+    """The state of its document's first token for each token, [B, 1, H], or [1, T, H] of a packed row."""
+    if cu_seqlens is None:
+        return hidden[:, :1]
+    places = torch.arange(hidden.shape[1], device=hidden.device)
+    owners = torch.searchsorted(cu_seqlens[1:].long(), places, right=True)
+    return hidden[:, cu_seqlens.long()[owners]]
+
+
+def judged(logits: Tensor, replaced: Tensor, counts: Tensor) -> dict[str, Tensor]:
+    """Numbers of tokens `called` replaced and `found`, and of each kind in each bin, by logits and labels [P]."""
+    called = (logits > 0) * counts
+    bins = ((logits + RANGE) * (BINS / (2 * RANGE))).long().clamp(0, BINS - 1)
+    empty = torch.zeros(BINS, device=logits.device)
+    return {
+        "called": called.sum(),
+        "found": (called * replaced).sum(),
+        "replaced_bins": empty.index_add(0, bins, replaced * counts),
+        "original_bins": empty.index_add(0, bins, (1 - replaced) * counts),
+    }
+
+
+def area(positive: list[float], negative: list[float]) -> float:
+    """The area under the ROC curve by numbers of both kinds in each bin, lowest first; 1/2 where one kind is missing.
+
+    Example:
+        >>> area([0, 1, 3], [2, 2, 0])
+        0.9375
+    """
+    pairs, below = 0.0, 0.0
+    for ours, theirs in zip(positive, negative, strict=True):
+        pairs += ours * (below + theirs / 2)
+        below += theirs
+    total = sum(positive) * below
+    return pairs / total if total else 0.5

@@ -1,0 +1,272 @@
+"""Losses of pairs: the formulas, those of sentence-transformers, and what is no negative."""
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from iolaus.runner.models.embedding import losses
+from iolaus.runner.models.embedding.losses import PairLoss, Pairs, false_negatives, pair_cosines, ranks
+
+ROWS, NEGATIVES, WIDTH = 7, 2, 16
+TEMPERATURE = torch.tensor(0.05, dtype=torch.float64)
+
+
+def rows(negatives: int = NEGATIVES, seed: int = 0, num_rows: int = ROWS) -> Pairs:
+    torch.manual_seed(seed)
+    vectors = torch.randn(num_rows, 2 + negatives, WIDTH, dtype=torch.float64, requires_grad=True)
+    ids = torch.arange(1, vectors[..., 0].numel() + 1).view(num_rows, -1)
+    return Pairs(
+        vectors,
+        ids,
+        torch.zeros(num_rows, dtype=torch.int64),
+        torch.rand(num_rows).double().round(decimals=1),
+    )
+
+
+def gradient(loss: PairLoss, pairs: Pairs, temperature: Tensor = TEMPERATURE) -> tuple[Tensor, Tensor]:
+    value = loss(pairs, temperature)
+    (found,) = torch.autograd.grad(value, pairs.vectors)
+    return value.detach(), found
+
+
+def by_hand(pairs: Pairs, symmetric: bool, temperature: float = 0.05) -> Tensor:
+    """The sum over rows, one cosine after the other."""
+
+    def cosine(a: Tensor, b: Tensor) -> Tensor:
+        return a @ b / a.norm() / b.norm()
+
+    def loss(anchor: Tensor, own: Tensor, others: list[Tensor]) -> Tensor:
+        cosines = torch.stack([cosine(anchor, one) for one in (own, *others)])
+        return -torch.log((cosines[0] / temperature).exp() / (cosines / temperature).exp().sum())
+
+    total = torch.zeros((), dtype=torch.float64)
+    every = pairs.vectors
+    for i in range(len(every)):
+        others = [
+            every[r, c] for r in range(len(every)) for c in range(1, every.shape[1]) if (r, c) != (i, 1)
+        ]
+        there = loss(every[i, 0], every[i, 1], others)
+        back = loss(every[i, 1], every[i, 0], [every[r, 0] for r in range(len(every)) if r != i])
+        total = total + ((there + back) / 2 if symmetric else there)
+    return total
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("negatives", [0, 2])
+def test_infonce_is_its_formula(symmetric: bool, negatives: int) -> None:
+    pairs = rows(negatives)
+    expected = by_hand(pairs, symmetric)
+    (of_expected,) = torch.autograd.grad(expected, pairs.vectors)
+    found, of_found = gradient(PairLoss("infonce", symmetric), pairs)
+    torch.testing.assert_close(found, expected.detach(), rtol=1e-12, atol=0)
+    torch.testing.assert_close(of_found, of_expected, rtol=1e-9, atol=1e-12)
+    assert not torch.isclose(found, by_hand(rows(negatives), not symmetric).detach())
+
+
+def test_losses_of_scores_are_their_formulas() -> None:
+    pairs = rows(0)
+    cosines, scores = pair_cosines(pairs).detach(), pairs.scores
+    expected = 1 + sum(
+        ((cosines[i] - cosines[j]) / TEMPERATURE).exp()
+        for i in range(ROWS)
+        for j in range(ROWS)
+        if scores[i] < scores[j]
+    )
+    torch.testing.assert_close(
+        PairLoss("cosent")(pairs, TEMPERATURE).detach(), ROWS * torch.as_tensor(expected).log()
+    )
+    torch.testing.assert_close(
+        PairLoss("cosine")(pairs, TEMPERATURE).detach(), ((cosines - scores) ** 2).sum()
+    )
+
+
+@pytest.mark.parametrize("kind", ["cosent", "cosine"])
+def test_rows_without_a_score_have_no_part_in_a_loss(kind: str) -> None:
+    pairs = rows(0)
+    known = pairs._replace(scores=pairs.scores.index_fill(0, torch.tensor([2, 5]), torch.nan))
+    found, of_found = gradient(PairLoss(kind), known)
+    rest = [0, 1, 3, 4, 6]
+    others = Pairs(*(part[rest].detach() for part in pairs))
+    others.vectors.requires_grad_()
+    expected, of_expected = gradient(PairLoss(kind), others)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(of_found[rest], of_expected)
+    assert not of_found[[2, 5]].any()
+
+
+def test_few_cosines_at_a_time_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    loss = PairLoss("infonce", symmetric=True, margin=0.1, dimensions=(8, 16))
+    whole = gradient(loss, rows())
+    monkeypatch.setattr(losses, "COSINES_AT_ONCE", 3 * ROWS * (1 + NEGATIVES))
+    for found, expected in zip(gradient(loss, rows()), whole, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_dimensions_add_up_losses_of_cut_vectors() -> None:
+    pairs, loss = rows(), PairLoss("infonce", dimensions=(16, 8, 3), weights=(1.0, 0.5, 0.25))
+    parts = [weight * by_hand(pairs.cut(size), False) for size, weight in ((16, 1), (8, 0.5), (3, 0.25))]
+    torch.testing.assert_close(loss(pairs, TEMPERATURE), sum(parts))
+
+
+class Given(nn.Module):
+    """A model of sentence-transformers that returns given vectors."""
+
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"sentence_embedding": features["vectors"]}
+
+    def get_sentence_embedding_dimension(self) -> int:
+        return WIDTH
+
+    get_embedding_dimension = get_sentence_embedding_dimension
+
+    def __getitem__(self, number: int) -> nn.Module:
+        return self
+
+
+def of_others(name: str, pairs: Pairs, labels: Tensor | None = None, **options: Any) -> Tensor:
+    """The loss of sentence-transformers, a mean over rows, times their number."""
+    theirs = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
+    loss = getattr(theirs, name)(Given(), **options)
+    features = [{"vectors": column} for column in pairs.vectors.unbind(1)]
+    return loss(features, labels) * len(pairs.vectors)
+
+
+RANKING: dict[str, dict[str, Any]] = {
+    "MultipleNegativesRankingLoss": {},
+    "CachedMultipleNegativesRankingLoss": {"mini_batch_size": 3},
+}
+
+
+@pytest.mark.parametrize("negatives", [0, 2])
+def test_infonce_is_that_of_sentence_transformers(negatives: int) -> None:
+    pairs = rows(negatives)
+    both = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
+    given: Any = ((False, {}), (True, both))
+    for (symmetric, options), name in itertools.product(given, RANKING):
+        pairs.vectors.grad = None
+        expected = of_others(name, pairs, **options, **RANKING[name])
+        expected.backward()
+        of_expected = pairs.vectors.grad
+        assert of_expected is not None
+        found, of_found = gradient(PairLoss("infonce", symmetric), pairs)
+        torch.testing.assert_close(found, expected.detach(), rtol=1e-9, atol=0)
+        torch.testing.assert_close(of_found, of_expected, rtol=1e-7, atol=1e-9)
+
+
+def test_losses_of_scores_are_those_of_sentence_transformers() -> None:
+    pairs = rows(0)
+    for name, kind in (("CoSENTLoss", "cosent"), ("CosineSimilarityLoss", "cosine")):
+        expected = of_others(name, pairs, pairs.scores)
+        torch.testing.assert_close(PairLoss(kind)(pairs, TEMPERATURE), expected, rtol=1e-6, atol=1e-7)
+
+
+def test_dimensions_are_those_of_sentence_transformers() -> None:
+    theirs = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
+    pairs, model = rows(), Given()
+    inner = theirs.MultipleNegativesRankingLoss(model)
+    loss = theirs.MatryoshkaLoss(model, inner, matryoshka_dims=[16, 8], matryoshka_weights=[1.0, 0.3])
+    expected = loss([{"vectors": column} for column in pairs.vectors.unbind(1)], None) * ROWS
+    found = PairLoss("infonce", dimensions=(16, 8), weights=(1.0, 0.3))(pairs, TEMPERATURE)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=0)
+
+
+def same(pairs: Pairs, **changes: tuple[tuple[int, ...], tuple[int, ...]]) -> Pairs:
+    """With the id at the first place, row and column, in the place of that at the second."""
+    ids = pairs.text_ids.clone()
+    for to, of in changes.values():
+        ids[to] = ids[of]
+    return pairs._replace(text_ids=ids)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"passages": ((3, 1), (1, 1))}, {(1, 3), (3, 1)}),
+        ({"queries": ((3, 0), (1, 0))}, {(1, 3), (3, 1)}),
+        ({"negative": ((3, 2), (1, 1))}, {(1, ROWS + 3)}),
+        ({"query": ((3, 1), (1, 0))}, {(1, 3)}),
+        ({}, set()),
+    ],
+    ids=[
+        "equal passages",
+        "equal queries",
+        "a hard negative equal to a passage",
+        "a passage equal to a query",
+        "none",
+    ],
+)
+def test_what_belongs_to_a_query_is_no_negative_of_it(changes: Any, expected: set[tuple[int, int]]) -> None:
+    found = false_negatives(same(rows(), **changes), slice(0, ROWS), backwards=False)
+    assert {tuple(place) for place in found.nonzero().tolist()} == expected
+
+
+def test_rows_with_one_id_are_no_negatives_of_each_other_and_zero_is_no_id() -> None:
+    pairs = rows()._replace(match_ids=torch.tensor([0, 9, 0, 4, 9, 0, 0]))
+    expected = [[1, 4], [4, 1]]
+    assert false_negatives(pairs, slice(0, ROWS), backwards=False).nonzero().tolist() == expected
+    assert false_negatives(pairs, slice(0, ROWS), backwards=True).nonzero().tolist() == expected
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_some_rows_of_the_mask_are_those_of_the_whole(backwards: bool) -> None:
+    pairs = same(rows(), passages=((3, 1), (1, 1)), query=((5, 1), (2, 0)))
+    whole = false_negatives(pairs, slice(0, ROWS), backwards)
+    assert false_negatives(pairs, slice(2, 6), backwards).equal(whole[2:6])
+    assert whole.any()
+
+
+def test_a_false_negative_has_no_gradient_and_a_true_one_has() -> None:
+    """Of the loss of query 1 alone: that of all others is taken away."""
+    pairs = rows(0)
+    masked = same(pairs, passages=((3, 1), (1, 1)))
+
+    def reached(given: Pairs) -> Tensor:
+        units = nn.functional.normalize(given.vectors, dim=-1)
+        left_out = false_negatives(given, slice(1, 2), backwards=False)
+        logits = (units[1:2, 0] @ units[:, 1].T / TEMPERATURE).masked_fill(left_out, -torch.inf)
+        return torch.autograd.grad(logits.logsumexp(1).sum(), given.vectors)[0][:, 1].abs().sum(-1)
+
+    assert reached(masked)[3] == 0 < reached(pairs)[3]
+    three = [0, 1, 3]
+    both = Pairs(*(part[three].detach() for part in masked))
+    free = both._replace(vectors=both.vectors.requires_grad_())
+    two = Pairs(*(part[[0, 1]].detach() for part in masked))
+    alone = PairLoss("infonce")(two, TEMPERATURE)
+    third = -torch.log_softmax(  # of the row whose passage equals the second's: against the first alone
+        nn.functional.cosine_similarity(free.vectors[2, 0], free.vectors[[0, 2], 1]) / TEMPERATURE, 0
+    )[1]
+    first = PairLoss("infonce")(free, TEMPERATURE) - alone - third
+    without = nn.functional.cosine_similarity(free.vectors[0, 0], free.vectors[:, 1]) / TEMPERATURE
+    torch.testing.assert_close(first, without.logsumexp(0) - without[:2].logsumexp(0))
+
+
+def test_margin_leaves_out_what_is_nearer_by_more() -> None:
+    pairs = rows(0)
+    cosines = nn.functional.cosine_similarity(
+        pairs.vectors[:, None, 0], pairs.vectors[None, :, 1], dim=-1
+    ).detach()
+    own = cosines.diagonal()
+    for margin in (-0.2, 0.0, 0.3, 9.0):
+        kept = (cosines <= own[:, None] + margin) | torch.eye(ROWS, dtype=torch.bool)
+        logits = (cosines / TEMPERATURE).masked_fill(~kept, -torch.inf)
+        expected = (logits.logsumexp(1) - own / TEMPERATURE).sum()
+        torch.testing.assert_close(PairLoss("infonce", margin=margin)(pairs, TEMPERATURE).detach(), expected)
+        assert bool(kept.all()) == (margin == 9.0)
+
+
+def test_ranks_count_the_negatives_that_are_nearer() -> None:
+    pairs = same(rows(), passages=((3, 1), (1, 1)))
+    units = nn.functional.normalize(pairs.vectors, dim=-1)
+    left_out = false_negatives(pairs, slice(0, ROWS), backwards=False)
+    for i, found in enumerate(ranks(pairs).tolist()):
+        own = units[i, 0] @ units[i, 1]
+        others = [units[i, 0] @ units[r, c] for c in range(1, 4) for r in range(ROWS)]
+        assert found == 1 + sum(bool(o > own) for o, out in zip(others, left_out[i], strict=True) if not out)
+
+
+def test_temperature_has_its_gradient() -> None:
+    temperature = TEMPERATURE.clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda t: PairLoss("infonce", True)(rows(), t), (temperature,))

@@ -1,0 +1,77 @@
+"""A training that begins with a folder of sentence-transformers keeps what it says of vectors."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from iolaus.runner.models.embedding.folder import Embedding, prompts_of, write_embedding
+from iolaus.runner.models.embedding.start import settle_embedding
+
+
+def config_of(folder: Path | None = None, **given: Any) -> Any:
+    return OmegaConf.create(
+        {
+            "objective": {"pooling": given.get("pooling"), "normalised": given.get("normalised")},
+            "data": {
+                "query_prompt": given.get("query_prompt"),
+                "passage_prompt": given.get("passage_prompt"),
+            },
+            "model": {} if folder is None else {"name_or_path": str(folder)},
+        }
+    )
+
+
+def settled(config: Any) -> list[Any]:
+    settle_embedding(config)
+    return [*config.objective.values(), *config.data.values()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_embedding(tmp_path, Embedding("max", False, prompts_of("q: ", "p: ")), 32, {})
+    return tmp_path
+
+
+def test_all_is_kept_where_nothing_is_set(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "iolaus"):
+        assert settled(config_of(folder)) == ["max", False, "q: ", "p: "]
+    assert not caplog.records
+
+
+def test_what_is_set_counts_and_is_told_in_one_line(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "iolaus"):
+        assert settled(config_of(folder, pooling="cls", query_prompt="")) == ["cls", False, "", "p: "]
+    (record,) = caplog.records
+    told = "objective.pooling='cls' instead of 'max', data.query_prompt='' instead of 'q: '"
+    assert record.getMessage() == f"other than in the folder of sentence-transformers {folder}: {told}"
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_other_models_have_the_mean_of_unit_length(
+    begins: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "iolaus"):
+        assert settled(config_of(tmp_path if begins else None)) == ["mean", True, "", ""]
+        assert settled(config_of(tmp_path, normalised=False)) == ["mean", False, "", ""]
+    assert not caplog.records
+
+
+def test_objectives_without_vectors_read_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "modules.json").write_text("[]")
+    config = OmegaConf.create({"objective": {}, "data": {}, "model": {"name_or_path": str(tmp_path)}})
+    settle_embedding(config)
+    with pytest.raises(ValueError, match="folder of sentence-transformers"):
+        settle_embedding(config_of(tmp_path))
+
+
+def test_modules_that_cannot_be_trained_end_in_one_line(folder: Path) -> None:
+    modules = json.loads((folder / "modules.json").read_text())
+    modules.append({"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"})
+    (folder / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(ValueError, match=r"has the modules Transformer, Pooling, Dense: expected") as error:
+        settle_embedding(config_of(folder))
+    assert "\n" not in str(error.value)

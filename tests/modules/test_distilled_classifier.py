@@ -1,0 +1,48 @@
+"""A student of classification in whole runs: with and without a cache, and after a stop."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.launch.test_kill import without_trace
+from tests.modules.conftest import NEW, TINY, Finetune
+from tests.runs.test_train import assert_bitwise, continued, losses, rows, weights
+from tests.support.precision import rounding
+
+
+def test_a_classifier_learns_from_another_one(finetune: Finetune, cache: Path) -> None:
+    larger = ["model.hidden_size=48", "model.num_hidden_layers=3"]
+    teacher = finetune("classification", *larger, folder="teacher")
+    taught = [f"objective.teacher={teacher.path}", f"data.tokenizer={teacher.path}/model"]
+    saving = ["checkpoint.every_steps=3", "checkpoint.keep_last=9", "model.dropout=0.1"]
+    asked = finetune("classification", *taught, *saving, folder="asked")
+    kept = [*taught, *saving, "objective.cache_teacher=true"]
+    cached = finetune("classification", *kept, folder="cached")
+    # in bf16 the cache has what the teacher says in fp32
+    assert losses(cached) == pytest.approx(losses(asked), rel=rounding(1e-5, 5e-2))
+    (piece,) = (cache / "teachers").rglob("*.npy")
+    before = piece.stat().st_mtime_ns
+    continued(cached, 3, "copy")
+    resumed = finetune("classification", *kept, folder="copy")
+    assert_bitwise(weights(cached, 8), weights(resumed, 8))
+    assert rows(cached) == rows(resumed)
+    assert piece.stat().st_mtime_ns == before, "computed once"
+    alone = finetune("classification", f"data.tokenizer={teacher.path}/model", *saving, folder="alone")
+    ours, theirs = (weights(run, 8)["model.pretrained.classifier.weight"] for run in (cached, alone))
+    assert not torch.equal(ours, theirs)
+    assert weights(cached, 8).keys() == weights(alone, 8).keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cached", [True, False])
+def test_two_ranks_and_kills_leave_no_trace(
+    finetune: Finetune, tmp_path: Path, task_files: dict[str, list[str]], cached: bool
+) -> None:
+    """Ranks fill one cache together, by the numbers of the samples, and each sample learns what was said of it."""
+    teacher = finetune("classification", folder="teacher")
+    taught = [f"objective.teacher={teacher.path}", f"data.tokenizer={teacher.path}/model"]
+    taught += [f"objective.cache_teacher={cached}".lower(), "model.dropout=0.1"]
+    one = finetune("classification", *taught, "objective.cache_teacher=false", "trainer.max_steps=30")
+    two = without_trace([*task_files["classification"], *TINY, *NEW, *taught], tmp_path, 30, 2)
+    assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-4, 5e-2))

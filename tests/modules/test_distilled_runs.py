@@ -1,0 +1,141 @@
+"""Whole runs with a teacher: cut anyhow, resumed bit for bit, and with that teacher alone."""
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from iolaus.runner.manifest.differences import made_otherwise
+from iolaus.runner.run import audit
+from iolaus.runner.run.folder import RunFolder
+from tests.conftest import TINY, Command, train_here
+from tests.launch.test_kill import LONGER, killed_and_restarted, only_run, undisturbed
+from tests.runs.test_data_order import FIGURES, losses, validation_figures
+from tests.runs.test_train import Run, assert_bitwise, continued, rows, weights
+from tests.support.in_process import iolaus_here
+from tests.support.precision import rounding
+
+SAVING = ["checkpoint.every_steps=5", "checkpoint.keep_last=9", "model.dropout=0.1"]
+PARTS = ["objective.hidden_weight=0.5", "objective.hidden_layers=uniform", "objective.top_k=20"]
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> RunFolder:
+    """A run of two layers of 48, with dropout."""
+    folder = tmp_path_factory.mktemp("taught") / "teacher"
+    sizes = ["model.hidden_size=48", "model.num_hidden_layers=3", "model.dropout=0.1", "optimizer.lr=0.01"]
+    made: RunFolder = train_here(folder, text_file, *sizes)
+    return made
+
+
+def taught_by(teacher: RunFolder) -> list[str]:
+    return [f"objective.teacher={teacher.path}", *PARTS]
+
+
+def test_a_run_with_a_teacher_does_not_show_how_its_batches_were_cut(
+    run_here: Run, teacher: RunFolder
+) -> None:
+    whole = run_here(*taught_by(teacher), "data.micro_batch_tokens=4000", folder="whole")
+    cut = run_here(
+        *taught_by(teacher),
+        "data.micro_batch_tokens=90",
+        "data.layout=padded",
+        "data.num_workers=1",
+        folder="cut",
+    )
+    assert audit.compare(whole.path, cut.path) is None
+    assert losses(cut) == pytest.approx(losses(whole), rel=rounding(2e-5, 1e-2))
+    assert validation_figures(cut) == pytest.approx(validation_figures(whole), **FIGURES)
+    alone = run_here(folder="alone")
+    assert audit.compare(whole.path, alone.path) is None, "the same samples and masks"
+    assert losses(alone) != pytest.approx(losses(whole), rel=1e-2)
+
+
+def test_without_weight_a_run_is_plain_to_the_bit(run_here: Run, teacher: RunFolder) -> None:
+    off = ["objective.teacher_weight=0", "objective.label_weight=1"]
+    plain = run_here(*SAVING, folder="plain")
+    unheard = run_here(f"objective.teacher={teacher.path}", *off, *SAVING, folder="off")
+    assert_bitwise(weights(plain, 12), weights(unheard, 12))
+    assert rows(plain) == rows(unheard)
+
+
+def test_resume_is_bitwise_and_only_with_the_same_teacher(
+    run_here: Run, teacher: RunFolder, tmp_path: Path
+) -> None:
+    moved = RunFolder(tmp_path / "teacher")
+    shutil.copytree(teacher.path, moved.path)
+    whole = run_here(*taught_by(moved), *SAVING, folder="whole")
+    continued(whole, 5, "copy")
+    resumed = run_here(*taught_by(moved), *SAVING, folder="copy")
+    assert_bitwise(weights(whole, 12), weights(resumed, 12))
+    assert rows(whole) == rows(resumed)
+    exported = json.loads((whole.path / "model" / "config.json").read_text())
+    assert exported["num_hidden_layers"] == 2, "the student alone is exported"
+    assert not [name for name in weights(whole, 12) if "teacher" in name]
+
+    before = json.loads((whole.path / "manifest.json").read_text())
+    file = moved.path / "model" / "model.safetensors"
+    changed = load_file(file)
+    changed = {name: tensor + torch.ones_like(tensor) * 1e-3 for name, tensor in changed.items()}
+    save_file(changed, file, metadata={"format": "pt"})
+    continued(whole, 5, "other")
+    with pytest.raises(
+        ValueError, match=r"objective.teacher: its weights are not those .* resume_changed_data"
+    ):
+        run_here(*taught_by(moved), *SAVING, folder="other")
+    other = run_here(*taught_by(moved), *SAVING, "resume_changed_data=true", folder="other")
+    after = json.loads((other.path / "manifest.json").read_text())
+    found = [str(one) for one in made_otherwise(before, after)]
+    assert any("teacher" in line and "model.safetensors differs" in line for line in found), found
+    assert losses(other) != losses(whole)
+
+
+def refused(tmp_path: Path, *words: str) -> str:
+    done = iolaus_here(tmp_path, *TINY, *words)
+    assert done.returncode == 1
+    assert not (tmp_path / "outputs").exists(), "before a folder is made"
+    return done.stderr.strip()
+
+
+def test_a_teacher_that_cannot_teach_is_one_line_before_anything_begins(
+    tmp_path: Path, text_file: Path, teacher: RunFolder
+) -> None:
+    source = f"data.source={text_file}"
+    unfinished = RunFolder(tmp_path / "unfinished")
+    shutil.copytree(teacher.path, unfinished.path)
+    shutil.rmtree(unfinished.path / "model")
+    told = refused(tmp_path, source, f"objective.teacher={unfinished.path}")
+    assert told.startswith("error: objective.teacher: there is no trained model in ")
+    nothing = ["objective.label_weight=0", "objective.teacher_weight=0"]
+    told = refused(tmp_path, source, f"objective.teacher={teacher.path}", *nothing)
+    assert told.startswith("error: nothing is learnt: objective.label_weight, objective.teacher_weight, ")
+    told = refused(tmp_path, source, "objective.teacher_temperature=0")
+    assert "objective.teacher_temperature" in told
+
+
+def test_a_teacher_with_other_tokens_is_refused_by_name(run_here: Run, teacher: RunFolder) -> None:
+    with pytest.raises(ValueError, match=r"objective.teacher: .* other tokens .* data.tokenizer="):
+        run_here(*taught_by(teacher), "data.vocab_size=80")
+
+
+@pytest.mark.slow
+def test_two_ranks_and_kills_leave_no_trace(
+    iolaus: Command, run_here: Run, tmp_path: Path, text_file: Path, teacher: RunFolder
+) -> None:
+    words = [f"data.source={text_file}", *taught_by(teacher), "model.dropout=0.1"]
+    one = run_here(*taught_by(teacher), "model.dropout=0.1", folder="one")
+    iolaus(*TINY, *words, "trainer.devices=2", "data.micro_batch_tokens=100")
+    two = only_run(tmp_path / "outputs")
+    assert audit.compare(one.path, two.path) is None
+    assert losses(two) == pytest.approx(losses(one), rel=rounding(2e-5, 1e-2))
+    arguments: list[Any] = [*LONGER, *words, "trainer.devices=2", "trainer.max_steps=28"]
+    (tmp_path / "killed").mkdir()
+    whole = undisturbed(arguments, tmp_path / "undisturbed", 2)
+    killed = killed_and_restarted(arguments, tmp_path / "killed", 2, random.Random(4))
+    assert audit.compare(whole.path, killed.path) is None
+    assert_bitwise(weights(whole, 28), weights(killed, 28))

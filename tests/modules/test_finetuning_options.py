@@ -1,0 +1,192 @@
+"""Options of finetuning as a user runs them: thresholds, frozen layers, noise, and losses after a stop and on ranks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from iolaus.runner.inference.opened_run import open_run
+from iolaus.runner.run.folder import RunFolder
+from tests.conftest import Command
+from tests.data.labelled.tasks import texts
+from tests.launch.test_kill import only_run, without_trace
+from tests.modules.conftest import NEW, TINY, Finetune
+from tests.modules.test_finetuning import evaluation, predictions, weights
+from tests.runs.test_train import continued, losses
+from tests.support.precision import rounding
+
+LOSSES = [
+    "objective.class_weights=balanced", "objective.label_smoothing=0.1", "objective.focal_gamma=1",
+    "objective.r_drop=0.5", "module.neftune_alpha=5", "model.dropout=0.1",
+]  # fmt: skip
+
+
+LABELS = ("herons", "bridge", "winter")
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> list[str]:
+    """Files of texts with several labels, of which one is rare."""
+    found = []
+    for seed, (part, count) in enumerate({"train": 60, "validation": 40, "test": 20}.items()):
+        rows = [
+            {**row, "label": [w for w in LABELS if row["text"].split().count(w) > (w == "winter")]}
+            for row in texts(count, seed)
+        ]
+        path = tmp_path / f"several-{part}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        found.append(f"data.{part}={path}")
+    return found
+
+
+@pytest.mark.parametrize("mode", ["global", "per_label"])
+def test_thresholds_are_chosen_on_validation_and_used_ever_after(
+    finetune: Finetune, several: list[str], mode: str
+) -> None:
+    run = finetune("classification", *several, f"objective.thresholds={mode}", "trainer.max_steps=12")
+    saved = json.loads((run.path / "model/task.json").read_text())["objective"]["thresholds"]
+    sets = evaluation(run)["sets"]
+    names = [row["label"] for row in sets["test/test"]["per_class"]]
+    values = dict.fromkeys(names, saved) if mode == "global" else saved
+    assert {row["label"]: row["threshold"] for row in sets["val/validation"]["per_class"]} == values
+    assert {row["label"]: row["threshold"] for row in sets["test/test"]["per_class"]} == values
+    assert any(value != 0.5 for value in values.values())
+    tested = [line for line in predictions(run) if line["set"] == "test/test"]
+    for line in tested:
+        assert all(p > values[n] for n, p in zip(line["predicted"], line["probability"], strict=True))
+    again = open_run(run.path).predict([line["text"] for line in tested])
+    assert [line["predicted"] for line in again] == [line["predicted"] for line in tested]
+    usual = finetune("classification", *several, "trainer.max_steps=12", folder="usual")
+    figure = "macro_f1" if mode == "per_label" else "micro_f1"
+    of_usual = evaluation(usual)["sets"]["val/validation"]["metrics"][figure]
+    assert sets["val/validation"]["metrics"][figure] > of_usual
+    assert "thresholds" not in json.loads((usual.path / "model/task.json").read_text())["objective"]
+    assert "threshold" in (run.path / "report.html").read_text()
+
+
+def test_an_evaluation_of_the_run_has_its_figures(finetune: Finetune, several: list[str]) -> None:
+    from iolaus.runner.inference.evaluated import evaluate
+
+    run = finetune("classification", *several, "objective.thresholds=per_label", "trainer.max_steps=12")
+    found = evaluate(str(run.path), {"test": several[2].partition("=")[2]})
+    assert found.content["sets"]["test"]["metrics"] == pytest.approx(
+        evaluation(run)["sets"]["test/test"]["metrics"], rel=1e-5
+    )
+
+
+def test_thresholds_need_a_validation_set(finetune: Finetune, several: list[str]) -> None:
+    with pytest.raises(
+        ValueError, match=r"objective\.thresholds is chosen on a validation set, and there is none"
+    ):
+        finetune(
+            "classification",
+            several[0],
+            "data.validation=null",
+            "data.test=null",
+            "objective.thresholds=global",
+        )
+
+
+def test_frozen_layers_have_no_gradient_no_state_and_keep_their_weights(finetune: Finetune) -> None:
+    run = finetune("classification", "module.freeze_layers=1", "optimizer.weight_decay=0.1", "checkpoint.every_steps=1",
+                   "checkpoint.keep_last=9", "module.freeze=['*pooler*']")  # fmt: skip
+    first, last = weights(run, "step-00000001.ckpt"), weights(run, "step-00000008.ckpt")
+    frozen = [name for name in first if ".embeddings." in name or ".layer.0." in name or "pooler" in name]
+    assert len(frozen) > 10
+    for name in first:
+        assert torch.equal(first[name], last[name]) == (name in frozen), name
+    saved = torch.load(run.checkpoints / "step-00000008.ckpt", weights_only=True)["optimizer_states"][0]
+    names = {name for group in saved["param_groups"] for name in group["param_names"]}
+    assert names == {
+        name.removeprefix("model.") for name in first if name not in frozen and "position_ids" not in name
+    }
+    assert len(saved["state"]) == len(names)
+
+
+def test_no_backward_pass_through_frozen_layers(finetune: Finetune, monkeypatch: pytest.MonkeyPatch) -> None:
+    from iolaus.runner.modules.finetuning import FinetuningRun
+
+    seen: dict[str, bool] = {}
+    step = FinetuningRun.training_step
+
+    def watch(i: int, output: torch.Tensor) -> None:
+        if torch.is_grad_enabled():
+            seen[str(i)] = output.requires_grad
+
+    def watched(self: Any, *given: Any) -> Any:
+        for i, layer in enumerate(self.model.pretrained.base_model.encoder.layer):
+            layer.register_forward_hook(lambda m, inputs, output, i=i: watch(i, output))
+        return step(self, *given)
+
+    monkeypatch.setattr(FinetuningRun, "training_step", watched)
+    finetune("classification", "module.freeze_layers=1", "trainer.max_steps=1", "trainer.validate_every=0")
+    assert seen == {"0": False, "1": True}
+
+
+def test_more_layers_than_there_are_is_one_line(finetune: Finetune) -> None:
+    message = (
+        r"module\.freeze_layers=3: the model has 2 layers; the embeddings and at most 2 layers can be frozen"
+    )
+    with pytest.raises(ValueError, match=message):
+        finetune("classification", "module.freeze_layers=3")
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_all_options_at_once_resume_bitwise(finetune: Finetune, layout: str) -> None:
+    settings = [*LOSSES, f"data.layout={layout}", "checkpoint.every_steps=3", "checkpoint.keep_last=9"]
+    whole = finetune("classification", *settings)
+    continued(whole, 3, "resumed")
+    resumed = finetune("classification", *settings, folder="resumed")
+    last = "step-00000008.ckpt"
+    assert all(torch.equal(w, weights(resumed, last)[name]) for name, w in weights(whole, last).items())
+    assert predictions(whole) == predictions(resumed)
+    quiet = finetune(
+        "classification", *settings, "module.neftune_alpha=0", "trainer.max_steps=1", folder="quiet"
+    )
+    assert losses(quiet)[1] != losses(whole)[1]
+
+
+def test_micro_batches_and_layouts_do_not_show(finetune: Finetune) -> None:
+    one = finetune("token_classification", *LOSSES, "data.layout=padded", "optimizer.lr=0.003")
+    other = finetune(
+        "token_classification", *LOSSES, "data.layout=packed", "data.micro_batch_tokens=90", "optimizer.lr=0.003",
+        folder="other",
+    )  # fmt: skip
+    assert losses(other) == pytest.approx(losses(one), rel=rounding(2e-5, 2e-2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["classification", "token_classification"])
+def test_two_processes_train_as_one(
+    finetune: Finetune, iolaus: Command, tmp_path: Path, task_files: dict[str, list[str]], task: str
+) -> None:
+    one = finetune(task, *LOSSES, "optimizer.lr=0.003")
+    cut = ["trainer.devices=2", "data.micro_batch_tokens=150", "optimizer.lr=0.003"]
+    iolaus(*task_files[task], *TINY, *NEW, *LOSSES, *cut)
+    two = only_run(tmp_path / "outputs")
+    assert losses(two) == pytest.approx(losses(one), rel=rounding(2e-5, 2e-2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [1, 2])
+def test_kills_leave_no_trace(tmp_path: Path, task_files: dict[str, list[str]], devices: int) -> None:
+    words = [*task_files["classification"], *TINY, *NEW, *LOSSES, "module.freeze_layers=1"]
+    whole = without_trace(words, tmp_path, 30, devices)
+    assert predictions(whole) == predictions(only_run(tmp_path / "killed" / "outputs"))
+
+
+@pytest.mark.slow
+def test_two_processes_choose_the_same_thresholds(
+    finetune: Finetune, iolaus: Command, tmp_path: Path, several: list[str]
+) -> None:
+    settings = ["data=classification", "objective=classification", *several, "objective.thresholds=per_label"]
+    one = finetune("classification", *settings[2:], "optimizer.lr=0.003")
+    iolaus(*settings, *TINY, *NEW, "optimizer.lr=0.003", "trainer.devices=2")
+    two: RunFolder = only_run(tmp_path / "outputs")
+    saved = [
+        json.loads((run.path / "model/task.json").read_text())["objective"]["thresholds"]
+        for run in (one, two)
+    ]
+    assert saved[1] == pytest.approx(saved[0], rel=rounding(1e-4, 5e-2))

@@ -1,0 +1,93 @@
+"""Multiple choice as a user runs it: two ranks, other cuts, kills, and models that transformers loads."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassification, AutoTokenizer
+
+from iolaus.runner.run import audit
+from iolaus.runner.run.folder import RunFolder
+from tests.conftest import Command
+from tests.data.labelled.tasks import choices
+from tests.launch.test_kill import killed_and_restarted, undisturbed
+from tests.modules.conftest import NEW, TASKS, TINY, Finetune
+from tests.runs.test_train import assert_bitwise, losses, weights
+from tests.support.precision import rounding
+
+DROPOUT = ["model.dropout=0.2", "sampler.global_batch_size=7"]
+
+
+def lines(run: RunFolder) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run.path / "predictions.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("architecture", ["bert", "crammed_bert"])
+def test_export_is_loaded_by_transformers_and_says_the_same(finetune: Finetune, architecture: str) -> None:
+    run = finetune("multiple_choice", f"model.architecture={architecture}")
+    auto = AutoModelForMultipleChoice if architecture == "bert" else AutoModelForSequenceClassification
+    trust = {} if architecture == "bert" else {"trust_remote_code": True}
+    model = auto.from_pretrained(run.path / "model", **trust).eval()
+    tokenizer = AutoTokenizer.from_pretrained(run.path / "model")
+    for line in lines(run)[:8]:
+        texts = [line["text"]] * len(line["choices"])
+        given = tokenizer(texts, line["choices"], padding=True, return_tensors="pt")
+        if architecture == "bert":
+            given = {name: value[None] for name, value in given.items()}
+        else:
+            given.pop("token_type_ids", None)
+        probabilities = model(**given).logits.flatten().softmax(0)
+        close = rounding(1e-4, 1e-2)
+        of_predicted = float(probabilities[line["choices"].index(line["predicted"])])
+        assert of_predicted == pytest.approx(line["probability"], abs=close)
+        assert of_predicted >= float(probabilities.max()) - close
+    right = np.mean([line["predicted"] == line["gold"] for line in lines(run) if line["set"] == "test/test"])
+    found = json.loads((run.path / "evaluation.json").read_text())["sets"]["test/test"]
+    assert found["metrics"]["accuracy"] == pytest.approx(right)
+    assert sum(row["examples"] for row in found["numbers_of_choices"]) == 17
+
+
+def test_the_cut_does_not_show_in_the_losses(finetune: Finetune) -> None:
+    words = ["data.layout=padded", *DROPOUT]
+    whole = losses(finetune("multiple_choice", *words, "data.micro_batch_tokens=4000", folder="whole"))
+    cuts = {"cut": [*words, "data.micro_batch_tokens=80"], "packed": ["data.layout=packed", *DROPOUT]}
+    for name, cut in cuts.items():
+        found = losses(finetune("multiple_choice", *cut, folder=name))
+        assert found == pytest.approx(whole, rel=rounding(1e-4, 5e-2)), name
+    other = losses(finetune("multiple_choice", *words, "seed=1", folder="other"))
+    assert other != pytest.approx(whole, rel=1e-2)
+
+
+@pytest.mark.slow
+def test_two_ranks_train_and_evaluate_as_one(
+    finetune: Finetune, iolaus: Command, tmp_path: Path, task_files: dict[str, list[str]]
+) -> None:
+    words = [*DROPOUT, "trainer.max_steps=4", "trainer.validate_every=2", "optimizer.lr=1e-3"]
+    one = finetune("multiple_choice", *words)
+    iolaus(*task_files["multiple_choice"], *TINY, *NEW, *words, "trainer.devices=2")
+    two = RunFolder(next((tmp_path / "outputs").glob("*/*")))
+    assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-4, 5e-2))
+    assert len(lines(one)) == len(lines(two)) == 23 + 17
+    for ours, theirs in zip(lines(one), lines(two), strict=True):
+        assert ours["id"] == theirs["id"]
+        assert ours["probability"] == pytest.approx(theirs["probability"], abs=rounding(1e-3, 5e-2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [1, 2])
+def test_killed_run_is_that_of_one_that_was_not(tmp_path: Path, devices: int) -> None:
+    data = tmp_path / "rows.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in choices(60)))
+    words = [
+        *TASKS["multiple_choice"], f"data.train={data}", *TINY, *NEW, *DROPOUT, "data.validation_documents=8",
+        "trainer.max_steps=30", "checkpoint.every_steps=3", "resume=auto", f"trainer.devices={devices}",
+    ]  # fmt: skip
+    (tmp_path / "killed").mkdir()
+    whole = undisturbed(words, tmp_path / "whole", devices)
+    killed = killed_and_restarted(words, tmp_path / "killed", 2, random.Random(devices))
+    assert audit.compare(whole.path, killed.path) is None
+    assert_bitwise(weights(whole, 30), weights(killed, 30))
+    assert lines(whole) == lines(killed)
