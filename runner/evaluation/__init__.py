@@ -1,8 +1,9 @@
 """Predictions of a model, joined over ranks, measured and written to files.
 
-- `predictions`: the base class; one file per kind: `labels` (of texts), `words`, `spans` (of contexts) and
-  `written_answers` (on images).
-- `metrics`: the metrics of tasks, as torchmetrics; `squad`: SQuAD's comparison of answers.
+- `predictions`: the base class; `kinds`: one file per kind.
+- `thresholds`: above which probability a label is predicted.
+- `metrics`: the metrics of tasks, as torchmetrics; `squad`: SQuAD's comparison of answers; `lmms_eval`:
+  figures of answers about images, which importing it registers.
 - `monitor`: the metric that chooses the best checkpoint.
 - `frozen`: what features tell by linear probes, nearest neighbours, cosines and ranks.
 - `totals`: sums over an evaluated set, and its figures.

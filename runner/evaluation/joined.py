@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from iolaus.runner.data.labelled.tags import is_bio
+from iolaus.runner.evaluation.kinds.tags import mean_score
 from iolaus.runner.evaluation.metrics import ENTITY_FIGURES
 from iolaus.runner.evaluation.predictions import Compared, measured
 
@@ -32,6 +33,11 @@ def measured_rows(kind: str, rows: Rows, names: Sequence[str] = ()) -> dict[str,
     for part in PARTS[kind](known, names):
         values = measured(part.kind, len(names) or 1, part.predicted, part.true, part.only)
         found |= {f"{name}{part.suffix}": value for name, value in values.items()}
+    if kind == "joint_tagging":
+        columns = [name.removeprefix("accuracy_") for name in found if name.startswith("accuracy_")]
+        found |= mean_score(
+            found, {name: "entity_f1" if f"entity_f1_{name}" in found else "accuracy" for name in columns}
+        )
     return found
 
 
@@ -45,6 +51,10 @@ def _classes(rows: Rows, names: Sequence[str]) -> list[Compared]:
     numbers = {name: number for number, name in enumerate(names)}
     predicted, true = (np.array([numbers[row[side]] for row in rows]) for side in ("predicted", "gold"))
     return [Compared("classification", predicted, true, None)]
+
+
+def _choices(rows: Rows, names: Sequence[str]) -> list[Compared]:
+    return [part._replace(kind="multiple_choice") for part in _classes(rows, names)]
 
 
 def _several(rows: Rows, names: Sequence[str]) -> list[Compared]:
@@ -73,6 +83,17 @@ def _words(rows: Rows, names: Sequence[str]) -> list[Compared]:
     return parts
 
 
+def _columns(rows: Rows, names: Sequence[str]) -> list[Compared]:
+    parts = []
+    for column in dict.fromkeys(chain.from_iterable(row["gold"] for row in rows)):
+        known = [row for row in rows if column in row["gold"]]
+        some = [{side: row[side][column] for side in ("predicted", "gold")} for row in known]
+        own = sorted({*chain.from_iterable(chain(row["predicted"], row["gold"]) for row in some)})
+        of_column = _words(some, own)
+        parts += [part._replace(suffix=f"_{column}", num_labels=len(own)) for part in of_column]
+    return parts
+
+
 def _answers(rows: Rows, names: Sequence[str]) -> list[Compared]:
     kinds = {"": rows}
     if any(not row["gold"] for row in rows):
@@ -95,6 +116,8 @@ PARTS = {
     "multi_label": _several,
     "regression": _numbers,
     "token_classification": _words,
+    "joint_tagging": _columns,
     "question_answering": _answers,
+    "multiple_choice": _choices,
 }
 """What the metrics of each kind are computed of."""

@@ -30,7 +30,7 @@ def label_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
 
 def number_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
     """Metrics of numbers [D]."""
-    made = {"pearson": PearsonCorrCoef, "spearman": RankCorrelation, "mse": MeanSquaredError}
+    made = {"pearson": LinearCorrelation, "spearman": RankCorrelation, "mse": MeanSquaredError}
     with warnings.catch_warnings(action="ignore"):  # Spearman's stores all values, two numbers an example
         return {name: metric(**options).set_dtype(torch.float64) for name, metric in made.items()}
 
@@ -39,6 +39,11 @@ def tag_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
     """Metrics of the labels of words: class numbers [W] for the accuracy, tags of sentences for entities."""
     entities = {name: EntityScore(name.removeprefix("entity_"), **options) for name in ENTITY_FIGURES}
     return {"accuracy": ClassScore("accuracy", num_labels, **options), **entities}
+
+
+def choice_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
+    """Metrics of numbers of choices [D]; `num_labels` is the largest number of choices of an example."""
+    return {"accuracy": ClassScore("accuracy", num_labels, **options)}
 
 
 def answer_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
@@ -52,6 +57,7 @@ KINDS: dict[str, Callable[..., dict[str, Metric]]] = {
     "regression": number_metrics,
     "token_classification": tag_metrics,
     "question_answering": answer_metrics,
+    "multiple_choice": choice_metrics,
 }
 """Makers of the metrics of each kind of prediction."""
 
@@ -79,6 +85,15 @@ def get_metrics_for_task(task: str, num_labels: int = 2, **options: Any) -> dict
             f"there are no metrics for {task!r}; there are: {', '.join(KINDS)}" + suggest(task, KINDS)
         )
     return KINDS[task](num_labels, **options)
+
+
+class LinearCorrelation(PearsonCorrCoef):
+    """Pearson's correlation; 0 where one side does not vary."""
+
+    def compute(self) -> Tensor:
+        """The correlation, float64."""
+        with warnings.catch_warnings(action="ignore"):  # of a variance near 0
+            return super().compute().nan_to_num(0.0)
 
 
 class RankCorrelation(SpearmanCorrCoef):
@@ -241,29 +256,44 @@ class EntityScore(CountedScore):
             self.correct += len(found & wanted)
 
 
-class AnswerOverlap(Metric):
-    """SQuAD's `exact_match` or `f1`, the best over a question's accepted answers, averaged over questions.
-
-    A question without accepted answers is right if left unanswered (evaluation script of SQuAD 2.0, arXiv 1806.03822).
-    """
+class MeanOverQuestions(Metric):
+    """The mean over questions of a `score` of the text that answers each."""
 
     full_state_update = False
     total: Tensor
     count: Tensor
 
-    def __init__(self, measure: str, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.measure = {"exact_match": exact_match, "f1": token_f1}[measure]
         self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
+
+    def score(self, text: str, accepted: Sequence[str]) -> float:
+        """The score of an answer, between 0 and 1, by the accepted ones."""
+        raise NotImplementedError
 
     def update(self, predicted: Iterable[str], accepted: Iterable[Sequence[str]]) -> None:
         """Adds questions: the text predicted for each, and its accepted answers."""
         for text, answers in zip(predicted, accepted, strict=True):
-            wanted = [answer for answer in answers if normalized(answer)] or [""]
-            self.total += max(self.measure(text, answer) for answer in wanted)
+            self.total += self.score(text, answers)
             self.count += 1
 
     def compute(self) -> Tensor:
         """The mean over the questions."""
         return self.total / self.count.clamp(min=1)
+
+
+class AnswerOverlap(MeanOverQuestions):
+    """SQuAD's `exact_match` or `f1`, the best over a question's accepted answers, averaged over questions.
+
+    A question without accepted answers is right if left unanswered (evaluation script of SQuAD 2.0, arXiv 1806.03822).
+    """
+
+    def __init__(self, measure: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.measure = {"exact_match": exact_match, "f1": token_f1}[measure]
+
+    def score(self, text: str, accepted: Sequence[str]) -> float:
+        """The best over the accepted answers."""
+        wanted = [answer for answer in accepted if normalized(answer)] or [""]
+        return max(self.measure(text, answer) for answer in wanted)

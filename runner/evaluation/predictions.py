@@ -32,6 +32,8 @@ class Compared(NamedTuple):
     """The metrics of the kind that are meant; None for all."""
     suffix: str = ""
     """What their names end in."""
+    num_labels: int | None = None
+    """How many labels there are; None for those of the predictions."""
 
 
 class Predictions(ABC):
@@ -89,9 +91,10 @@ class Predictions(ABC):
         """The task's own metrics; none where the set has no labels."""
         found: dict[str, float] = {}
         for part in self.parts():
-            values = measured(part.kind, self.num_labels(), part.predicted, part.true, part.only)
+            num_labels = part.num_labels or self.num_labels()
+            values = measured(part.kind, num_labels, part.predicted, part.true, part.only)
             found |= {f"{name}{part.suffix}": value for name, value in values.items()}
-        return found
+        return found | self.combined(found)
 
     def measured_names(self) -> list[str]:
         """The names of the metrics of `measure`, before any prediction; for a kind of your own `monitor` alone."""
@@ -115,6 +118,17 @@ class Predictions(ABC):
             for name, make in self.registered.items():
                 found[name] = computed(name, make(self.num_labels()), values)
         return found
+
+    def losses(self, totals: Mapping[str, float]) -> dict[str, float]:
+        """The losses of a set where they are more than the mean per unit of weight, from the sums over it; else none."""
+        return {}
+
+    def combined(self, figures: Mapping[str, Any]) -> dict[str, Any]:
+        """Metrics that are made of others, from those: numbers, or arrays of them, one for each resample."""
+        return {}
+
+    def calibrate(self) -> None:  # noqa: B027 - most tasks decide by the largest score
+        """Chooses what decides by these predictions, which are of the validation set and joined, such as thresholds."""
 
     def num_labels(self) -> int:
         """How many labels there are; 1 for a task without."""

@@ -18,11 +18,11 @@ from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef, SpearmanC
 from iolaus.runner.data.labelled.tags import entities
 from iolaus.runner.evaluation.metrics import (
     ENTITY_FIGURES,
-    AnswerOverlap,
     ClassScore,
     CountedScore,
     EntityScore,
     LabelScore,
+    MeanOverQuestions,
     get_metrics_for_task,
 )
 from iolaus.runner.evaluation.predictions import Compared, Predictions, as_tensor, computed
@@ -71,8 +71,8 @@ def intervals(
 ) -> dict[str, Numbers]:
     """The interval of each figure by name [2], and of each figure of classes by table and figure [C, 2].
 
-    `sums` are the `loss`, `weight` and `correct` of each example, if known: those with a weight count. Nothing for
-    predictions that do not tell which example an item is of.
+    `sums` are the `loss`, `weight` and `correct` of each example, if known, and those of parts of the loss: examples with
+    a weight count. Nothing for predictions that do not tell which example an item is of.
     """
     parts, means = predictions.parts(), predictions.means()
     told = [part.owners for part in parts if part.owners is not None]
@@ -85,7 +85,7 @@ def intervals(
         if len(part.true):
             found |= _figures(part, predictions, owners)
     for name, (scores, owners) in means.items():
-        found[name] = _mean_of(scores, np.searchsorted(known, owners))
+        found[name] = mean_of(scores, np.searchsorted(known, owners))
     places = predictions.scored_owners()
     for name, make in predictions.registered.items():
         assert places is not None  # as those of the parts are
@@ -95,33 +95,47 @@ def intervals(
         for name, of in (("loss", "loss"), ("token_accuracy", "correct")):
             if of in sums:
                 found[name] = _per_weight(sums[of][known], sums["weight"][known])
+    of_parts = {name: values[known] for name, values in sums.items() if "/" in name}
 
     def figures(weights: Weights) -> dict[str, Numbers]:
-        return {name: figure(weights) for name, figure in found.items()}
+        values = {name: figure(weights) for name, figure in found.items()}
+        return values | predictions.combined(values) | _losses(predictions, of_parts, weights)
 
     return bootstrap(figures, len(known), resamples, seed)
 
 
+def _losses(predictions: Predictions, sums: Mapping[str, Numbers], weights: Weights) -> dict[str, Numbers]:
+    """The losses that have parts, by those of the examples; no number where no target of some part was drawn."""
+    names = predictions.losses({name: float(values.sum()) for name, values in sums.items()})
+
+    def drawn(row: NDArray[np.float64]) -> dict[str, float]:
+        found = predictions.losses({name: float(row @ values) for name, values in sums.items()})
+        return found if found.keys() == names.keys() else dict.fromkeys(names, np.nan)
+
+    return each(weights, drawn) if names else {}
+
+
 def _figures(part: Compared, predictions: Predictions, owners: Owners) -> dict[str, Weighted]:
     """The metrics of a part, and the figures of its classes, for weighted examples."""
-    metrics = get_metrics_for_task(part.kind, predictions.num_labels(), sync_on_compute=False)
+    num_labels = part.num_labels or predictions.num_labels()
+    metrics = get_metrics_for_task(part.kind, num_labels, sync_on_compute=False)
     chosen = {name: m for name, m in metrics.items() if part.only is None or name in part.only}
     figures: dict[str, Weighted] = {
         f"{name}{part.suffix}": weighted(metric, part.predicted, part.true, owners)
         for name, metric in chosen.items()
     }
     if part.kind == "multi_label":
-        classes = {"per_class": (_label_marks(part.predicted, part.true), predictions.num_labels())}
+        classes = {"per_class": (_label_marks(part.predicted, part.true), num_labels)}
     elif part.only == ENTITY_FIGURES:
         types = sorted({kind for tags in (*part.predicted, *part.true) for _, _, kind in entities(tags)})
         classes = {"entities": (_entity_marks(part.predicted, part.true, types), len(types))}
-    elif isinstance(next(iter(metrics.values())), ClassScore):
-        classes = {"per_class": (_class_marks(part.predicted, part.true), predictions.num_labels())}
+    elif part.kind != "multiple_choice" and isinstance(next(iter(metrics.values())), ClassScore):
+        classes = {"per_class": (_class_marks(part.predicted, part.true), num_labels)}
     else:
         classes = {}
     for table, (counted, size) in classes.items():
         for name in OF_CLASSES:
-            figures[f"{table}/{name}"] = _of_classes(name, counted, owners, size)
+            figures[f"{table}{part.suffix}/{name}"] = _of_classes(name, counted, owners, size)
     return figures
 
 
@@ -174,20 +188,20 @@ def _(metric: CountedScore, predicted: Any, true: Any, owners: Owners) -> Weight
 
 
 @weighted.register
-def _(metric: AnswerOverlap, predicted: Any, true: Any, owners: Owners) -> Weighted:
+def _(metric: MeanOverQuestions, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """By the score of each question."""
     scores = np.empty(len(true))
     for i, (text, accepted) in enumerate(zip(predicted, true, strict=True)):
         metric.reset()
         metric.update([text], [accepted])
         scores[i] = float(metric.compute())
-    return _mean_of(scores, owners)
+    return mean_of(scores, owners)
 
 
 @weighted.register
 def _(metric: MeanSquaredError, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """By the squared error of each number."""
-    return _mean_of((predicted - true) ** 2, owners)
+    return mean_of((predicted - true) ** 2, owners)
 
 
 @weighted.register
@@ -213,7 +227,7 @@ def _per_weight(sums: Numbers, weight: Numbers) -> Weighted:
     return lambda weights: (weights @ sums) / np.maximum(weights @ weight, 1e-12)
 
 
-def _mean_of(values: Numbers, owners: Owners) -> Weighted:
+def mean_of(values: Numbers, owners: Owners) -> Weighted:
     """The weighted mean; no number where no item was drawn."""
 
     def figure(weights: Weights) -> Numbers:

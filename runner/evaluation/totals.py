@@ -17,17 +17,27 @@ Totals = dict[str, float]
 
 
 class LabelledSet:
-    """Adds up a model's output for the micro-batches of a labelled set: sums for the loss, and the predictions."""
+    """Adds up a model's output for the micro-batches of a labelled set: sums for the loss, and the predictions.
 
-    def __init__(self, predictions: Predictions, device: torch.device | None = None) -> None:
-        self.predictions = predictions
+    `part_losses` of an output are sums over the micro-batch, each with the denominator of its name. With `calibrating`
+    the task chooses by the set what decides in others, such as thresholds.
+    """
+
+    def __init__(
+        self, predictions: Predictions, device: torch.device | None = None, calibrating: bool = False
+    ) -> None:
+        self.predictions, self.calibrating = predictions, calibrating
         self._sums = torch.zeros(len(SUMS), dtype=torch.float64, device=device)
+        self._parts: dict[str, Any] = {}
 
-    def add(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> None:
+    def add(self, micro_batch: MicroBatch, output: Mapping[str, Any]) -> None:
         """Adds a micro-batch."""
         weight = torch.tensor(micro_batch["weight"], dtype=torch.float64, device=self._sums.device)
         correct = output.get("correct", torch.zeros_like(weight))
         self._sums += torch.stack([output["loss"].double(), weight, correct.double()])
+        for name, part in output.get("part_losses", {}).items():
+            count = torch.full_like(weight, micro_batch["denominators"][name])
+            self._parts[name] = self._parts.get(name, 0) + torch.stack([part.double(), count])
         self.predictions.add(micro_batch, output)
 
     def finish(
@@ -38,9 +48,14 @@ class LabelledSet:
     ) -> Totals:
         """Joins the predictions of all ranks; the figures `of_sums` and the metrics, none where there are no labels."""
         self.predictions.join(gather)
-        totals = sum_over_ranks(dict(zip(SUMS, self._sums.tolist(), strict=True)))
+        if self.calibrating:
+            self.predictions.calibrate()
+        sums = dict(zip(SUMS, self._sums.tolist(), strict=True))
+        for name, part in self._parts.items():
+            sums[f"{name}/loss"], sums[f"{name}/weight"] = part.tolist()
+        totals = sum_over_ranks(sums)
         found = self.predictions.metrics()
-        return (of_sums or mean_loss)(totals) | found if found else {}
+        return (of_sums or mean_loss)(totals) | self.predictions.losses(totals) | found if found else {}
 
 
 def mean_loss(totals: Mapping[str, float]) -> Totals:
@@ -59,7 +74,11 @@ def bits_per_byte(loss: float, tokens_per_byte: float) -> float:
 
 
 def add_sums(sums: dict[str, Tensor], micro_batch: MicroBatch, output: Mapping[str, Any]) -> None:
-    """Adds a micro-batch's `weight` and the model's output for it to the sums over an evaluated set, in float64."""
-    weight = torch.as_tensor(micro_batch["weight"], dtype=torch.float64)
-    for name, value in {**output, "weight": weight}.items():
-        sums[name] = sums.get(name, 0) + value.detach().to(output["loss"].device, torch.float64)
+    """Adds a micro-batch's `weight`, `denominators` and the model's output for it to the sums over an evaluated set.
+
+    They are added up in float64.
+    """
+    divisors = {**micro_batch.get("denominators", {}), "weight": micro_batch["weight"]}
+    for name, value in {**output, **divisors}.items():
+        added = torch.as_tensor(value, dtype=torch.float64).detach()
+        sums[name] = sums.get(name, 0) + added.to(output["loss"].device)

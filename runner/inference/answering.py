@@ -12,7 +12,7 @@ from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
 from iolaus.runner.data.vision.conversations import ROLES, USER, Conversation, ConversationReader
 from iolaus.runner.data.vision.image_inputs import join_images
 from iolaus.runner.data.vision.images import Images, decode_image
-from iolaus.runner.evaluation.written_answers import question_of
+from iolaus.runner.evaluation.kinds.written_answers import question_of
 from iolaus.runner.inference.labelled import option_defaults, saved_task
 from iolaus.runner.run.model_folder import model_folder
 

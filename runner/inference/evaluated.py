@@ -9,30 +9,34 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.conf.values import suggest
+from iolaus.conf.values import check_choice, suggest
 from iolaus.runner.data.labelled.examples import READER_SETTINGS
-from iolaus.runner.data.read.rows import Rows
+from iolaus.runner.data.read.bad_rows import BadRows
 from iolaus.runner.evaluation.files import entry_of, write_content, write_lines, write_sets
 from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.evaluation.resampling import intervals
 from iolaus.runner.evaluation.statistics.intervals import LEVEL, RESAMPLES
 from iolaus.runner.inference.answering import sees_images
-from iolaus.runner.inference.infill import open_model
 from iolaus.runner.inference.labelled import (
     FinetunedModel,
+    check_labels,
+    labelled_rows,
     load_finetuned,
     measure,
     rows_of_file,
     task_of,
-    tokenized,
+    usable_samples,
+    without_left_out,
 )
-from iolaus.runner.inference.language import (
+from iolaus.runner.inference.language.figures import (
     SETTINGS,
     LanguageModel,
     load_language_model,
     measure_text,
     read_documents,
 )
+from iolaus.runner.inference.language.infill import open_model
+from iolaus.runner.inference.language.pseudo_likelihood import pseudo_perplexity
 from iolaus.runner.inference.measured_answers import SETTINGS as ANSWERED
 from iolaus.runner.inference.measured_answers import (
     AnsweringModel,
@@ -42,7 +46,6 @@ from iolaus.runner.inference.measured_answers import (
 )
 from iolaus.runner.inference.measuring import Measured
 from iolaus.runner.inference.passes import Computation, Report, device_here
-from iolaus.runner.inference.pseudo_likelihood import pseudo_perplexity
 from iolaus.runner.models.autocast import cpu_has_bf16
 from iolaus.runner.run.command.json_output import plain
 from iolaus.runner.tasks import get_task
@@ -52,7 +55,10 @@ log = logging.getLogger("iolaus")
 COMPUTED = ("micro_batch_tokens", "micro_batch_size")
 """Settings of `data` that say how samples are computed."""
 
-KNOWN_SETTINGS = tuple(dict.fromkeys((*READER_SETTINGS, *SETTINGS, *ANSWERED, *COMPUTED)))
+BAD_ROW = "on_bad_row"
+"""Setting of `data` that says what becomes of rows that cannot be used."""
+
+KNOWN_SETTINGS = tuple(dict.fromkeys((*READER_SETTINGS, *SETTINGS, *ANSWERED, *COMPUTED, BAD_ROW)))
 """Settings of `data` that an evaluation may change; those that do not belong to the model's task have no effect."""
 
 DOCUMENTS = "documents.jsonl"
@@ -72,7 +78,7 @@ class Asked(NamedTuple):
     precision: str | None = None
     """In the place of the run's."""
     objective: str | None = None
-    """Of a language model, in the place of the run's: `mlm` or `diffusion`."""
+    """Of a language model, in the place of the run's: `mlm`, `clm` or `diffusion`."""
     resamples: int = RESAMPLES
     """Of each interval; 0 for none."""
     seed: int = 0
@@ -83,6 +89,8 @@ class Asked(NamedTuple):
     """Questions about images of each set that an answer is written for, 0 for all; in the place of the run's."""
     max_new_tokens: int | None = None
     """Longest such answer in tokens, in the place of the run's."""
+    skipping: str = "data.on_bad_row=skip"
+    """What leaves out labelled rows that cannot be used, as messages name it."""
 
 
 AS_TRAINED = Asked()
@@ -96,15 +104,17 @@ class Evaluation(NamedTuple):
     predictions: dict[str, Predictions]
     """For labelled sets by name."""
     documents: list[dict[str, Any]]
-    """For text: a line for each document."""
+    """For text and for tasks of lmms-eval: a line for each document."""
+    documents_file: str = DOCUMENTS
+    """The name of their file."""
 
     def write(self, folder: Path) -> None:
-        """Writes `evaluation.json`, and `predictions.jsonl` (see `write_sets`) or `documents.jsonl`."""
+        """Writes `evaluation.json`, and `predictions.jsonl` (see `write_sets`) or the lines of the documents."""
         folder.mkdir(parents=True, exist_ok=True)
         if self.predictions:
             write_sets(folder, self.predictions, self.content)
             return
-        write_lines(folder / DOCUMENTS, self.documents)
+        write_lines(folder / self.documents_file, self.documents)
         write_content(folder, self.content)
 
 
@@ -135,25 +145,29 @@ def evaluate(
             f"the number of resamples is {asked.resamples}: expected 1 or more, or 0 for no intervals"
         )
     config, tokenizer = open_model(run)
-    changes = {name: value for name, value in asked.settings.items() if name not in COMPUTED}
+    changes = {name: value for name, value in asked.settings.items() if name not in (*COMPUTED, BAD_ROW)}
     answers = sees_images(config)
     task = get_task("vision_language") if answers else task_of(run, config.architectures or [])
     if task is not None and (asked.objective is not None or asked.pseudo_documents != 0):
         raise ValueError(f"the model in {run!r} is for {task.name.replace('_', ' ')}, not a language model")
     if not answers and (asked.generated_samples is not None or asked.max_new_tokens is not None):
         raise ValueError(f"the model in {run!r} reads no images: leave out --answers and --max-new-tokens")
+    check_choice(f"data.{BAD_ROW}", on_bad_row := asked.settings.get(BAD_ROW, "error"), ("error", "skip"))
+    if on_bad_row == "skip" and (answers or task is None):
+        raise ValueError(f"{asked.skipping} is for labelled texts: leave it out for the model in {run!r}")
     if answers:
         return _answered(run, load_answering_model(run, changes), sources, asked, report)
     if task is not None:
         model = load_finetuned(run, task, config, tokenizer, changes)
-        model = model._replace(computation=_computation(model.computation, asked))
+        model = model._replace(computation=computation_of(model.computation, asked))
         return _labelled(run, model, sources, asked, report)
     language = load_language_model(run, config, tokenizer, changes, asked.objective)
-    language = language._replace(computation=_computation(language.computation, asked))
+    language = language._replace(computation=computation_of(language.computation, asked))
     return _text(run, language, sources, asked, report)
 
 
-def _computation(computation: Computation, asked: Asked) -> Computation:
+def computation_of(computation: Computation, asked: Asked) -> Computation:
+    """How a model is computed, with what was asked in its place; raises ValueError for an unknown precision."""
     given = {name: asked.settings[name] for name in COMPUTED if name in asked.settings}
     if asked.precision is not None:
         if asked.precision not in PRECISIONS:
@@ -175,15 +189,19 @@ def _labelled(
     report: Callable[[str], Report] | None,
 ) -> Evaluation:
     """The figures of a task; all sources are read before the first is computed."""
-    rows = {name: rows_of_file(model, source, "test") for name, source in sources.items()}
-    column = model.settings["label_column"]
+    bad = {name: BadRows(asked.settings.get(BAD_ROW) == "skip", asked.skipping) for name in sources}
+    rows = {name: rows_of_file(model, source, "test", bad[name]) for name, source in sources.items()}
+    column = model.settings["label_column"] or model.settings["pair_column"]  # of pairs without scores
     for name, given in rows.items():
         check_labels(given, name, column)
-    sets = {name: tokenized(model, given) for name, given in rows.items()}
-    facts = _facts(run, {"task": model.task.name}, model.computation, asked, "examples")
+    sets = {name: usable_samples(model, given) for name, given in rows.items()}
+    facts = facts_of(run, {"task": model.task.name}, model.computation, asked, "examples")
     found = _measured(facts, sets, partial(measure, model), asked, report)
     for name, given in rows.items():
-        found.content["sets"][name]["unlabelled"] = len(given.rows) - labelled_rows(given, column)
+        kept, entry = without_left_out(given), found.content["sets"][name]
+        entry["unlabelled"] = len(kept.rows) - labelled_rows(kept, column)
+        if noted := given.bad.noted():
+            entry["left_out"] = noted
     return found
 
 
@@ -197,9 +215,9 @@ def _answered(
     """The figures of answers to questions about images; all sources are read before the first is computed."""
     chosen = {"generated_samples": asked.generated_samples, "max_new_tokens": asked.max_new_tokens}
     writer = model.writer._replace(**{name: value for name, value in chosen.items() if value is not None})
-    model = model._replace(computation=_computation(model.computation, asked), writer=writer)
+    model = model._replace(computation=computation_of(model.computation, asked), writer=writer)
     sets = {name: read_questions(model, source, name) for name, source in sources.items()}
-    facts = _facts(run, {"task": "vision_language"}, model.computation, asked, "examples")
+    facts = facts_of(run, {"task": "vision_language"}, model.computation, asked, "examples")
     return _measured({**facts, **writer._asdict()}, sets, partial(measure_answers, model), asked, report)
 
 
@@ -221,21 +239,6 @@ def _measured(
         )
         entries[name] = with_intervals(entry, ends)
     return Evaluation(plain({**facts, "sets": entries}), predictions, [])
-
-
-def labelled_rows(rows: Rows, column: str) -> int:
-    """The number of rows that have a label."""
-    return sum(row.values.get(column) not in (None, "") for row in rows.rows)
-
-
-def check_labels(rows: Rows, name: str, column: str) -> None:
-    """Raises ValueError unless some row has a label."""
-    if labelled_rows(rows, column):
-        return
-    columns = list(dict.fromkeys(key for row in rows.rows[:1000] for key in row.values))
-    there = "is empty" if column in columns else f"is not among its columns: {', '.join(map(str, columns))}"
-    advice = "set data.label_column, or predict without labels by `iolaus predict`"
-    raise ValueError(f"{name} has no labels: the column {column!r} {there}; {advice}")
 
 
 def with_intervals(entry: dict[str, Any], ends: Mapping[str, Ends]) -> dict[str, Any]:
@@ -283,12 +286,13 @@ def _text(
         sums = [{n: float(v[i]) for n, v in found.sums.items()} for i in range(len(sizes))]
         own = zip(sizes.tolist(), sums, strict=True)
         lines += [{"set": name, "document": i, "bytes": size, **some} for i, (size, some) in enumerate(own)]
-    facts = _facts(run, {"objective": language.objective}, language.computation, asked, "documents")
+    facts = facts_of(run, {"objective": language.objective}, language.computation, asked, "documents")
     return Evaluation(plain({**facts, "sets": entries}), {}, lines)
 
 
-def _facts(
+def facts_of(
     run: str, kind: dict[str, str], computation: Computation, asked: Asked, over: str
 ) -> dict[str, Any]:
+    """What `evaluation.json` tells of the model, how it was computed, and of the intervals."""
     interval = {"level": LEVEL, "resamples": asked.resamples, "seed": asked.seed, "over": over}
     return {"model": run, **kind, **computation._asdict(), "interval": interval}

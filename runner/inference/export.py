@@ -10,10 +10,14 @@ from typing import Any
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from iolaus.runner.models.adapters import is_separate, save_model
+from iolaus.runner.models.embedding.contrastive import loaded_without_pooler
+from iolaus.runner.models.embedding.folder import write_embedding
 from iolaus.runner.models.positions import longest_text
+from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.models.weights import no_bars
 from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.model_folder import TASK
+from iolaus.runner.run.model_folder import TASK, open_to_readers
 
 INTERNAL = ("objective", "best_step")
 """Figures that the model card leaves out."""
@@ -24,6 +28,61 @@ MADE_BY = """
 `manifest.json` holds it by digest: code, packages, machine, config, data, order, what it began with, and each file here.
 `iolaus verify <this folder>` tells whether any of them was changed.
 """
+
+OF_MODEL = """\
+from transformers import {auto}, {loader}
+
+{kind} = {auto}.from_pretrained("<this folder>")
+model = {loader}.from_pretrained("<this folder>"{trust})
+"""
+
+OF_ADAPTER = """\
+from peft import PeftConfig, PeftModel
+from transformers import AutoConfig, {auto}, {loader}
+
+{kind} = {auto}.from_pretrained("<this folder>")
+config = AutoConfig.from_pretrained("<this folder>"{trust})
+base = PeftConfig.from_pretrained("<this folder>").base_model_name_or_path
+model = {loader}.from_pretrained(base, config=config{trust})
+model = PeftModel.from_pretrained(model, "<this folder>")
+"""
+"""How a model card says that the folder is loaded."""
+
+PIPELINES = {
+    "ForSequenceClassification": ("text-classification", '"a text", truncation=True'),
+    "ForTokenClassification": ("token-classification", '"a text"'),
+    "ForMaskedLM": ("fill-mask", 'f"a {tokenizer.mask_token} text", tokenizer_kwargs={"truncation": True}'),
+}
+"""The task of transformers' pipeline for each head, and what it is asked; a pipeline truncates where it is told to."""
+
+PREDICTION = """
+from transformers import pipeline
+
+predict = pipeline("{task}", model=model, tokenizer=tokenizer)
+print(predict({asked}))
+"""
+"""How a model card shows a prediction."""
+
+TRUNCATED = """
+Without `truncation` a pipeline fails at a text that is longer than the model reads ({longest:,} tokens).
+"""
+
+VECTORS = """
+As a folder of sentence-transformers, with its pooling{prompts}:
+
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("<this folder>"{trust})
+vectors = model.encode(["a text", "another one"])
+```
+"""
+
+# what the hub reads of a model card
+ABOUT = "library_name: {library}\ntags: [iolaus]"
+ABOUT_VECTORS = """library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+tags: [iolaus, sentence-transformers, feature-extraction, sentence-similarity]"""
 
 
 def export_model(
@@ -72,17 +131,23 @@ def write_model(
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         with no_bars():
-            model.pretrained.save_pretrained(temporary, state_dict=weights)
+            own = isinstance(model, TaskModel)
+            weights = model.exported_weights() if own and weights is None else weights
+            save_model(model.pretrained, temporary, weights)
+            folders = [temporary, *(model.export_beside(temporary) if own else [])]
         if preprocessor is not None:
             tokenizer = getattr(preprocessor, "tokenizer", preprocessor)
             if longest := longest_text(model.pretrained):  # so that the tokenizer can truncate to it
                 tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
-            preprocessor.save_pretrained(temporary)
+            for folder in folders:
+                preprocessor.save_pretrained(folder)
+        if (embedding := getattr(model, "embedding", None)) is not None:
+            arguments = loaded_without_pooler(model.pretrained.base_model)
+            write_embedding(temporary, embedding, model.pretrained.config.hidden_size, arguments)
         if task:
             (temporary / TASK).write_text(json.dumps(task, indent=1))
         (temporary / "README.md").write_text(card)
-        for file in temporary.iterdir():  # the library writes weights that only their owner can read
-            file.chmod((temporary / "README.md").stat().st_mode)
+        open_to_readers(temporary)
         shutil.rmtree(target, ignore_errors=True)
         temporary.rename(target)
     except OSError as error:
@@ -105,13 +170,25 @@ def model_card(
     shown = sorted((figure, value) for figure, value in results.items() if figure not in INTERNAL)
     figures = "\n".join(f"| {figure} | {value:.4f} |" for figure, value in shown)
     config = (run.path / "config.yaml").read_text()
-    made_by = MADE_BY if with_manifest else ""
+    made_by = getattr(model, "note", "") + (MADE_BY if with_manifest else "")
     auto = type(model.pretrained)._auto_class  # of one whose code is exported with it
     loader, trust = (auto, ", trust_remote_code=True") if auto else (name, "")
     kind = "tokenizer" if isinstance(preprocessor, PreTrainedTokenizerBase) else "processor"
+    apart = is_separate(model.pretrained)
+    use = OF_ADAPTER if apart else OF_MODEL
+    use, truncated = use.format(kind=kind, auto=f"Auto{kind.title()}", loader=loader, trust=trust), ""
+    head = next((head for head in PIPELINES if name.endswith(head)), None)
+    if head and kind == "tokenizer" and not apart:
+        task, asked = PIPELINES[head]
+        use += PREDICTION.format(task=task, asked=asked)
+        longest = longest_text(model.pretrained)
+        truncated = TRUNCATED.format(longest=longest) if longest and "truncation" in asked else ""
+    about, vectors = ABOUT.format(library="peft" if apart else "transformers"), ""
+    if (embedding := getattr(model, "embedding", None)) is not None:
+        prompts = " and prompts" if embedding.prompts else ""
+        about, vectors = ABOUT_VECTORS, VECTORS.format(prompts=prompts, trust=trust)
     return f"""---
-library_name: transformers
-tags: [iolaus]
+{about}
 ---
 
 # {name}, {model.describe()}
@@ -131,14 +208,13 @@ Losses are per target (a token, an example, a question); cross-entropies are in 
 ## Use
 
 ```python
-from transformers import Auto{kind.title()}, {loader}
-
-{kind} = Auto{kind.title()}.from_pretrained("<this folder>")
-model = {loader}.from_pretrained("<this folder>"{trust})
-```
-
-## Config
+{use}```
+{truncated}{vectors}
+<details>
+<summary>Config</summary>
 
 ```yaml
 {config}```
+
+</details>
 """

@@ -16,14 +16,16 @@ from iolaus.runner.data.read.opened import AS_FOUND, Reading
 from iolaus.runner.data.read.rows import Row, Rows
 from iolaus.runner.data.vision.images import ImageFolder
 from iolaus.runner.inference.answering import ImageFiles, answer, load_answerer, questions_of
-from iolaus.runner.inference.infill import fill, load
 from iolaus.runner.inference.labelled import (
     FinetunedModel,
     predict,
     reading_for,
     unlabelled,
     values_of_text,
+    without_left_out,
 )
+from iolaus.runner.inference.language.generation import continuation, load_causal
+from iolaus.runner.inference.language.infill import MASK, fill, load
 from iolaus.runner.order.keyed import derive_seed
 
 
@@ -37,7 +39,7 @@ class PredictOptions:
     """
 
     tokens: int | None = None
-    """Labelled tasks: tokens of a micro-batch; none takes those of the run."""
+    """Labelled tasks and vectors: tokens of a micro-batch; none takes those of the run."""
     second: str | None = None
     """Labelled tasks: the other text of each text, for pairs and questions."""
     images: str | Path | None = None
@@ -45,7 +47,7 @@ class PredictOptions:
     image: Sequence[str] = ()
     """Vision-language models: the images of each text."""
     max_new_tokens: int = 32
-    """Vision-language models: the longest answer, in tokens."""
+    """Vision-language models: the longest answer, in tokens; causal language models: the longest continuation."""
     steps: int = 1000
     """Language models: sampling steps from all masked to none."""
     temperature: float = 1.0
@@ -54,6 +56,10 @@ class PredictOptions:
     """Language models: `random`, or `confidence`, which fills in the most likely tokens first."""
     seed: int = 0
     """Language models: of the sampling."""
+    prompt: str | None = None
+    """Vectors: the name of the prompt, such as `query` or `passage`; none takes the model's default, if it has one."""
+    dimensions: int | None = None
+    """Vectors: how many of the first numbers to keep; none keeps all."""
 
 
 PLAIN = PredictOptions()
@@ -75,6 +81,8 @@ class Kind(ABC):
     at_once: int
     """Rows of a batch."""
     text_column: str
+    separator: str | None = None
+    """What stands between several labels of a row in a table."""
     model: Any
 
     @abstractmethod
@@ -116,6 +124,7 @@ class Labels(Kind):
     def __init__(self, model: FinetunedModel) -> None:
         self.model, self.name = model, model.task.name
         self.text_column = model.settings["text_column"]
+        self.separator = model.settings.get("label_separator")
 
     def values(self, text: str, options: PredictOptions) -> dict[str, Any]:
         """The text, and the second one."""
@@ -156,17 +165,18 @@ class Labels(Kind):
         if read.bad.skip:
             reader = self.model.reader
             reader.examples(reader.arranged(read), labelled=False)
-            left_out = {place for places in read.bad.places.values() for place in places}
-            kept = [row for row in given.rows if row.where not in left_out]
-            usable = [row for row in read.rows if row.where not in left_out]
-            read = read._replace(rows=usable, bad=RAISED)
+            kept = without_left_out(given).rows
+            read = without_left_out(read)._replace(bad=RAISED)
         if not kept:
             return Kept([], [])
-        settings = self.model.settings
         try:
             found = predict(self.model, read, options.tokens)
         except MissingColumn as error:
-            raise meant_error(error, given, settings["text_column"], settings["label_column"]) from None
+            label_column, labels = (
+                self.model.settings["label_column"],
+                self.model.reader.state_dict().get("labels"),
+            )
+            raise meant_error(error, given, self.text_column, label_column, labels or ()) from None
         return Kept(kept, list(found.rows), found.figures)
 
 
@@ -202,14 +212,11 @@ class Answers(Kind):
         return Kept(rows.rows, list(answer(self.model, questions, files, options.max_new_tokens)))
 
 
-class Masks(Kind):
-    """A language model, which fills in masks."""
+class OfTexts(Kind):
+    """A model that reads one text of each row."""
 
-    name, at_once = "infill", 256
-
-    def __init__(self, run: str, changes: Mapping[str, Any]) -> None:
+    def __init__(self, changes: Mapping[str, Any]) -> None:
         check_settings(changes, ("text_column", *Reading._fields))
-        self.model, self.tokenizer = load(run)
         self.text_column, self.changes = changes.get("text_column", "text"), changes
 
     def values(self, text: str, options: PredictOptions) -> dict[str, Any]:
@@ -221,18 +228,63 @@ class Masks(Kind):
         found = given_reading(super().reading(path), self.changes)
         return found._replace(format="txt") if ending_format(Path(path)) in ("txt", "md") else found
 
-    def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
-        """The texts filled in; the batches after the first have seeds of their own."""
+    def texts(self, rows: Rows) -> tuple[list[Row], list[str]]:
+        """The rows that can be used, and the text of each."""
         kept, texts = [], []
         for row in rows.rows:
             with rows.bad.row():
                 texts.append(text_of(row, self.text_column, "data.text_column"))
                 kept.append(row)
+        return kept, texts
+
+
+class Masks(OfTexts):
+    """A language model, which fills in masks."""
+
+    name, at_once = "infill", 256
+
+    def __init__(self, run: str, changes: Mapping[str, Any]) -> None:
+        super().__init__(changes)
+        self.model, self.tokenizer = load(run)
+
+    def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
+        """The texts filled in; the batches after the first have seeds of their own."""
+        kept, texts = self.texts(rows)
         seed = derive_seed(options.seed, number) % 2**63 if number else options.seed
         sampling = (options.steps, options.temperature, options.order, seed)
         filled = fill(self.model, self.tokenizer, texts, *sampling) if texts else []
         pairs = zip(texts, filled, strict=True)
         return Kept(kept, [{"text": text, "predicted": predicted} for text, predicted in pairs])
+
+
+class Continuations(Masks):
+    """A causal language model, which continues texts; one that reads both ways fills in masks besides."""
+
+    name = "generation"
+
+    def __init__(self, run: str, changes: Mapping[str, Any], fills: bool) -> None:
+        if fills:
+            super().__init__(run, changes)
+        else:
+            OfTexts.__init__(self, changes)
+        self.fills = fills
+        self.causal, self.tokenizer = load_causal(run)
+
+    def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
+        """What the model writes behind each text, or the text with its masks filled in."""
+        kept, found = [], []
+        for place, row in enumerate(rows.rows, number * self.at_once):
+            with rows.bad.row():
+                text = text_of(row, self.text_column, "data.text_column")
+                if self.fills and MASK in text:
+                    predicted = super().predict(rows._replace(rows=[row]), options, place).predictions[0]
+                else:
+                    sampling = (options.max_new_tokens, options.temperature, derive_seed(options.seed, place))
+                    written = continuation(self.causal, self.tokenizer, text, *sampling)
+                    predicted = {"text": text, "predicted": written}
+                found.append(predicted)
+                kept.append(row)
+        return Kept(kept, found)
 
 
 def check_settings(changes: Mapping[str, Any], known: Sequence[str]) -> None:

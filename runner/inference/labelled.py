@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from iolaus.conf.registry import OPTIONS, TASKS
 from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader
 from iolaus.runner.data.micro_batch import tokenizer_arguments
+from iolaus.runner.data.read.bad_rows import RAISED, BadRows
 from iolaus.runner.data.read.formats import ROWS, ending_format
 from iolaus.runner.data.read.opened import AS_FOUND, Reading
 from iolaus.runner.data.read.rows import HowRead, Rows, read_rows
@@ -52,7 +53,7 @@ def task_of(run: str, architectures: list[str]) -> Task | None:
         return get_task(name)
     for task in map(get_task, TASKS):
         kind = str(task.head).removeprefix("AutoModel")
-        if task.reader and any(name.endswith(kind) for name in architectures):
+        if task.reader and kind and any(name.endswith(kind) for name in architectures):
             return task
     return None
 
@@ -82,12 +83,12 @@ def load_finetuned(
     return FinetunedModel(task, reader, model, tokenizer, collator, settings, computation)
 
 
-def rows_of_file(model: FinetunedModel, source: Any, split: str = "train") -> Rows:
+def rows_of_file(model: FinetunedModel, source: Any, split: str = "train", bad: BadRows = RAISED) -> Rows:
     """The rows of a file, or of another source, by its ending or else as they were read for training.
 
     `split` is for data sets with several whose name gives none.
     """
-    how = HowRead(wanted=model.reader.columns())
+    how = HowRead(bad, model.reader.columns())
     return model.reader.arranged(read_rows(source, reading_for(model, source), split, how=how))
 
 
@@ -137,9 +138,37 @@ def measure(
 
 def tokenized(model: FinetunedModel, rows: Rows) -> Any:
     """The samples of rows, with their labels; raises ValueError for a label that the model does not know."""
-    length = min(model.settings["max_length"], model.tokenizer.model_max_length)
-    examples = model.reader.examples(model.reader.arranged(rows), labelled=False)
-    return model.reader.tokenize(examples, model.tokenizer, length, training=False)
+    return _samples(model, model.reader.examples(model.reader.arranged(rows), labelled=False))
+
+
+def usable_samples(model: FinetunedModel, rows: Rows) -> Any:
+    """The samples of rows but those that `rows.bad` leaves out; raises ValueError where none is left."""
+    reader = model.reader
+    examples = reader.usable(reader.examples(reader.arranged(rows), labelled=False), rows.bad)
+    if not examples:
+        raise ValueError(f"{rows.description} holds no row that can be used: {rows.bad.first}")
+    return _samples(model, examples)
+
+
+def labelled_rows(rows: Rows, column: str) -> int:
+    """The number of rows that have a label."""
+    return sum(row.values.get(column) not in (None, "") for row in rows.rows)
+
+
+def check_labels(rows: Rows, name: str, column: str) -> None:
+    """Raises ValueError unless some row has a label."""
+    if labelled_rows(rows, column):
+        return
+    columns = list(dict.fromkeys(key for row in rows.rows[:1000] for key in row.values))
+    there = "is empty" if column in columns else f"is not among its columns: {', '.join(map(str, columns))}"
+    advice = "name the right one (data.label_column, data.tag_columns), or predict without labels by `iolaus predict`"
+    raise ValueError(f"{name} has no labels: the column {column!r} {there}; {advice}")
+
+
+def without_left_out(rows: Rows) -> Rows:
+    """The rows but those that were left out, after their examples were made."""
+    left_out = {place for places in rows.bad.places.values() for place in places}
+    return rows._replace(rows=[row for row in rows.rows if row.where not in left_out])
 
 
 def _known_or_unlabelled(model: FinetunedModel, rows: Rows) -> Any:
@@ -157,6 +186,11 @@ def unlabelled(model: FinetunedModel, rows: Rows) -> Rows:
     names = set(model.reader.label_names())
     kept = [{name: value for name, value in row.values.items() if name not in names} for row in rows.rows]
     return rows._replace(rows=[row._replace(values=some) for row, some in zip(rows.rows, kept, strict=True)])
+
+
+def _samples(model: FinetunedModel, examples: list[Any]) -> Any:
+    length = min(model.settings["max_length"], model.tokenizer.model_max_length)
+    return model.reader.tokenize(examples, model.tokenizer, length, training=False)
 
 
 def option_defaults(group: str, option: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from omegaconf import OmegaConf
 
+from iolaus.runner.config.yaml_files import read_config
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.data.read.opened import Reading
 from iolaus.runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
@@ -81,5 +82,5 @@ def measure_answers(
 def _settings_of_run(run: str, group: str) -> dict[str, Any]:
     """The settings of a group, as the run's `config.yaml` has them; empty for a model without its run."""
     file = Path(model_folder(run)).parent / "config.yaml"
-    config: Any = OmegaConf.to_container(OmegaConf.load(file)) if file.is_file() else {}
+    config: Any = OmegaConf.to_container(read_config(file)) if file.is_file() else {}
     return config.get(group) or {}

@@ -31,10 +31,14 @@ def measure_set(
     report: Report | None = None,
     output: Callable[[MicroBatch], Mapping[str, Any]] | None = None,
     of_sums: Callable[[Totals], Totals] = mean_loss,
+    calibrating: bool = False,
 ) -> Measured:
-    """The `predictions` for their set, filled, and its figures; `output` is the model's for a micro-batch, and more."""
+    """The `predictions` for their set, filled, and its figures; `output` is the model's for a micro-batch, and more.
+
+    With `calibrating` the task chooses by this set what decides in others, such as thresholds.
+    """
     sequences = predictions.sequences
-    evaluated = LabelledSet(predictions, device_here())
+    evaluated = LabelledSet(predictions, device_here(), calibrating)
     apart = RowSums(sequences.owners(), len(sequences.examples))
     model.by_row = True
     for passed in passes(output or model, collator, sequences, computation, 0, EVALUATED_AT_ONCE, report):

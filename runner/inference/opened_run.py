@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
+from iolaus.runner.config.yaml_files import read_config
 from iolaus.runner.run.errors import explained
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.metrics_file import read_table
@@ -58,13 +59,7 @@ class Run:
     @property
     def config(self) -> DictConfig:
         """The config without secrets, which `iolaus.run` trains anew; raises ValueError if it is missing or damaged."""
-        file = self.path / "config.yaml"
-        try:
-            config = OmegaConf.load(file)
-        except Exception as error:
-            raise ValueError(f"{str(file)!r} is missing or damaged: {error}") from None
-        if not isinstance(config, DictConfig):
-            raise ValueError(f"{str(file)!r} is damaged: it holds no settings")
+        config = read_config(self.path / "config.yaml")
         config.pop("resolved", None)  # the values of `auto`, which are no settings
         config.resume = None
         return config
@@ -82,7 +77,7 @@ class Run:
 
     def model(self) -> "PreTrainedModel":
         """The exported model, loaded anew in evaluation mode on the CPU; raises ValueError where there is none."""
-        from iolaus.runner.inference.infill import open_model
+        from iolaus.runner.inference.language.infill import open_model
         from iolaus.runner.models.architectures.registered import class_named
         from iolaus.runner.models.weights import load_trained
 
@@ -94,7 +89,7 @@ class Run:
 
     def tokenizer(self) -> "PreTrainedTokenizerBase":
         """The tokenizer that was exported with the model; raises ValueError where there is none."""
-        from iolaus.runner.inference.infill import open_model
+        from iolaus.runner.inference.language.infill import open_model
 
         with explained():
             return open_model(str(self.path))[1]
@@ -115,9 +110,10 @@ class Run:
 
         Args:
             rows: A text or a mapping of the columns that the run was trained on (`text`; `question` and `context`;
-                `question` and `image`), or a list of them. A language model fills in each `[MASK]` of a text.
+                `question` and `image`), or a list of them. A language model fills in each `[MASK]` of a text, a
+                causal one continues it.
             images: For vision-language models: the folder of the images.
-            max_new_tokens: For vision-language models: the longest answer, in tokens.
+            max_new_tokens: For vision-language and causal models: the longest answer or continuation, in tokens.
             tokens: For labelled tasks: tokens of a micro-batch; none takes those of the run.
             steps: For language models: sampling steps from all masked to none.
             temperature: For language models: of the sampling; 0 takes the most likely token.

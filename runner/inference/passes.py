@@ -115,10 +115,15 @@ def _moved(value: Any, device: torch.device) -> Any:
 def _samples(share: Share) -> list[NDArray[np.int64]]:
     """The samples of each micro-batch's rows; an objective may lay out several copies of them, one after the other."""
     numbers = share["sample_ids"][:, 1].numpy()
-    rows = [len(micro_batch["sample_keys"]) for micro_batch in share["micro_batches"]]
+    rows = [_num_rows(micro_batch) for micro_batch in share["micro_batches"]]
     copies = sum(rows) // len(numbers)
     ends = np.cumsum([count // copies for count in rows])[:-1]
     return [np.tile(part, copies) for part in np.split(numbers, ends)]
+
+
+def _num_rows(micro_batch: MicroBatch) -> int:
+    """The rows that a model tells the sums of: the documents, or the samples whose choices they are."""
+    return len(micro_batch.get("num_choices", micro_batch["sample_keys"]))
 
 
 class RowSums:

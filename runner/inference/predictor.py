@@ -10,10 +10,10 @@ from iolaus.runner.data.read.bad_rows import RAISED, BadRows
 from iolaus.runner.data.read.opened import File, Reading, opened
 from iolaus.runner.data.read.rows import HowRead, Row, Rows, stream_rows
 from iolaus.runner.inference.answering import sees_images
-from iolaus.runner.inference.infill import open_model
 from iolaus.runner.inference.kinds import (
     PLAIN,
     Answers,
+    Continuations,
     Kept,
     Kind,
     Labels,
@@ -22,10 +22,14 @@ from iolaus.runner.inference.kinds import (
     check_settings,
 )
 from iolaus.runner.inference.labelled import load_finetuned, task_of
+from iolaus.runner.inference.language.generation import generates, objective_of
+from iolaus.runner.inference.language.infill import open_model
+from iolaus.runner.inference.vectors import Vectors, makes_vectors
 
 
 class Predictor:
-    """The model of a run or a Hugging Face folder: labels, labels of words, answers, or masks filled in.
+    """The model of a run or a Hugging Face folder: labels, labels of words, vectors, answers, masks filled in, or texts
+    continued.
 
     `settings` of data take the place of those of the training, such as `text_column` for rows that call it otherwise.
     Raises ValueError where there is no such model, or for a setting that it does not read.
@@ -45,6 +49,10 @@ class Predictor:
         """What makes predictions."""
         if sees_images(config):
             self.kind = Answers(str(run), changes)
+        elif generates(config):
+            self.kind = Continuations(str(run), changes, fills=str(objective_of(config)).startswith("hybrid"))
+        elif makes_vectors(str(run), config):
+            self.kind = Vectors(str(run), config, tokenizer, changes)
         elif (task := task_of(str(run), config.architectures or [])) is None:
             self.kind = Masks(str(run), changes)
         else:
@@ -53,7 +61,7 @@ class Predictor:
 
     @property
     def task(self) -> str:
-        """`classification` or another labelled task, `vision_language`, or `infill`."""
+        """`classification` or another labelled task, `vectors`, `vision_language`, `infill`, or `generation`."""
         return self.kind.name
 
     def predict(

@@ -9,10 +9,14 @@ import torch
 from sklearn.metrics import f1_score
 
 from iolaus.runner.evaluation.joined import measured_rows
-from iolaus.runner.evaluation.labels import ClassificationPredictions, LabelPredictions, NumberPredictions
+from iolaus.runner.evaluation.kinds.labels import (
+    ClassificationPredictions,
+    LabelPredictions,
+    NumberPredictions,
+)
+from iolaus.runner.evaluation.kinds.spans import QuestionPredictions
+from iolaus.runner.evaluation.kinds.words import TokenPredictions
 from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.evaluation.spans import QuestionPredictions
-from iolaus.runner.evaluation.words import TokenPredictions
 from tests.data.labelled.tasks import data_module, questions, sentences, texts
 
 DRAW = torch.Generator().manual_seed(0)

@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -158,6 +159,14 @@ def test_regression_metrics() -> None:
     assert float(metrics["mse"].compute()) == pytest.approx((0 + 1 + 25 + 1) / 4)
     assert float(metrics["spearman"].compute()) == pytest.approx(1.0)
     assert float(metrics["pearson"].compute()) == pytest.approx(np.corrcoef(predicted, true)[0, 1])
+
+
+def test_correlations_with_equal_predictions_are_0_without_a_warning() -> None:
+    metrics = get_metrics_for_task("regression")
+    with warnings.catch_warnings(action="error"):
+        for name in ("pearson", "spearman"):
+            metrics[name].update(torch.full((5,), 2.0), torch.arange(5.0))
+            assert float(metrics[name].compute()) == 0
 
 
 def test_unknown_task_lists_the_known_ones() -> None:

@@ -10,9 +10,13 @@ import torch
 
 from iolaus.runner.data.labelled.tags import keeps_iob2
 from iolaus.runner.evaluation.files import write_predictions
-from iolaus.runner.evaluation.labels import ClassificationPredictions, LabelPredictions, NumberPredictions
-from iolaus.runner.evaluation.spans import QuestionPredictions
-from iolaus.runner.evaluation.words import TokenPredictions
+from iolaus.runner.evaluation.kinds.labels import (
+    ClassificationPredictions,
+    LabelPredictions,
+    NumberPredictions,
+)
+from iolaus.runner.evaluation.kinds.spans import QuestionPredictions
+from iolaus.runner.evaluation.kinds.words import TokenPredictions
 from tests.data.labelled.tasks import data_module, questions, sentences, texts
 
 
@@ -62,6 +66,20 @@ def test_probabilities_are_written_to_six_decimals() -> None:
     assert {row["predicted"] for row in numbers.rows()} == {float(torch.tensor(0.12345678))}
     assert {tuple(row["probability"]) for row in labels.rows()} == {(0.530825, 0.530825)}
     assert {row["probability"] for row in label.rows()} == {0.986703}
+
+
+def test_no_label_has_the_probability_of_none_and_several_are_said() -> None:
+    rows = [{**row, "label": ["a", "b"]} for row in texts(2)]
+    data = data_module("classification", train=rows, validation_documents=0)
+    data.prepare_data()
+    assert data.reader.describe() == {"labels": "several at once: a, b"}
+    labels = LabelPredictions(data.train)
+    labels.add({"samples": torch.arange(2)}, {"logits": torch.tensor([[-2.0, -1.0], [-2.0, 1.0]])})
+    labels.join(lambda mine: [mine])
+    none, one = labels.rows()
+    assert (none["predicted"], none["none"]) == ([], 0.731059)
+    assert one["predicted"] == ["b"]
+    assert "none" not in one
 
 
 def test_places_that_were_not_evaluated_do_not_count() -> None:

@@ -8,12 +8,16 @@ import torch
 from torchmetrics import Metric
 
 from iolaus.runner.evaluation import resampling
-from iolaus.runner.evaluation.labels import ClassificationPredictions, LabelPredictions, NumberPredictions
+from iolaus.runner.evaluation.kinds.labels import (
+    ClassificationPredictions,
+    LabelPredictions,
+    NumberPredictions,
+)
+from iolaus.runner.evaluation.kinds.words import TokenPredictions
 from iolaus.runner.evaluation.metrics import KINDS, get_metrics_for_task
 from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.evaluation.resampling import intervals, weighted
 from iolaus.runner.evaluation.statistics.intervals import resampled
-from iolaus.runner.evaluation.words import TokenPredictions
 from tests.data.labelled.tasks import sentences, texts
 from tests.evaluation.test_predictions import sequences
 
@@ -37,6 +41,7 @@ ITEMS: dict[str, tuple[Any, Any]] = {
     "token_classification": (tagged(), tagged()),
     "question_answering": (answered(ANSWERS[0]), answered(ANSWERS[1])),
 }
+ITEMS["multiple_choice"] = ITEMS["classification"]
 
 
 OWNERS = np.sort(DRAW.integers(0, 30, 40))

@@ -1,6 +1,7 @@
 """Finetuned runs of every task, which the tests of prediction and evaluation share."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,10 @@ from tests.modules.conftest import NEW, ROWS, TASKS, TINY
 Runs = dict[str, tuple[Path, Path]]
 
 
-def finetuned(folder: Path, *overrides: str) -> Path:
+def finetuned(folder: Path, *overrides: str, model: Sequence[str] = NEW) -> Path:
     run = RunFolder(folder)
     with initialize_config_module("iolaus.conf", version_base="1.3"):
-        config = compose("config", arguments := [*TINY, *NEW, *overrides])
+        config = compose("config", arguments := [*TINY, *model, *overrides])
     run.begin(config, arguments)
     train(config, run)
     return folder

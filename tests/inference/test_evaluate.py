@@ -5,6 +5,7 @@ import json
 import math
 import shutil
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
 from iolaus.runner.cli.commands import main
-from iolaus.runner.inference.infill import open_model
 from iolaus.runner.inference.labelled import load_finetuned, measure, rows_of_file, tokenized
+from iolaus.runner.inference.language.infill import open_model
 from iolaus.runner.inference.predictor import Predictor
 from iolaus.runner.tasks import get_task
 from tests.inference.conftest import Runs
@@ -254,3 +255,11 @@ def test_figures_that_are_no_numbers_are_null(runs: Runs, tmp_path: Path, capsys
     from iolaus.runner.run.command.json_output import plain
 
     assert plain({"a": [math.nan, 1.0, math.inf], "b": (2, "x")}) == {"a": [None, 1.0, None], "b": [2, "x"]}
+
+
+@pytest.mark.skipif(find_spec("lmms_eval") is not None, reason="lmms-eval is installed")
+def test_lmms_eval_is_asked_for_in_one_line() -> None:
+    with pytest.raises(
+        SystemExit, match=r"--tasks needs lmms-eval \(.*\): pip install 'iolaus\[lmms-eval\]'"
+    ):
+        main(["evaluate", "RUN", "--tasks", "chartqa"])

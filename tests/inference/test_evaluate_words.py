@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from iolaus.runner.cli.commands import main
 from iolaus.runner.run.folder import RunFolder
 from tests.inference.conftest import Runs
-from tests.inference.test_evaluate import of_the_test
+from tests.inference.test_evaluate import FEW, entry, of_the_test
+from tests.report.pages import read
 from tests.support.in_process import iolaus_here
 
 
@@ -20,7 +22,7 @@ def written(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 BAD: dict[str, tuple[list[dict[str, Any]], str]] = {
     "no labels": ([{"text": "herons"}], "has no labels: the column 'label' is not among its columns: text"),
-    "empty labels": ([{"text": "herons", "label": ""}], "the column 'label' is empty; set data.label_column"),
+    "empty labels": ([{"text": "herons", "label": ""}], "the column 'label' is empty; name the right one"),
     "other labels": (
         [{"text": "herons", "label": "fish"}],
         "line 1: the label 'fish' does not occur in the training data, which has birds, none, stones",
@@ -109,3 +111,45 @@ def test_mode_evaluate_measures_the_run_that_resume_names(runs: Runs, tmp_path: 
         assert done.returncode == 1
         assert message in done.stderr
         assert not list(tmp_path.glob("outputs/*/*"))
+
+
+def test_file_in_the_place_of_the_folder_is_named_before_anything_is_measured(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    with pytest.raises(SystemExit, match=rf"--out {taken} is a file: expected the name of a folder"):
+        main(["evaluate", str(tmp_path / "no run"), "later.csv", "--out", str(taken)])
+    assert taken.read_text() == "mine"
+
+
+def test_bad_rows_are_left_out_and_counted_or_an_error(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file = runs["classification"]
+    good = file.read_text().splitlines(keepends=True)
+    bad = [json.dumps(row) + "\n" for row in ({"text": "herons", "label": "?"}, {"text": " "})]
+    messy, out = tmp_path / "messy.jsonl", tmp_path / "out"
+    for one, reason in zip(
+        bad, ["the label '\\?' does not occur", "the text in column 'text' is empty"], strict=True
+    ):
+        messy.write_text("".join([*good[:4], one, *good[4:]]))
+        with pytest.raises(
+            SystemExit, match=rf"messy\.jsonl, line 5: {reason}.*--on-bad-row skip leaves such"
+        ):
+            main(["evaluate", str(run), str(messy), "--out", str(out)])
+    messy.write_text("".join([*good[:4], *bad, *good[4:]]))
+    found, clean = entry(capsys, run, messy, "--on-bad-row", "skip", *FEW), entry(capsys, run, file, *FEW)
+    left_out = found.pop("left_out")
+    assert {why: noted["rows"] for why, noted in left_out.items()} == {"empty text": 1, "unknown label": 1}
+    assert found == clean == entry(capsys, run, file, "--on-bad-row", "skip", *FEW)
+    main(["evaluate", str(run), str(messy), "--on-bad-row", "skip", "--out", str(out), *FEW])
+    told = capsys.readouterr()
+    assert told.out.splitlines()[0].split()[:4] == ["file", "examples", "left", "out"]
+    assert told.out.splitlines()[1].split()[1:3] == ["17", "2"]
+    assert (
+        f"{messy}: 2 rows left out: 1 empty text ({messy}, line 6), 1 unknown label ({messy}, line 5)"
+        in told.err
+    )
+    assert "left out" in read(out / "report.html").texts("th")
+    messy.write_text("".join(bad[:1]))
+    with pytest.raises(SystemExit, match=r"holds no row that can be used: .*line 1: the label '\?'"):
+        main(["evaluate", str(run), str(messy), "--on-bad-row", "skip"])

@@ -1,5 +1,6 @@
 """Exported folders know how long a text the model can read."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +12,9 @@ from transformers.utils import logging as transformers_logging
 
 from iolaus.runner.data.text.tokenizer import describe_vocabulary, train_tokenizer
 from iolaus.runner.data.vision.processors import make_processor, train_conversation_tokenizer
-from iolaus.runner.inference.export import write_model
+from iolaus.runner.inference.export import model_card, write_model
 from iolaus.runner.models.positions import longest_text
+from iolaus.runner.run.folder import RunFolder
 from tests.models.every_encoder import tiny_model
 from tests.objectives.samples import VOCABULARY
 
@@ -66,6 +68,26 @@ def test_a_pipeline_truncates_long_texts_to_what_the_model_can_read(
     classify = pipeline("text-classification", model=str(folder))
     (found,) = classify("where is the old river " * 100, truncation=True)
     assert found["label"] in ("LABEL_0", "LABEL_1")
+
+
+@pytest.mark.parametrize(
+    ("task", "label"), [("classification", "label"), ("token_classification", "entity"), ("mlm", "token_str")]
+)
+def test_the_use_block_of_a_card_makes_a_prediction(task: str, label: str, tmp_path: Path) -> None:
+    (tmp_path / "command.txt").write_text("iolaus")
+    (tmp_path / "config.yaml").write_text("seed: 1\n")
+    tokenizer, pretrained = train_tokenizer(TEXTS, "wordpiece", 120, True), tiny_model("bert", task)
+    model: Any = SimpleNamespace(pretrained=pretrained, describe=lambda: "of 2 layers")
+    card = model_card(model, tokenizer, RunFolder(tmp_path), {}, 1)
+    assert "<summary>Config</summary>\n\n```yaml\nseed: 1\n```" in card
+    folder = exported(pretrained, tokenizer, tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    shown: list[Any] = []
+    long_text = "where is the old river " * 100
+    for text in ("a text", long_text):
+        names = {"print": shown.append}
+        exec(code.replace("<this folder>", str(folder)).replace("a text", text), names)
+    assert all(label in found[0] for found in shown)
 
 
 def test_a_tokenizer_that_knows_a_closer_bound_keeps_it(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.data.text.tokenizer import train_tokenizer
 from iolaus.runner.inference.frozen.encoder import FrozenEncoder
 from iolaus.runner.inference.passes import Computation
+from iolaus.runner.models.embedding.folder import Embedding
 from tests.models.tiny import tiny
 
 pytestmark = pytest.mark.fp32
@@ -28,7 +29,12 @@ def tokenizer() -> Any:
 
 def encoder(tokenizer: Any, pooling: str, layout: str, architecture: str = "bert") -> FrozenEncoder:
     model: Any = tiny(architecture).base_model
-    return FrozenEncoder(model, tokenizer, 40, pooling, Computation(layout=layout, micro_batch_tokens=200))
+    return FrozenEncoder(
+        model,
+        tokenizer,
+        Embedding(pooling, max_length=40),
+        Computation(layout=layout, micro_batch_tokens=200),
+    )
 
 
 def alone(tokenizer: Any, text: str, architecture: str) -> Tensor:
@@ -75,7 +81,7 @@ def test_features_of_words_are_those_of_their_first_pieces(tokenizer: Any, layou
 def test_texts_longer_than_the_model_reads_are_refused(tokenizer: Any) -> None:
     model: Any = tiny().base_model
     with pytest.raises(ValueError, match=r"data\.max_length=500 is more than the 80 tokens"):
-        FrozenEncoder(model, tokenizer, 500, "mean", Computation())
+        FrozenEncoder(model, tokenizer, Embedding("mean", max_length=500), Computation())
 
 
 def test_a_passage_that_occurs_twice_is_one_and_a_query_may_have_several() -> None:

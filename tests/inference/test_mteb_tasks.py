@@ -12,6 +12,7 @@ from iolaus.runner.evaluation.frozen.ranking import rank
 from iolaus.runner.inference.frozen.encoder import FrozenEncoder
 from iolaus.runner.inference.frozen.probes import probe
 from iolaus.runner.inference.passes import Computation
+from iolaus.runner.models.embedding.folder import Embedding
 from tests.models.tiny import tiny
 
 pytest.importorskip("mteb")
@@ -83,7 +84,7 @@ def test_tasks_have_the_figures_of_our_own_features(tmp_path: Any) -> None:
     data = MtebTasks(**{**values, "tasks": names, "tokenizer": str(tmp_path)})
     data.prepare_data()
     body: Any = tiny().base_model
-    encoder = FrozenEncoder(body, data.tokenizer, 40, "mean", Computation())
+    encoder = FrozenEncoder(body, data.tokenizer, Embedding("mean", max_length=40), Computation())
     found = probe(data, encoder).figures()
     left, right = (encoder.embed([str(pair[side]) for pair in PAIRS]).double() for side in (0, 1))
     cosine = torch.cosine_similarity(left, right).numpy()

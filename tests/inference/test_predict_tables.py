@@ -123,8 +123,9 @@ def test_flags_take_the_place_of_settings_and_messages_name_them(
         main(["predict", str(run), str(file)])
     assert "data." not in str(error.value)
     words = ("--text-column", "body text", "--label-column", "class")
-    _, told = printed(capsys, run, file, *words, "--out", tmp_path / "out.csv")
+    shown, told = printed(capsys, run, file, *words, "--out", tmp_path / "out.csv")
     assert "accuracy" in told
+    assert shown == [f"predictions for {len(TEXTS)} rows: {tmp_path / 'out.csv'}"]
     assert (tmp_path / "out.figures.json").is_file()
     bare = tmp_path / "bare.csv"
     bare.write_bytes("".join(f"{text}:caf\xe9\n" for text in TEXTS).encode("latin-1"))
@@ -144,6 +145,31 @@ def test_a_file_without_names_is_told_the_flag_that_reads_it(
     plain, _ = printed(capsys, run, file, "--header", "Question,column_2")
     assert len(plain) == len(TEXTS)
     assert printed(capsys, run, file, "--header", "[Question, column_2]")[0] == plain
+
+
+def test_predictions_stand_behind_the_columns(
+    run: Path, tmp_path: Path, small_batches: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("nr,Question,note\n" + "".join(f'{i},"{text}",x\n' for i, text in enumerate(TEXTS)))
+    lines, _ = printed(capsys, run, file)
+    assert list(json.loads(lines[0])) == ["nr", "Question", "note", "id", "text", "predicted", "probability"]
+    table, _ = printed(capsys, run, file, "--format", "csv")
+    assert table[0] == "nr,Question,note,predicted,probability"
+    capsys.readouterr()
+    main(["predict", str(run), str(file), "--json"])
+    document = json.loads(capsys.readouterr().out)["predictions"]
+    assert [list(row.items()) for row in document] == [list(json.loads(line).items()) for line in lines]
+
+
+def test_a_missing_text_column_is_the_headers_and_no_label_is_guessed(run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "u.csv"
+    file.write_text("body,extra\n" + "".join(f"herons and gulls {i},{i % 2}\n" for i in range(8)))
+    with pytest.raises(SystemExit) as stopped:
+        main(["predict", str(run), str(file)])
+    told = str(stopped.value.code)
+    assert f"the header of {file} has no column 'Question'; it has: body, extra" in told
+    assert told.endswith("By what they hold, set --text-column body")
 
 
 def test_bad_rows_are_left_out_and_counted(

@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from iolaus.runner.data.evaluated import EVALUATED_AT_ONCE
 from iolaus.runner.data.labelled.examples import TaskSequences, tokenized
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch, tokenizer_arguments
 from iolaus.runner.inference.passes import Computation, Passed, Report, passes
-from iolaus.runner.models.packed.rows import unpacked
+from iolaus.runner.models.embedding.folder import Embedding
+from iolaus.runner.models.embedding.pooling import pooled
 from iolaus.runner.models.wrapped import WrappedModel
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.finetuning import check_length, sample_numbers, token_types
-from iolaus.runner.objectives.layout import IGNORED, Places, Shape
+from iolaus.runner.objectives.labelled.finetuning import check_length, sample_numbers, token_types
+from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape
 
 
 class FeatureCollator(FlatCollator):
@@ -47,43 +49,36 @@ class PooledEncoder(WrappedModel):
 
     inputs = (*WrappedModel.inputs, "token_type_ids")
 
-    def __init__(self, pretrained: PreTrainedModel, pooling: str) -> None:
+    def __init__(self, pretrained: PreTrainedModel, embedding: Embedding) -> None:
         super().__init__(pretrained)
-        self.pooling = pooling
+        self.features = embedding
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """The `features` [D, H] of texts by `mean` (of all tokens) or `cls` (the first), or [W, H] of words, fp32."""
+        """The `features` [D, H] of texts as `embedding` says, or [W, H] of words, fp32."""
         hidden = self.pretrained.base_model(**self.arguments(micro_batch))[0].float()
         if "word_positions" in micro_batch:
             return {"features": hidden.flatten(0, 1).index_select(0, micro_batch["word_positions"])}
-        if "cu_seqlens" in micro_batch:
-            mask = unpacked(torch.ones_like(micro_batch["input_ids"]), micro_batch, 0)
-            hidden = unpacked(hidden, micro_batch, 0.0)
-        else:
-            mask = micro_batch["attention_mask"]
-        if self.pooling == "cls":
-            return {"features": hidden[:, 0]}
-        real = mask.to(hidden.dtype)
-        return {"features": torch.einsum("bth,bt->bh", hidden, real) / real.sum(1, keepdim=True)}
+        vectors = pooled(hidden, micro_batch, self.features.pooling)
+        return {"features": functional.normalize(vectors, dim=-1) if self.features.normalised else vectors}
 
 
 class FrozenEncoder:
-    """An encoder in evaluation mode with its tokenizer; texts are cut off at `max_length` tokens."""
+    """An encoder in evaluation mode with its tokenizer; texts are cut off at `embedding.max_length` tokens."""
 
     def __init__(
         self,
         pretrained: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase,
-        max_length: int,
-        pooling: str,
+        embedding: Embedding,
         computation: Computation,
         progress: Callable[[str], Report] | None = None,
     ) -> None:
         """`progress` makes the report of a set by its name. Raises ValueError for texts too long for the model."""
-        check_length(pretrained, max_length)
-        self.tokenizer, self.max_length, self.progress = tokenizer, max_length, progress
+        assert embedding.max_length is not None
+        check_length(pretrained, embedding.max_length)
+        self.tokenizer, self.embedding, self.progress = tokenizer, embedding, progress
         self.collator = FeatureCollator(**tokenizer_arguments(tokenizer))
-        self.model = PooledEncoder(pretrained, pooling)
+        self.model = PooledEncoder(pretrained, embedding)
         self.computation = computation.set_up(self.collator, self.model)
 
     def describe(self) -> str:
@@ -92,7 +87,7 @@ class FrozenEncoder:
 
     def facts(self) -> dict[str, Any]:
         """How features are computed."""
-        return {"pooling": self.model.pooling, **self.computation._asdict()}
+        return {"pooling": self.embedding.pooling, **self.computation._asdict()}
 
     def features(self, sequences: TaskSequences, name: str = "") -> Tensor:
         """The features [D, H] of samples, or [W, H] of the words of sentences; zeros for words without a token."""
@@ -105,13 +100,12 @@ class FrozenEncoder:
             made[_places(passed)] = passed.output["features"].cpu()
         return made
 
-    def embed(self, texts: Sequence[str], name: str = "") -> Tensor:
-        """The features [D, H] of texts."""
-        ids = [
-            encoding.ids
-            for _, encoding in tokenized(self.tokenizer, texts, truncation=True, max_length=self.max_length)
-        ]
-        return self.features(TaskSequences(texts, ids), name)
+    def embed(self, texts: Sequence[str], name: str = "", prompt: str | None = None) -> Tensor:
+        """The features [D, H] of texts behind the prompt of that name; raises ValueError where there is none."""
+        given = [self.embedding.prompt(prompt) + text for text in texts]
+        cut = {"truncation": True, "max_length": self.embedding.max_length}
+        ids = [encoding.ids for _, encoding in tokenized(self.tokenizer, given, **cut)]
+        return self.features(TaskSequences(given, ids), name)
 
 
 def _places(passed: Passed) -> Tensor:

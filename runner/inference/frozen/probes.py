@@ -13,11 +13,11 @@ from iolaus.runner.evaluation.files import entry_of
 from iolaus.runner.evaluation.frozen.linear import fit_probe
 from iolaus.runner.evaluation.frozen.neighbours import fit_neighbours
 from iolaus.runner.evaluation.frozen.ranking import Numbers, Ranking, cosines, rank
-from iolaus.runner.evaluation.labels import ClassificationPredictions, NumberPredictions
+from iolaus.runner.evaluation.kinds.labels import ClassificationPredictions, NumberPredictions
+from iolaus.runner.evaluation.kinds.words import TokenPredictions
 from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.evaluation.resampling import intervals
 from iolaus.runner.evaluation.statistics.intervals import RESAMPLES, Statistic, bootstrap
-from iolaus.runner.evaluation.words import TokenPredictions
 from iolaus.runner.inference.evaluated import with_intervals
 from iolaus.runner.inference.frozen.encoder import FrozenEncoder
 from iolaus.runner.inference.passes import device_here
@@ -175,8 +175,8 @@ def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
     predictions, entries = {}, {}
     for name, given in sets.items():
         queries, passages = (
-            encoder.embed(given.queries, f"{name}, queries"),
-            encoder.embed(given.passages, name),
+            encoder.embed(given.queries, f"{name}, queries", prompt="query"),
+            encoder.embed(given.passages, name, prompt="passage"),
         )
         ranking = rank(queries, passages, given.relevant)
         ends = bootstrap(_means_of(ranking.figures), len(given.queries))

@@ -1,15 +1,22 @@
 """Fills in the masks of texts with a masked language model, by the sampler of masked diffusion."""
 
+import logging
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
+from iolaus.runner.inference.language.generation import generates
+from iolaus.runner.run.files import meant_run
+from iolaus.runner.run.model_folder import DISCRIMINATOR, model_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from iolaus.runner.models.diffusion import MaskedDiffusionLM
+    from iolaus.runner.models.pretraining.diffusion import MaskedDiffusionLM
+
+log = logging.getLogger("iolaus")
 
 MASK = "[MASK]"
 """The mask in the texts of users, for every tokenizer."""
@@ -19,22 +26,25 @@ def open_model(run: str) -> "tuple[Any, PreTrainedTokenizerBase]":
     """Config and tokenizer of the model of a run folder or a Hugging Face folder; raises ValueError without a model."""
     from transformers import AutoConfig, AutoTokenizer
 
-    from iolaus.runner.run.model_folder import model_folder
+    from iolaus.runner.run.model_folder import cannot_load, model_folder
 
     folder = model_folder(run)
     try:
         return from_pretrained(AutoConfig, folder), from_pretrained(AutoTokenizer, folder)
     except CustomCodeRefused:
         raise
-    except (OSError, ValueError) as error:
+    except Exception as error:  # of the hub, json, config or tokenizer
         expected = "expected a run folder with the model/ that a run writes at its end"
-        raise ValueError(f"there is no trained model in {run!r}: {expected}") from error
+        reason = cannot_load(folder, error)
+        raise ValueError(
+            f"there is no trained model in {run!r}: {expected} ({reason}){meant_run(Path(run))}"
+        ) from error
 
 
 def load(run: str) -> "tuple[MaskedDiffusionLM, PreTrainedTokenizerBase]":
     """The masked language model of a run or a Hugging Face folder, and its tokenizer; ValueError for no such model."""
-    from iolaus.runner.models.diffusion import MaskedDiffusionLM
     from iolaus.runner.models.encoder import load_encoder
+    from iolaus.runner.models.pretraining.diffusion import MaskedDiffusionLM
 
     config, tokenizer = open_model(run)
     check_language_model(run, config)
@@ -46,10 +56,48 @@ def load(run: str) -> "tuple[MaskedDiffusionLM, PreTrainedTokenizerBase]":
 
 
 def check_language_model(run: str, config: Any) -> None:
-    """Raises ValueError unless the config of a run's model is that of a masked language model."""
+    """Raises ValueError unless the config of a run's model is that of a language model."""
     classes = config.architectures or []
-    if not any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in classes):
-        raise ValueError(f"the model in {run!r} is a {', '.join(classes)}, not a masked language model")
+    if "ElectraForPreTraining" in classes or Path(model_folder(run), DISCRIMINATOR).exists():
+        raise ValueError(
+            f"the model in {run!r} is a discriminator, which finds replaced tokens and fills in no masks: its generator "
+            "does, in model/generator where objective.export_generator was true"
+        )
+    if generates(config) or is_language_model(config):
+        return
+    if not is_of_own_class(config):
+        raise ValueError(f"the model in {run!r} is a {', '.join(classes)}, not a language model")
+    _check_read_as_masked(run, ", ".join(classes))
+
+
+def _check_read_as_masked(run: str, own: str) -> None:
+    """Raises ValueError unless the weights of a class of the user's own have the head of a masked language model."""
+    from transformers import AutoModelForMaskedLM
+
+    from iolaus.runner.models.weights import load_trained
+
+    try:
+        read_as = type(load_trained(AutoModelForMaskedLM, model_folder(run))).__name__
+    except ValueError as error:
+        raise ValueError(f"the model in {run!r} is a {own}, not a language model: {error}") from error
+    log.warning(
+        "the model in %s is a %s, which transformers does not have: it is read as a %s", run, own, read_as
+    )
+
+
+def is_language_model(config: Any) -> bool:
+    """Whether a config is that of a masked language model of transformers."""
+    return any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in config.architectures or [])
+
+
+def is_of_own_class(config: Any) -> bool:
+    """Whether a config is of an architecture with masked language models, and its class one of the user's own."""
+    from transformers import MODEL_FOR_MASKED_LM_MAPPING
+
+    from iolaus.runner.models.architectures.registered import has_class
+
+    classes = config.architectures or []
+    return bool(classes) and type(config) in MODEL_FOR_MASKED_LM_MAPPING and not any(map(has_class, classes))
 
 
 def fill(
@@ -64,7 +112,7 @@ def fill(
     """The texts with every mask replaced by a token; raises ValueError for a text without masks or a too long one."""
     import torch
 
-    from iolaus.runner.models.diffusion import infill
+    from iolaus.runner.models.pretraining.diffusion import infill
 
     mask = str(tokenizer.mask_token)
     batch = tokenizer([t.replace(MASK, mask) for t in texts], padding=True, return_tensors="pt")

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.evaluation.statistics.intervals import Weights, bootstrap
-from iolaus.runner.inference.language import DocumentSequences, LanguageModel
+from iolaus.runner.inference.language.figures import DocumentSequences, LanguageModel
 from iolaus.runner.inference.passes import Report, RowSums, passes
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.layout import IGNORED, positions
+from iolaus.runner.objectives.rows.layout import IGNORED, positions
 from iolaus.runner.order.keyed import sample_keys
 
 ROWS_AT_ONCE = 2048
@@ -84,7 +84,14 @@ def pseudo_perplexity(
     seed: int,
     report: Report | None = None,
 ) -> PseudoPerplexity:
-    """That of `num_documents` of the documents, chosen by the seed, or of all for None."""
+    """That of `num_documents` of the documents, chosen by the seed, or of all for None.
+
+    Raises ValueError for a model that guesses next tokens, whose perplexity is exact, and documents without a token.
+    """
+    if language.objective in ("clm", "hybrid"):
+        raise ValueError(
+            "the model guesses next tokens, so its perplexity over documents is exact: leave out the pseudo-perplexity"
+        )
     chosen = choose_documents(sequences, num_documents, seed)
     samples = np.flatnonzero(np.isin(sequences.owners(), chosen))
     ids, lengths = sequences.gather(samples)

@@ -1,4 +1,4 @@
-"""Predictions for whole texts: a label, several labels, or a number."""
+"""Predictions for whole texts: a label, several labels, a number, or one of their choices."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.predictions import Compared, Predictions, confusion_tables, scores
+from iolaus.runner.evaluation.thresholds import Thresholds
 
 
 class ClassificationPredictions(Predictions):
@@ -57,9 +58,19 @@ class ClassificationPredictions(Predictions):
 
 
 class LabelPredictions(Predictions):
-    """Any number of labels per example."""
+    """Any number of labels per example, each above its threshold, which is 0.5 if none is given."""
 
     kind, monitor = "multi_label", "micro_f1"
+
+    def __init__(self, sequences: Any, thresholds: Thresholds | None = None) -> None:
+        super().__init__(sequences)
+        self.thresholds = thresholds or Thresholds(None, ())
+
+    def calibrate(self) -> None:
+        """Chooses the thresholds, if that is asked for."""
+        known = self._known()
+        if known.any():
+            self.thresholds.choose(self.values["probability"][known], self.sequences.labels[known] > 0.5)
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The probability of every label."""
@@ -73,28 +84,37 @@ class LabelPredictions(Predictions):
     def compared(self) -> tuple[Any, Any]:
         """Whether each label is predicted, and whether it holds, bool [D, C]."""
         known = self._known()
-        return self.values["probability"][known] > 0.5, self.sequences.labels[known] > 0.5
+        return self._predicted()[known], self.sequences.labels[known] > 0.5
 
     def owners(self) -> NDArray[np.int64]:
         """The examples whose labels are known."""
         return np.flatnonzero(self._known())
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Label names, and the probabilities of those predicted."""
+        """Label names, and the probabilities of those predicted; `none` is that of none, where none is predicted."""
         names = self.sequences.names
-        labelled = self._known()
+        labelled, predicted = self._known(), self._predicted()
         for i in np.flatnonzero(self.seen):
             probability, labels = self.values["probability"][i], self.sequences.labels[i]
-            chosen = np.flatnonzero(probability > 0.5)
+            chosen = np.flatnonzero(predicted[i])
             gold = [names[c] for c in np.flatnonzero(labels > 0.5)] if labelled[i] else None
             rounded = [round(float(probability[c]), 6) for c in chosen]
-            yield _row(self.sequences.examples[i], gold, [names[c] for c in chosen], rounded)
+            none = {} if len(chosen) else {"none": round(1 - float(probability.max()), 6)}
+            yield {**_row(self.sequences.examples[i], gold, [names[c] for c in chosen], rounded), **none}
 
     def tables(self) -> dict[str, Any]:
-        """Per-label figures."""
+        """Per-label figures, with the thresholds if they are not the usual one."""
         predicted, true = self.compared()
         counts = (true & predicted).sum(0), predicted.sum(0), true.sum(0)
-        return {"per_class": [scores(n, *c) for n, *c in zip(self.sequences.names, *counts, strict=True)]}
+        rows = [scores(n, *c) for n, *c in zip(self.sequences.names, *counts, strict=True)]
+        if self.thresholds.settings():
+            values = np.broadcast_to(self.thresholds.values, len(rows)).tolist()
+            rows = [{**row, "threshold": value} for row, value in zip(rows, values, strict=True)]
+        return {"per_class": rows}
+
+    def _predicted(self) -> NDArray[np.bool_]:
+        """Whether each label is predicted, of all places [D, C]."""
+        return np.asarray(self.values["probability"] > self.thresholds.values)
 
     def _known(self) -> NDArray[np.bool_]:
         return np.asarray(self.seen & ~np.isnan(self.sequences.labels).any(1))
@@ -131,6 +151,61 @@ class NumberPredictions(Predictions):
 
     def _known(self) -> NDArray[np.bool_]:
         return np.asarray(self.seen & ~np.isnan(self.sequences.labels))
+
+
+class ChoicePredictions(Predictions):
+    """One of the choices of each example."""
+
+    kind, monitor = "multiple_choice", "accuracy"
+
+    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The number of the choice with the highest score, from 0, and its probability."""
+        probability, predicted = output["logits"].softmax(-1).max(-1)
+        return {"places": micro_batch["samples"], "predicted": predicted, "probability": probability}
+
+    def scored(self) -> tuple[Any, Any]:
+        """Numbers of choices [E]."""
+        known = self.owners()
+        return self.values["predicted"][known], self.sequences.labels[known]
+
+    def owners(self) -> NDArray[np.int64]:
+        """The examples whose labels are known."""
+        return np.flatnonzero(self.seen & (self.sequences.labels >= 0))
+
+    def num_labels(self) -> int:
+        """The choices of the example that has the most."""
+        return int(self.sequences.counts.max(initial=1))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Texts of choices."""
+        for i in np.flatnonzero(self.seen):
+            example, label = self.sequences.examples[i], self.sequences.labels[i]
+            context = {} if example.context is None else {"context": example.context}
+            yield {
+                "id": example.id,
+                **context,
+                "text": example.text,
+                "choices": example.choices,
+                "gold": example.choices[label] if label >= 0 else None,
+                "predicted": example.choices[self.values["predicted"][i]],
+                "predicted_choice": example.names[self.values["predicted"][i]],
+                "probability": round(float(self.values["probability"][i]), 6),
+            }
+
+    def tables(self) -> dict[str, Any]:
+        """`numbers_of_choices`: for each number of choices the examples, their accuracy, and that of guessing."""
+        known, counts = self.owners(), self.sequences.counts
+        right = self.values["predicted"][known] == self.sequences.labels[known]
+        rows = [
+            {
+                "choices": int(count),
+                "examples": int((counts[known] == count).sum()),
+                "accuracy": float(right[counts[known] == count].mean()),
+                "chance": 1 / float(count),
+            }
+            for count in np.unique(counts[known])
+        ]
+        return {"numbers_of_choices": rows} if rows else {}
 
 
 def _row(example: Any, gold: Any, predicted: Any, probability: Any) -> dict[str, Any]:

@@ -44,6 +44,10 @@ class AnswerPredictions(Predictions):
         """Texts, and the accepted answers of each."""
         return list(self.answers.values()), [self.sequences.examples[i].accepted for i in self.answers]
 
+    def owners(self) -> NDArray[np.int64]:
+        """The conversations that were asked."""
+        return np.array(list(self.answers), dtype=np.int64)
+
     def measured_names(self) -> list[str]:
         """Exact match, and that of each type; a type of which no question is asked has no figure."""
         kinds = sorted({example.kind or "other" for example in self.sequences.examples})
@@ -66,7 +70,7 @@ class AnswerPredictions(Predictions):
 
     def means(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
         """The exact match of each answer, of all and of each type of question."""
-        asked = np.array(list(self.answers), dtype=np.int64)
+        asked = self.owners()
         right = np.array([self._is_right(i) for i in self.answers], dtype=np.float64)
         kinds = np.array([self.sequences.examples[i].kind or "other" for i in self.answers])
         apart = {_of_kind("exact_match", kind): kinds == kind for kind in dict.fromkeys(kinds.tolist())}

@@ -10,28 +10,10 @@ import torch
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification
 
 from iolaus.runner.cli.commands import main
-from iolaus.runner.inference.infill import fill, load
-from tests.conftest import ROOT
+from iolaus.runner.inference.language.infill import fill, load
+from iolaus.runner.inference.opened_run import open_run
+from tests.conftest import ROOT, WORDS
 
-WORDS = [
-    "the",
-    "a",
-    "river",
-    "runs",
-    "under",
-    "old",
-    "bridge",
-    "while",
-    "seven",
-    "herons",
-    "watch",
-    "and",
-    "nobody",
-    "speaks",
-    "of",
-    "winter",
-    "again",
-]
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 16}
 
 
@@ -120,8 +102,40 @@ def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
 def test_a_model_with_another_head_is_refused(run_folder: Path, tmp_path: Path) -> None:
     BertForSequenceClassification(BertConfig(vocab_size=22, **SIZES)).save_pretrained(tmp_path)  # type: ignore[arg-type]
     AutoTokenizer.from_pretrained(run_folder / "model").save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="is a BertForSequenceClassification, not a masked language model"):
+    with pytest.raises(ValueError, match="is a BertForSequenceClassification, not a language model"):
         load(str(tmp_path))
+    (tmp_path / "discriminator_head").mkdir()
+    with pytest.raises(ValueError, match=r"is a discriminator, .* its generator does, in model/generator"):
+        load(str(tmp_path))
+
+
+class Own(BertForMaskedLM):
+    """A class of the user's own."""
+
+
+class OwnClassifier(BertForSequenceClassification):
+    """Another one, without the head of a language model."""
+
+
+def test_a_class_of_ones_own_is_read_by_what_its_weights_can_do(
+    run_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own, other = tmp_path / "own" / "model", tmp_path / "other"
+    Own.from_pretrained(run_folder / "model").save_pretrained(own)
+    OwnClassifier(BertConfig(vocab_size=22, **SIZES)).save_pretrained(other)  # type: ignore[arg-type]
+    for folder in (own, other):
+        AutoTokenizer.from_pretrained(run_folder / "model").save_pretrained(folder)
+    text = ["the [MASK] runs [MASK]"]
+    plain, found = (fill(*load(str(run)), text, 4, 1.0, "random", 3) for run in (run_folder, own.parent))
+    assert found == plain
+    assert "is a Own, which transformers does not have: it is read as a BertForMaskedLM" in caplog.text
+    with pytest.raises(
+        ValueError, match=r"is a OwnClassifier, not a language model: the weights .* are missing"
+    ):
+        load(str(other))
+    (own.parent / "status.json").write_text('{"state": "done"}')
+    with pytest.raises(ValueError, match=r"load the model with the class itself, Own\.from_pretrained"):
+        open_run(own.parent).model()
 
 
 def test_texts_of_different_length_are_filled_together(run_folder: Path) -> None:

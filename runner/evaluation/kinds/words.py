@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from iolaus.runner.data.labelled.spans import spans_of
 from iolaus.runner.data.labelled.tags import entities, is_bio, most_probable_tags
+from iolaus.runner.data.labelled.words.spans import spans_of
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.metrics import ENTITY_FIGURES
 from iolaus.runner.evaluation.predictions import Compared, Gather, Predictions, confusion_tables, scores
@@ -52,6 +52,10 @@ class TokenPredictions(Predictions):
     def join(self, gather: Gather) -> None:
         """Also completes the sentences."""
         super().join(gather)
+        self.complete()
+
+    def complete(self) -> None:
+        """Completes the sentences with words that have no token."""
         starts, default = self.sequences.word_starts, self.sequences.default_label
         known = self.seen | ~self.sequences.has_pieces
         self.evaluated = np.repeat(np.logical_and.reduceat(known, starts[:-1]), np.diff(starts))

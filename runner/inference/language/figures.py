@@ -1,4 +1,4 @@
-"""Measures a language model on documents: its loss on masked tokens, or the bound of diffusion, as its run did."""
+"""Measures a language model on documents as its run did: its loss on masked or next tokens, or the bound of diffusion."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -12,9 +12,10 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from iolaus.conf.config import Config
-from iolaus.conf.registry import option_of
+from iolaus.conf.registry import OPTIONS, option_of
 from iolaus.conf.values import suggest
 from iolaus.runner.build import build
+from iolaus.runner.config.yaml_files import read_config
 from iolaus.runner.data.labelled.examples import TaskSequences
 from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.read.documents import open_source
@@ -23,14 +24,16 @@ from iolaus.runner.data.store.reader import entropy
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.evaluation.statistics.intervals import bootstrap, each
 from iolaus.runner.evaluation.totals import add_sums, bits_per_byte
-from iolaus.runner.inference.infill import check_language_model
 from iolaus.runner.inference.labelled import option_defaults
+from iolaus.runner.inference.language.generation import generates
+from iolaus.runner.inference.language.infill import check_language_model
 from iolaus.runner.inference.passes import Computation, Report, RowSums, as_trained, passes
 from iolaus.runner.models.encoder import load_encoder
+from iolaus.runner.models.head import LANGUAGE_MODEL
 from iolaus.runner.models.positions import longest_text
 from iolaus.runner.run.model_folder import model_folder
 
-OBJECTIVES = ("mlm", "diffusion")
+OBJECTIVES = ("mlm", "diffusion", "clm")
 """Objectives that a model of others may be measured by."""
 
 SETTINGS = ("text_column", "split", "text_unit", "max_length", "long_documents", *Reading._fields)
@@ -54,7 +57,8 @@ class LanguageModel(NamedTuple):
 def load_language_model(
     run: str, config: Any, tokenizer: Any, changes: Mapping[str, Any], objective: str | None = None
 ) -> LanguageModel:
-    """The language model of a run, with its objective and settings, or of a folder, with those of `objective`, or mlm.
+    """The language model of a run, with its objective and settings, or of a folder, with those of `objective`: by default
+    mlm, or clm of a model that guesses next tokens.
 
     `changes` are data settings in the place of these. A run of enhanced masked language modelling, whose decoder is not
     exported, is measured as mlm. Raises ValueError for another model, or an objective that cannot be measured so.
@@ -65,8 +69,8 @@ def load_language_model(
         raise ValueError(f"--objective {objective}: there are {known}{suggest(objective, OBJECTIVES)}")
     trained = run_config(run)
     settings = {**_data_settings(trained), **changes}
-    name, node = _objective(trained, objective)
-    pretrained = load_encoder(run, {}, tokenizer, new_vocabulary=False)
+    name, node = _objective(trained, objective or ("clm" if trained is None and generates(config) else None))
+    pretrained = load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
     longest = longest_text(pretrained)
     if settings.get("max_length") is None:
         settings["max_length"] = min(longest or 512, tokenizer.model_max_length)
@@ -91,8 +95,7 @@ def load_language_model(
 def run_config(run: str) -> DictConfig | None:
     """The config of the run that a model is of; None for a model of others."""
     file = Path(model_folder(run)).parent / "config.yaml"
-    config = OmegaConf.load(file) if file.is_file() else None
-    return config if isinstance(config, DictConfig) else None
+    return read_config(file) if file.is_file() else None
 
 
 def _data_settings(trained: DictConfig | None) -> dict[str, Any]:
@@ -114,8 +117,7 @@ def _objective(trained: DictConfig | None, asked: str | None) -> tuple[str, Dict
             return name or str(trained.objective["_target_"]), trained.objective
         asked = "mlm"
     name = asked or "mlm"
-    target = {"mlm": "MaskedLanguageModelingCollator", "diffusion": "MaskedDiffusionCollator"}[name]
-    node = {"_target_": f"runner.objectives.{target}", **option_defaults("objective", name)}
+    node = {"_target_": OPTIONS["objective"][name]._target_, **option_defaults("objective", name)}  # type: ignore[attr-defined]
     return name, OmegaConf.create({"objective": node}).objective
 
 

@@ -181,7 +181,7 @@ def test_a_column_of_a_table_and_several_files(
         ("", [], "is empty"),
         ("\n \n", [], "holds no text"),
         ("a", [], "none of the 1 tokens is a target: the text is too short to be measured"),
-        ("herons", ["--objective", "clm"], "--objective clm: there are mlm, diffusion"),
+        ("herons", ["--objective", "rtd"], "--objective rtd: there are mlm, diffusion, clm"),
         ("herons", ["data.max_length=4000"], "is more than the"),
     ],
 )

@@ -1,0 +1,117 @@
+"""Predictions for the words of sentences in several columns of labels."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.evaluation.kinds.words import TokenPredictions
+from iolaus.runner.evaluation.predictions import Compared, Gather, Predictions
+
+MEAN_SCORE = "mean_score"
+"""The mean of each column's own figure: the F1 of its entities if its labels are BIO tags, else the accuracy."""
+
+
+class JointPredictions(Predictions):
+    """A label per word and column: `columns` has the predictions of each; their figures end in its name."""
+
+    kind = "joint_tagging"
+    monitor = MEAN_SCORE
+
+    def __init__(self, sequences: Any, constrained: bool, weights: Mapping[str, float]) -> None:
+        super().__init__(sequences)
+        self.columns = {name: TokenPredictions(one, constrained) for name, one in sequences.columns.items()}
+        self.weights = weights
+
+    def size(self) -> int:
+        """Words of all sentences."""
+        return next(iter(self.columns.values())).size()
+
+    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """What the predictions of each column read, with its name before it."""
+        sizes = [one.num_labels() for one in self.columns.values()]
+        found = {"places": micro_batch["words"]}
+        for (name, one), logits in zip(self.columns.items(), output["logits"].split(sizes, -1), strict=True):
+            own = one.read(micro_batch, {"logits": logits})
+            found |= {f"{name}/{value}": own[value] for value in own if value != "places"}
+        return found
+
+    def join(self, gather: Gather) -> None:
+        """Also completes the sentences, in each column."""
+        super().join(gather)
+        for name, one in self.columns.items():
+            mine = f"{name}/"
+            own = {
+                key.removeprefix(mine): value for key, value in self.values.items() if key.startswith(mine)
+            }
+            one.seen, one.values = self.seen, own
+            one.complete()
+
+    def owners(self) -> NDArray[np.int64] | None:
+        """The sentence of each word; those of its labels are in `parts`."""
+        return None
+
+    def parts(self) -> list[Compared]:
+        """Those of each column in which the set has labels."""
+        return [
+            part._replace(suffix=f"_{name}", num_labels=one.num_labels())
+            for name, one in self.columns.items()
+            for part in one.parts()
+            if len(part.true)
+        ]
+
+    def combined(self, figures: Mapping[str, Any]) -> dict[str, Any]:
+        """The mean of the columns' own figures."""
+        return mean_score(figures, {name: one.monitor for name, one in self.columns.items()})
+
+    def measured_names(self) -> list[str]:
+        """The names of the metrics of all columns, and of their mean."""
+        of_columns = ((name, figure) for name, one in self.columns.items() for figure in one.measured_names())
+        return [MEAN_SCORE, *(f"{figure}_{name}" for name, figure in of_columns)]
+
+    def losses(self, totals: Mapping[str, float]) -> dict[str, float]:
+        """The mean loss of each column in which the set has labels, and as `loss` their sum by the columns' weights."""
+        known = {
+            n: totals[f"{n}/loss"] / totals[f"{n}/weight"] for n in self.columns if totals.get(f"{n}/weight")
+        }
+        if not known:
+            return {}
+        loss = sum(self.weights[name] * value for name, value in known.items())
+        return {"loss": loss, **{f"loss_{name}": value for name, value in known.items()}}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """A list for each column with an item per word; `gold` has the columns in which the sentence has labels."""
+        for together in zip(*(one.rows() for one in self.columns.values()), strict=True):
+            rows = dict(zip(self.columns, together, strict=True))
+            gold = {name: row["gold"] for name, row in rows.items() if row["gold"] is not None}
+            entities = {
+                name: row["predicted_entities"] for name, row in rows.items() if "predicted_entities" in row
+            }
+            yield {
+                **{key: together[0][key] for key in ("id", "text", "words")},
+                "gold": gold or None,
+                **{
+                    key: {name: row[key] for name, row in rows.items()}
+                    for key in ("predicted", "probability")
+                },
+                **({"predicted_entities": entities} if entities else {}),
+            }
+
+    def tables(self) -> dict[str, Any]:
+        """The tables of each column in which the set has labels, with its name behind theirs."""
+        known = [name for name, one in self.columns.items() if len(one.compared()[1])]
+        return {f"{key}_{name}": rows for name in known for key, rows in self.columns[name].tables().items()}
+
+
+def mean_score(found: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, Any]:
+    """The mean of the columns' own figures, whose names are given by column; nothing where there are none.
+
+    Example:
+        >>> mean_score({"accuracy_pos": 0.5, "entity_f1_ner": 1.0}, {"pos": "accuracy", "ner": "entity_f1"})
+        {'mean_score': 0.75}
+    """
+    values = [found[f"{figure}_{name}"] for name, figure in own.items() if f"{figure}_{name}" in found]
+    return {MEAN_SCORE: sum(values) / len(values)} if values else {}

@@ -1,0 +1,193 @@
+"""Vectors of pairs of texts: where the passages of queries rank, or how cosines correlate with scores.
+
+Letters in shapes: E rows, K texts of a row, H hidden, Q queries.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.evaluation.frozen.ranking import Ranking, cosines, rank
+from iolaus.runner.evaluation.predictions import Compared, Predictions
+
+CORRELATIONS = ("spearman", "pearson")
+
+
+class PairVectors(Predictions):
+    """The vectors of a set, and the objective's loss and figures of them in batches of one size, in the set's order.
+
+    `objective` has `batch_figures` of rows, their mean `loss` among them, the `dimensions` that vectors are cut to, and
+    whether it does `learn_temperature`.
+    """
+
+    def __init__(self, sequences: Any, objective: Any) -> None:
+        super().__init__(sequences)
+        self.objective = objective
+
+    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The `vectors` [D, K, H] of each row, and the temperature of the loss."""
+        return {
+            "places": micro_batch["samples"],
+            "vectors": output["rows"],
+            "temperature": output["temperature"],
+        }
+
+    def measured_names(self) -> list[str]:
+        """The loss, those of its batches, those of each size of vectors, and the temperature where it is learnt."""
+        learnt = ["temperature"] if self.objective.learn_temperature else []
+        own = [f"{name}{ending}" for _, ending in self.sizes() for name in self.names]
+        return [*own, *self.objective.batch_figure_names, *learnt]
+
+    names: tuple[str, ...]
+    """The figures of one size of vectors."""
+
+    def sizes(self) -> list[tuple[int | None, str]]:
+        """The sizes that vectors are cut to, None for none, and what figures of that size end in."""
+        return [(None, ""), *((size, f"_{size}d") for size in self.objective.dimensions)]
+
+    def measure(self) -> dict[str, float]:
+        """The figures; none where no row is known, or no score."""
+        known = [part for part in self.parts() if len(part.true)] or self.kind == Retrieved.kind
+        if not self.seen.any() or not known:
+            return {}
+        found = {name: float(values.mean()) for name, (values, _) in self.means().items()}
+        temperature = float(self.values["temperature"][0])
+        learnt = {"temperature": temperature} if self.objective.learn_temperature else {}
+        sets = self.sequences
+        rows = (
+            self.values["vectors"],
+            sets.laid_out_ids(self.values["vectors"].shape[1]),
+            sets.match_ids,
+            sets.scores,
+        )
+        return {**super().measure(), **found, **self.objective.batch_figures(*rows, temperature), **learnt}
+
+    def vectors(self, size: int | None) -> Tensor:
+        """The first dimensions of the vectors [E, K, size]."""
+        return torch.from_numpy(self.values["vectors"][..., :size])
+
+    def parts(self) -> list[Compared]:
+        """None: figures are means, or of cosines."""
+        return []
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """`gold` and `predicted`, the passages or the score and the cosine."""
+        for i in np.flatnonzero(self.seen):
+            example = self.sequences.examples[i]
+            yield {"id": example.id, "text": example.text, "pair": example.pair, **self.row(int(i))}
+
+    @abstractmethod
+    def row(self, i: int) -> dict[str, Any]:
+        """What is known of a row."""
+
+
+class Retrieved(PairVectors):
+    """Each query among all passages and hard negatives of the set, by cosine: see `rank`.
+
+    Rows with the same query are one query, with all their passages; equal passages are one.
+    """
+
+    kind, monitor = "retrieval", "mrr_at_10"
+    names = ("mrr_at_10", "ndcg_at_10", "recall_at_10", "accuracy_at_1")
+
+    def means(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
+        """Those of each query [Q], with the first row that has it."""
+        owners = self._texts.queries
+        return {
+            f"{name}{ending}": (values, owners)
+            for size, ending in self.sizes()
+            for name, values in self._figures(size).items()
+        }
+
+    def _figures(self, size: int | None) -> dict[str, NDArray[np.float64]]:
+        ranking, relevant = self._ranking(size), self._texts.relevant
+        first = [top[0] in own for top, own in zip(ranking.first, relevant, strict=True)]
+        return {**ranking.figures, "accuracy_at_1": np.array(first, np.float64)}
+
+    def _ranking(self, size: int | None) -> Ranking:
+        texts, vectors = self._texts, self.vectors(size)
+        passages = vectors[:, 1:].flatten(0, 1)[torch.from_numpy(texts.passages)]
+        return rank(vectors[torch.from_numpy(texts.queries), 0], passages, texts.relevant)
+
+    @cached_property
+    def _texts(self) -> "_Texts":
+        ids = self.sequences.laid_out_ids(self.values["vectors"].shape[1]) * self.seen[:, None]
+        rows = np.flatnonzero(self.seen)
+        _, queries, query_of = np.unique(ids[rows, 0], return_index=True, return_inverse=True)
+        others = ids[:, 1:].ravel()
+        there = np.flatnonzero(others)
+        _, passages, passage_of = np.unique(others[there], return_index=True, return_inverse=True)
+        numbers = np.full(others.shape, -1)
+        numbers[there] = passage_of
+        own = numbers.reshape(len(ids), -1)[rows, 0]
+        relevant = [np.unique(own[query_of == query]).tolist() for query in range(len(queries))]
+        return _Texts(
+            rows[queries], there[passages], relevant, dict(zip(rows.tolist(), query_of.tolist(), strict=True))
+        )
+
+    @cached_property
+    def _found(self) -> NDArray[np.int64]:
+        """The place of the passage that ranks first for each query [Q]."""
+        return self._texts.passages[self._ranking(None).first[:, 0]]
+
+    def row(self, i: int) -> dict[str, Any]:
+        """The own passage, the one that ranks first, and that one's cosine."""
+        examples, (row, place) = (
+            self.sequences.examples,
+            divmod(int(self._found[self._texts.query_of[i]]), self.values["vectors"].shape[1] - 1),
+        )
+        whole = self.vectors(None)
+        cosine = round(float(cosines(whole[i, 0], whole[row, 1 + place])), 6)
+        found = examples[row].texts[1 + place]
+        return {"gold": examples[i].pair, "predicted": found, "probability": None, "cosine": cosine}
+
+
+class _Texts(NamedTuple):
+    """The distinct texts of a set."""
+
+    queries: NDArray[np.int64]
+    """The first row of each query [Q]."""
+    passages: NDArray[np.int64]
+    """The first place of each passage [P], counted row by row."""
+    relevant: list[list[int]]
+    """The numbers of the passages that belong to each query."""
+    query_of: dict[int, int]
+    """The number of the query of each row."""
+
+
+class PairScores(PairVectors):
+    """The cosine of each pair, against its score."""
+
+    kind, monitor = "similarity", "spearman"
+    names = CORRELATIONS
+
+    def parts(self) -> list[Compared]:
+        """The correlations of rows that have a score, for each size of vectors."""
+        known = np.flatnonzero(self.seen & ~np.isnan(self.sequences.scores))
+        scores = self.sequences.scores[known]
+        return [
+            Compared("regression", self._cosines(size)[known], scores, known, self.names, ending)
+            for size, ending in self.sizes()
+        ]
+
+    def _cosines(self, size: int | None) -> NDArray[np.float64]:
+        vectors = self.vectors(size)
+        found: NDArray[np.float64] = cosines(vectors[:, 0], vectors[:, 1]).numpy()
+        return found
+
+    def row(self, i: int) -> dict[str, Any]:
+        """The score and the cosine."""
+        score = float(self.sequences.scores[i])
+        vectors = self.vectors(None)[i]
+        return {
+            "gold": None if np.isnan(score) else score,
+            "predicted": round(float(cosines(vectors[0], vectors[1])), 6),
+            "probability": None,
+        }

@@ -1,0 +1,86 @@
+"""A contrastive run, its export, and what begins with it."""
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import iolaus
+from iolaus.runner.cli.commands import main
+from iolaus.runner.inference.predictor import Predictor
+from iolaus.runner.models.embedding.folder import read_embedding
+from tests.inference.conftest import finetuned
+from tests.support.precision import rounding
+
+WORDS = ["heron", "river", "bridge", "winter", "reeds", "water", "stands", "old", "closed"]
+TEXTS = [f"{' '.join(WORDS[number % 4 : number % 7 + 3])} {number}" for number in range(9)]
+SHORT = ["data.max_length=16", "trainer.max_steps=2", "trainer.validate_every=0"]
+PROMPT = "data.query_prompt='heron '"
+
+
+def pairs(folder: Path) -> list[str]:
+    rows = [
+        {"query": f"{WORDS[n % 9]} {n}", "passage": f"{WORDS[n % 9]} {WORDS[n % 5]} of {n}"}
+        for n in range(36)
+    ]
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return ["data=pairs", "objective=contrastive", f"data.train={folder}/pairs.jsonl"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("vectors")
+    return finetuned(folder / "run", *pairs(folder), *SHORT, PROMPT)
+
+
+def test_sentence_transformers_reads_what_a_run_writes(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    with caplog.at_level(logging.WARNING):
+        model = library.SentenceTransformer(f"{run}/model", device="cpu", local_files_only=True)
+    assert "MISSING" not in caplog.text, "its weights are all there"
+    assert [type(module).__name__ for module in model] == ["Transformer", "Pooling", "Normalize"]
+    assert (model.max_seq_length, model.similarity_fn_name) == (16, "cosine")
+    predictor = Predictor(run)
+    assert predictor.task == "vectors"
+    for prompt in ("query", "passage"):
+        rows = predictor.predict(TEXTS, iolaus.PredictOptions(prompt=prompt))
+        theirs = model.encode(TEXTS, prompt_name=prompt, show_progress_bar=False)
+        ours = [row["embedding"] for row in rows]
+        np.testing.assert_allclose(ours, theirs, atol=rounding(1e-6, 2e-2), rtol=0)
+
+
+def test_the_next_run_keeps_its_pooling_and_prompts(
+    run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    again = [*pairs(tmp_path), *SHORT]
+    begins = ["model=pretrained", f"model.name_or_path={run}"]
+    kept = finetuned(tmp_path / "kept", *again, model=begins)
+    assert read_embedding(str(kept)) == read_embedding(str(run))
+    with caplog.at_level(logging.INFO, "iolaus"):
+        changed = ["objective.pooling=max", "objective.normalised=false"]
+        other = finetuned(tmp_path / "other", *again, *changed, model=begins)
+    found = read_embedding(str(other))
+    assert found is not None
+    assert (found.pooling, found.normalised, found.prompt("query")) == ("max", False, "heron ")
+    told = [
+        record.getMessage() for record in caplog.records if "other than in the folder" in record.getMessage()
+    ]
+    assert len(told) == 1
+    assert "objective.pooling='max' instead of 'mean'" in told[0]
+
+
+def test_it_is_evaluated_on_later_pairs(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs(tmp_path)
+    main(["evaluate", str(run), f"{tmp_path}/pairs.jsonl", "--out", f"{tmp_path}/later"])
+    assert "mrr_at_10" in capsys.readouterr().out
+
+
+def test_its_card_shows_both_libraries(run: Path) -> None:
+    card = (run / "model" / "README.md").read_text()
+    assert "library_name: sentence-transformers" in card
+    assert "with its pooling and prompts" in card
+    assert "AutoModel" in card or "BertModel" in card
