@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from iolaus.conf.registry import register_parts
-from iolaus.conf.values import Choice, setting
+from iolaus.conf.values import Choice, Named, setting
 
 
 @dataclass
@@ -35,4 +35,33 @@ class Tensorboard:
     _target_: str = "runner.logging.tensorboard_logger"
 
 
-register_parts("logger", csv=Csv, wandb=Wandb, tensorboard=Tensorboard)
+@dataclass
+class Mlflow:
+    """MLflow, in a database in the run folder or at a server; a run there has every step once."""
+
+    _target_: str = "runner.logging.mlflow_logger"
+    experiment_name: str = "iolaus"
+    """Name of the experiment, a list of runs."""
+    tracking_uri: str | None = setting(None, allowed=Named("an address"))
+    """Address of a server or database, such as `http://host:5000` or `sqlite:///mlflow.db`; none takes that of
+    `MLFLOW_TRACKING_URI`, else `mlflow/mlflow.db` in the run folder."""
+    group: str | None = None
+    """Tag `group` of the run; none takes the sweep's name for a job of a sweep."""
+    tags: list[str] = field(default_factory=list)
+    """Tags of the run, each with the value `true`."""
+
+
+@dataclass
+class Trackio:
+    """Trackio, in its database on this machine; a run there has every step once."""
+
+    _target_: str = "runner.logging.trackio_logger"
+    project: str = "iolaus"
+    """Name of the project."""
+    group: str | None = None
+    """Name of a group of runs that are shown together; none takes the sweep's name for a job of a sweep."""
+    tags: list[str] = field(default_factory=list)
+    """Tags of the run, which are in its config."""
+
+
+register_parts("logger", csv=Csv, wandb=Wandb, tensorboard=Tensorboard, mlflow=Mlflow, trackio=Trackio)

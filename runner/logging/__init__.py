@@ -1,7 +1,9 @@
 """Loggers of a run's metrics.
 
-- `loggers`: `metrics.csv`, TensorBoard, and the functions that configs name.
-- `wandb`: Weights & Biases, for runs that stop and resume.
+- `loggers`: `metrics.csv`, `train.log`, TensorBoard, and the functions that configs name.
+- `log_file`: `train.log`, to read.
+- `resumable`: what those share that drop and repeat rows of a run that was stopped.
+- `wandb`, `mlflow`, `trackio`: Weights & Biases, MLflow and Trackio, for runs that stop and resume.
 """
 
 from typing import TYPE_CHECKING
@@ -10,7 +12,9 @@ from iolaus.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
     from iolaus.runner.logging.loggers import MetricsFile, tensorboard_logger, wandb_logger
+    from iolaus.runner.logging.mlflow import mlflow_logger
+    from iolaus.runner.logging.trackio import trackio_logger
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
-__all__ = ["MetricsFile", "tensorboard_logger", "wandb_logger"]
+__all__ = ["MetricsFile", "mlflow_logger", "tensorboard_logger", "trackio_logger", "wandb_logger"]

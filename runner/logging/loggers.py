@@ -1,4 +1,4 @@
-"""Loggers of metrics: `metrics.csv` in the run folder, Weights & Biases, TensorBoard."""
+"""Loggers of metrics: `metrics.csv` and `train.log` in the run folder, Weights & Biases, TensorBoard."""
 
 import csv
 import netrc
@@ -16,17 +16,19 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import OmegaConf
 
+from iolaus.runner.config.settings import flatten
+from iolaus.runner.logging import log_file
+from iolaus.runner.logging.resumable import Resumable, config_of, earlier_rows, group_of, keep_id, kept_id
 from iolaus.runner.logging.wandb import ResumableWandbLogger, finish_run
 from iolaus.runner.run.files import naming, replacing
 from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.metrics_file import FIXED_COLUMNS, logged_in, whole_rows
-from iolaus.runner.run.sweep_folder import read_sweep
+from iolaus.runner.run.metrics_file import FIXED_COLUMNS, whole_rows
 
 METRICS = "the metrics to "
 """Names the file in messages."""
 
 
-class MetricsFile(Logger):
+class MetricsFile(Resumable):
     """Writes `metrics.csv`: one row per call, on disk when the call returns, a column per metric; main process only.
 
     Example:
@@ -39,7 +41,6 @@ class MetricsFile(Logger):
         super().__init__()
         self.path = Path(folder) / "metrics.csv"
         self._columns: list[str] = []
-        self._kept: set[tuple[int, frozenset[str]]] = set()
         self._file: TextIO | None = None
 
     @property
@@ -59,7 +60,7 @@ class MetricsFile(Logger):
             ValueError: no step is given, or a metric is named `step` or `time`.
             OSError: the file cannot be written.
         """
-        if not metrics or (step, frozenset(metrics)) in self._kept:
+        if not metrics or self.has(metrics, step):
             return
         if step is None or not metrics.keys().isdisjoint(FIXED_COLUMNS):
             raise ValueError(
@@ -78,10 +79,8 @@ class MetricsFile(Logger):
             return
         self._close()
         columns, rows = whole_rows(self.path)
-        kept = [row for row in rows if int(row[0]) <= step]
-        self._rewrite(columns, kept)
-        # A run that was killed after its last validation repeats it
-        self._kept |= {(step, frozenset(logged_in(columns, row))) for row in kept if int(row[0]) == step}
+        self._rewrite(columns, [row for row in rows if int(row[0]) <= step])
+        self.keep(earlier_rows(self.path.parent, step), step)
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
@@ -115,6 +114,31 @@ class MetricsFile(Logger):
         self._file, self._columns = None, []
 
 
+class LogFile(Logger):
+    """Writes each step's metrics as a line of `train.log`; main process only.
+
+    Example:
+        >>> LogFile("outputs/run").log_metrics({"train/loss": 2.5}, step=10)  # doctest: +SKIP
+    """
+
+    name = version = None
+
+    def __init__(self, folder: str | Path) -> None:
+        super().__init__()
+        self.folder = Path(folder)
+
+    @rank_zero_only
+    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
+        """Does nothing: the run folder holds the config itself."""
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        """Adds a line; raises OSError, naming the file, where it cannot be written."""
+        figures = ", ".join(f"{name} {float(value):.5g}" for name, value in metrics.items())
+        with naming(self.folder / log_file.NAME, "the log to "):
+            log_file.append(self.folder, [f"step {step}: {figures}"])
+
+
 def wandb_logger(
     project: str, group: str | None, tags: list[str], offline: str, folder: str | Path
 ) -> ResumableWandbLogger:
@@ -128,17 +152,15 @@ def wandb_logger(
     if wandb.run is not None:  # an earlier run of this process, which would get the new one's rows
         finish_run(exit_code=0)
     folder = Path(folder)
-    sweep, config = folder.resolve().parent, folder / "config.yaml"
-    in_sweep = RunFolder(sweep).name if read_sweep(sweep) else None
     logger = ResumableWandbLogger(
         folder=folder,
         name=RunFolder(folder).name,
         project=project,
-        id=_run_id(folder / "wandb_id.txt"),
-        group=group or in_sweep,
+        id=_wandb_id(folder),
+        group=group_of(folder, group),
         tags=tags,
         mode="offline" if _is_offline(offline) else "online",
-        config=OmegaConf.to_container(OmegaConf.load(config)) if config.exists() else {},
+        config=config_of(folder),
         # W&B's own facts hold the command line, with its secrets
         settings=wandb.Settings(silent=True, console="off", disable_code=True, x_disable_meta=True),
     )
@@ -149,17 +171,35 @@ def wandb_logger(
 def finish_loggers(loggers: Iterable[Any]) -> None:
     """Closes a run's loggers, so that the next run of this process opens its own."""
     for logger in loggers:
-        if isinstance(logger, ResumableWandbLogger):
+        if isinstance(logger, Resumable):
             logger.finish(exit_code=int(sys.exc_info()[0] is not None))
 
 
-class TensorBoard(TensorBoardLogger):
-    """TensorBoard's event files; a resumed run replaces the steps after its checkpoint."""
+class TensorBoard(Resumable, TensorBoardLogger):
+    """TensorBoard's event files, with config and samples; a resumed run replaces the steps after its checkpoint."""
 
     def resume(self, step: int) -> None:
         """Tells readers to drop what comes after `step`."""
+        self.keep(earlier_rows(Path(self.root_dir).parent, step), step)
         if step:
             self._kwargs["purge_step"] = step + 1
+
+    @rank_zero_only
+    def finish(self, exit_code: int) -> None:
+        """Writes the config as text and as hyperparameters, and the guesses of a pretraining run."""
+        from torch.utils.tensorboard.summary import hparams
+
+        run = Path(self.root_dir).parent
+        config = OmegaConf.load(run / "config.yaml")
+        self.experiment.add_text("config", f"```yaml\n{OmegaConf.to_yaml(config)}```")
+        leaves = flatten(OmegaConf.to_container(config))
+        settings = {name: v if isinstance(v, bool | int | float) else str(v) for name, v in leaves}
+        monitored = RunFolder(run).status().get("monitor")
+        for summary in hparams(settings, {str(monitored): None} if monitored else {}):
+            self.experiment._get_file_writer().add_summary(summary)
+        if (samples := run / "samples.json").exists():
+            self.experiment.add_text("samples", f"```json\n{samples.read_text()}\n```")
+        self.experiment.flush()
 
 
 def tensorboard_logger(folder: str | Path) -> TensorBoardLogger:
@@ -198,11 +238,10 @@ def _has_wandb_key() -> bool:
         return False
 
 
-def _run_id(file: Path) -> str:
-    """The id kept in `file`; the main process makes one where there is none."""
-    kept = file.read_text().strip() if file.exists() else ""
+def _wandb_id(folder: Path) -> str:
+    """The id kept in the run folder; the main process makes one where there is none."""
+    kept = kept_id(folder, "wandb")
     run_id = kept or secrets.token_hex(4)
     if not kept and rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(run_id + "\n")
+        keep_id(folder, "wandb", run_id)
     return run_id

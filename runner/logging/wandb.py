@@ -6,6 +6,7 @@ with these signals blocked, and the rows of one that has not finished are logged
 
 import contextlib
 import logging
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from lightning.pytorch.loggers import WandbLogger
 from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from iolaus.runner.run.metrics_file import logged_in, whole_rows
+from iolaus.runner.logging.resumable import ATTACHED, Resumable, earlier_rows
 from iolaus.runner.run.signals import shielded
 
 log = logging.getLogger("iolaus")
@@ -22,13 +23,8 @@ log = logging.getLogger("iolaus")
 UNFINISHED = "wandb_unfinished.txt"
 """In the run folder, until W&B has every row: the first step that this session logged."""
 
-ATTACHED = (
-    "config.yaml", "command.txt", "overrides.json", "environment.json", "parameter_groups.json", "metrics.csv",
-)  # fmt: skip
-"""Files of the run folder that W&B gets at the end."""
 
-
-class ResumableWandbLogger(WandbLogger):
+class ResumableWandbLogger(Resumable, WandbLogger):
     """Lightning's logger for a run that may be stopped at any step and resumed."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
@@ -66,25 +62,29 @@ class ResumableWandbLogger(WandbLogger):
 
     @rank_zero_only
     def resume(self, step: int) -> None:
-        """Logs the rows of a session that was killed again, up to `step`."""
-        if not (self.folder / UNFINISHED).exists():
-            return
-        first = int((self.folder / UNFINISHED).read_text())
-        columns, rows = whole_rows(self.folder / "metrics.csv")
+        """Logs the rows up to `step` again: offline all of them, else those of a session that was killed.
+
+        An offline session replaces those before it when W&B gets them (W&B 5865), so it holds the whole run.
+        """
+        rows, unfinished = earlier_rows(self.folder, step), self.folder / UNFINISHED
+        if self._wandb_init["mode"] != "offline":
+            first = int(unfinished.read_text()) if unfinished.exists() else step + 1
+            rows = [row for row in rows if row.step >= first]
         for row in rows:
-            if first <= int(row[0]) <= step:
-                logged = logged_in(columns, row).items()
-                self.log_metrics({name: float(cell) for name, cell in logged}, int(row[0]))
+            self.log_metrics(row.metrics, row.step)
+        self.keep(rows, step)
 
     @rank_zero_only
     def finish(self, exit_code: int) -> None:
         """Ends the run at W&B, and attaches files of the run folder."""
         import wandb
 
-        for name in ATTACHED if wandb.run is not None and not self._lost else ():
-            if (self.folder / name).is_file():
+        run = None if self._lost else wandb.run
+        for name in ATTACHED:
+            if run is not None and (self.folder / name).is_file():
                 with contextlib.suppress(ConnectionError):
-                    wandb.save(self.folder / name, base_path=self.folder, policy="now")
+                    attached = shutil.copy(self.folder / name, run.dir)  # W&B warns of files elsewhere
+                    wandb.save(attached, base_path=run.dir, policy="now")
         if finish_run(exit_code):
             (self.folder / UNFINISHED).unlink(missing_ok=True)
 

@@ -1,7 +1,7 @@
 """Whole runs with every logger at once: what W&B and TensorBoard get, over a resume, and that no secret is in it."""
 
-import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +9,19 @@ import pytest
 
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, run_program, train_here
-from tests.runs.test_train import continued, losses
-from tests.support.wandb_files import history, of_run
+from tests.logging.logged import PACKAGES, THERE, logged
+from tests.runs.test_train import continued
+from tests.support.wandb_files import of_run
 
-LOGGED = ["logger=[csv,wandb,tensorboard]", "logger.wandb.project=herons", "logger.wandb.tags=[river,old]",
-          "logger.wandb.group=birds", "checkpoint.every_steps=5", "checkpoint.keep_last=9"]  # fmt: skip
+SERVICES = {"wandb": "project", "mlflow": "experiment_name", "trackio": "project"}
+"""The loggers that know more of a run than its metrics, with their setting for what runs are gathered in."""
+LOGGED = [f"logger=[{','.join(THERE)}]", "checkpoint.every_steps=5", "checkpoint.keep_last=9"]
+for each in SERVICES.keys() & THERE:
+    LOGGED += [
+        f"logger.{each}.{SERVICES[each]}=herons",
+        f"logger.{each}.tags=[river,old]",
+        f"logger.{each}.group=birds",
+    ]
 EVERY_RUN = {"train/loss", "optim/grad_norm", "train/epoch", "perf/tokens_per_second", "perf/fill"}
 
 
@@ -42,30 +50,76 @@ def test_wandb_gets_one_run_with_its_config_and_files(resumed: RunFolder) -> Non
     assert any(record.WhichOneof("record_type") == "exit" for record in found)
 
 
-def test_wandb_gets_every_row_over_a_resume(resumed: RunFolder) -> None:
-    rows = history(of_run(resumed.path))
-    logged = [(int(r["trainer/global_step"]), float(r["train/loss"])) for r in rows if "train/loss" in r]
-    assert [step for step, _ in logged] == [*range(1, 13), *range(6, 13)]
-    ours = losses(resumed)
-    assert all(ours[step] == pytest.approx(loss) for step, loss in logged)
-    assert any("val/held_out/loss" in row for row in rows)
+@pytest.fixture(params=PACKAGES)
+def logger(request: pytest.FixtureRequest) -> str:
+    """Each logger whose packages are there."""
+    if request.param not in THERE:
+        pytest.skip(f"logger={request.param} needs {PACKAGES[request.param]}")
+    return str(request.param)
 
 
-def test_tensorboard_shows_every_step_once(resumed: RunFolder) -> None:
+def test_every_logger_has_every_step_once(resumed: RunFolder, logger: str) -> None:
+    found = logged(logger, resumed.path).points
+    assert [step for step, _ in found["train/loss"]] == list(range(1, 13))
+    assert [step for step, _ in found["val/held_out/loss"]] == [6, 12]
+    assert all(len({step for step, _ in points}) == len(points) for points in found.values())
+
+
+def test_every_logger_has_the_same_figures(resumed: RunFolder, logger: str) -> None:
+    found, ours = logged(logger, resumed.path).points, logged("csv", resumed.path).points
+    assert found.keys() == ours.keys()
+    assert found.keys() >= EVERY_RUN
+    assert any(key.startswith("optim/lr/") for key in found)
+    for key, points in found.items():
+        assert [step for step, _ in points] == [step for step, _ in ours[key]], key
+        assert [v for _, v in points] == pytest.approx([v for _, v in ours[key]], rel=1e-6, nan_ok=True), key
+
+
+def test_every_logger_has_config_name_and_tags(resumed: RunFolder, logger: str) -> None:
+    found = logged(logger, resumed.path)
+    assert found.learning_rate == 0.003
+    assert found.name == resumed.name
+    if logger in SERVICES:
+        assert (found.tags, found.group) == ({"river", "old"}, "birds")
+
+
+def test_tensorboard_has_config_hyperparameters_and_samples(resumed: RunFolder) -> None:
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    hparams = pytest.importorskip("tensorboard.plugins.hparams.plugin_data_pb2")
     found = events.EventAccumulator(str(resumed.path / "tensorboard")).Reload()
-    assert set(found.Tags()["scalars"]) >= EVERY_RUN
-    assert [event.step for event in found.Scalars("train/loss")] == list(range(1, 13))
-    assert [event.step for event in found.Scalars("val/held_out/loss")] == [6, 12]
+    text = {name: found.Tensors(f"{name}/text_summary")[-1].tensor_proto for name in ("config", "samples")}
+    assert "vocab_size: 300" in text["config"].string_val[0].decode()
+    assert text["samples"].string_val[0].decode().count("\n") >= 2
+    content = found.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+    settings = hparams.HParamsPluginData.FromString(content).session_start_info.hparams
+    assert settings["optimizer.lr"].number_value == 0.003
+    assert settings["model._target_"].string_value == "runner.models.build_encoder"
 
 
-def test_keys_are_alike_for_every_logger(resumed: RunFolder) -> None:
-    with open(resumed.path / "metrics.csv") as file:
-        columns = set(next(csv.reader(file))) - {"step", "time"}
-    logged = {key for row in history(of_run(resumed.path)) for key in row}
-    assert columns <= logged
-    assert columns >= EVERY_RUN
-    assert any(key.startswith("optim/lr/") for key in columns)
+def test_log_tells_what_the_screen_told_and_each_logged_step(resumed: RunFolder) -> None:
+    text = (resumed.path / "train.log").read_text()
+    steps = [int(step) for step in re.findall(r"step (\d+): train/loss \d", text)]
+    assert steps == [*range(1, 13), *range(6, 13)]
+    assert re.search(r"step 12: val/held_out/loss \d", text)
+    assert re.search(r"\n  training +\d+ documents, ", text)
+    assert re.search(r"\n  validation loss, held_out +\d", text)
+    assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_log_has_the_traceback_of_a_failure(tmp_path: Path, text_file: Path, ranks: int) -> None:
+    words = [
+        f"data.source={text_file}",
+        "optimizer.lr=1e20",
+        "trainer.accelerator=cpu",
+        f"trainer.devices={ranks}",
+    ]
+    done = run_program(*TINY, *words, "hydra.run.dir=run", cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    text = (tmp_path / "run" / "train.log").read_text()
+    assert "Traceback (most recent call last):" in text
+    assert "Diverged: the loss or its gradient is not a number" in text
 
 
 MINE = """
@@ -107,7 +161,9 @@ def test_secrets_are_in_no_file_of_a_run(tmp_path: Path, text_file: Path) -> Non
     assert done.returncode == 1
     assert "cannot reach the service with *** *** ***" in done.stderr, done.stderr
     (folder,) = (tmp_path / "outputs").glob("*/*")
-    assert "connecting with *** *** ***" in (folder / "train.log").read_text()
+    log = (folder / "train.log").read_text()
+    assert "connecting with *** *** ***" in log
+    assert "cannot reach the service with *** *** ***" in log[log.index("Traceback") :]
     hidden = [*SECRETS.values(), "fake-password-of-yaml", "fake-token-of-command"]
     files = [path for path in (tmp_path / "outputs").rglob("*") if path.is_file()]
     assert {".ckpt", ".html", ".wandb", ".yaml", ".csv", ".log", ".json"} <= {path.suffix for path in files}

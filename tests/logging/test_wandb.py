@@ -74,6 +74,26 @@ def service() -> int:
 
 
 @pytest.mark.usefixtures("_no_wandb_key")
+def test_wandb_gets_the_files_of_a_run_without_a_word(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "command.txt").write_text("iolaus optimizer=lion")
+    (tmp_path / "config.yaml").write_text("seed: 7\n")
+    logger = wandb_logger("iolaus", None, [], "auto", tmp_path)
+    logger.log_metrics({"train/loss": 1.0}, 1)
+    (files,) = tmp_path.glob("wandb/offline-run-*/files")
+    capfd.readouterr()
+    logger.finish(exit_code=0)
+    assert capfd.readouterr() == ("", "")
+    assert (files / "command.txt").read_text() == "iolaus optimizer=lion"
+    assert (tmp_path / "config.yaml").read_text() == "seed: 7\n"
+    deadline = time.time() + 30
+    while b"command.txt" not in sent(tmp_path):
+        assert time.time() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.usefixtures("_no_wandb_key")
 def test_wandb_gets_what_its_process_missed_when_the_run_goes_on(tmp_path: Path) -> None:
     def begin() -> tuple[Any, MetricsFile]:
         return wandb_logger("iolaus", None, [], "true", tmp_path), MetricsFile(tmp_path)

@@ -1,0 +1,49 @@
+"""`train.log`: what a run says, its metrics step by step, and why it failed."""
+
+import tempfile
+import traceback
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+from iolaus.runner.run.errors import explain, unexpected
+from iolaus.runner.run.redaction import redacted
+
+NAME = "train.log"
+"""The file in the run folder; the program's warnings go there too."""
+
+
+def append(folder: Path, lines: Iterable[str]) -> None:
+    """Adds lines to the log of a run folder, the first one with the time, and without secrets.
+
+    Example:
+        >>> append(Path("outputs/run"), ["step 10: train/loss 3.2"])  # doctest: +SKIP
+    """
+    text = redacted("\n".join(lines))
+    with (folder / NAME).open("a", encoding="utf-8") as file:
+        file.write(f"{datetime.now():%Y-%m-%d %H:%M:%S} {text}\n")
+
+
+def append_traceback(folder: Path) -> None:
+    """Adds the exception that is being handled, with its traceback, once the run has begun."""
+    if (folder / "status.json").exists():
+        append(folder, traceback.format_exc().rstrip().splitlines())
+
+
+def message_of(error: Exception, folder: Path | None = None) -> str:
+    """The one line that a command ends with; the traceback of an error that nobody foresaw stands in the file it names.
+
+    That is the log of the run in `folder`, or where no run has begun a new file among the temporary ones.
+
+    Example:
+        >>> message_of(ValueError("optimizer.lr=-1: it must be a number, 0 or more"))
+        'optimizer.lr=-1: it must be a number, 0 or more'
+    """
+    if (message := explain(error)) is not None:
+        return message
+    if folder is not None and (folder / "status.json").exists():
+        return unexpected(error, folder / NAME)
+    number, name = tempfile.mkstemp(prefix="iolaus-", suffix=".log", text=True)
+    with open(number, "w", encoding="utf-8") as file:
+        file.write(redacted("".join(traceback.format_exception(error))))
+    return unexpected(error, Path(name))

@@ -1,0 +1,193 @@
+"""Logs to MLflow: a run there has every step once, however often it was stopped."""
+
+import logging
+import os
+import re
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lightning.pytorch.loggers import Logger, MLFlowLogger
+from lightning.pytorch.loggers.logger import DummyLogger
+from lightning.pytorch.utilities.rank_zero import rank_zero_only
+
+from iolaus.runner.config.settings import flatten
+from iolaus.runner.logging.resumable import (
+    ATTACHED,
+    Resumable,
+    Row,
+    config_of,
+    earlier_rows,
+    group_of,
+    keep_id,
+    kept_id,
+)
+from iolaus.runner.run.folder import RunFolder
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+log = logging.getLogger("iolaus")
+
+STORE = "mlflow"
+"""The folder in the run folder with database and artifacts, where no other place is set."""
+
+PER_CALL = 500
+"""Metrics of a call; a server takes 1,000."""
+
+_NOT_IN_NAMES = re.compile(r"[^/\w.\- :]")
+
+
+def mlflow_logger(
+    experiment_name: str, tracking_uri: str | None, group: str | None, tags: list[str], folder: str | Path
+) -> Logger:
+    """An MLflow logger with the config; only the main process has one.
+
+    Raises:
+        ImportError: MLflow is not installed.
+        ValueError: there is no such place, or it does not answer.
+    """
+    if any(find_spec(package) is None for package in ("mlflow", "sqlalchemy", "alembic")):
+        raise ImportError("logger=mlflow needs the package mlflow: pip install 'iolaus[mlflow]'")
+    if rank_zero_only.rank:  # type: ignore[attr-defined]
+        return DummyLogger()
+    for library in ("mlflow", "alembic"):  # how the database is made
+        logging.getLogger(library).setLevel(logging.WARNING)
+    folder = Path(folder)
+    own = folder.resolve() / STORE
+    place = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
+    if place is None:
+        own.mkdir(parents=True, exist_ok=True)
+    named = {**dict.fromkeys(tags, "true"), **({"group": of} if (of := group_of(folder, group)) else {})}
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return ResumableMlflowLogger(
+            folder=folder,
+            experiment_name=experiment_name,
+            run_name=RunFolder(folder).name,
+            tracking_uri=place or f"sqlite:///{own / 'mlflow.db'}",
+            artifact_location=None if place else (own / "artifacts").as_uri(),
+            tags=named,
+        )
+    except MlflowException as error:
+        raise ValueError(f"logger.mlflow.tracking_uri={place}: {error.message}") from error
+
+
+class ResumableMlflowLogger(Resumable, MLFlowLogger):
+    """Lightning's logger for a run that may be stopped at any step and resumed.
+
+    MLflow deletes no rows. Where a killed run has logged other rows than those up to its checkpoint, a new run gets these
+    and takes the place of the old one, which MLflow keeps among the deleted runs.
+    """
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.folder = folder
+        self._lost = False
+        self._status = "FINISHED"
+
+    @rank_zero_only
+    def resume(self, step: int) -> None:
+        """Goes on with the run where it has the rows up to `step` and no others, else begins a new one with them."""
+        from mlflow.exceptions import MlflowException
+
+        rows = earlier_rows(self.folder, step)
+        self.keep(rows, step)
+        client = self._mlflow_client
+        try:
+            before = self._before()
+            if before is None or _last_step(before) != (rows[-1].step if rows else None):
+                self._replace(before, rows)
+            else:
+                self._run_id, self._experiment_id = before.info.run_id, before.info.experiment_id
+                client.update_run(self._run_id, status="RUNNING")
+            self._initialized = (
+                True  # or Lightning would make its address that of every later run of this process
+            )
+            for name, value in (self.tags or {}).items():
+                client.set_tag(self._run_id, name, value)
+            known = client.get_run(self._run_id).data.params  # which MLflow does not change
+            values = {_NOT_IN_NAMES.sub("_", name): value for name, value in flatten(config_of(self.folder))}
+            self.log_hyperparams({name: value for name, value in values.items() if name not in known})
+        except MlflowException as error:
+            raise ValueError(f"logger.mlflow: {self._tracking_uri}: {error.message}") from error
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        """Logs a row, unless MLflow has stopped answering; says so once."""
+        from mlflow.exceptions import MlflowException
+
+        if self._lost:
+            return
+        try:
+            super().log_metrics({name: float(value) for name, value in metrics.items()}, step)
+        except MlflowException as error:
+            self._lost = True
+            log.warning(
+                "MLflow does not take rows any more (%s); it gets them when the run is resumed", error.message
+            )
+
+    @rank_zero_only
+    def mark_preempting(self) -> None:
+        """The run stops here and will be resumed."""
+        self._status = "KILLED"
+
+    def finalize(self, status: str = "success") -> None:
+        """Does nothing: a run goes on after its training, and `finish` ends it."""
+
+    @rank_zero_only
+    def finish(self, exit_code: int) -> None:
+        """Ends the run, and attaches files of the run folder."""
+        from mlflow.exceptions import MlflowException
+
+        status = "FAILED" if exit_code and self._status == "FINISHED" else self._status
+        try:
+            for name in ATTACHED if self._initialized and not self._lost else ():
+                if (self.folder / name).is_file():
+                    self.experiment.log_artifact(self._run_id, self.folder / name)
+            if self._initialized:
+                self.experiment.set_terminated(self._run_id, status)
+        except MlflowException as error:
+            log.warning("MLflow does not take the end of the run (%s)", error.message)
+
+    def _before(self) -> "Run | None":
+        """The run as MLflow has it, or None."""
+        from mlflow.exceptions import MlflowException
+
+        run_id = kept_id(self.folder, "mlflow")
+        try:
+            found = self._mlflow_client.get_run(run_id) if run_id else None
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            return None
+        return found if found and found.info.lifecycle_stage == "active" else None
+
+    def _replace(self, before: "Run | None", rows: list[Row]) -> None:
+        """Begins a run with these rows; what the user has noted at the one before is kept."""
+        from mlflow.entities import Metric
+        from mlflow.tracking.context.registry import resolve_tags
+
+        client, name = self._mlflow_client, self._experiment_name
+        found = client.get_experiment_by_name(name)
+        self._experiment_id = (
+            found.experiment_id if found else client.create_experiment(name, self._artifact_location)
+        )
+        noted = before.data.tags if before else {}
+        tags = {**noted, **resolve_tags(), "mlflow.runName": self._run_name}
+        self._run_id = client.create_run(self._experiment_id, tags=tags).info.run_id
+        points = [
+            Metric(k, v, int(row.time * 1000), row.step) for row in rows for k, v in row.metrics.items()
+        ]
+        for begin in range(0, len(points), PER_CALL):
+            client.log_batch(self._run_id, metrics=points[begin : begin + PER_CALL])
+        keep_id(self.folder, "mlflow", self._run_id)
+        if before is not None:
+            client.delete_run(before.info.run_id)
+
+
+def _last_step(run: "Run") -> int | None:
+    """The last step of any metric, or None."""
+    return max((metric.step for metric in run.data.to_proto().metrics), default=None)

@@ -1,0 +1,93 @@
+"""What loggers of runs that stop and resume share: the rows up to a checkpoint, ids at services, files to attach."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lightning.pytorch.loggers import Logger
+from lightning.pytorch.utilities.rank_zero import rank_zero_only
+from omegaconf import OmegaConf
+
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.run.metrics_file import logged_in, whole_rows
+from iolaus.runner.run.sweep_folder import read_sweep
+
+ATTACHED = (
+    "config.yaml", "command.txt", "overrides.json", "environment.json", "parameter_groups.json", "metrics.csv",
+)  # fmt: skip
+"""Files of the run folder that a service gets at the end."""
+
+
+class Row(NamedTuple):
+    """A logged row: the step, seconds since 1970, and its metrics."""
+
+    step: int
+    time: float
+    metrics: dict[str, float]
+
+
+class Resumable(Logger):
+    """Before Lightning's class among the bases of a logger: rows that a resumed run has already are not logged again.
+
+    Example:
+        >>> class Mine(Resumable, TensorBoardLogger): ...  # doctest: +SKIP
+    """
+
+    _kept: frozenset[tuple[int | None, frozenset[str]]] = frozenset()
+
+    @abstractmethod
+    def resume(self, step: int) -> None:
+        """Drops the rows after `step`, which a resumed run logs again; 0 for a run that begins."""
+
+    def finish(self, exit_code: int) -> None:
+        """Ends the run; `exit_code` is not 0 where an error ends it."""
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        """Logs a row, unless a resumed run has it already."""
+        if not self.has(metrics, step):
+            super().log_metrics(metrics, step)  # type: ignore[safe-super, arg-type]
+
+    def keep(self, rows: Iterable[Row], step: int) -> None:
+        """Notes those of `rows` that are of `step`: a run that was killed after its last validation repeats it."""
+        self._kept = frozenset((row.step, frozenset(row.metrics)) for row in rows if row.step == step)
+
+    def has(self, metrics: Mapping[str, Any], step: int | None) -> bool:
+        """Whether the run had this row already when it was resumed."""
+        return (step, frozenset(metrics)) in self._kept
+
+
+def earlier_rows(folder: Path, step: int) -> list[Row]:
+    """The rows of `metrics.csv` up to `step`."""
+    columns, rows = whole_rows(folder / "metrics.csv")
+    return [
+        Row(int(row[0]), float(row[1]), {k: float(cell) for k, cell in logged_in(columns, row).items()})
+        for row in rows
+        if int(row[0]) <= step
+    ]
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    """The config of a run folder, which holds no secrets; empty where there is none."""
+    file = folder / "config.yaml"
+    found: Any = OmegaConf.to_container(OmegaConf.load(file)) if file.exists() else {}
+    return dict(found)
+
+
+def group_of(folder: Path, group: str | None) -> str | None:
+    """The group of a run: the one that is set, else the name of its sweep, or None."""
+    sweep = folder.resolve().parent
+    return group or (RunFolder(sweep).name if read_sweep(sweep) else None)
+
+
+def kept_id(folder: Path, service: str) -> str | None:
+    """The id of the run at a service, as `<service>_id.txt` in the run folder has it."""
+    file = folder / f"{service}_id.txt"
+    return (file.read_text().strip() if file.exists() else "") or None
+
+
+def keep_id(folder: Path, service: str, run_id: str) -> None:
+    """Writes `<service>_id.txt`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{service}_id.txt").write_text(run_id + "\n")

@@ -1,0 +1,108 @@
+"""Logs to Trackio, in its database on this machine: a run there has every step once, however often it was stopped."""
+
+import contextlib
+import io
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch.loggers.logger import rank_zero_experiment
+from lightning.pytorch.utilities.rank_zero import rank_zero_only
+
+from iolaus.runner.logging.resumable import Resumable, config_of, earlier_rows, group_of, keep_id, kept_id
+from iolaus.runner.run.folder import RunFolder
+
+
+def trackio_logger(project: str, group: str | None, tags: list[str], folder: str | Path) -> "TrackioLogger":
+    """A Trackio logger with the config; raises ImportError without Trackio."""
+    if find_spec("trackio") is None:
+        raise ImportError("logger=trackio needs the package trackio: pip install 'iolaus[trackio]'")
+    return TrackioLogger(project, group, tags, Path(folder))
+
+
+class TrackioLogger(Resumable):
+    """A run at Trackio, which a resumed run begins anew with the rows up to its checkpoint; main process only.
+
+    Example:
+        >>> TrackioLogger("iolaus", None, [], Path("outputs/run")).log_metrics({"a": 1.0}, 1)  # doctest: +SKIP
+    """
+
+    def __init__(self, project: str, group: str | None, tags: list[str], folder: Path) -> None:
+        super().__init__()
+        self.project, self.group, self.tags, self.folder = project, group, tags, folder
+        self._run: Any = None
+
+    @property
+    def name(self) -> str:
+        """The name of the run."""
+        return RunFolder(self.folder).name
+
+    @property
+    def version(self) -> str | None:
+        """The id of the run, once it has begun."""
+        return kept_id(self.folder, "trackio")
+
+    @property
+    def save_dir(self) -> str:
+        """The run folder."""
+        return str(self.folder)
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> Any:
+        """The run at Trackio, which the first call starts."""
+        import trackio
+
+        if self._run is None:
+            with _silent():
+                self._run = trackio.init(
+                    self.project,
+                    self.name,
+                    group=group_of(self.folder, self.group),
+                    config={**config_of(self.folder), "tags": self.tags},
+                    embed=False,
+                )
+            keep_id(self.folder, "trackio", self._run.id)
+        return self._run
+
+    @rank_zero_only
+    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
+        """Does nothing: the run begins with its config."""
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        """Logs a row, unless a resumed run has it already."""
+        if not self.has(metrics, step):
+            self.experiment.log({name: float(value) for name, value in metrics.items()}, step)
+
+    @rank_zero_only
+    def resume(self, step: int) -> None:
+        """Deletes the run of an earlier session, and logs the rows up to `step` again."""
+        import trackio
+
+        if (before := self.version) is not None:
+            for run in trackio.Api().runs(self.project):
+                if run.id == before:
+                    run.delete()
+        rows = earlier_rows(self.folder, step)
+        for row in rows:
+            self.log_metrics(row.metrics, row.step)
+        self.keep(rows, step)
+
+    @rank_zero_only
+    def finish(self, exit_code: int) -> None:
+        """Writes what is left, and ends the run."""
+        import trackio
+
+        if self._run is not None:
+            with _silent(), contextlib.suppress(RuntimeError):  # a callback has ended it
+                trackio.finish()  # which also forgets the run: the end of the process would end it again, and say so
+            self._run = None
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Keeps what Trackio prints off the screen."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield
