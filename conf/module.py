@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, setting
+from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
@@ -14,8 +14,11 @@ class Pretraining:
     _target_: str = "runner.modules.PretrainingRun"
     max_grad_norm: float = setting(1.0, allowed=AT_LEAST_0)
     """Gradients are clipped to this total norm; 0 turns clipping off."""
-    compile_model: bool = False
-    """Compiles embeddings, encoder and norm by torch.compile."""
+    compile_model: Any = setting(
+        "${oc.select:trainer.recommends.compile_model,false}", allowed=Choice(("auto",), switch=True)
+    )
+    """Compiles embeddings, encoder and norm by torch.compile: true, false, or `auto`: on a GPU, in a run of
+    1,000 steps or more, where the model has no dropout, which compiled code draws otherwise."""
     gradient_checkpointing: bool = setting(False, execution=True)
     """Recomputes activations in the backward pass: less memory, about a third more time."""
     log_parameter_norms: bool = setting(False, execution=True)
@@ -41,6 +44,11 @@ class Finetuning(Pretraining):
     _target_: str = "runner.modules.FinetuningRun"
     freeze: list[str] = field(default_factory=list)
     """Name patterns of the parameters that are not trained: `*` matches anything, `re:...` is a regular expression."""
+    freeze_layers: Any = setting(None, allowed=WHOLE_FROM_0)
+    """Keeps the embeddings and the first so many layers as they are, beside what `freeze` names; none trains them all."""
+    neftune_alpha: float = setting(0.0, allowed=AT_LEAST_0)
+    """Adds to each embedding of a token, in training, uniform noise of up to neftune_alpha / sqrt(tokens of the sample *
+    width) (NEFTune, arXiv 2310.05914)."""
     load_best: bool = True
     """Tests and exports the best checkpoint by `checkpoint.monitor`, else the last weights."""
 

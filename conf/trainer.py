@@ -1,6 +1,6 @@
 """Group `trainer`: devices, precision, and how long to train."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from iolaus.conf.registry import register
@@ -42,10 +42,16 @@ class Trainer:
     tensor_parallel_size: int = setting(1, allowed=COUNT, execution=True)
     """Processes that share each matrix, for `trainer=fsdp` and models with a tensor-parallel plan in transformers."""
     precision: str = setting("auto", allowed=Choice(PRECISIONS))
-    """`32-true`, `bf16-mixed`, ..., or `auto`, chosen once per run: bf16-mixed on hardware with bf16 units, else fp32."""
+    """`32-true`, `bf16-mixed`, ..., or `auto`, chosen once per run: bf16-mixed on hardware with bf16 units, else fp32.
+    On a CPU with AMX models narrower than 256 are fp32 too."""
     attention: str = setting("auto", allowed=Choice(("auto", "flash_attn", "varlen_attn")), execution=True)
     """Attention of packed rows on a GPU in half precision: the package `flash_attn`, torch's `varlen_attn`, or `auto`:
     the package where it is installed."""
+    matmul_precision: str = setting("highest", allowed=Choice(("highest", "high", "medium")))
+    """Products of fp32 matrices on a GPU, for `torch.set_float32_matmul_precision`: `high` makes them of TF32."""
+    recommends: dict[str, Any] = setting(factory=dict, execution=True)
+    """What `compile_model` of the module, `micro_batch_tokens` and `num_workers` of the data are on this hardware where
+    they are not set."""
     validate_every: int = setting(250, allowed=WHOLE_FROM_0)
     """Steps between two validations; there is always one at the end. 0 turns validation off."""
     validation_batches: Any = setting(None, allowed=AT_LEAST_0)
@@ -68,9 +74,14 @@ class CpuTrainer(Trainer):
 
 @dataclass
 class GpuTrainer(Trainer):
-    """On one GPU."""
+    """On one GPU: bf16 where it has it, TF32 beside it, a compiled model where the run is long enough, micro-batches as
+    large as fit, and four loader processes; batches are copied to it from pinned memory while it computes."""
 
     accelerator: str = "gpu"
+    matmul_precision: str = "high"
+    recommends: dict[str, Any] = field(
+        default_factory=lambda: {"compile_model": "auto", "micro_batch_tokens": "auto", "num_workers": 4}
+    )
 
 
 @dataclass

@@ -109,7 +109,8 @@ class MultiEpochDatasetResampler(Dataset[T]):
     """A map-style dataset of several epochs, each shuffled by a seed of its own.
 
     Give at most one of `num_epochs` and `num_samples`, by default one epoch; `num_samples` may cut the last epoch.
-    Raises ValueError for both, for a count below 1, and for an empty dataset. Unlike with BioNeMo's, a dataset of one
+    Raises ValueError for both, for a count below 1, and for an empty dataset; TypeError at the first sample of a dataset
+    that is not indexed by EpochIndex. Unlike with BioNeMo's, a dataset of one
     sample works, and every order of few samples occurs.
 
     Example:
@@ -157,7 +158,15 @@ class MultiEpochDatasetResampler(Dataset[T]):
         return EpochIndex(epoch, place)
 
     def __getitem__(self, index: SupportsIndex) -> T:
-        return self.dataset[self.epoch_index(index)]
+        try:
+            return self.dataset[self.epoch_index(index)]
+        except TypeError as error:
+            if EpochIndex.__name__ not in str(error):
+                raise
+            raise TypeError(
+                f"{type(self.dataset).__name__} is not indexed by EpochIndex ({error}): wrap it, such as in "
+                "IdentityMultiEpochDatasetWrapper(dataset)"
+            ) from error
 
     def __len__(self) -> int:
         assert self.num_samples is not None

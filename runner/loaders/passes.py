@@ -13,7 +13,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from iolaus.runner.data.batches import GatheredSequences, flat_samples
 from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.data.workers import ForkSafeLoader
-from iolaus.runner.objectives.row_batch import row_batch
+from iolaus.runner.objectives.rows.flat import row_batch
 from iolaus.runner.order.partition import partition
 from iolaus.runner.samplers import Sequential, Shuffled
 

@@ -1,6 +1,5 @@
 """Text for pretraining with a plain `lightning.Trainer`."""
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +14,7 @@ from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from iolaus.runner.data.micro_batch import tokenizer_arguments
 from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.read.opened import Reading
+from iolaus.runner.data.store.cached import cache_folder
 from iolaus.runner.data.store.reader import TokenStore, sampled_counts
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
@@ -108,7 +108,7 @@ class PretrainingDataModule(PassesDataModule):
         """Opens the result of `prepare_data`, for any stage."""
         if self.streaming or self.prepared is not None:
             return
-        cache = self.cache_dir or os.environ.get("IOLAUS_CACHE") or "~/.cache/iolaus"
+        cache = self.cache_dir or cache_folder()
         self.prepared = prepare_text(
             self.source,
             self.validation_sources,

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 class Parts:
     """What a run consists of, before anything is launched.
 
+    Objectives whose loss has several denominators are as exact in such a loop: with one rank the micro-batches know those
+    of the whole global batch; with more, add up `figures_of` each share over the ranks and give them to `tell_totals`
+    (`runner.data.batches`), as the step does.
+
     Example:
         A loop of one's own over the global batches of a run, on one device::
 
@@ -123,10 +127,12 @@ def assemble(config: DictConfig, began: Mapping[str, Any] | None = None) -> Part
 def make_data(config: DictConfig) -> Any:
     """The data module of a config, which has read nothing yet."""
     from iolaus.runner.loop.phases import check_data_of
+    from iolaus.runner.models.embedding.start import settle_embedding
     from iolaus.runner.tasks import get_task, import_modules
 
     allow_code(config)
     import_modules(config.imports)
+    settle_embedding(config)
     make = bind(config.data)
     if option_of("data", config.data) is not None and "task" in config.data:
         make = make.with_keywords({**make.keywords, "task": get_task(config.data.task)})
@@ -249,6 +255,8 @@ def evaluation_of(make_module: Call, data: Any, objective: Any) -> dict[str, Any
     """`make_predictions` for labelled data; raises ValueError where the module measures a task and the data has none."""
     from iolaus.runner.tasks import get_task
 
+    if (chosen := getattr(objective, "needs_validation", None)) and not data.validation:
+        raise ValueError(f"{chosen} is chosen on a validation set, and there is none: set data.validation")
     if (name := getattr(data, "task_name", None)) is not None:
         return {"make_predictions": partial(get_task(name).predictions, objective=objective)}
     if "make_predictions" in parameters(make_module.func)[0]:

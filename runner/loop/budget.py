@@ -52,8 +52,8 @@ def budget_of(trainer: Mapping[str, Any]) -> Budget | None:
 def check_warmups(config: DictConfig, budget: Budget) -> None:
     """Raises ValueError for a warm-up of batch size or length by which the steps of a budget cannot be counted."""
     steps = {"data.length_warmup_steps": config.data.get("length_warmup_steps")}
-    if budget.name != "max_seconds" and config.sampler.get("warmup_tokens") is None:
-        steps["sampler.warmup_steps"] = config.sampler.get("warmup_steps")
+    if budget.name != "max_seconds":
+        steps["sampler.warmup_steps"] = batch_warmup_steps(config.sampler)
     for name, length in steps.items():
         if length and budget.name == "max_seconds":
             raise ValueError(
@@ -65,6 +65,11 @@ def check_warmups(config: DictConfig, budget: Budget) -> None:
                 f"{name}={length} is a share of the run's steps, which trainer.{budget.name} counts by their batches: "
                 "give a number of steps"
             )
+
+
+def batch_warmup_steps(sampler: Mapping[str, Any]) -> Any:
+    """The length of a sampler's warm-up of the batch size in steps; None without one, or where it is in tokens."""
+    return sampler.get("warmup_steps") if sampler.get("warmup_tokens") is None else None
 
 
 def settle(trainer: DictConfig, steps: int) -> None:

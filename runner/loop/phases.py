@@ -8,10 +8,10 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.phases import LENGTHS, Phase, lengths_of, phases_of
+from iolaus.conf.phases import LENGTHS, Phase, lengths_of, phases_of, place_of
 from iolaus.conf.registry import OPTIONS
 from iolaus.runner.build import bind, build
-from iolaus.runner.loop.budget import Budget, budget_of, settle, steps_within
+from iolaus.runner.loop.budget import Budget, batch_warmup_steps, budget_of, settle, steps_within
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.samplers.base import PROVISIONAL
 
@@ -34,7 +34,7 @@ def check_data_of(config: DictConfig, data: Any) -> list[Phase]:
                     f"a phase may change {' and '.join(allowed)}" if allowed else "a phase changes none of it"
                 )
                 raise ValueError(
-                    f"phases[{number}] ({phase.name}).{group}: of the global batches of {type(data).__name__} {known}"
+                    f"{place_of(number, phase.name)}.{group}: of the global batches of {type(data).__name__} {known}"
                 )
     return phases
 
@@ -121,7 +121,7 @@ def connect_phases(
             before = sum(part.steps for part in parts)
             connect(before + PROVISIONAL, **_if_used(groups, [*parts, part]), **whole)
             assert phase.tokens is not None
-            setting = f"phases[{number}] ({phase.name}).tokens"
+            setting = f"{place_of(number, phase.name)}.tokens"
             steps = steps_within(Budget("max_tokens", phase.tokens), data, model, before, setting)
             part = part._replace(steps=steps)
         parts.append(part)
@@ -136,7 +136,7 @@ def steps_of_phases(config: DictConfig, data: Any) -> None:
     steps = lengths_of(phases, config.trainer)
     for number, (phase, length) in enumerate(zip(phases, steps, strict=True)):
         if length is None:  # which this says why it cannot be
-            setting = f"phases[{number}] ({phase.name}).tokens"
+            setting = f"{place_of(number, phase.name)}.tokens"
             steps_within(Budget("max_tokens", phase.tokens or 0), data, None, setting=setting)
     settle_phases(config, [length for length in steps if length is not None])
 
@@ -163,7 +163,7 @@ def _collator_of(config: DictConfig, number: int, phase: Phase, data: Any, objec
     fixed = [name for name in phase.objective if name in getattr(objective, "built_with", ())]
     if fixed:
         raise ValueError(
-            f"phases[{number}] ({phase.name}).objective.{fixed[0]}: the model is built with it, so it cannot change "
+            f"{place_of(number, phase.name)}.objective.{fixed[0]}: the model is built with it, so it cannot change "
             "during a run"
         )
     node = {**OmegaConf.to_container(config.objective, resolve=True), **phase.objective}  # type: ignore[dict-item]
@@ -174,19 +174,14 @@ def _check_warmups(config: DictConfig, phases: list[Phase], lengths: list[int | 
     """Raises ValueError for a warm-up that is a share of steps which are yet to be counted."""
     shares = {
         "data.length_warmup_steps": config.data.get("length_warmup_steps"),
-        "sampler.warmup_steps": _share_of(config.sampler),
+        "sampler.warmup_steps": batch_warmup_steps(config.sampler),
     }
     for number, (phase, length) in enumerate(zip(phases, lengths, strict=True)):
         if length is None:
-            shares[f"phases[{number}] ({phase.name}).sampler.warmup_steps"] = _share_of(phase.sampler)
+            shares[f"{place_of(number, phase.name)}.sampler.warmup_steps"] = batch_warmup_steps(phase.sampler)
     for name, share in shares.items() if None in lengths else ():
         if share and share < 1:
             raise ValueError(
                 f"{name}={share} is a share of steps, and the tokens of phases tell these by their batches: give a "
                 "number of steps"
             )
-
-
-def _share_of(sampler: Mapping[str, Any]) -> Any:
-    """The length of the warm-up of the batch size, unless it is in tokens."""
-    return sampler.get("warmup_steps") if sampler.get("warmup_tokens") is None else None

@@ -4,7 +4,9 @@ The values are written to the run's `config.yaml` and `status.json` under `resol
 is continued, also on another machine or as a branch, takes them over for every setting that is still `auto`.
 """
 
+import os
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,6 +21,7 @@ from iolaus.runner.loop.phases import steps_of
 from iolaus.runner.loop.token_ramps import RECORD as RAMPS
 from iolaus.runner.loop.token_ramps import counted_ramps
 from iolaus.runner.loop.trainer import resolve_accelerator, resolve_precision
+from iolaus.runner.loop.trial import can_be_tried, fitting_tokens
 from iolaus.runner.models.autocast import cpu_has_bf16, usable_precision
 from iolaus.runner.models.packed.attention import FLASH_KERNELS, gpu_has_flash
 from iolaus.runner.run.cluster import member, num_nodes, processes_per_node
@@ -29,6 +32,9 @@ Resolved = dict[str, Any]
 
 RECORD = "resolved"
 """Their key in `config.yaml`, `status.json` and checkpoints."""
+
+COMPILED_STEPS = 1000
+"""Steps of a run on a GPU from which its model is compiled."""
 
 HALF = ("bf16-mixed", "16-mixed", "bf16-true", "16-true")
 
@@ -55,14 +61,19 @@ def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:
 def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, module: Any) -> Resolved:
     """The settings of a run, from its config with the hardware chosen, its data and its module.
 
-    A precision that `auto` has chosen here becomes fp32 in the config where the model cannot be computed in it.
+    A precision that `auto` has chosen here becomes fp32 in the config where the model cannot be computed in it, or is
+    slower. Data and module get what micro-batches and compilation have come to.
     """
     trainer, layout, model = config.trainer, getattr(data, "layout", None), getattr(module, "model", None)
     attention = None
     if layout is not None and hasattr(model, "pretrained"):  # neither is a plain part of Lightning
         if asked.trainer.get("precision", "auto") == "auto" and "precision" not in before:
-            trainer.precision = usable_precision(trainer.precision, model, layout)
+            trainer.precision = usable_precision(trainer.precision, trainer.accelerator, model, layout)
         attention = attention_of(model, layout, trainer)
+        if asked.data.get("micro_batch_tokens") == "auto":
+            _choose_tokens(trainer, before, data, module)
+        if asked.module.get("compile_model") == "auto":
+            module.compile_model = before.get("compile", pays_back(trainer, module))
     asked = completed(asked)
     budget = budget_of(asked.trainer)
     return {
@@ -74,11 +85,40 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
         "layout": layout,
         "attention": attention,
         **{name: getattr(data, name, None) for name in ("micro_batch_tokens", "micro_batch_size")},
-        "compile": bool(config.module.get("compile_model")),
+        "compile": bool(getattr(module, "compile_model", False)),
         "processes": processes_per_node(trainer) * num_nodes(trainer),
         "threads": torch.get_num_threads() if trainer.accelerator == "cpu" else None,
         **getattr(data, "decided", dict)(),
     }
+
+
+def _choose_tokens(trainer: Any, before: Resolved, data: Any, module: Any) -> None:
+    """Sets the tokens of a micro-batch: as the run began, by a trial of a GPU's memory, or as they are on every CPU."""
+    if "micro_batch_tokens" in before:
+        data.micro_batch_tokens = before["micro_batch_tokens"]
+    elif trainer.accelerator == "gpu" and can_be_tried(data, module):
+        here = member()
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)) if here else 0)
+        ranks = processes_per_node(trainer) * num_nodes(trainer)
+        data.micro_batch_tokens = fitting_tokens(module, data, device, trainer.precision, ranks)
+        data.fitted = True
+
+
+def pays_back(trainer: Any, module: Any) -> bool:
+    """Whether compiling the model of a run is worth it: on a GPU, in a long run, without dropout.
+
+    On a CPU it gains next to nothing (`docs/precision.md` has figures), and numbers of compiled dropout would depend on
+    ranks and micro-batches.
+    """
+    drops = any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in module.model.modules())
+    drops = drops or any(getattr(m, "attention_dropout", 0.0) for m in module.model.modules())
+    return trainer.accelerator == "gpu" and not drops and bool(module.max_steps >= COMPILED_STEPS)
+
+
+def keep_compiled(cache: Any) -> None:
+    """Has torch keep what it compiles in the project's cache, where the next job of a sweep finds it."""
+    folder = Path(cache or os.environ.get("IOLAUS_CACHE", "~/.cache/iolaus")).expanduser() / "compiled"
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder))
 
 
 def attention_of(model: Any, layout: str, trainer: Any) -> str:
@@ -137,12 +177,22 @@ class Record(Callback):
     def __init__(self, resolved: Resolved) -> None:
         self.resolved = resolved
 
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Raises ValueError on every rank where machines of several kinds have decided differently."""
+    def on_fit_start(self, trainer: Any, pl_module: LightningModule) -> None:
+        """Takes the smallest micro-batch that fits on every rank; raises ValueError, on all of them, where machines of
+        several kinds have decided differently otherwise."""
         if trainer.world_size > 1:
             found: list[Any] = [None] * trainer.world_size
             torch.distributed.all_gather_object(found, self.resolved)
+            if getattr(getattr(trainer, "datamodule", None), "fitted", False):
+                self._agree_on_tokens(trainer, found)
             check_agreement(found)
+
+    def _agree_on_tokens(self, trainer: Any, found: list[Resolved]) -> None:
+        least = min(theirs["micro_batch_tokens"] for theirs in found)
+        for theirs in (self.resolved, *found):
+            theirs["micro_batch_tokens"] = least
+        trainer.datamodule.micro_batch_tokens = least
+        note(RunFolder(Path(trainer.default_root_dir)), self.resolved)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Adds the settings."""
@@ -151,7 +201,8 @@ class Record(Callback):
 
 def check_agreement(found: list[Resolved]) -> None:
     """Raises ValueError, naming the first difference, unless all ranks have the same settings."""
-    keys = {"layout": "data.layout", "compile": "module.compile_model"}
+    keys = {"compile": "module.compile_model"}
+    keys |= {name: f"data.{name}" for name in ("layout", "micro_batch_tokens", "micro_batch_size")}
     for rank, theirs in enumerate(found):
         for name, value in found[0].items():
             if theirs[name] != value and name != "threads":  # nodes may have other numbers of cores

@@ -22,6 +22,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from iolaus.runner.checkpoints.sharded import read_shares
+from iolaus.runner.models.adapters import is_adapted
 from iolaus.runner.models.task_model import TaskModel
 
 SHARDABLE = ("adam", "adamw", "adagrad", "lion", "rmsprop", "sgd")
@@ -31,7 +32,12 @@ STYLES = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
 
 
 def shard(model: TaskModel, mesh: DeviceMesh) -> None:
-    """Shards a model that is whole on every rank over those of `data_parallel`, matrices over `tensor_parallel` first."""
+    """Shards a model that is whole on every rank over those of `data_parallel`, matrices over `tensor_parallel` first.
+
+    Raises ValueError for a model of several networks, or one that has no plan for its matrices.
+    """
+    if model.unshardable:
+        raise ValueError(f"trainer=fsdp: {model.unshardable}; use trainer=ddp")
     if mesh["tensor_parallel"].size() > 1:
         split_matrices(model.pretrained, mesh["tensor_parallel"])
     layers = [m for m in model.pretrained.modules() if isinstance(m, GradientCheckpointingLayer)]
@@ -45,6 +51,8 @@ def split_matrices(pretrained: PreTrainedModel, mesh: DeviceMesh) -> None:
     """Splits matrices by the plan of transformers; raises ValueError without one, or if heads cannot be divided."""
     config = pretrained.config
     plan, setting = getattr(config, "base_model_tp_plan", None), f"trainer.tensor_parallel_size={mesh.size()}"
+    if is_adapted(pretrained):
+        raise ValueError(f"{setting}: matrices with an adapter beside them are not split; use 1")
     if not plan or not set(plan.values()) <= set(STYLES):
         raise ValueError(
             f"{setting}: transformers has no plan to split the matrices of {config.model_type}; use 1, or a model such "

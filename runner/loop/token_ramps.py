@@ -23,6 +23,11 @@ class Ramp(NamedTuple):
     last: int
 
     @property
+    def warms(self) -> bool:
+        """Whether it is a warm-up, which is counted from its first step; a cool-down is counted to its last."""
+        return self.setting == "warmup_tokens"
+
+    @property
     def key(self) -> str:
         """What its steps depend on beside the data.
 
@@ -30,10 +35,8 @@ class Ramp(NamedTuple):
             >>> Ramp(None, "warmup_tokens", 3e9, 0, 1500).key
             'warmup_tokens 3,000,000,000 from step 1'
         """
-        warms = self.setting == "warmup_tokens"
-        return f"{self.setting} {self.tokens:,.15g} " + (
-            f"from step {self.first + 1}" if warms else f"to step {self.last}"
-        )
+        place = f"from step {self.first + 1}" if self.warms else f"to step {self.last}"
+        return f"{self.setting} {self.tokens:,.15g} {place}"
 
     @property
     def where(self) -> str:
@@ -49,16 +52,12 @@ def count_ramps(config: DictConfig, data: Any, max_steps: int) -> None:
     """
 
     def count(ramp: Ramp) -> int:
-        budget, which = (
-            Budget("max_tokens", ramp.tokens),
-            "first" if ramp.setting == "warmup_tokens" else "last",
-        )
         try:
-            if ramp.setting == "warmup_tokens":
-                return steps_within(budget, data, None, ramp.first)
+            if ramp.warms:
+                return steps_within(Budget("max_tokens", ramp.tokens), data, None, ramp.first)
             return last_steps_within(ramp.tokens, data, ramp.first, ramp.last)
         except ValueError:
-            reason = f"is less than the {which} global batch takes"
+            reason = f"is less than the {'first' if ramp.warms else 'last'} global batch takes"
             if not hasattr(data, "train_batches"):
                 reason = (
                     f"cannot be counted, as {type(data).__name__} does not tell the tokens of its batches"

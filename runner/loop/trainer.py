@@ -20,12 +20,12 @@ from iolaus.runner.build import bind
 from iolaus.runner.checkpoints.callback import ResumePoint
 from iolaus.runner.checkpoints.files import AtomicCheckpointIO
 from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.logging.loggers import MetricsFile
+from iolaus.runner.logging.loggers import LogFile, MetricsFile
 from iolaus.runner.loop.assembly import Parts
 from iolaus.runner.loop.lightning_loop import describe
 from iolaus.runner.loop.profiling import Profile
 from iolaus.runner.loop.sharding import ShardedStrategy
-from iolaus.runner.models.autocast import cpu_has_bf16
+from iolaus.runner.models.autocast import has_bf16
 from iolaus.runner.models.packed.attention import use_kernel
 from iolaus.runner.report.summary import typed_path
 from iolaus.runner.run.cluster import cluster_environment, num_nodes, processes_per_node
@@ -60,6 +60,7 @@ def build_trainer(
     has no such accelerator, or the processes cannot be divided as asked.
     """
     accelerator = resolve_accelerator(settings.accelerator)
+    torch.set_float32_matmul_precision(settings.matmul_precision)
     use_kernel(None if settings.attention == "auto" else settings.attention)
     quiet_libraries()
     if loggers:
@@ -87,7 +88,7 @@ def build_trainer(
         enable_progress_bar=any(isinstance(callback, ProgressBar) for callback in callbacks),
         enable_model_summary=False,
         callbacks=[*callbacks, *([Profile(folder.path)] if settings.profile else [])],
-        logger=list(loggers.values()),
+        logger=[*loggers.values(), LogFile(folder.path)],
         plugins=[AtomicCheckpointIO(), cluster_environment()],
         default_root_dir=str(folder.path),
     )
@@ -137,8 +138,7 @@ def resolve_precision(precision: str, accelerator: str) -> str:
     """`precision` with `auto` replaced: bf16 autocast where the hardware multiplies in bf16, else fp32."""
     if precision != "auto":
         return precision
-    on_gpu = accelerator == "gpu" and torch.cuda.is_bf16_supported()
-    return "bf16-mixed" if on_gpu or (accelerator == "cpu" and cpu_has_bf16()) else "32-true"
+    return "bf16-mixed" if has_bf16(accelerator) else "32-true"
 
 
 def final_validation(trainer: Trainer, module: Any, data: Any) -> None:
@@ -186,6 +186,9 @@ def resolve_accelerator(name: str) -> str:
     return "gpu" if name == "cuda" else name
 
 
+BACKENDS = {"gpu": "cpu:gloo,cuda:nccl"}
+"""Of process groups, by accelerator; counts are added up between the hosts, gradients between the devices."""
+
 COLLECTIVE_TIMEOUTS = 1.5
 """How long a collective may take, in `trainer.timeout`s: the agent of the ranks, where there is one, acts first."""
 
@@ -193,9 +196,8 @@ COLLECTIVE_TIMEOUTS = 1.5
 def _strategy(settings: options.Trainer, world_size: int, accelerator: str) -> str | Strategy:
     name, num_shared = settings.strategy, settings.tensor_parallel_size
     setting = f"trainer.tensor_parallel_size={num_shared}"
-    backend = "nccl" if accelerator == "gpu" else "gloo"
     timeout = COLLECTIVE_TIMEOUTS * timedelta(seconds=settings.timeout)
-    group: dict[str, Any] = {"process_group_backend": backend, "timeout": timeout}
+    group: dict[str, Any] = {"process_group_backend": BACKENDS.get(accelerator, "gloo"), "timeout": timeout}
     if num_shared != 1 and name != "fsdp":
         raise ValueError(f"{setting} needs trainer=fsdp")
     if world_size % num_shared:

@@ -1,4 +1,4 @@
-"""Measures the cost of a step by running a part of it: time, and memory by purpose. The weights change."""
+"""Measures by running a part of a step: time and memory by purpose, and the micro-batch that fits into memory."""
 
 import time
 from collections.abc import Callable
@@ -14,6 +14,12 @@ from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.models.autocast import autocast_dtype
 from iolaus.runner.models.packed.dropout_keys import dropout_keys
 from iolaus.runner.optim import loop_needs
+
+LARGEST, SMALLEST = 65536, 512
+"""Tokens of a micro-batch that are tried on a GPU."""
+
+ROOM = 0.85
+"""Share of a GPU's memory that a micro-batch may take, with weights, gradients and the state of the optimizer."""
 
 TRIED = 3
 """Micro-batches that are run to measure the time of one."""
@@ -36,7 +42,10 @@ class Cost(NamedTuple):
 
 
 def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.device, precision: str) -> Cost:
-    """The cost of a step on a share of a global batch; the first micro-batch runs once before, for its memory."""
+    """The cost of a step on a share of a global batch; the first micro-batch runs once before, for its memory.
+
+    The weights change.
+    """
     module.to(device).train()
     micro_batches = move_data_to_device(share["micro_batches"], device)
     mixed, dtype = precision.endswith("-mixed"), autocast_dtype(precision)
@@ -72,6 +81,71 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
         activations=activations,
         step_seconds=per_micro_batch * len(micro_batches) + update,
     )
+
+
+def can_be_tried(data: Any, module: Any) -> bool:
+    """Whether micro-batches of the run can be had before it, and computed each by itself."""
+    numbered = hasattr(data, "train_batches") and not getattr(data, "streamed", False)
+    return numbered and not getattr(module.model, "couples_batch", False)
+
+
+def fitting_tokens(module: Any, data: Any, device: torch.device, precision: str, ranks: int) -> int:
+    """The most tokens of a micro-batch that fit into a device's memory, halved from what a share of the first step has.
+
+    Both passes of the largest micro-batch are run. Weights, gradients, buffers and random states are as before.
+    """
+    given, tokens = data.micro_batch_tokens, LARGEST
+    placed, buffers = module.model.pretrained.device, [b.clone() for b in module.model.buffers()]
+    module.to(device)
+    try:
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            data.micro_batch_tokens = LARGEST
+            share = data.train_batches(0, ranks)[0]
+            while tokens > SMALLEST and tokens // 2 >= share["padded_tokens"]:
+                tokens //= 2
+            while tokens > SMALLEST and not _fits(module, data, tokens, device, precision, ranks):
+                tokens //= 2
+    finally:
+        data.micro_batch_tokens = given
+        module.to(placed)
+        for buffer, before in zip(module.model.buffers(), buffers, strict=True):
+            buffer.copy_(before)
+    return tokens
+
+
+def _fits(module: Any, data: Any, tokens: int, device: torch.device, precision: str, ranks: int) -> bool:
+    """Whether both passes of the largest micro-batch of so many tokens leave room in memory."""
+    data.micro_batch_tokens = tokens
+    micro_batches = data.train_batches(0, ranks)[0]["micro_batches"]
+    largest = move_data_to_device(max(micro_batches, key=lambda m: m["input_ids"].numel()), device)
+    training = module.training
+    try:
+        trained = [p for p in module.parameters() if p.requires_grad]
+        state = torch.empty(2 * sum(p.nbytes for p in trained), dtype=torch.uint8, device=device)
+        on_gpu, begun = device.type == "cuda", 0
+        if on_gpu:
+            torch.cuda.reset_peak_memory_stats(device)
+            begun = torch.cuda.memory_allocated(device)
+        module.train()
+        mixed, dtype = precision.endswith("-mixed"), autocast_dtype(precision)
+        with torch.autocast(device.type, dtype, enabled=mixed), dropout_keys(largest, 0) as keys:
+            loss = module.model(largest)["loss"]
+            if keys is not None:
+                keys.computing_again = True
+            loss.backward()
+        peak = torch.cuda.max_memory_allocated(device) if on_gpu else 0
+        del state
+    except torch.OutOfMemoryError:
+        return False
+    finally:
+        module.train(training)
+        module.zero_grad(set_to_none=True)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+    if not on_gpu:
+        return True
+    full = begun + (peak - begun) * tokens / largest["input_ids"].numel()  # this one may not be full
+    return bool(full <= ROOM * torch.cuda.get_device_properties(device).total_memory)
 
 
 def _activation_bytes(module: Any, work: Callable[[], None], device: torch.device) -> int:

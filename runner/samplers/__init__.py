@@ -8,6 +8,7 @@
 - `split_modality`: `SplitModality`, every batch with images or without; `modality_batches` makes the batches,
   `modalities` finds the examples of one modality.
 - `mixed`: `Mixed`, several sources in exact shares; `phased`: `Phased`, the phases of a run one after the other.
+- `one_set`: `OneSet`, several sets with batches of one each.
 - `remaining`: `Remaining`, what is left of another sampler's batches without those of `skip_batches`.
 
 Samplers know no ranks, loader workers and micro-batches: `runner.order.partition` cuts a global batch for them.

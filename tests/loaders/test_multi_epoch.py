@@ -2,12 +2,14 @@ import itertools
 import math
 import random
 import tracemalloc
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils.data import DataLoader
 
 from iolaus.runner.loaders.multi_epoch import (
     IdentityMultiEpochDatasetWrapper,
@@ -252,3 +254,18 @@ def test_wrappers_transform_by_epoch_and_index() -> None:
     assert plain[EpochIndex(7, 1)] == "ghijkl"
     with pytest.raises(TypeError, match="abstract"):
         MultiEpochDatasetWrapper(texts)  # type: ignore[abstract]
+
+
+def test_a_dataset_that_is_not_wrapped_is_told_the_wrapper() -> None:
+    @dataclass
+    class Broken(MultiEpochDatasetWrapper[int, int]):
+        def apply_transform(self, sample: int, index: EpochIndex) -> int:
+            raise TypeError("of the transform itself")
+
+    for plain in (range(10), [*range(10)]):
+        given: Any = plain
+        told = f"{type(plain).__name__} is not indexed by EpochIndex .* IdentityMultiEpochDatasetWrapper"
+        with pytest.raises(TypeError, match=told):
+            next(iter(DataLoader(MultiEpochDatasetResampler(given, num_epochs=2))))
+    with pytest.raises(TypeError, match=r"^of the transform itself$"):
+        MultiEpochDatasetResampler(Broken(range(10)))[0]

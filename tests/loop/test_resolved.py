@@ -36,8 +36,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     """Makes this CPU one with bf16 units, or one without."""
 
     def pretend(has_bf16: bool) -> None:
-        for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
-            monkeypatch.setattr(torch.cpu, name, lambda: has_bf16, raising=False)
+        for name, has in (("_is_amx_tile_supported", False), ("_is_avx512_bf16_supported", has_bf16)):
+            monkeypatch.setattr(torch.cpu, name, lambda has=has: has, raising=False)
 
     return pretend
 

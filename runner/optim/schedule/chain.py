@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from iolaus.conf.phases import Phase as RunPhase
+from iolaus.conf.phases import place_of
 from iolaus.conf.values import suggest
 from iolaus.runner.optim.schedule.phases import Phase, ThreePhaseSchedule
 from iolaus.runner.order.timeline import Timeline
@@ -77,7 +78,7 @@ def schedule_of(
         return _three_phases(settings, max_steps)
     schedules, scales = [], []
     for number, phase in enumerate(phases):
-        where = f"phases[{number}] ({phase.name})"
+        where = place_of(number, phase.name)
         _check_names(f"{where}.scheduler", phase.scheduler, settings)
         own = merged(settings, phase)
         try:
@@ -115,7 +116,7 @@ def decays_of(phases: Sequence[RunPhase], optimizer: Mapping[str, Any]) -> list[
         return None
     found = []
     for number, phase in enumerate(phases):
-        where = f"phases[{number}] ({phase.name}).optimizer"
+        where = f"{place_of(number, phase.name)}.optimizer"
         decay = phase.optimizer.get("weight_decay")
         ratio = _ratio(
             f"{where}.weight_decay", decay, "optimizer.weight_decay", optimizer.get("weight_decay")

@@ -59,6 +59,10 @@ def check_decay(kind: str, decay: float, where: str) -> float:
     return decay
 
 
+def _long(steps: int | None) -> str:
+    return "to the end" if steps is None else f"{steps:,} {'step' if steps == 1 else 'steps'}"
+
+
 def count_steps(steps: Steps, max_steps: int | None, where: str) -> int:
     """A number of steps from a number or a fraction of max_steps; raises ValueError when it is neither."""
     if isinstance(steps, bool) or not isinstance(steps, (int, float)) or not math.isfinite(steps):
@@ -170,10 +174,7 @@ class ThreePhaseSchedule:
 
     def describe(self) -> str:
         """The phases in words, such as `warmup 75 steps (linear), training 1,125 steps (constant)`."""
-        return ", ".join(
-            f"{phase.name} {'to the end' if phase.num_steps is None else f'{phase.num_steps:,} steps'} ({phase.kind})"
-            for phase in self.phases
-        )
+        return ", ".join(f"{phase.name} {_long(phase.num_steps)} ({phase.kind})" for phase in self.phases)
 
     @property
     def num_steps(self) -> int | None:

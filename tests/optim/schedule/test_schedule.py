@@ -136,6 +136,8 @@ def test_phases_are_described_in_words() -> None:
         "warmup 2,000 steps (cosine), training 2,980 steps (constant), cooldown 20 steps (linear)"
     )
     assert ThreePhaseSchedule().describe() == "training to the end (constant)"
+    one = ThreePhaseSchedule("linear", 1, cooldown_steps=1, max_steps=4).describe()
+    assert one == "warmup 1 step (linear), training 2 steps (constant), cooldown 1 step (linear)"
 
 
 def test_fractions_of_max_steps() -> None:
