@@ -76,6 +76,8 @@ class Chart:
     across: str = "step"
     ticks: dict[float, str] = field(default_factory=dict)
     spans: tuple[Span, ...] = ()
+    highest: float = math.inf
+    """The greatest value that there can be, beyond which the axis does not go."""
 
 
 def thin_out(steps: Ints, values: Floats, max_points: int) -> tuple[Ints, Floats]:
@@ -182,7 +184,8 @@ def _rates(left: dict[str, Series]) -> list[Chart]:
 
 def _one(left: dict[str, Series], key: str, title: str, unit: str = "", from_zero: bool = False) -> Chart:
     label = key.rsplit("/", 1)[-1].replace("_", " ")
-    return Chart(title, unit, curves_of(label, left.pop(key), 0, smoothed=key in KNOWN), from_zero=from_zero)
+    curves = curves_of(label, left.pop(key), 0, smoothed=key in KNOWN)
+    return Chart(title, unit, curves, from_zero=from_zero, highest=1.0 if key == "perf/fill" else math.inf)
 
 
 def _validation(left: dict[str, Series], results: dict[str, float]) -> list[Chart]:
@@ -196,8 +199,24 @@ def _validation(left: dict[str, Series], results: dict[str, float]) -> list[Char
         curves = [c for i, name in enumerate(keys, 1) for c in curves_of(name, left.pop(keys[name]), i)]
         found = {name: v for name, key in keys.items() if (v := bits_level(key, results)) is not None}
         levels = {of_set("unigram entropy", name, found): v for name, v in found.items()}
-        charts.append(Chart(f"Validation {figure.replace('_', ' ')}", "", curves, levels))
+        charts.append(Chart(f"Validation {in_words(figure)}", "", curves, levels))
     return charts
+
+
+def in_words(figure: str) -> str:
+    """The name of a figure in its usual spelling.
+
+    Example:
+        >>> in_words("macro_f1"), in_words("mrr_at_10"), in_words("mcc"), in_words("exact_match")
+        ('macro F1', 'MRR@10', 'MCC', 'exact match')
+    """
+    words = re.sub(r" at (\d+)\b", r"@\1", figure.replace("_", " "))
+    return re.sub(r"\b(?:f1|mcc|mrr|ndcg)\b", lambda found: found[0].upper(), words)
+
+
+def is_single(chart: Chart) -> bool:
+    """Whether no curve of the chart has more than one point."""
+    return all(len(curve.steps) == 1 for curve in chart.curves)
 
 
 def _gap(curves: list[Curve]) -> str:

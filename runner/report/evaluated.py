@@ -36,12 +36,21 @@ def figures_rows(content: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]
     sets = content["sets"]
     names = list(dict.fromkeys(name for entry in sets.values() for name in entry["metrics"]))
     over = content["interval"]["over"]
-    without = [str(entry.get("unlabelled") or "") for entry in sets.values()]
+    counts = {
+        "without label": [str(entry.get("unlabelled") or "") for entry in sets.values()],
+        "left out": [str(_left_out(entry) or "") for entry in sets.values()],
+    }
+    counts = {head: column for head, column in counts.items() if any(column)}
     rows = [
-        [name, str(entry["examples"]), *[none] * any(without), *(with_interval(entry, n) for n in names)]
-        for (name, entry), none in zip(sets.items(), without, strict=True)
+        [name, str(entry["examples"]), *counted, *(with_interval(entry, n) for n in names)]
+        for (name, entry), *counted in zip(sets.items(), *counts.values(), strict=True)
     ]
-    return ["file", over, *["without label"] * any(without), *names], rows
+    return ["file", over, *counts, *names], rows
+
+
+def _left_out(entry: Mapping[str, Any]) -> int:
+    """The number of rows that could not be used."""
+    return sum(one["rows"] for one in entry.get("left_out", {}).values())
 
 
 def intervals_in_words(content: Mapping[str, Any]) -> str:

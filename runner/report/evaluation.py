@@ -52,17 +52,37 @@ def evaluation_sections(folder: Path) -> list[str]:
 
 
 def _section(folder: Path, name: str, found: Row) -> str:
+    columns = [key.removeprefix("labels") for key in found if key == "labels" or key.startswith("labels_")]
+    known = {f"{key}{column}" for key in KNOWN for column in ("", *columns)}
     return page.section(
-        f"Evaluation: {name}, {found.get('examples', 0):,} {found.get('over', 'examples')}",
+        f"Evaluation: {name}, {_counted(found)}",
         page.facts({figure: with_interval(found, figure) for figure in found.get("metrics") or {}}),
-        _classes("Entities", "type", found.get("entities") or []),
-        _classes("Classes", "class", found.get("per_class") or []),
-        _confusions(found["labels"], found["confusion"]) if found.get("confusion") else "",
+        predictions_table(folder, name),
+        *(part for column in columns or [""] for part in _of_classes(found, column)),
         page.listed("Types of questions", QUESTIONS, found.get("kinds") or []),
         _shown_images(found.get("shown") or []),
-        *(_own_table(title, rows) for title, rows in found.items() if title not in KNOWN),
-        predictions_table(folder, name),
+        *(_own_table(title, rows) for title, rows in found.items() if title not in known),
     )
+
+
+def _counted(found: Row) -> str:
+    """What a set's figures are over: its examples, or its samples and those of them that were answered in writing."""
+    samples, examples = found.get("samples"), found.get("examples", 0)
+    if isinstance(samples, int):
+        return f"{samples:,} samples (loss and token accuracy), {examples:,} answered in writing (the rest)"
+    return f"{examples:,} {found.get('over', 'examples')}"
+
+
+def _of_classes(found: Row, column: str) -> list[str]:
+    """Figures of entities and classes, and confusions; of several columns of labels those of one."""
+    of = column.replace("_", " of ", 1)
+    confusion = found.get(f"confusion{column}")
+    return [
+        _classes(f"Entities{of}", "type", found.get(f"entities{column}") or []),
+        _classes(f"Classes{of}", "class", found.get(f"per_class{column}") or []),
+        page.label(f"Confusions{of}") if confusion and of else "",
+        _confusions(found[f"labels{column}"], confusion) if confusion else "",
+    ]
 
 
 def with_interval(entry: Row, figure: str) -> str:
@@ -79,6 +99,8 @@ def _ends(ends: list[float]) -> str:
 def _classes(title: str, kind: str, rows: list[Row]) -> str:
     """The figures of each class, and the interval of its F1 where there is one."""
     columns = {kind: "label", **SCORES}
+    if rows and "threshold" in rows[0]:
+        columns["threshold"] = "threshold"
     if rows and all("intervals" in row for row in rows):
         columns["interval of F1"] = "ends"
         rows = [{**row, "ends": _ends(row["intervals"]["f1"])} for row in rows]

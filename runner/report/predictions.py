@@ -11,6 +11,11 @@ from iolaus.runner.report import page
 LISTED = 150
 """Wrong predictions on the page, and as many right ones at most; all are in `predictions.jsonl`."""
 
+WORST = 8
+"""Wrong predictions that are in sight before the table is unfolded."""
+
+GRAVEST = "The gravest mistakes, with which the table below begins"
+
 SHOWN_LETTERS = 400
 """Letters shown of a text."""
 
@@ -30,18 +35,29 @@ class Judged(NamedTuple):
 
 
 def predictions_table(folder: Path, name: str) -> str:
-    """The predictions of the set `name` in `predictions.jsonl`, folded away; nothing where there are none."""
+    """The gravest mistakes of the set `name` in `predictions.jsonl`, and its predictions folded away; nothing without."""
     judged = list(_judged(folder / "predictions.jsonl", name))
     if not judged:
         return ""
     wrong = sorted((j for j in judged if j.wrong), key=lambda j: -j.weight)
     right = [j for j in judged if not j.wrong]
     listed = [*wrong[:LISTED], *right[:LISTED]]
-    marks = [f' class="{"wrong" if j.wrong else "right"}"' for j in listed]
-    table = page.table(["text", "true", "predicted", "probability"], [j.cells for j in listed], marks)
+    table = _table(listed)
     cut = f", of which {len(listed):,} are listed" if len(listed) < len(judged) else ""
     title = f"Predictions: {len(wrong):,} wrong, {len(right):,} right{cut}"
-    return page.details(title, f'<div class="browse">{FIND % f"{len(listed):,}"}{table}</div>')
+    worst = (
+        page.label("The gravest mistakes, with which the table below begins")
+        + _table(wrong[:WORST], sortable=False)
+        if wrong
+        else ""
+    )
+    return worst + page.details(title, f'<div class="browse">{FIND % f"{len(listed):,}"}{table}</div>')
+
+
+def _table(listed: list[Judged], sortable: bool = True) -> str:
+    marks = [f' class="{"wrong" if j.wrong else "right"}"' for j in listed]
+    heads = ["text", "true", "predicted", "probability"]
+    return page.table(heads, [j.cells for j in listed], marks, sortable)
 
 
 def _judged(path: Path, name: str) -> Iterator[Judged]:
@@ -58,7 +74,17 @@ def _judged(path: Path, name: str) -> Iterator[Judged]:
                 yield _judge(row)
 
 
+def _as_one(row: dict[str, Any]) -> dict[str, Any]:
+    """A sentence with several columns of labels as one with their labels side by side, as far as they are known."""
+    names = list(row["gold"])
+    sides = {side: [row[side][name] for name in names] for side in ("gold", "predicted", "probability")}
+    joined = {side: list(map(" | ".join, zip(*sides[side], strict=True))) for side in ("gold", "predicted")}
+    return {**row, **joined, "probability": list(map(min, zip(*sides["probability"], strict=True)))}
+
+
 def _judge(row: dict[str, Any]) -> Judged:
+    if isinstance(row["gold"], dict):
+        row = _as_one(row)
     gold, predicted, probability = row["gold"], row["predicted"], row["probability"]
     if "words" in row:
         places = [i for i, tag in enumerate(gold) if tag != predicted[i]]
@@ -70,7 +96,7 @@ def _judge(row: dict[str, Any]) -> Judged:
     else:
         wrong = _is_wrong(gold, predicted)
     values = probability if isinstance(probability, list) else [probability]
-    certainty = max((v for v in values if v is not None), default=0.0)
+    certainty = max((v for v in values if v is not None), default=row.get("none", 0.0))
     weight = abs(gold - predicted) if isinstance(gold, int | float) else certainty
     text = f"{row['text']} / {row['pair']}" if row.get("pair") else str(row["text"])
     if len(text) > SHOWN_LETTERS:

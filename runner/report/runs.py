@@ -1,7 +1,7 @@
 """A run folder as the pages read it: what is missing or damaged there is empty."""
 
 import math
-from collections.abc import Iterator
+import re
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -12,8 +12,10 @@ import yaml
 from omegaconf import OmegaConf
 
 from iolaus.old_names import current_name
+from iolaus.runner.config.settings import flatten
 from iolaus.runner.config.skipped import described_rewind, noted_rewinds
 from iolaus.runner.report.summary import AT_UNIGRAM, plateau_of
+from iolaus.runner.run.errors import without_samples
 from iolaus.runner.run.files import read_json, read_text
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.metrics_file import Series, read_metrics
@@ -30,6 +32,8 @@ SCALE = "scale"
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Reads plain values alone; ten times as fast where libyaml is there."""
+
+_AT_STEP = re.compile(r"\bat step (\d+)\b")
 
 Settings = dict[str, Any]
 """Values by dotted name, such as `optimizer.lr`."""
@@ -67,10 +71,12 @@ class Run:
 
     @property
     def step(self) -> int:
-        """Steps done, by the status or by the last row of the metrics."""
+        """The last step that is known: by the status, the metrics, or the message of a run that failed."""
         noted = self.status.get("step")
         rows = [int(series.steps.max()) for series in self.metrics.values()]
-        return max([int(noted) if isinstance(noted, int | float) else 0, *rows])
+        told = _AT_STEP.search(self.failure)
+        failed_at = [int(told[1])] if told else []
+        return max([int(noted) if isinstance(noted, int | float) else 0, *rows, *failed_at])
 
     @property
     def restarts(self) -> str | None:
@@ -153,8 +159,8 @@ def load_run(folder: Path) -> Run:
 
 def failure_in(state: str, status: dict[str, Any]) -> str:
     """Why a run of this state and status failed, in one line; empty where it did not."""
-    lines = str(status.get("error") or "").strip().splitlines()
-    return lines[0] if lines and state not in ("done", "running", "waiting") else ""
+    message = without_samples(str(status.get("error") or "").strip())
+    return message if state not in ("done", "running", "waiting") else ""
 
 
 def branch_in(status: dict[str, Any]) -> Branch | None:
@@ -190,15 +196,6 @@ def changed_settings(
         for name, value in settings.items()
         if not name.startswith((*EXECUTION, "resolved.")) and value not in defaults.get(name, ())
     ]
-
-
-def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested mappings as dotted names; lists stay values."""
-    for name, value in values.items():
-        if isinstance(value, dict) and value:
-            yield from flatten(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 @cache

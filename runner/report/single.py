@@ -14,7 +14,7 @@ from iolaus.runner.data.read.bad_rows import described
 from iolaus.runner.data.read.opened import Dialect
 from iolaus.runner.data.read.rows import described_tables
 from iolaus.runner.report import page, summary
-from iolaus.runner.report.curves import of_set, run_charts
+from iolaus.runner.report.curves import Chart, in_words, is_single, of_set, run_charts
 from iolaus.runner.report.evaluation import evaluation_sections
 from iolaus.runner.report.page import Tile
 from iolaus.runner.report.phases import phases_of_run, phases_table, with_phases
@@ -53,28 +53,31 @@ def save(path: Path, text: str) -> Path:
 
 def report_page(run: Run) -> str:
     """The page as text."""
-    charts = page.charts(with_phases(run_charts(run.metrics, run.results), phases_of_run(run)))
+    drawn = run_charts(run.metrics, run.results)
+    curves = [chart for chart in drawn if not is_single(chart)]
+    charts = page.charts(with_phases(curves, phases_of_run(run))) + _measured_once(drawn)
     config = element("pre", escape(run.config_text))
     changed = " with local changes" if run.environment.get("git_dirty") else ""
     commit = run.environment.get("git_commit")
     made_at = f", at commit {str(commit)[:12]}{changed}" if commit else ""
     links = [f'<a href="{name}">{name}</a>' for name in FILES_BESIDE if (run.path / name).exists()]
     results = {name: page.number(value, 5) for name, value in sorted(run.results.items())}
-    again, probed = summary.resume_command(summary.typed_path(run.path), run.status), _is_probe(run)
+    status, probed = {**run.status, "state": run.state}, _is_probe(run)
+    again = summary.resume_command(summary.typed_path(run.path), status)
     return page.page(
         f"{run.name}: {run.state}",
         [
             page.header("Iolaus run", run.name, _meta(run), run.state, str(run.status.get("error") or "")),
             page.tiles(_tiles(run)),
             page.problem(run.plateau or ""),
+            *evaluation_sections(run.path),
             charts or ("" if probed else '<p class="note">Nothing has been logged yet.</p>'),
             page.section("Phases", phases_table(run)),
-            *evaluation_sections(run.path),
             samples_section(run.path),
             page.section(
                 "Run it again",
                 page.command(run.command, f"The command that made it{made_at}"),
-                "" if probed else page.command(again, "Go on from its last checkpoint"),
+                "" if probed or again is None else page.command(again, "Go on from its last checkpoint"),
             ),
             page.section("Settings", _changes(run), _resolved(run), page.details("The whole config", config)),
             page.section("Results", page.facts(results)),
@@ -112,11 +115,8 @@ def _tiles(run: Run) -> list[Tile]:
     for name, (loss, unigram) in compared.items():
         hint = "" if unigram is None else summary.against_unigram(loss, unigram)
         shown.append(Tile(of_set("Validation loss", name, compared), page.number(loss), hint))
-    if (best := run.results.get("objective")) is not None:
-        step = run.results.get("best_step")
-        monitored = (run.monitor or "loss").rpartition("/")[2].replace("_", " ")
-        hint = "" if step is None else f"at step {step:,.0f}"
-        shown.append(Tile(f"Best {monitored}", page.number(best), hint))
+    judged = _measured(run)
+    shown = shown + judged if (run.monitor or "loss").endswith("loss") else judged + shown
     if not shown and (last := run.final("train/loss")) is not None:
         shown.append(Tile("Training loss", page.number(last), "last logged"))
     speed = run.metrics.get("perf/tokens_per_second")
@@ -127,6 +127,38 @@ def _tiles(run: Run) -> list[Tile]:
         shown.append(Tile("Steps", f"{run.step:,}", f"of {total:,}" if isinstance(total, int) else ""))
     if (parameters := run.results.get("parameters")) is not None:
         shown.append(Tile("Parameters", page.number(parameters)))
+    return shown
+
+
+def _measured_once(drawn: list[Chart]) -> str:
+    """The figures of charts that would have a single point."""
+    single = [chart for chart in drawn if is_single(chart)]
+    shown = {
+        chart.title if len(chart.curves) == 1 else f"{chart.title}, {curve.label}": (
+            f"{page.number(float(curve.values[0]), 5)} at step {curve.steps[0]:,.0f}"
+        )
+        for chart in single
+        for curve in chart.curves
+    }
+    notes = " ".join(chart.note for chart in single if chart.note)
+    return page.section("Measured once", page.facts(shown), element("p", escape(notes), "note"))
+
+
+def _measured(run: Run) -> list[Tile]:
+    """The figure that the run is judged by: that of each test set, then the best in validation."""
+    monitored = (run.monitor or "loss").rpartition("/")[2]
+    name, tests = in_words(monitored), f"/{monitored}"
+    found = {
+        key: value for key, value in run.results.items() if key.startswith("test/") and key.endswith(tests)
+    }
+    shown = []
+    for key, value in found.items():
+        constant = run.results.get(key.replace(tests, f"/majority_{monitored}"))
+        hint = "" if constant is None else f"always the largest class: {page.number(constant)}"
+        shown.append(Tile(of_set(f"Test {name}", key.split("/")[1], found), page.number(value), hint))
+    if (best := run.results.get("objective")) is not None:
+        step = run.results.get("best_step")
+        shown.append(Tile(f"Best {name}", page.number(best), "" if step is None else f"at step {step:,.0f}"))
     return shown
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from iolaus.runner.config.permissions import words_to_repeat
 from iolaus.runner.config.skipped import described_rewind, noted_rewinds
+from iolaus.runner.logging import log_file
 from iolaus.runner.run.folder import RunFolder, flags
 
 FILES = {
@@ -23,6 +24,9 @@ FILES = {
 
 MARGIN = 0.02
 """How far below the unigram entropy, as a share of it, a loss must be to have left it."""
+
+STOPPING = "callback.stop_after.steps"
+"""The setting that ends a run before its length."""
 
 AT_UNIGRAM = "at unigram entropy"
 """Marks runs in lists whose loss has not left it."""
@@ -44,11 +48,13 @@ def end_summary(folder: Path, results: Mapping[str, float], state: str | None = 
     note = {"plateau": plateau} if plateau else {}
     for number, noted in enumerate(noted_rewinds(folder), start=1):
         note[f"rewind {number}"] = described_rewind(noted)
-    show("done", {"result": _figures(results), "note": note, "files": files})
     status = RunFolder(folder).status()
+    figures = _figures(results, status.get("monitor"))
+    show("done", {"result": figures, "note": note, "files": files}, folder)
     if state is not None:
         status["state"] = state
-    print(f"go on with: {resume_command(folder, status)}", flush=True)  # outside the panel, to be copied
+    if again := resume_command(folder, status):
+        print(f"go on with: {again}", flush=True)  # outside the panel, to be copied
 
 
 def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
@@ -68,18 +74,23 @@ def typed_path(folder: Path) -> Path:
     return whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole
 
 
-def resume_command(folder: Path, status: Mapping[str, Any] | None = None) -> str:
-    """The command that resumes a run, with the flags of the one that started it; a finished run trains as long again.
+def resume_command(folder: Path, status: Mapping[str, Any] | None = None) -> str | None:
+    """The command that resumes a run, with the flags of the one that started it; a finished run gets a new length.
 
-    One with phases is as long as these.
+    That is twice its own, also where a callback has ended it before: the same length would be the same, finished run.
+    One with phases is as long as these: None where it is finished, as only a branch with others goes on.
     """
     try:
         words = shlex.split((folder / "command.txt").read_text(errors="replace"))
     except (OSError, ValueError):
         words = []
     status = RunFolder(folder).status() if status is None else status
-    done = status.get("step") if status.get("state") == "done" else None
-    longer = [f"trainer.max_steps={2 * done}"] if done and not status.get("phases") else []
+    done = status.get("state") == "done"
+    if done and status.get("phases"):
+        return None
+    length = max(status.get("step") or 0, status.get("max_steps") or 0) if done else 0
+    lengths = ["trainer.max_steps", *({word.partition("=")[0] for word in words} & {STOPPING})]
+    longer = [f"{name}={2 * length}" for name in lengths] if length else []
     before, after = shlex.join(["iolaus", *flags(words)]), shlex.join([*words_to_repeat(words), *longer])
     return f"{before} resume={shlex.quote(str(folder))} {after}".rstrip()
 
@@ -126,7 +137,7 @@ def plateau_of(results: Mapping[str, float]) -> str | None:
     return f"the loss {loss:.3f} of {name} {relation} its unigram entropy {unigram:.3f}: {meaning}; {ADVICE}"
 
 
-def _figures(results: Mapping[str, float]) -> dict[str, str]:
+def _figures(results: Mapping[str, float], monitor: str | None) -> dict[str, str]:
     figures, shown = {}, {"uniform_entropy", "best_step"}
     for name, (loss, unigram) in compared_losses(results).items():
         levels = [] if unigram is None else [against_unigram(loss, unigram)]
@@ -137,7 +148,7 @@ def _figures(results: Mapping[str, float]) -> dict[str, str]:
         value, level = results[key], bits_level(key, results)
         if key == "objective":
             step = f" at step {results['best_step']:,.0f}" if "best_step" in results else ""
-            figures["best"] = f"{value:.3f}{step}"
+            figures[f"best {monitor}" if monitor else "best"] = f"{value:.3f}{step}"
         else:
             figures[key] = f"{value:,.4g}" + ("" if level is None else f"  (unigram entropy {level:.4g})")
     return figures
@@ -157,15 +168,19 @@ def against_unigram(loss: float, unigram: float) -> str:
     return f"{abs(unigram - loss):.3f} {relation} the unigram entropy {unigram:.3f}"
 
 
-def show(title: str, sections: Mapping[str, Mapping[str, str]]) -> None:
-    """Prints facts, section by section: a panel in a terminal, plain lines elsewhere."""
+def show(title: str, sections: Mapping[str, Mapping[str, str]], run_folder: Path | None = None) -> None:
+    """Prints facts, section by section: a panel in a terminal, plain lines elsewhere, and in the log of the run."""
     sections = {name: facts for name, facts in sections.items() if facts}
+    width = max((len(name) for facts in sections.values() for name in facts), default=0)
+    lines = [
+        line
+        for section, facts in sections.items()
+        for line in (section, *(f"  {name:<{width}}  {value}" for name, value in facts.items()))
+    ]
+    if run_folder is not None:
+        log_file.append(run_folder, [title, *lines])
     if not sys.stdout.isatty():
-        width = max((len(name) for facts in sections.values() for name in facts), default=0)
-        for section, facts in sections.items():
-            lines = (f"  {name:<{width}}  {value}" for name, value in facts.items())
-            print(section, *lines, sep="\n")
-        sys.stdout.flush()
+        print(*lines, sep="\n", end="\n" if lines else "", flush=True)
         return
     from rich.console import Console  # here, as most commands show nothing
     from rich.panel import Panel

@@ -71,7 +71,7 @@ def frame_of(chart: Chart, span: tuple[float, float]) -> Frame:
     low, high = low - room, high + room
     if chart.from_zero and low > -2 * room and values.min() >= 0:
         low = 0.0
-    return Frame(*span, low, high, bool(is_log))
+    return Frame(*span, low, min(high, chart.highest), bool(is_log))
 
 
 def draw(chart: Chart, span: tuple[float, float]) -> str:

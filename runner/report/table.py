@@ -7,7 +7,7 @@ from typing import Any
 
 from iolaus.runner.report.comparison.folds import folds_table, joined_folds, lacking
 from iolaus.runner.report.comparison.importance import Importance, importance_table, variance_explained
-from iolaus.runner.report.comparison.settings import Comparison
+from iolaus.runner.report.comparison.settings import Comparison, mean_and_deviation
 from iolaus.runner.report.runs import Run
 
 
@@ -75,6 +75,7 @@ def compared_content(runs: list[Run]) -> dict[str, Any]:
                 "mean": each.mean,
                 "standard_deviation": each.deviation,
                 "interval": each.interval,
+                "tests": {key: _spread(values) for key, values in each.tests.items()},
                 "seeds": len(each.figures),
                 "runs": [runs[i].path for i in each.runs],
             }
@@ -98,6 +99,10 @@ def compared_content(runs: list[Run]) -> dict[str, Any]:
     }
 
 
+def _spread(values: list[float]) -> dict[str, float | None]:
+    return dict(zip(("mean", "standard_deviation"), mean_and_deviation(values), strict=True))
+
+
 def as_text(heads: list[str], rows: list[list[Any]], best: Collection[int] = ()) -> str:
     """Columns of equal width; the best rows have a star."""
     cells = [heads, *([shown_value(value) for value in row] for row in rows)]
@@ -116,7 +121,9 @@ def _tables(
     """The table of settings where some have several seeds, and that of runs, each with its best rows."""
     heads, rows, numbers = compared.setting_rows()
     best = [row for row, number in enumerate(numbers) if number in compared.best]
-    settings = [(["rank", *heads], [[i, *row] for i, row in enumerate(rows, 1)], best)]
+    settings = [
+        (["rank", *heads], [[i, *row] for i, row in zip(compared.ranks(numbers), rows, strict=True)], best)
+    ]
     each = [(*compared.run_rows(), compared.best_runs())] if with_runs else []
     return [*(settings if compared.has_seeds else []), *each]
 

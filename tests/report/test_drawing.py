@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iolaus.runner.report.curves import Chart, Curve, smooth, thin_out
+from iolaus.runner.report.comparison.goal import titles_of
+from iolaus.runner.report.curves import Chart, Curve, run_charts, smooth, thin_out
 from iolaus.runner.report.svg import SCALE, draw, frame_of, label, span_of, step_ticks, ticks, value_ticks
-from iolaus.runner.run.metrics_file import read_metrics
+from iolaus.runner.run.metrics_file import Series, read_metrics
 from tests.report.pages import Page
 
 
@@ -69,6 +70,21 @@ def test_ticks_are_few_round_and_inside(low: float, width: float) -> None:
     found = ticks(low, high, 5)
     assert len(found) <= 6
     assert all(low - width * 1e-6 <= tick <= high + width * 1e-6 for tick in found)
+
+
+def test_the_axis_of_a_share_ends_at_one_and_figures_are_spelt_as_usual() -> None:
+    steps = np.arange(1, 5)
+    full = Series(steps, np.ones(4), np.ones(4))
+    drawn = run_charts({"perf/fill": full, "a/ratio": full, "val/x/mcc": full}, {})
+    shown = {chart.title: frame_of(chart, span_of([chart])).high for chart in drawn}
+    assert shown["Fill"] == 1.0
+    assert shown["a/ratio"] > 1.0
+    assert "Validation MCC" in shown
+    assert titles_of(["val/x/mrr_at_10", "val/x/macro_f1", "test/fold/macro_f1"]) == {
+        "val/x/mrr_at_10": "Validation MRR@10",
+        "val/x/macro_f1": "Validation macro F1",
+        "test/fold/macro_f1": "Held-out macro F1",
+    }
 
 
 def test_a_value_below_zero_is_drawn_where_the_axis_would_start_at_zero() -> None:

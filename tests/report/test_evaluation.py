@@ -42,9 +42,29 @@ def test_classes_confusions_and_mistakes_are_shown(tmp_path: Path) -> None:
         ("a<b as c", "--share:0.250"),
     ]
     assert "Predictions: 2 wrong, 1 right" in page.texts("summary")
+    assert "The gravest mistakes, with which the table below begins" in page.text
     assert page.text.index("text 3") < page.text.index("text 2") < page.text.index("text 1")
     judged = [marks["class"] for tag, marks, _ in page.elements if tag == "tr" and marks.get("class")]
-    assert judged == ["wrong", "wrong", "right"]
+    assert judged == [
+        "wrong",
+        "wrong",
+        "wrong",
+        "wrong",
+        "right",
+    ]  # the gravest in sight, then all that are folded
+
+
+def test_a_text_for_which_nothing_is_predicted_counts_by_the_probability_of_none(tmp_path: Path) -> None:
+    rows = [example(1, ["a"], ["b"], [0.7]), {**example(2, ["a"], [], []), "none": 0.95}]
+    page = evaluated(tmp_path, {}, rows)
+    assert page.text.index("text 2") < page.text.index("text 1")
+    assert "0.9500" in page.text
+
+
+def test_heading_tells_samples_from_written_answers(tmp_path: Path) -> None:
+    page = evaluated(tmp_path, {"samples": 1163, "kinds": []}, [example(1, ["red"], "red", None)])
+    counted = "1,163 samples (loss and token accuracy), 1 answered in writing (the rest)"
+    assert f"Evaluation: val/held, {counted}" in page.texts("h2")
 
 
 def test_of_many_classes_the_most_frequent_confusions_are_listed(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from iolaus.runner.report.comparison.pages import write_comparison
 from iolaus.runner.report.curves import Chart, Span, curves_of
 from iolaus.runner.report.runs import load_run
 from iolaus.runner.report.single import write_report
-from iolaus.runner.report.summary import resume_command
+from iolaus.runner.report.summary import end_summary, resume_command
 from iolaus.runner.report.svg import draw
+from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.metrics_file import Series
 from tests.report.pages import make_run, read
 
@@ -102,6 +103,14 @@ def test_phases_that_have_not_begun_are_not_drawn() -> None:
     assert json.dumps("three") not in text
 
 
-def test_finished_run_with_phases_is_as_long_as_they_are(tmp_path: Path) -> None:
-    assert "max_steps" not in resume_command(phased(tmp_path / "run"))
-    assert "trainer.max_steps=80" in resume_command(make_run(tmp_path / "plain"))
+def test_finished_run_with_phases_is_as_long_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, plain = phased(tmp_path / "run"), make_run(tmp_path / "plain")
+    assert resume_command(run) is None
+    assert str(resume_command(plain)).endswith("trainer.max_steps=80")
+    assert str(resume_command(run, {**RunFolder(run).status(), "state": "failed"})).endswith(f"resume={run}")
+    assert len(read(write_report(run)).texts("pre", "command")) == 1
+    for folder, again in ((run, False), (plain, True)):
+        end_summary(folder, {}, "done")
+        assert ("go on with" in capsys.readouterr().out) == again

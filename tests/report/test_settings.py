@@ -51,6 +51,39 @@ def test_intervals_that_lie_apart_and_single_seeds_are_said(tmp_path: Path) -> N
     assert "Settings" not in page.texts("h2"), "the table of runs says it all"
 
 
+@pytest.mark.parametrize(
+    ("losses", "said"),
+    [
+        ([[1.0], [2.0]], "One seed may be luck."),
+        ([[1.0, 2.0], [3.0]], "The next, lr=0.2, has one seed."),
+        ([[1.0, 5.0], [4.0, 5.0]], "The interval of the next, lr=0.2, overlaps."),
+    ],
+)
+def test_runs_of_a_judgement_are_not_sent_to_one(
+    tmp_path: Path, losses: list[list[float]], said: str
+) -> None:
+    folder = make_sweep(tmp_path / "s", {f"optimizer.lr=0.{i}": some for i, some in enumerate(losses, 1)})
+    assert "`iolaus judge`" in compared(folder).notes[0]
+    (folder / "judge.json").write_text("{}")
+    assert compared(folder).notes[0].endswith(said)
+    assert "iolaus judge" not in read(write_comparison(folder, find_runs(folder))).text
+
+
+def test_step_of_a_failed_run_without_a_checkpoint_is_that_of_its_message(tmp_path: Path) -> None:
+    folder = make_sweep(tmp_path / "s", {"optimizer.lr=0.1": [1.0], "optimizer.lr=0.2": [2.0]})
+    run = find_runs(folder)[1]
+    (run / "metrics.csv").unlink(missing_ok=True)
+    error = "the loss or its gradient is not a number at step 3 (samples epoch:index 0:7, ...); no checkpoint"
+    status = {"state": "failed", "error": error}
+    (run / "status.json").write_text(json.dumps(status))
+    assert load_run(run).step == 3
+    assert "epoch:index" not in read(write_comparison(folder, find_runs(folder))).text
+    (run / "status.json").write_text(json.dumps({**status, "step": 8}))
+    assert load_run(run).step == 8
+    (run / "status.json").write_text(json.dumps({"state": "failed", "error": "no space is left"}))
+    assert load_run(run).step == 0
+
+
 def test_larger_is_better_where_the_figure_says_so(tmp_path: Path) -> None:
     folder = make_sweep(tmp_path / "s", {"optimizer.lr=0.1": [0.5, 0.6], "optimizer.lr=0.2": [0.4, 0.65]})
     for run in find_runs(folder):
@@ -160,9 +193,13 @@ def test_reason_of_a_failure_is_in_its_row(tmp_path: Path, capsys: pytest.Captur
     make_run(tmp_path / "s" / "2", 1, 0.0, ["optimizer.lr=0.3"], state="failed", curve=False)
     status = {"state": "failed", "error": "the loss is not a number\nat step 3"}
     (tmp_path / "s" / "2" / "status.json").write_text(json.dumps(status))
-    page = read(write_comparison(tmp_path / "s", find_runs(tmp_path / "s")))
+    (tmp_path / "s" / "2" / "train.log").write_text("Traceback\n")
+    (tmp_path / "s" / "2" / "report.html").unlink(missing_ok=True)
+    path = write_comparison(tmp_path / "s", find_runs(tmp_path / "s"))
+    page = read(path)
     assert "failure" in page.texts("button")
     assert "the loss is not a number" in page.texts("td", "wrap")
+    assert 'href="2/train.log"' in path.read_text(), "where its traceback is"
     main(["runs", "--outputs", str(tmp_path)])
     rows = capsys.readouterr().out.splitlines()
     assert ["the loss is not a number" in row for row in rows] == [False, False, False, True]
@@ -232,3 +269,10 @@ def test_branch_and_its_parent_are_both_seen(tmp_path: Path) -> None:
     assert (whole["x"], own["x"], own["y"]) == ([20, 40, 60], [40, 60], [2.2, 1.5])
     assert "0 step-00000040" in page.texts("td", "run")
     assert [m["href"] for tag, m, _ in page.elements if tag == "a"] == ["0", "1", "0"]
+
+
+def test_group_that_all_runs_choose_alike_has_no_column(tmp_path: Path) -> None:
+    losses = {"optimizer.lr=0.1": [1.0], "optimizer.lr=0.2": [2.0]}
+    assert compared(make_sweep(tmp_path, losses, ["optimizer=adamw"])).differences.names == ["optimizer.lr"]
+    other = compared(make_sweep(tmp_path / "b", {"optimizer=adamw": [1.0], "optimizer=lion": [2.0]}))
+    assert other.differences.names == ["optimizer"]

@@ -1,5 +1,7 @@
 import json
 import re
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from iolaus.runner.report.comparison.pages import write_comparison
 from iolaus.runner.report.runs import changed_settings, load_run
 from iolaus.runner.report.single import write_report
+from iolaus.runner.report.summary import end_summary
 from tests.report.pages import make_run, read
 
 
@@ -29,6 +32,18 @@ def test_report_shows_curves_figures_and_how_to_go_on(tmp_path: Path) -> None:
     assert [p.name for p in run.iterdir() if p.name.startswith(".")] == []
 
 
+def test_report_of_a_run_that_is_about_to_end_has_the_command_of_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path / "run", state="running")
+    assert read(write_report(run)).texts("pre", "command")[1] == f"iolaus resume={run}"
+    end_summary(run, {}, "done")
+    (printed,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("go on with: ")]
+    command = read(write_report(run, "done")).texts("pre", "command")[1]
+    assert printed == f"go on with: {command}"
+    assert command.endswith("trainer.max_steps=80")
+
+
 def test_report_names_a_folder_below_here_as_one_would_type_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,6 +60,12 @@ def test_page_needs_nothing_but_itself(tmp_path: Path) -> None:
             assert "src" not in marks
             assert not any(name.startswith("on") for name in marks)
             assert not marks.get("href", "").startswith(("http", "//"))
+        script = "".join(next(x for tag, marks, x in read(path).elements if tag == "script" and not marks))
+        policy = next(
+            m for _, m, _ in read(path).elements if m.get("http-equiv") == "Content-Security-Policy"
+        )
+        allowed = b64encode(sha256(script.encode()).digest()).decode()
+        assert f"default-src 'none'; script-src 'sha256-{allowed}';" in policy["content"]
         style = "".join(read(path).texts("style"))
         assert "@import" not in style
         assert "url(" not in style
@@ -95,14 +116,14 @@ def test_metrics_without_rows_make_a_page(tmp_path: Path, metrics: str) -> None:
 @pytest.mark.parametrize(
     "cells",
     [
-        ["2.5"],
-        ["nan"],
+        ["2.5", "2.5"],
+        ["nan", "2"],
         ["inf", "-inf", "nan"],
         ["2.5", "nan", "2.25"],
         ["1e308", "-1e308", "1e-308"],
         ["3", "3", "3"],
         ["0", "0"],
-        ["word", "2"],
+        ["word", "2", "3"],
     ],
 )
 def test_values_of_any_kind_make_a_page(tmp_path: Path, cells: list[str]) -> None:
@@ -208,12 +229,38 @@ def test_charts_of_a_page_share_their_steps(tmp_path: Path) -> None:
 
 def test_sets_are_named_where_there_are_several(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a")
-    (run / "metrics.csv").write_text("step,time,val/a/loss,val/b/loss\n1,0,3,2\n")
+    (run / "metrics.csv").write_text("step,time,val/a/loss,val/b/loss\n1,0,3,2\n2,0,2,2\n")
     page = read(write_report(run))
     assert [c["name"] for c in page.charts["Loss"]["curves"]] == ["validation, a", "validation, b"]
     heads = read(write_comparison(tmp_path, [run])).texts("button")
     assert "validation loss, a" in heads
     assert "validation loss, b" in heads
+
+
+def test_page_of_a_task_opens_with_its_figure(tmp_path: Path) -> None:
+    results = {"objective": 0.6, "test/held/accuracy": 0.58, "test/held/majority_accuracy": 0.14}
+    run = make_run(tmp_path / "a", results={"val/a/loss": 1.5, **results})
+    (run / "config.yaml").write_text("checkpoint:\n  monitor: val/a/accuracy\n")
+    shown = [text for tag, marks, text in read(write_report(run)).elements if marks.get("class") == "tile"]
+    assert ["".join(text) for text in shown][:3] == [
+        "Test accuracy0.5800always the largest class: 0.1400",
+        "Best accuracy0.6000",
+        "Validation loss, a1.500",
+    ]
+
+
+def test_figures_measured_once_are_no_charts(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    (run / "metrics.csv").write_text(
+        "step,time,train/loss,val/a/accuracy,val/b/accuracy,perf/fill\n1,0,3,,,\n2,0,2,.25,.5,nan\n"
+    )
+    page = read(write_report(run))
+    assert list(page.charts) == ["Loss"]
+    assert "Measured once" in page.texts("h2")
+    shown = dict(zip(page.texts("dt"), page.texts("dd"), strict=True))
+    assert shown["Validation accuracy, a"] == "0.25000 at step 2"
+    assert shown["Validation accuracy, b"] == "0.50000 at step 2"
+    assert "fill: not a number at step 2." in page.text
 
 
 def test_losses_of_sources_share_a_chart(tmp_path: Path) -> None:
@@ -227,7 +274,9 @@ def test_losses_of_sources_share_a_chart(tmp_path: Path) -> None:
 def test_parameter_norms_do_not_flood_the_page(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a")
     keys = [f"optim/grad_norm/layer{i}" for i in range(50)]
-    (run / "metrics.csv").write_text(f"step,time,{','.join(keys)}\n" + f"1,0{',1.5' * 50}\n")
+    (run / "metrics.csv").write_text(
+        f"step,time,{','.join(keys)}\n" + f"1,0{',1.5' * 50}\n2,0{',1.5' * 50}\n"
+    )
     page = read(write_report(run))
     assert len(page.charts) == 12
     assert re.search(r"Not drawn, but in metrics.csv: .* and 30 more\.", page.text)

@@ -10,7 +10,7 @@ import numpy as np
 from iolaus.runner.report.comparison.differences import label_of
 from iolaus.runner.report.comparison.goal import titles_of
 from iolaus.runner.report.comparison.settings import Comparison, Setting
-from iolaus.runner.report.curves import Chart, Curve, Floats, curves_of, of_set
+from iolaus.runner.report.curves import Chart, Curve, Floats, curves_of, in_words, of_set
 from iolaus.runner.report.phases import shared_phases, with_phases
 from iolaus.runner.report.runs import Run
 from iolaus.runner.report.summary import bits_level, validation_set
@@ -152,6 +152,7 @@ def _baselines(run: Run, key: str) -> dict[str, float]:
         found |= {of_set("unigram entropy", s, sets): results[f"val/{s}/unigram_entropy"] for s in wanted}
     elif figure == "accuracy":
         found["the most frequent label"] = results.get(f"{prefix}/majority_accuracy")
+        found["guessing"] = results.get(f"{prefix}/chance_accuracy")
     else:
         found["unigram entropy"] = bits_level(key, results)
     return {name: value for name, value in found.items() if value is not None and math.isfinite(value)}
@@ -183,7 +184,7 @@ def setting_chart(compared: Comparison) -> Chart | None:
     over = f"mean and standard deviation over {compared.replicated}" if compared.has_seeds else one
     ticks = {math.log10(number) if is_log else number: short(number) for number in numbers}
     return Chart(
-        compared.goal.title.capitalize(),
+        in_words(compared.goal.title.capitalize()),
         f"by {name}, {over}",
         curves,
         wide=True,

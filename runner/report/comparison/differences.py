@@ -178,10 +178,10 @@ def _parts(runs: Sequence[Run], names: Sequence[str]) -> int:
 
 
 def _differs(runs: Sequence[Run], contents: Sequence[Mapping[str, Any]], name: str) -> bool:
-    """Whether an override makes runs compute something else."""
+    """Whether an override makes runs compute something else, and is not shown alike for all."""
+    if len({shown_setting(run, name) for run in runs}) == 1:
+        return False
     if any(n == name or n.startswith(f"{name}.") for content in contents for n in content):
         return True
     in_configs = name in OPTIONS or any(name in run.settings for run in runs)
-    if in_configs and all(run.settings for run in runs):
-        return False
-    return len({shown_setting(run, name) for run in runs}) > 1
+    return not (in_configs and all(run.settings for run in runs))

@@ -1,16 +1,21 @@
 """The figure that settings are ranked by, and figures' names in words."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from iolaus.conf.data.labelled import FOLD_SET
 from iolaus.runner.report.comparison.differences import fold_of
-from iolaus.runner.report.curves import of_set
+from iolaus.runner.report.curves import in_words, of_set
 from iolaus.runner.report.runs import Run
 from iolaus.runner.report.summary import validation_set
 
 HELD_OUT = f"test/{FOLD_SET}/"
 """Start of the names of figures for a held-out fold."""
+
+
+SHARES = ("accuracy", "f1", "precision", "recall", "exact match")
+"""Ends of the titles of figures that are shares."""
 
 
 class Goal(NamedTuple):
@@ -19,6 +24,11 @@ class Goal(NamedTuple):
     key: str
     title: str
     larger_is_better: bool
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The range of the figure: a share is from 0 to 1."""
+        return (0.0, 1.0) if self.title.endswith(SHARES) else (-math.inf, math.inf)
 
 
 def goal_of(runs: Sequence[Run]) -> Goal:
@@ -29,15 +39,15 @@ def goal_of(runs: Sequence[Run]) -> Goal:
     keys = keys_of(runs)
     if all(fold_of(run) is not None for run in runs) and (held_out := _of_fold(runs, keys)):
         larger = any(run.larger_is_better for run in runs) and not held_out.endswith("/loss")
-        return Goal(held_out, titles_of([held_out])[held_out].lower(), larger)
+        return Goal(held_out, in_words(titles_of([held_out])[held_out].lower()), larger)
     titles = titles_of(keys)
     key = next(losses_of(runs), "train/loss")
     if "objective" not in keys:
-        return Goal(key, titles.get(key, "Training loss").lower(), False)
+        return Goal(key, in_words(titles.get(key, "Training loss").lower()), False)
     larger = any(run.larger_is_better for run in runs)
-    monitors = {run.monitor or key for run in runs}
+    monitors = {run.monitor or key for run in runs if run.final("objective") is not None}
     monitor = monitors.pop() if len(monitors) == 1 else "figure"
-    return Goal("objective", f"best {titles_of([*keys, monitor])[monitor]}".lower(), larger)
+    return Goal("objective", in_words(f"best {titles_of([*keys, monitor])[monitor]}".lower()), larger)
 
 
 def _of_fold(runs: Sequence[Run], keys: Sequence[str]) -> str | None:
@@ -46,21 +56,33 @@ def _of_fold(runs: Sequence[Run], keys: Sequence[str]) -> str | None:
     return next((key for key in (*monitored, f"{HELD_OUT}loss") if key in keys), None)
 
 
+def tests_of(runs: Sequence[Run]) -> list[str]:
+    """The figure of each test set that corresponds to the monitored one; those of held-out folds are not among them."""
+    monitored = {(run.monitor or "loss").rpartition("/")[2] for run in runs}
+    return [key for key in keys_of(runs) if is_test(key) and key.rpartition("/")[2] in monitored]
+
+
+def is_test(key: str) -> bool:
+    """Whether a figure was measured on a test set, which is no held-out fold."""
+    return key.startswith("test/") and key.count("/") == 2 and not key.startswith(HELD_OUT)
+
+
 def titles_of(keys: Iterable[str]) -> dict[str, str]:
     """Metrics' names in words, such as `Validation loss`; with the set's name where there are several sets."""
     parts = {key: key.replace("_", " ").split("/") for key in keys}
-    sets = {words[1] for words in parts.values() if words[0] == "val" and len(words) == 3}
+    measured = {"val": "Validation", "test": "Test"}
+    sets = {part: {w[1] for w in parts.values() if w[0] == part and len(w) == 3} for part in measured}
 
     def title(words: list[str]) -> str:
-        if words[0] == "val" and len(words) == 3:
-            return of_set(f"Validation {words[2]}", words[1], sets)
         if " ".join(words).startswith("test fold "):
             return f"Held-out {words[2]}"
+        if words[0] in measured and len(words) == 3:
+            return of_set(f"{measured[words[0]]} {words[2]}", words[1], sets[words[0]])
         if words[0] == "train":
             return f"Training {words[-1]}"
         return words[-1].replace("grad norm", "gradient norm").capitalize()
 
-    return {key: title(words) for key, words in parts.items()}
+    return {key: in_words(title(words)) for key, words in parts.items()}
 
 
 def keys_of(runs: Sequence[Run]) -> list[str]:

@@ -1,21 +1,26 @@
 """The page that compares runs: the best setting, its means over seeds, every run, and curves over each other."""
 
+import shlex
 from html import escape
 from os.path import relpath
 from pathlib import Path
 from typing import Any
 
+from iolaus.runner.config.permissions import words_to_repeat
+from iolaus.runner.logging import log_file
 from iolaus.runner.report import page
 from iolaus.runner.report.comparison.charts import colours_of, curve_charts, drawn_settings, setting_chart
 from iolaus.runner.report.comparison.differences import BRANCH
 from iolaus.runner.report.comparison.folds import Joined, folds_table, joined_folds, lacking, write_folds
 from iolaus.runner.report.comparison.goal import titles_of
 from iolaus.runner.report.comparison.importance import Importance, variance_explained
-from iolaus.runner.report.comparison.settings import Comparison
+from iolaus.runner.report.comparison.settings import Comparison, Setting, mean_and_deviation
 from iolaus.runner.report.page import Html, Tile
 from iolaus.runner.report.runs import Branch, Run, load_run
 from iolaus.runner.report.single import save
+from iolaus.runner.report.summary import typed_path
 from iolaus.runner.report.svg import bars, colour_class, element, legend
+from iolaus.runner.run.sweep_folder import read_sweep
 
 MAX_ROWS = 20
 """Rows of a table that are not folded away."""
@@ -52,6 +57,7 @@ def write_page(folder: Path, compared: Comparison, name: str, importance: Import
     body = [
         page.header("Iolaus comparison", f"{len(runs)} runs", facts),
         _best(compared),
+        _again(compared, folder),
         page.section("Settings", _settings(compared)),
         page.section("Folds joined", _folds(compared, joined)),
         page.section("What mattered", _importance(importance or variance_explained(compared))),
@@ -75,9 +81,30 @@ def _best(compared: Comparison) -> str:
         title = compared.goal.title if count == 1 else f"mean {compared.goal.title}"
         spread = f"standard deviation {page.number(best.deviation, 2)}" if best.deviation else ""
         tiles.append(Tile(title[:1].upper() + title[1:], page.number(best.mean), spread))
+        tiles += _tested(compared, best)
     said = "".join(element("p", escape(note.replace("`", "")), "note") for note in compared.notes)
     first = compared.runs[compared.settings[compared.best[0]].runs[0]]
     return page.tiles(tiles) + said + page.command(first.command, "A command of the best setting")
+
+
+def _again(compared: Comparison, folder: Path) -> str:
+    """The command that runs the jobs of a sweep again that are not done; nothing where all are, or elsewhere."""
+    if not read_sweep(folder) or not any(run.failure for run in compared.runs):
+        return ""
+    words = [f"resume={typed_path(folder)}", *words_to_repeat()]
+    return element("p", escape(f"Run the failed jobs again: iolaus {shlex.join(words)}"), "note")
+
+
+def _tested(compared: Comparison, best: Setting) -> list[Tile]:
+    """The figures of test sets, which have chosen nothing."""
+    titles, tiles = titles_of(compared.tests), []
+    for key in compared.tests:
+        mean, deviation = mean_and_deviation(best.tests[key])
+        if mean is not None:
+            title = titles[key] if deviation is None else f"Mean {titles[key].lower()}"
+            spread = "" if deviation is None else f"standard deviation {page.number(deviation, 2)}; "
+            tiles.append(Tile(title, page.number(mean), f"{spread}chosen by {compared.goal.title}"))
+    return tiles
 
 
 def _settings(compared: Comparison) -> str:
@@ -87,7 +114,7 @@ def _settings(compared: Comparison) -> str:
     heads, rows, numbers = compared.setting_rows()
     lines: list[page.Row] = []
     marks, colours = [], colours_of(compared)
-    for rank, (number, row) in enumerate(zip(numbers, rows, strict=True), 1):
+    for rank, number, row in zip(compared.ranks(numbers), numbers, rows, strict=True):
         lines.append([Html(f"{_swatch(colours, number)}{rank}"), *row])
         marks.append(_pointed(colours, number) + (' class="best"' if number in compared.best else ""))
     return _folded(["rank", *heads], lines, marks, "settings")
@@ -135,9 +162,9 @@ def _parent(compared: Comparison, branch: Branch, folder: Path) -> Html:
 
 
 def _link(run: Run, folder: Path) -> str:
-    """A link to a run's own page, else to its folder."""
-    target = run.path / "report.html"
-    address = relpath(target if target.exists() else run.path, folder)
+    """A link to a run's own page, else to its log, which has the traceback where it failed early, else to its folder."""
+    pages = (run.path / name for name in ("report.html", log_file.NAME))
+    address = relpath(next((page for page in pages if page.exists()), run.path), folder)
     return f'<a href="{escape(address)}">{escape(run.path.name)}</a>'
 
 
@@ -164,7 +191,11 @@ def _folded(heads: list[str], rows: list[Any], marks: list[str], what: str) -> s
 def _curves(compared: Comparison) -> str:
     """The curves with one legend, and a line that says where not all are drawn."""
     chosen, count = drawn_settings(compared), len(compared.settings)
-    names = {colour: compared.settings[number].label for number, colour in colours_of(compared).items()}
+    names = {
+        colour: compared.settings[number].label
+        for number, colour in colours_of(compared).items()
+        if any(compared.runs[i].metrics for i in compared.settings[number].runs)
+    }
     note = ""
     if chosen is not None:
         some = f"the best {len(chosen)} of {count} settings" if len(chosen) < count else "all settings"

@@ -8,8 +8,17 @@ from typing import Any, NamedTuple
 from iolaus.runner.evaluation.statistics.student import t_interval
 from iolaus.runner.report.comparison.comparable import PER_BYTE, Kinds, kinds_of
 from iolaus.runner.report.comparison.differences import Values, differences, label_of
-from iolaus.runner.report.comparison.goal import Goal, goal_of, keys_of, losses_of, titles_of
+from iolaus.runner.report.comparison.goal import (
+    Goal,
+    goal_of,
+    is_test,
+    keys_of,
+    losses_of,
+    tests_of,
+    titles_of,
+)
 from iolaus.runner.report.runs import Run
+from iolaus.runner.run.sweep_folder import JUDGE
 
 Cells = tuple[list[str], list[list[Any]]]
 """Heads, and rows of values, None where there is none."""
@@ -21,7 +30,8 @@ NARROW = "Folds share training examples, so intervals over them are too narrow (
 class Setting(NamedTuple):
     """Runs that differ in seed and fold alone: their settings, positions, the number of their kind, and their figures.
 
-    There is a figure for each seed, of folds for each fold of each seed: `replicates` names them in their order.
+    There is a figure for each seed, of folds for each fold of each seed: `replicates` names them in their order. So
+    there is of each figure in `tests`, by which nothing is ranked.
     """
 
     values: Values
@@ -29,6 +39,8 @@ class Setting(NamedTuple):
     kind: int | None
     figures: list[float]
     replicates: list[tuple[Any, int | None]]
+    tests: dict[str, list[float]]
+    limits: tuple[float, float]
 
     @property
     def label(self) -> str:
@@ -48,17 +60,25 @@ class Setting(NamedTuple):
     @property
     def mean(self) -> float | None:
         """The mean over seeds and folds; None where no run has the figure."""
-        return statistics.mean(self.figures) if self.figures else None
+        return mean_and_deviation(self.figures)[0]
 
     @property
     def deviation(self) -> float | None:
         """The standard deviation over seeds and folds, of two or more."""
-        return statistics.stdev(self.figures) if len(self.figures) > 1 else None
+        return mean_and_deviation(self.figures)[1]
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """Student's 95 % interval for the mean, of two or more seeds or folds."""
         return t_interval(self.figures) if len(self.figures) > 1 else None
+
+    @property
+    def shown_interval(self) -> str:
+        """The same in words, within the range of the figure."""
+        if self.interval is None:
+            return ""
+        (low, high), (least, most) = self.interval, self.limits
+        return f"{max(low, least):.5g} to {min(high, most):.5g}"
 
 
 class Comparison:
@@ -68,7 +88,9 @@ class Comparison:
         if not runs:
             raise ValueError("there is no run to compare: name at least one run folder")
         self.runs, self.differences = runs, differences(runs)
+        self.judged = all((run.path.parent / JUDGE).exists() for run in runs)
         self.goal, kinds, self.notes = _ranked_by(runs)
+        self.tests = tests_of([runs[i] for i in kinds])
         self.settings = self._grouped(kinds)
         self.setting_of = {run: i for i, each in enumerate(self.settings) for run in each.runs}
         self.kinds = sorted({each.kind for each in self.settings if each.kind is not None})
@@ -105,8 +127,8 @@ class Comparison:
 
     def columns(self) -> list[str]:
         """The figures in the tables, that which ranks first."""
-        keys = [key for run in self.runs for key in [*run.metrics, *run.results] if key.startswith("val/")]
-        baselines = ("/unigram_entropy", "/tokens_per_byte", "/majority_accuracy")
+        keys = [key for key in keys_of(self.runs) if key.startswith("val/") or is_test(key)]
+        baselines = ("/unigram_entropy", "/tokens_per_byte", "/majority_accuracy", "/chance_accuracy")
         figures = [key for key in keys if not key.endswith(baselines)]
         found = dict.fromkeys([self.goal.key, *figures, "train/loss", "perf/tokens_per_second"])
         return [key for key in found if any(run.final(key) is not None for run in self.runs)]
@@ -135,17 +157,26 @@ class Comparison:
         names, several = list(self.differences.values[0]), len(self.kinds) > 1
         title = f"mean {self.goal.title}"
         count = "runs" if self.has_folds else "seeds"
-        heads = [title, count, "standard deviation", "95 % interval", *["kind"] * several, *names]
+        titles = titles_of(self.tests)
+        tests = [head for key in self.tests for head in (f"mean {titles[key].lower()}", "its deviation")]
+        heads = [title, count, "standard deviation", "95 % interval", *tests, *["kind"] * several, *names]
         ranked = [i for kind in self.kinds for i in self.order(kind)]
         ranked += [i for i in range(len(self.settings)) if i not in ranked]
         rows = []
         for each in (self.settings[i] for i in ranked):
             kind = [str(each.kind + 1) if each.kind is not None else ""] * several
-            interval = " to ".join(f"{end:.5g}" for end in each.interval or ())
-            rows.append(
-                [each.mean, len(each.figures), each.deviation, interval, *kind, *each.values.values()]
-            )
+            spread = [each.mean, len(each.figures), each.deviation, each.shown_interval]
+            tested = [value for key in self.tests for value in mean_and_deviation(each.tests[key])]
+            rows.append([*spread, *tested, *kind, *each.values.values()])
         return heads, rows, ranked
+
+    def ranks(self, numbers: Sequence[int]) -> list[int | str]:
+        """The ranks of settings in their order; of one without a figure the states of its runs."""
+        states = [sorted({self.runs[i].state for i in self.settings[n].runs}) for n in numbers]
+        return [
+            rank if self.settings[n].figures else ", ".join(states[rank - 1])
+            for rank, n in enumerate(numbers, 1)
+        ]
 
     def best_runs(self) -> set[int]:
         """The positions of the runs of the best settings."""
@@ -162,16 +193,25 @@ class Comparison:
             groups.setdefault((number, kinds.get(i, (*of_setting[number], None)[0])), []).append(i)
         found = []
         for (_, kind), members in groups.items():
-            same: dict[tuple[Any, int | None], list[float]] = {}  # runs of one seed and fold
-            for i in members:
-                if i in kinds:
-                    seed, value = self.differences.seeds[i], self.runs[i].final(self.goal.key)
-                    replicate = f"run {i}" if seed is None else seed, self.differences.folds[i]
-                    same.setdefault(replicate, []).append(value or 0.0)
+            scored = [i for i in members if i in kinds]
+            figures = self._by_replicate(scored, self.goal.key)
+            tests = {key: list(self._by_replicate(scored, key).values()) for key in self.tests}
             values = {name: self.differences.values[members[0]][name] for name in self.differences.values[0]}
-            figures = [statistics.mean(v) for v in same.values()]
-            found.append(Setting(values, members, kind, figures, list(same)))
+            each = Setting(
+                values, members, kind, list(figures.values()), list(figures), tests, self.goal.limits
+            )
+            found.append(each)
         return found
+
+    def _by_replicate(self, runs: Sequence[int], key: str) -> dict[tuple[Any, int | None], float]:
+        """A figure by seed and fold: of several runs of both, their mean."""
+        same: dict[tuple[Any, int | None], list[float]] = {}
+        for i in runs:
+            seed, value = self.differences.seeds[i], self.runs[i].final(key)
+            if value is not None:
+                replicate = f"run {i}" if seed is None else seed, self.differences.folds[i]
+                same.setdefault(replicate, []).append(value)
+        return {replicate: statistics.mean(values) for replicate, values in same.items()}
 
     def _sentence(self, kind: int) -> str:
         """The best setting of a kind, what it rests on, and whether it may be luck."""
@@ -181,25 +221,38 @@ class Comparison:
         of_kind = f" of kind {kind + 1}" if len(self.kinds) > 1 else ""
         one = "one seed" if first.replicates[0][1] is None else "one fold"
         if count > 1 and first.interval:
-            low, high = first.interval
-            spread = f"standard deviation {first.deviation:.2g}, 95 % interval {low:.5g} to {high:.5g}"
+            spread = f"standard deviation {first.deviation:.2g}, 95 % interval {first.shown_interval}"
             what = f"mean {self.goal.title} {mean} over {first.rests_on} ({spread})"
         else:
             what = f"{self.goal.title} {mean} with {one}"
         if not others:
-            return f"One setting{of_kind}: {what}."
+            lone = len(self.kinds) > 1 or len(self.settings) == 1
+            return f"{'One setting' if lone else 'One setting has a figure'}{of_kind}: {what}."
         text = f"Best setting{of_kind}: {self.name(order[0])}, {what}. "
+        more = "." if self.judged else ": `iolaus judge` trains more and tells."
         if count == 1:
-            return text + f"{one.capitalize()} may be luck: `iolaus judge` trains more and tells."
+            return f"{text}{one.capitalize()} may be luck{more}"
         second, next_one = others[0], f"the next, {self.name(order[1])},"
         if second.interval is None or first.interval is None:
-            return text + f"T{next_one[1:]} has {one}: `iolaus judge` trains more and tells."
+            return f"{text}T{next_one[1:]} has {one}{more}"
         apart = first.interval[1] < second.interval[0] or first.interval[0] > second.interval[1]
         return text + (
             f"The interval of {next_one} lies apart from it."
             if apart
-            else f"The interval of {next_one} overlaps: `iolaus judge` tells whether it may be luck."
+            else f"The interval of {next_one} overlaps"
+            + ("." if self.judged else ": `iolaus judge` tells whether it may be luck.")
         )
+
+
+def mean_and_deviation(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """Mean and standard deviation, each None where there are too few values for it.
+
+    Example:
+        >>> mean_and_deviation([1.0, 3.0]), mean_and_deviation([2.0]), mean_and_deviation([])
+        ((2.0, 1.4142135623730951), (2.0, None), (None, None))
+    """
+    mean = statistics.mean(values) if values else None
+    return mean, statistics.stdev(values) if len(values) > 1 else None
 
 
 def _ranked_by(runs: Sequence[Run]) -> tuple[Goal, dict[int, int], list[str]]:

@@ -1,0 +1,103 @@
+"""What is said of the settings of a sweep: figures of test sets, intervals of shares, and settings that failed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iolaus.runner.report.comparison.pages import write_comparison
+from iolaus.runner.report.runs import find_runs
+from iolaus.runner.report.table import as_markdown, compared_content, settings_text
+from tests.cli.judge.folders import make_run, make_sweep
+from tests.report.pages import read
+from tests.report.test_settings import compared
+
+
+def test_figures_of_test_sets_stand_beside_those_that_choose(tmp_path: Path) -> None:
+    tests = {"optimizer.lr=0.1": [3.0, 5.0], "optimizer.lr=0.2": [1.0]}
+    number = 0
+    for word, losses in tests.items():
+        for seed, loss in enumerate(losses, 1):
+            results = {
+                "test/books/loss": loss,
+                "test/books/accuracy": 0.5,
+                "test/books/majority_accuracy": 0.4,
+            }
+            make_run(tmp_path / f"{number}", seed, number + 1.0, [word], results=results)
+            number += 1
+    found = compared(tmp_path)
+    assert found.best == [0], "the other is better in the test, which does not choose"
+    heads, rows, _ = found.setting_rows()
+    start = heads.index("mean test loss")
+    assert heads[start + 1] == "its deviation"
+    assert [row[start : start + 2] for row in rows] == [[4.0, pytest.approx(2**0.5)], [1.0, None]]
+    heads, rows = found.run_rows()
+    assert [row[heads.index("test/books/loss")] for row in rows] == [3.0, 5.0, 1.0]
+    assert "test/books/accuracy" in heads
+    assert "test/books/majority_accuracy" not in heads
+    runs = list(found.runs)
+    assert compared_content(runs)["settings"][0]["tests"] == {
+        "test/books/loss": {"mean": 4.0, "standard_deviation": pytest.approx(2**0.5)}
+    }
+    assert "mean test loss" in settings_text(found)
+    assert "mean test loss" in as_markdown(runs)
+    page = read(write_comparison(tmp_path, find_runs(tmp_path)))
+    assert "Mean test loss" in page.text
+    assert "standard deviation 1.4; chosen by best validation loss" in page.texts("span", "hint")
+
+
+def test_without_a_test_set_nothing_is_said_of_one(tmp_path: Path) -> None:
+    found = compared(make_sweep(tmp_path, {"optimizer.lr=0.1": [1.0, 2.0]}))
+    assert not [head for head in found.setting_rows()[0] if "test" in head]
+    assert "est loss" not in read(write_comparison(tmp_path, find_runs(tmp_path))).text
+
+
+def as_accuracy(run: Path, **more: Any) -> None:
+    status = json.loads((run / "status.json").read_text())
+    named = {"monitor": "val/held_out/accuracy", "mode": "max"}
+    (run / "status.json").write_text(json.dumps({**status, **named, **more}))
+
+
+def test_failed_setting_has_no_rank_and_does_not_hide_the_name_of_the_figure(tmp_path: Path) -> None:
+    make_sweep(tmp_path, {"optimizer.lr=0.1": [0.1, 0.3]})
+    for run in find_runs(tmp_path):
+        as_accuracy(run)
+    failed = make_run(tmp_path / "2", 1, 0.0, ["optimizer.lr=0.2"], state="failed", curve=False)
+    as_accuracy(failed, monitor=None)
+    found = compared(tmp_path)
+    assert found.notes[0].startswith(
+        "One setting has a figure: mean best validation accuracy 0.2 over 2 seeds ("
+    )
+    heads, *rows = [line.split() for line in settings_text(found).splitlines()[:3]]
+    assert heads[:5] == ["rank", "mean", "best", "validation", "accuracy"]
+    assert [row[:2] for row in rows] == [["*", "1"], ["failed", "0"]]
+    assert "failed" in read(write_comparison(tmp_path, find_runs(tmp_path))).texts("td")[:40]
+
+
+def test_interval_of_a_share_stays_within_its_range(tmp_path: Path) -> None:
+    folder = make_sweep(tmp_path, {"optimizer.lr=0.1": [0.1, 0.3]})
+    assert "-1.0706 to 1.4706" in settings_text(compared(folder)), "a loss has no range"
+    for run in find_runs(folder):
+        as_accuracy(run)
+    text = settings_text(compared(folder))
+    assert "95 % interval 0 to 1)" in text
+    assert "-1.0706" not in text
+
+
+def test_page_of_a_sweep_says_how_failed_jobs_are_run_again(tmp_path: Path) -> None:
+    folder = make_sweep(tmp_path, {"optimizer.lr=0.1": [0.1, 0.3]})
+    (folder / "sweep.json").write_text('{"overrides": ["optimizer.lr=0.1,0.2"]}')
+    again = f"Run the failed jobs again: iolaus resume={folder}"
+    assert again not in read(write_comparison(folder, find_runs(folder))).texts("p", "note")
+    failed = make_run(folder / "2", 1, 0.0, ["optimizer.lr=0.2"], state="failed", curve=False)
+    status = {"state": "failed", "error": "no memory"}
+    (failed / "status.json").write_text(json.dumps(status))
+    page = read(write_comparison(folder, find_runs(folder)))
+    assert again in page.texts("p", "note")
+    assert "lr=0.2" in "".join(page.texts("div", "shared"))
+    (failed / "metrics.csv").unlink()
+    page = read(write_comparison(folder, find_runs(folder)))
+    assert "lr=0.2" not in "".join(page.texts("div", "shared")), "it has no curve"
+    (folder / "sweep.json").unlink()
+    assert again not in read(write_comparison(folder, find_runs(folder))).texts("p", "note")
