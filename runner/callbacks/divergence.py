@@ -1,5 +1,6 @@
 """Ends a run whose loss diverges, or takes it back."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from iolaus.runner.run.folder import RunFolder
 class Divergence(Callback):
     """Raises Diverged where the loss has left its level, by the rule of `loss_level`; `rewinds` says what follows.
 
-    On a GPU only logged steps count, to keep it busy. Every rank has the loss of the global batch, so all end together.
+    The level begins anew with a phase of another loss. On a GPU only logged steps count, to keep it busy. Every rank has
+    the loss of the global batch, so all end together.
 
     Example:
         >>> Divergence("stop", 2.0, 6.0, window=20, skip_before=100, max_rewinds=3).first_left_out(step=250)
@@ -29,7 +31,8 @@ class Divergence(Callback):
     ) -> None:
         self.rewinds = action == "rewind"
         self.skip_before, self.max_rewinds, self.window = skip_before, max_rewinds, window
-        self.level = LossLevel(window, factor, sigmas)
+        self.new_level = partial(LossLevel, window, factor, sigmas)
+        self.level = self.new_level()
         self.num_rewinds = 0
 
     def setup(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
@@ -39,6 +42,8 @@ class Divergence(Callback):
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, *_: Any) -> None:
         """Adds the step's loss; raises Diverged when the run has diverged."""
         step, loss = trainer.global_step, outputs["loss"]
+        if any(step in getattr(one, "other_losses", ()) for one in trainer.callbacks):  # type: ignore[attr-defined]
+            self.level = self.new_level(first=step)
         if loss.device.type != "cpu" and step % pl_module.log_every:
             return
         if found := self.level.add(step, float(loss)):

@@ -6,7 +6,7 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from iolaus.runner.checkpoints.callback import monitored_metric
+from iolaus.runner.checkpoints.monitored import monitored_metric
 
 log = logging.getLogger("iolaus")
 
@@ -41,8 +41,8 @@ class EarlyStopping(Callback):
         self.waited += 1
         if self.waited >= self.patience:
             best = math.nan if self.best is None else self.best
-            message = "stopping at step %d: %s has not improved on %.4f in %d validations"
-            log.info(message, trainer.global_step, monitor, best, self.waited)
+            message = "stopping at step %d: %s has not improved on %.4f in %d validation%s"
+            log.info(message, trainer.global_step, monitor, best, self.waited, "s" * (self.waited > 1))
             trainer.should_stop = True
 
     def state_dict(self) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Departure(NamedTuple):
 
 
 class LossLevel:
-    """Takes the losses of a run one by one.
+    """Takes the losses of a run one by one, from step `first` on.
 
     Example:
         >>> level = LossLevel(window=1, factor=2.0, sigmas=6.0)
@@ -49,9 +49,9 @@ class LossLevel:
         3
     """
 
-    def __init__(self, window: int, factor: float, sigmas: float) -> None:
+    def __init__(self, window: int, factor: float, sigmas: float, first: int = 1) -> None:
         self.factor, self.sigmas = factor, sigmas
-        self.since = 1
+        self.since = first
         """The first step that may have moved the loss off its level, as far as is known by now."""
         self._first: list[float] = []
         self._lowest = float("inf")

@@ -131,6 +131,8 @@ def inputs_of(data: Any, config: DictConfig, weights: bool, checkpoint: Path | N
     named = next(filter(None, (OmegaConf.select(config, field, default=None) for field in fields)), None)
     if named and weights:
         inputs["weights"] = weights_of(model_folder(str(named)))
+    if teacher := OmegaConf.select(config, "objective.teacher", default=None):
+        inputs["teacher"] = weights_of(model_folder(str(teacher)))
     if checkpoint is not None:
         inputs["checkpoint"] = checkpoint_of(checkpoint)
     return inputs

@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,9 @@ from iolaus.runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")
 
+OF_LOSS = ("data", "model", "objective")
+"""Groups whose settings make the loss of a phase another one."""
+
 RECORD = "phases"
 """Their key in `status.json`, and in checkpoints that of their tokens."""
 
@@ -25,8 +30,9 @@ class PhaseChanges(Callback):
     find the model as it is trained.
 
     Example:
-        >>> PhaseChanges([Phase("stable", steps=6), Phase("decay", steps=2)], None).names_of_ends
-        {6: 'phase-1-stable', 8: 'phase-2-decay'}
+        >>> changes = PhaseChanges([Phase("stable", steps=6), Phase("decay", steps=2, data={"max_length": 64})], None)
+        >>> changes.names_of_ends, changes.other_losses
+        ({6: 'phase-1-stable', 8: 'phase-2-decay'}, {7})
     """
 
     def __init__(self, phases: Sequence[Phase], rotary: RotaryPhases | None) -> None:
@@ -41,6 +47,13 @@ class PhaseChanges(Callback):
         """The last step of each phase, counted from 1, with the name of its checkpoint."""
         named = enumerate(zip(self.timeline.ends, self.timeline.names, strict=True), 1)
         return {end: f"phase-{number}-{_as_file(name)}" for number, (end, name) in named}
+
+    @cached_property
+    def other_losses(self) -> set[int]:
+        """The first step, counted from 1, of each phase whose loss is not that of the phase before."""
+        own = [[phase.settings.get(group) for group in OF_LOSS] for phase in self.phases]
+        changed = [before != after for before, after in pairwise(own)]
+        return {start + 1 for start, other in zip(self.timeline.starts[1:], changed, strict=True) if other}
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Gives the model what it had when it was saved, and restores the tokens."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ProgressBar
+from torch import Tensor
 
 from iolaus.runner.callbacks.display import Bars, Lines
 from iolaus.runner.callbacks.throughput import Throughput
@@ -52,7 +53,8 @@ class Progress(ProgressBar):
         """Refreshes the display when due."""
         if self._timed_since is None:  # the first step also compiles and fills buffers, so it is left out
             self._first_step, self._timed_since = trainer.global_step, time.monotonic()
-        self._outputs = outputs
+        if not _on_device(outputs) or trainer.global_step % getattr(pl_module, "log_every", 1) == 0:
+            self._outputs = outputs  # elsewhere the host would wait for a GPU
         if self._display is not None and self._display.is_due("train", trainer.global_step):
             self._refresh(trainer)
 
@@ -90,7 +92,9 @@ class Progress(ProgressBar):
         metrics = trainer.callback_metrics.items()
         figures = " ".join(f"{name} {float(value):.4f}" for name, value in metrics if name.startswith(prefix))
         if figures and not trainer.sanity_checking:
-            self._display.say(f"step {trainer.global_step} {figures}")
+            best = getattr(pl_module, "best_step", None)
+            of = f"step {trainer.global_step}" if best is None else f"best weights, of step {best}:"
+            self._display.say(f"{of} {figures}")
         self._evaluating = ""
         if trainer.state.fn != "fit":
             self.teardown()
@@ -124,6 +128,12 @@ def _total_steps(trainer: Trainer) -> int | None:
     """Steps of the whole run; None where the end is open."""
     total = trainer.estimated_stepping_batches
     return int(total) if 0 <= total < math.inf else None
+
+
+def _on_device(outputs: Any) -> bool:
+    """Whether a step has left its loss in the memory of a device."""
+    loss = outputs.get("loss") if isinstance(outputs, Mapping) else None
+    return isinstance(loss, Tensor) and loss.device.type != "cpu"
 
 
 def _figures(trainer: Trainer, outputs: Any, rate: Any) -> dict[str, str]:

@@ -5,13 +5,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from omegaconf import OmegaConf
 from safetensors.torch import load_file
 from torch import Tensor
 
 from iolaus.runner.checkpoints.files import AtomicCheckpointIO, damage_of
+from iolaus.runner.config.yaml_files import read_config
 
 PRETRAINED = "model.pretrained."
 """What begins the names of exported weights in a checkpoint."""
+
+NO_MEAN = (
+    "and the mean of products is not the product of means: average folders with model.adapter_export=merged"
+)
 
 
 class Source(NamedTuple):
@@ -26,6 +32,8 @@ def read_folder(folder: Path) -> Source:
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise ValueError(f"there is no model in {str(folder)!r}: expected config.json and *.safetensors")
+    if (folder / "adapter_config.json").is_file():
+        raise ValueError(f"{str(folder)!r} holds an adapter alone, {NO_MEAN}")
     return Source(folder, {name: tensor for file in files for name, tensor in load_file(file).items()})
 
 
@@ -33,7 +41,8 @@ def read_checkpoint(path: Path, ema: bool) -> Source:
     """The weights in a checkpoint, or with `ema` their running average where there is one of them.
 
     Raises:
-        ValueError: the checkpoint is damaged, of a model that no run exports, or without an average.
+        ValueError: the checkpoint is damaged, has no average, or is of a model that no run exports, or whose tables are
+            differences.
     """
     if (damage := damage_of(path)) is not None:
         raise ValueError(f"the checkpoint {str(path)!r} is damaged: {damage}")
@@ -49,6 +58,14 @@ def read_checkpoint(path: Path, ema: bool) -> Source:
     tensors = {n.removeprefix(PRETRAINED): t for n, t in plain.items() if n.startswith(PRETRAINED)}
     if not tensors:
         raise ValueError(f"{str(path)!r} is of a LightningModule of its own: average the folders it exports")
+    if any(".lora_A." in name for name in tensors):
+        raise ValueError(f"{str(path)!r} is of a model with an adapter, {NO_MEAN}")
+    config = path.parent.parent / "config.yaml"
+    if config.is_file() and OmegaConf.select(read_config(config), "objective.shared_embeddings") == "gdes":
+        raise ValueError(
+            f"{str(path)!r} is of a run with objective.shared_embeddings=gdes, whose tables are differences from its "
+            "generator's: write a folder of each checkpoint with `iolaus consolidate`, and average the folders"
+        )
     return Source(path, tensors)
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from iolaus.runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint, entry_of
+from iolaus.runner.checkpoints.monitored import loss_beside, monitored_metric
 from iolaus.runner.run.files import replacing
 from iolaus.runner.run.folder import RunFolder
 
@@ -49,6 +50,7 @@ class Checkpoint(Callback):
         self.monitor, self.mode, self.folder = monitor, mode or "min", Path(folder)
         self.best_value: float | None = None
         self.best_step = -1
+        self._best_loss = -math.inf
         self._saved_step, self._saved_at = -1, time.monotonic()
         self._reserved = self._late = self._validation_due = False
         self._check: Callable[[], None] = lambda: None
@@ -67,12 +69,13 @@ class Checkpoint(Callback):
     def state_dict(self) -> dict[str, Any]:
         """The best value so far, the best step when each checkpoint was saved, whether a validation is still to come."""
         due, bests = self._validation_due, [list(pair) for pair in self._bests.items()]
-        state = {"best_value": self.best_value, "best_step": self.best_step, "validation_due": due}
-        return {**state, "bests": bests}
+        state = {"best_value": self.best_value, "best_step": self.best_step, "best_loss": self._best_loss}
+        return {**state, "validation_due": due, "bests": bests}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores the best value of a resumed run."""
         self.best_value, self.best_step = state["best_value"], state["best_step"]
+        self._best_loss = state.get("best_loss", -math.inf)
         self._validation_due = state.get("validation_due", False)
         self._bests = dict(state.get("bests", []))
 
@@ -168,13 +171,18 @@ class Checkpoint(Callback):
         return step > self._saved_step and (self._late or falls_due)
 
     def _improved(self, trainer: Trainer, step: int) -> bool:
+        """Whether the monitored metric is the best so far, of equal ones that with the smallest loss, then the first."""
         found = monitored_metric(trainer, self.monitor, "checkpoint")
-        if found is None:
+        if found is None or math.isnan(found[1]):
             return False
-        value, best = found[1], self.best_value
-        better = best is None or (value < best if self.mode == "min" else value > best)
-        if better := better and not math.isnan(value):
-            self.best_value, self.best_step = value, step
+        (name, value), best = found, self.best_value
+        loss = loss_beside(trainer, name)
+        if best is None or value == best:
+            better = best is None or loss < self._best_loss
+        else:
+            better = (value < best) == (self.mode == "min")
+        if better:
+            self.best_value, self.best_step, self._best_loss = value, step, loss
         return better
 
     def _path(self, step: int) -> Path:
@@ -210,18 +218,6 @@ def _io(trainer: Trainer) -> AtomicCheckpointIO:
     io = trainer.strategy.checkpoint_io
     assert isinstance(io, AtomicCheckpointIO)
     return io
-
-
-def monitored_metric(trainer: Trainer, monitor: str | None, setting: str) -> tuple[str, float] | None:
-    """Name and value of a metric, or of the first validation loss if any; ValueError names those that are logged."""
-    metrics = trainer.callback_metrics
-    losses = (name for name in metrics if name.startswith("val") and name.endswith("loss"))
-    name = monitor or next(losses, None)
-    if name is None:
-        return None
-    if name not in metrics:
-        raise ValueError(f"{setting}.monitor={name} is not logged; there are: {', '.join(sorted(metrics))}")
-    return name, float(metrics[name])
 
 
 def validate_now(trainer: Trainer) -> None:

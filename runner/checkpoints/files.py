@@ -85,13 +85,20 @@ class AtomicCheckpointIO(CheckpointIO):
         if Path(path).is_dir():
             return sharded.read_whole(Path(path))
         try:
-            return torch.load(path, map_location=map_location or "cpu", weights_only=True)
+            found = torch.load(path, map_location=map_location or "cpu", weights_only=True)
         except UnpicklingError as error:
             what = re.search(r"GLOBAL ([\w.]+)", str(error))
             raise ValueError(
                 f"the checkpoint {str(path)!r} holds {what[1] if what else 'an object'}, and only plain values and "
                 "tensors are loaded: keep it out of hyperparameters and states"
             ) from error
+        if (
+            not isinstance(found, dict)
+            or not isinstance(found.get("state_dict"), dict)
+            or "global_step" not in found
+        ):
+            raise ValueError(f"{str(path)!r} is no checkpoint of a run: it has no weights and steps of one")
+        return found
 
     def remove_checkpoint(self, path: Any) -> None:
         """Deletes the file or folder, if it is there."""
@@ -209,7 +216,15 @@ def _new_buffer(kind: Any) -> Tensor:
 def entry_of(path: Path, name: str) -> Any:
     """An entry of a checkpoint other than a tensor, read without the tensors; None where it has none."""
     file = path / sharded.REST if path.is_dir() else path
-    return torch.load(file, map_location="cpu", weights_only=True, mmap=True).get(name)
+    try:
+        found = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+    except UnpicklingError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(
+            f"{str(path)!r} is no checkpoint of a run, or holds more than plain values and tensors"
+        )
+    return found.get(name)
 
 
 def damage_of(path: Path) -> str | None:

@@ -1,6 +1,6 @@
 """The command line: `iolaus` and its subcommands.
 
-- `commands`: the table of subcommands, and the program that runs one.
+- `commands`: the table of subcommands, and the program that runs one; `completion`: what a shell offers for a word.
 - `compose`: a config as the command line composes it, and the overrides that compose one.
 - `info`, `schema`: options and their fields; `plan`: what a run would do; `schedule`: its learning rate.
 - `order`: the samples of any step; `verify`: whether a run was changed since; `reproduce`: whether

@@ -57,9 +57,6 @@ OF_TWO_WORDS = {
 }
 """Subcommands of two words, as those of one."""
 
-TAKE_SETTINGS = ("train", "plan", "info", "schedule")
-"""Commands whose words a shell completes by groups and settings, not by names of files."""
-
 HYDRAS_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 """The words behind Hydra's own `--info`."""
 
@@ -76,16 +73,16 @@ def main(words: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails to flush at exit
         sys.exit(ERROR)
     except Exception as error:
-        from iolaus.runner.run.errors import explain, wants_traceback
+        from iolaus.runner.logging.log_file import message_of
+        from iolaus.runner.run.errors import wants_traceback
 
-        message = explain(error)
-        if message is None or wants_traceback():
+        if wants_traceback():
             raise
-        sys.exit(f"error: {message}")
+        sys.exit(f"error: {message_of(error)}")
 
 
 def _run(words: list[str]) -> None:
-    if {"-sc", "--shell-completion"} & set(words) and not _completes_settings():
+    if {"-sc", "--shell-completion"} & set(words) and _completes():
         return
     name, rest = command_of(words)
     if words[: name.count(" ") + 1] != name.split() and {"-h", "--help"} & set(words):
@@ -151,16 +148,20 @@ def command_of(words: list[str]) -> tuple[str, list[str]]:
     return "train", words
 
 
-def _completes_settings() -> bool:
-    """Whether Hydra completes the typed words, from which the command is removed; else prints the commands."""
+def _completes() -> bool:
+    """Prints the words that complete the typed line; False where Hydra does, for which the command is removed."""
+    from iolaus.runner.cli.completion import TAKE_SETTINGS, completed
+
     line = os.environ.get("COMP_LINE", "")
-    typed = line.split()[1:]
-    if not typed or (len(typed) == 1 and not line.endswith(" ")):
-        print("\n".join(name for name in COMMANDS if name.startswith("".join(typed))))
-    elif typed[0] in COMMANDS:
+    found = completed(line, COMMANDS | OF_TWO_WORDS, parser_of)
+    if found is not None:
+        print(*found, sep="\n", end="\n" if found else "")
+        return True
+    if (typed := line.split()[1:]) and typed[0] in TAKE_SETTINGS:
         os.environ["COMP_LINE"] = line.replace(f" {typed[0]}", "", 1)
-        return typed[0] in TAKE_SETTINGS
-    return True
+    elif line and not typed:  # without a line this is the installation, whose output a shell runs
+        print("\n".join(COMMANDS))
+    return False
 
 
 if __name__ == "__main__":  # by a name of version 0.1: `python -m runner.predict`

@@ -1,6 +1,7 @@
 """Composes configs as the command line does. Imports no torch."""
 
 import argparse
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ import iolaus.conf  # noqa: F401  registers the groups
 from iolaus.conf.config import LATER
 from iolaus.conf.fields import default_options
 from iolaus.conf.registry import OPTIONS, option_of, target_of
+from iolaus.runner.config.yaml_files import MOST_DIGITS, checked_files
 from iolaus.runner.launch.resume import run_folder
 from iolaus.runner.run.redaction import watch_environment
 from iolaus.runner.run.sweep_folder import literal
@@ -52,13 +54,15 @@ def initialized(folders: Sequence[Path] = ()) -> Iterator[ConfigLoader]:
         search_path.prepend("command-line", f"file://{folder.resolve()}", anchor="schema")
     GlobalHydra.instance().clear()
     try:
-        yield Hydra.create_main_hydra2("iolaus", search_path).config_loader
+        with checked_files():
+            yield Hydra.create_main_hydra2("iolaus", search_path).config_loader
     finally:
         GlobalHydra.instance().clear()
 
 
 def compose(overrides: Sequence[str]) -> DictConfig:
     """The config of a command with these overrides, Hydra's own part included, within `initialized`."""
+    check_words(overrides)
     return hydra.compose("config", overrides=list(overrides), return_hydra_config=True)
 
 
@@ -112,8 +116,21 @@ def _plain(config: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in ("hydra", "resolved")}
 
 
+def check_words(words: Sequence[str]) -> None:
+    """Raises ValueError for words of a command that no config can hold."""
+    for word in words:
+        name = word.partition("=")[0][:60]
+        if re.search(rf"\d{{{MOST_DIGITS}}}", word):
+            raise ValueError(f"{name}: a number of more than {MOST_DIGITS:,} digits, which no setting takes")
+        if not word.isascii() and re.search("[\ud800-\udfff]", word):
+            raise ValueError(
+                f"{word[:60]!r}: it is not UTF-8, so it cannot be written into the folder of a run"
+            )
+
+
 def flags_first(words: Sequence[str]) -> list[str]:
     """The words of a command, flags first, as Hydra requires; raises ValueError for a flag that Hydra does not know."""
+    check_words(words)
     accept_lazy_help()
     parser = get_args_parser()
     parser.error = _refuse  # type: ignore[method-assign]

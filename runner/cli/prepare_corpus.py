@@ -38,8 +38,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     about = "share of the documents to hold out, by a hash of their text (default: %(default)s)"
     parser.add_argument("--validation", type=float, default=0.005, help=about)
     parser.add_argument("--seed", type=int, default=0, help="seed of that hash (default: %(default)s)")
-    about = "longest sequence in tokens (default: %(default)s)"
-    parser.add_argument("--max-length", type=int, default=128, help=about)
+    about = "longest sequence in tokens (default: 128); each further length makes a store FOLDER@LENGTH"
+    parser.add_argument("--max-length", type=int, nargs="+", default=[128], metavar="TOKENS", help=about)
     about = "longer documents: truncate, sentences or tokens (default: %(default)s)"
     parser.add_argument("--long-documents", default="sentences", help=about)
     parser.add_argument("--text-column", default="text", help="column of the text (default: %(default)s)")
@@ -55,6 +55,7 @@ def main(arguments: Namespace) -> None:
     try:
         from iolaus.runner.data.corpus.plan import Step
         from iolaus.runner.data.corpus.prepare import prepare_corpus
+        from iolaus.runner.data.store.sharded import place_at_length
     except ModuleNotFoundError as error:
         raise ImportError(
             f"{str(error.name).partition('.')[0]} is missing: pip install 'iolaus[corpus]'"
@@ -67,23 +68,30 @@ def main(arguments: Namespace) -> None:
         given["workers"] = os.cpu_count() or 1
     given |= {"executor": executor, "filters": filters, "deduplicate": repeated}
     del given["filter"], given["json"]
-    index = prepare_corpus(**given)
+    first, *others = given["max_length"]
+    places = {first: arguments.folder} | {n: place_at_length(arguments.folder, n) for n in others}
+    made = {
+        place: prepare_corpus(**given | {"folder": place, "max_length": n}) for n, place in places.items()
+    }
+    index = made[arguments.folder]
     if arguments.json:
-        print_json({"folder": arguments.folder, "submitted": index is None, "sets": index and _sums(index)})
+        told = {"folder": arguments.folder, "submitted": index is None, "sets": _sums(index)}
+        print_json({**told, "stores": [*made]})
         return
-    if index is None:
-        print(f"{arguments.folder}: submitted; the store is there when the last job, iolaus-index, has ended")
-        return
-    for name, held in _sums(index).items():
-        sums = ", ".join(f"{held[word]:,} {word}" for word in _COUNTS.values())
-        print(f"{arguments.folder}: {name}: {sums} in {held['shards']} shards, {held['fingerprint']}")
-    cutting = f"data.max_length={index['max_length']} data.long_documents={index['long_documents']}"
-    print(f"train on it with: iolaus data=files data.source=store:{arguments.folder} {cutting}")
+    for place, content in made.items():
+        if content is None:
+            print(f"{place}: submitted; the store is there when the last job, iolaus-index, has ended")
+        for name, held in (_sums(content) or {}).items():
+            sums = ", ".join(f"{held[word]:,} {word}" for word in _COUNTS.values())
+            print(f"{place}: {name}: {sums} in {held['shards']} shards, {held['fingerprint']}")
+    if index is not None:
+        cutting = f"data.max_length={first} data.long_documents={index['long_documents']}"
+        print(f"train on it with: iolaus data=files data.source=store:{arguments.folder} {cutting}")
 
 
-def _sums(index: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """What each set holds."""
-    return {
+def _sums(index: dict[str, Any] | None) -> dict[str, dict[str, Any]] | None:
+    """What each set holds; None for a store that is being made."""
+    return index and {
         name: {
             **{word: content[what] for what, word in _COUNTS.items()},
             "shards": len(content["shards"]),

@@ -1,20 +1,21 @@
 """Lists the runs under `outputs/`, shows one, or compares several. Imports no torch."""
 
 import fnmatch
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
 from iolaus.conf.values import suggest
+from iolaus.runner.config.settings import flatten
+from iolaus.runner.config.yaml_files import read_config
 from iolaus.runner.report.runs import (
     RECIPE,
     SCALE,
     branch_in,
     changed_settings,
     failure_in,
-    flatten,
     load_run,
 )
 from iolaus.runner.report.summary import AT_UNIGRAM, clock, plateau_of, resume_command, show
@@ -34,7 +35,7 @@ STATES = ("waiting", "running", "killed", "interrupted", "preempted", "failed", 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     about = "list: runs that match; show: settings and figures of a run; compare: what differs between runs"
-    parser.add_argument("what", nargs="?", choices=WHAT, default="list", help=about)
+    parser.add_argument("what", nargs="?", type=_action, choices=WHAT, default="list", help=about)
     about = "a run folder, or a part of its name that no other run has"
     parser.add_argument("runs", nargs="*", metavar="RUN", help=about)
     about = "folder of the run folders (outputs)"
@@ -62,6 +63,19 @@ def main(arguments: Namespace) -> None:
             print(compared_text(runs), end="")
     else:
         list_runs(arguments)
+
+
+def _action(word: str) -> str:
+    """One of the actions; any other word raises with what it may be meant as."""
+    if word in WHAT:
+        return word
+    if suggested := suggest(word, WHAT):
+        hint = suggested
+    elif Path(word).is_dir() and not (Path(word) / "status.json").exists():
+        hint = f"; for the runs in that folder: iolaus runs --outputs {word}"
+    else:
+        hint = f"; for a run: iolaus runs show {word}"
+    raise ArgumentTypeError(f"invalid choice: {word!r} (choose from {', '.join(WHAT)}){hint}")
 
 
 def list_runs(arguments: Namespace) -> None:
@@ -167,8 +181,8 @@ def _has(run: RunFolder, key: str, value: str) -> bool:
     if key in given:
         return given[key] == value
     try:
-        settings: Any = dict(flatten(OmegaConf.to_container(OmegaConf.load(run.path / "config.yaml"))))
-    except OSError:
+        settings: Any = dict(flatten(OmegaConf.to_container(read_config(run.path / "config.yaml"))))
+    except ValueError:
         return False
     return key in settings and str(settings[key]) == value
 

@@ -23,6 +23,7 @@ def main(arguments: Namespace) -> None:
     import torch
 
     from iolaus.conf.phases import lengths_of
+    from iolaus.conf.values import AT_LEAST_0
     from iolaus.runner.config.allowed import allow_code
     from iolaus.runner.config.completed import completed
     from iolaus.runner.loop.phased_step import make_phased_scheduler_of
@@ -45,6 +46,8 @@ def main(arguments: Namespace) -> None:
     max_steps = int(config.trainer.max_steps)
     allow_code(config)
     lr = float(config.optimizer.get("lr", 1e-3))
+    if problem := AT_LEAST_0.problem(lr):
+        raise ValueError(f"optimizer.lr={lr}: {problem}")
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=lr, weight_decay=0.1)
     scheduler = make_phased_scheduler_of(config)(optimizer=optimizer, max_steps=max_steps)
     if not isinstance(scheduler, ThreePhaseScheduler):

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 log = logging.getLogger("iolaus")
 
-NAMING = ("name_or_path", "tokenizer", "source")
+NAMING = ("name_or_path", "tokenizer", "source", "teacher")
 """Settings that may hold a name of the hub."""
 
 SECONDS = 3.0
@@ -44,7 +44,8 @@ def spare_retries(config: DictConfig) -> None:
 
 def _hub_names(config: DictConfig) -> Iterator[str]:
     """Names, of a source or of each in a list, that are no files here and may be on the hub."""
-    nodes: list[Any] = [OmegaConf.to_container(config[group], resolve=True) for group in ("model", "data")]
+    groups = ("model", "data", "objective")
+    nodes: list[Any] = [OmegaConf.to_container(config[group], resolve=True) for group in groups]
     mixture = nodes[1].get("mixture")
     nodes += mixture.values() if isinstance(mixture, dict) else []
     for node, name in product(nodes, NAMING):

@@ -22,6 +22,8 @@ from iolaus.runner.launch.processes import launch, quiet_threads
 from iolaus.runner.launch.rank import RANK_ERROR, Train, leave_error, left_error
 from iolaus.runner.launch.requeue import stops_explained
 from iolaus.runner.launch.resume import inherit
+from iolaus.runner.logging.log_file import NAME as LOG
+from iolaus.runner.logging.log_file import append_traceback, message_of
 from iolaus.runner.report.summary import typed_path
 from iolaus.runner.run import cluster, signals
 from iolaus.runner.run.cluster import Member, Nodes, slurm_job
@@ -51,7 +53,8 @@ def run_job(config: DictConfig, folder: RunFolder, here: Member | None, train: T
     if (status := folder.status()).get("state") == "done":
         if here is None or here.rank == 0:
             step = status.get("step")
-            print(f"{folder.path} is finished, at step {step}; a larger trainer.max_steps branches from it")
+            longer = "other phases" if status.get("phases") else "a larger trainer.max_steps"
+            print(f"{folder.path} is finished, at step {step}; {longer} can branch from its checkpoints")
         return dict(status.get("results") or {})
     if config.mode == "probe":
         return _alone(config, folder, here, train)
@@ -186,16 +189,25 @@ def report_stop(folder: RunFolder, why: str, requeued: str | None) -> None:
 
 
 def report_failure(folder: RunFolder) -> None:
-    """Draws the curves of a run that failed, as far as it got."""
+    """Notes why a run failed in its log, and draws its curves as far as it got."""
+    append_traceback(folder.path)
     if (folder.path / "metrics.csv").exists():
         from iolaus.runner.report.single import write_report
 
         write_report(folder.path)
 
 
-def report_job_failure(folder: RunFolder, error: Exception, message: str | None) -> None:
-    """Says why a job of a sweep failed, and lets go of what its frames hold: the next job needs the memory."""
-    if message is None or wants_traceback():
+def report_job_failure(folder: RunFolder, error: Exception) -> None:
+    """Says that a job of a sweep failed, and lets go of what its frames hold: the next job needs the memory.
+
+    The cause is told with that of all jobs at the end of the sweep, but where the run has not begun to record it.
+    """
+    if wants_traceback():
         traceback.print_exc()
-    print(f"error: {folder.path.name}: {message or repr(error)}", file=sys.stderr, flush=True)
+    if folder.status().get("error"):
+        print(
+            f"{folder.path.name} has failed: see {typed_path(folder.path) / LOG}", file=sys.stderr, flush=True
+        )
+    else:
+        print(f"error: {folder.path.name}: {message_of(error, folder.path)}", file=sys.stderr, flush=True)
     traceback.clear_frames(error.__traceback__)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from iolaus.runner.logging.log_file import append_traceback, message_of
 from iolaus.runner.run import signals
 from iolaus.runner.run.command import status
 from iolaus.runner.run.errors import Rewound, explain, wants_traceback
@@ -88,13 +89,17 @@ def run_rank(folder: Path, train: Train) -> None:
         except Rewound:
             sys.exit(status.REWOUND)
         except Exception as error:
+            append_traceback(folder)
             message = explain(error)
             if lost := lost_peer(error):
                 print(f"rank {os.environ['RANK']} lost another rank: {lost}", file=sys.stderr, flush=True)
                 os._exit(status.LOST_PEER)  # threads of the broken process group would abort the exit
-            if message is None or wants_traceback():
+            if wants_traceback():
                 raise
-            leave_error(folder, message)
+            if message is None:  # the agent may start this rank again
+                print(f"error: {message_of(error, folder)}", file=sys.stderr, flush=True)
+            else:
+                leave_error(folder, message)
             sys.exit(status.ERROR)
 
 

@@ -8,6 +8,7 @@ branches: a new folder that starts from there and carries the curves so far.
 import logging
 import re
 import secrets
+import shlex
 import shutil
 import tempfile
 from datetime import datetime
@@ -21,10 +22,12 @@ from iolaus.runner.config.skipped import NOTED, noted_rewinds
 from iolaus.runner.launch.agreement import agreed_folder
 from iolaus.runner.launch.torchrun import agree_on_launch
 from iolaus.runner.run.cluster import member, nodes_of, slurm_job
+from iolaus.runner.run.files import read_text
 from iolaus.runner.run.folder import (
     CONFIG_FLAGS,
     RunFolder,
     config_hash,
+    flags,
     new_name,
     public_overrides,
     typed_overrides,
@@ -121,8 +124,9 @@ def named_run(resume: str, to_train: bool = True) -> RunFolder:
 def saved_overrides(arguments: list[str]) -> list[str]:
     """Command-line arguments with the overrides of the run named by `resume=<folder>` put before them.
 
-    So `resume=<folder>` alone means that run's own config, and further overrides change it; a new length takes the place
-    of the old one. A new `scheduler.cooldown_steps` without a length ends the run so many steps after the checkpoint.
+    So `resume=<folder>` alone means that run's own config, with the folder of configs that it was started with, and
+    further overrides change it; a new length takes the place of the old one. A new `scheduler.cooldown_steps` without a
+    length ends the run so many steps after the checkpoint.
     """
     resume = _value("resume", arguments)
     if resume in (None, "", "auto", "null"):
@@ -138,8 +142,26 @@ def saved_overrides(arguments: list[str]) -> list[str]:
         old = _lengths(replayed)
         replayed = [word for word in replayed if word not in old]
         added += [f"{STEPS}=-1"] if STEPS in _named(old) and STEPS not in _named(new) else []
+    places = [] if flags(arguments) else _flags_of(folder)
     first = next(i for i, a in enumerate(arguments) if "=" in a and not a.startswith("-"))
-    return arguments[:first] + replayed + arguments[first:] + added
+    return places + arguments[:first] + replayed + arguments[first:] + added
+
+
+def _flags_of(folder: RunFolder) -> list[str]:
+    """The flags that say where the configs of a run lie; ValueError where no such folder is here."""
+    try:
+        noted = flags(shlex.split(read_text(folder.path / "command.txt")))
+    except ValueError:  # cut off within quotes
+        return []
+    for flag, after in zip(noted, [*noted, ""][1:], strict=True):
+        name, is_given, value = flag.partition("=")
+        place = value if is_given else after
+        if name in ("--config-dir", "-cd") and not Path(place).is_dir():
+            raise ValueError(
+                f"resume: the run was started with --config-dir {place}, which is no folder here: say where it is "
+                f"(--config-dir FOLDER resume={folder.path})"
+            )
+    return noted
 
 
 def _named(words: list[str]) -> list[str]:
@@ -168,10 +190,10 @@ def _saved_sweep(sweep: dict[str, Any], folder: Path, arguments: list[str]) -> l
     """The command of a sweep, to be run again in its folder, with what else is on this command line."""
     rest = [a for a in arguments if a not in ("-m", "--multirun") and not a.startswith("resume=")]
     file = str(folder / SWEEP)
-    flags = _replayed_flags(sweep.get("flags"), file)
+    places = _replayed_flags(sweep.get("flags"), file)
     hydra = _replayed(sweep.get("hydra"), rest, file, of_hydra=True)
     overrides = _replayed(sweep.get("overrides"), rest, file)
-    return ["-m", *flags, *hydra, f"hydra.sweep.dir={quoted(str(folder))}", *overrides, *rest]
+    return ["-m", *places, *hydra, f"hydra.sweep.dir={quoted(str(folder))}", *overrides, *rest]
 
 
 def _replayed(noted: Any, arguments: list[str], file: str, of_hydra: bool = False) -> list[str]:

@@ -129,7 +129,7 @@ def _data(then: Manifest, now: Manifest) -> Iterator[str]:
 
 
 def _began(then: Manifest, now: Manifest) -> Iterator[str]:
-    for kind in ("weights", "checkpoint"):
+    for kind in ("weights", "teacher", "checkpoint"):
         before, after = then.get(kind) or {}, now.get(kind) or {}
         place = before.get("path") or before.get("name") or after.get("path")
         for line in _named(before.get("files", {}), after.get("files", {})):

@@ -26,9 +26,10 @@ Manifest = dict[str, Any]
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a run folder or of an exported model; empty where there is none or it cannot be read."""
+    """The manifest of a run folder or of an exported model; empty where there is none or it is damaged."""
     found: Manifest = read_json(folder / FILE_NAME, {})
-    return found
+    parts = ("config", "code", "packages", "machine", "resolved", "inputs", "outputs")
+    return found if all(isinstance(found.get(name, {}), dict) for name in parts) else {}
 
 
 def model_digests(folder: Path) -> dict[str, str]:

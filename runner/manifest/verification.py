@@ -13,6 +13,7 @@ from iolaus.runner.manifest.inputs import (
     weights_of,
 )
 from iolaus.runner.manifest.record import outputs_of
+from iolaus.runner.run.files import meant_run
 
 LINKS = {
     "weights": ("the weights that it began with", weights_of),
@@ -26,6 +27,8 @@ def verify(folder: Path, alone: bool = False) -> list[str]:
 
     Raises ValueError where there is no manifest, or the run was not done when it was written.
     """
+    if not folder.exists():
+        raise ValueError(f"there is no run folder or exported model {str(folder)!r}{meant_run(folder)}")
     manifest = read_manifest(folder)
     if not manifest:
         why = "it is no run folder or exported model, the file is damaged, or callback.manifest was off"

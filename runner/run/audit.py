@@ -49,8 +49,15 @@ def length(folder: Path) -> int:
 
 
 def whole_lines(path: Path) -> list[str]:
-    """The lines of an order log, without one that a kill has cut off; none where there is no file."""
-    return path.read_text().split("\n")[:-1] if path.exists() else []
+    """The lines of an order log, without one that a kill has cut off; none where there is no file.
+
+    Raises:
+        ValueError: its first line does not begin with a step.
+    """
+    lines = path.read_text(errors="replace").split("\n")[:-1] if path.exists() else []
+    if lines and not lines[0].split(" ")[0].isdecimal():
+        raise ValueError(f"{str(path)!r} is damaged: its first line has no step, {lines[0]!r:.60}")
+    return lines
 
 
 def open_at(path: Path, step: int) -> TextIO:

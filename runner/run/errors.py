@@ -15,7 +15,7 @@ from iolaus.conf.values import close_matches
 from iolaus.runner.run.redaction import redacted
 
 USER_ERRORS = (ValueError, OSError, ImportError, KeyError)
-"""Errors of a wrong config, file or environment; any other is a defect and keeps its traceback."""
+"""Errors of a wrong config, file or environment; the traceback of any other goes to a file."""
 
 OTHER_WORDS = {
     "accumulate_grad_batches": "data.micro_batch_tokens",
@@ -35,6 +35,9 @@ OTHER_WORDS = {
 
 _IN_WORKER = re.compile(r"in DataLoader worker process.*\n[\w.]+: (.*)\Z", re.DOTALL)
 """An error of a loader process as torch raises it again: with that process's traceback before the message."""
+
+_SAMPLES = re.compile(r" \(samples [^()]*, \.\.\.\)")
+"""Samples in a message of a step."""
 
 _MISSPELT = re.compile("no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous")
 """Messages of Hydra's grammar for a word it cannot read."""
@@ -80,6 +83,16 @@ class Rewound(Exception):
     """A run went back to a checkpoint before its loss diverged, and has to be trained on from there."""
 
 
+def without_samples(message: str) -> str:
+    """A message in one line, without the samples that it names: these are for the log of the run.
+
+    Example:
+        >>> without_samples("the loss is not a number at step 3 (samples epoch:index 0:7, 0:2, ...); no checkpoint")
+        'the loss is not a number at step 3; no checkpoint'
+    """
+    return _SAMPLES.sub("", (message.splitlines() or [""])[0])
+
+
 def explain(error: BaseException) -> str | None:
     """The message for the user, without secrets; None for a defect of the program, where only a traceback helps."""
     message = _explained(error)
@@ -119,6 +132,14 @@ def _explained(error: BaseException) -> str | None:
             message = f"cannot read the override {override!r}: {message}"
         return message + _did_you_mean(message)
     return None
+
+
+def unexpected(error: BaseException, file: Path) -> str:
+    """The message for an error that `explain` does not know, whose traceback stands in a file: one line, no secrets."""
+    lines = str(error).strip().splitlines() or [""]
+    frames = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" ({Path(f.filename).name}, line {f.lineno})" for f in frames)
+    return redacted(f"unexpected {type(error).__name__}: {lines[0][:500]}{where}; the traceback is in {file}")
 
 
 def wants_traceback() -> bool:
@@ -192,12 +213,17 @@ def _did_you_mean(message: str) -> str:
         return _line(close_matches(found[2], [*OPTIONS.get(found[1], {}), "default"]))
     if found := re.search(r"Could not override '([^']+)'", message):
         return _other_key(found[1])
+    if "Key 'experiment' not in 'Config'" in message:
+        return "\na recipe begins with the line: # @package _global_"
     if found := re.search(r"Key '([^']+)' (?:is )?not in", message):
         return _line(close_matches(found[1], {key.split(".")[-1] for key in _config_keys()}))
     if found := re.search(r"Multiple values for (\S+)\. To .* use 'override \S+: (\S+)'", message):
         return f"\nwrite {found[1]}={found[2]}, without a +: there is such a group already"
     if _MISSPELT.search(message):
-        return "\nexpected GROUP=OPTION or FIELD=VALUE; in a shell, quote what has brackets or spaces: 'a.b=[1,2]'"
+        return (
+            "\nexpected GROUP=OPTION or FIELD=VALUE; in a shell, quote what has brackets or spaces: 'a.b=[1,2]', and "
+            "signs that are a value once more: \"a.b=';'\""
+        )
     return ""
 
 

@@ -12,6 +12,9 @@ from typing import IO, Any, TextIO
 
 from iolaus.runner.run.redaction import redacted
 
+OF_STATUS = {"state": str, "step": int, "max_steps": int, "results": dict, "resolved": dict}
+"""Types of the fields of a `status.json` that are computed with."""
+
 
 def read_text(path: Path) -> str:
     """The text of a file; empty where there is none or it cannot be read."""
@@ -25,9 +28,31 @@ def read_json(path: Path, empty: Any) -> Any:
     """The value in a file; `empty` where there is no file, it cannot be read, or its value has another type."""
     try:
         value = json.loads(read_text(path))
-    except ValueError:
+    except (ValueError, RecursionError):
         return empty
     return value if isinstance(value, type(empty)) else empty
+
+
+def read_status(file: Path) -> dict[str, Any]:
+    """The fields of a `status.json`, without those of wrong types; empty where there is none or it cannot be read."""
+    values = read_json(file, {})
+    return {name: value for name, value in values.items() if isinstance(value, OF_STATUS.get(name, object))}
+
+
+def json_object(path: Path) -> dict[str, Any]:
+    """The object in a file of JSON.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it holds no JSON object; the message names it.
+    """
+    try:
+        value = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        raise ValueError(f"{str(path)!r} is damaged: it is no valid JSON") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{str(path)!r} is damaged: expected a JSON object, found {value!r:.40}")
+    return value
 
 
 def newest(outputs: Path, name: str, fits: Callable[[Path, dict[str, Any]], bool]) -> Path | None:
@@ -35,6 +60,18 @@ def newest(outputs: Path, name: str, fits: Callable[[Path, dict[str, Any]], bool
     read = [(file.parent, read_json(file, {})) for file in outputs.glob(f"**/{name}")]
     found = [(noted.get("started") or "", folder) for folder, noted in read if fits(folder, noted)]
     return max(found)[1] if found else None
+
+
+def meant_run(name: Path, outputs: Path = Path("outputs")) -> str:
+    """`. Did you mean ...?` with the newest run or sweep under `outputs` that has this part of a name; empty without."""
+    folders = {file.parent for mark in ("status.json", "sweep.json") for file in outputs.glob(f"**/{mark}")}
+    found = [folder for folder in folders if str(name) in str(folder.relative_to(outputs))]
+    return f". Did you mean {str(min(found, key=_age))!r}?" if found else ""
+
+
+def _age(folder: Path) -> tuple[int, float]:
+    """Sorts the newest first, and a sweep before its runs."""
+    return len(folder.parts), -folder.stat().st_mtime
 
 
 @contextlib.contextmanager

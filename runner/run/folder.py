@@ -16,12 +16,12 @@ from typing import IO, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.config import LATER, OF_PROBES, Config
+from iolaus.conf.config import OF_PROBES, Config, as_before
 from iolaus.conf.registry import OPTIONS, execution_names
 from iolaus.conf.values import rules_of
 from iolaus.runner.run.environment import environment
 from iolaus.runner.run.errors import explain
-from iolaus.runner.run.files import read_json, read_text, takes_lock, write_atomically
+from iolaus.runner.run.files import meant_run, read_json, read_status, read_text, takes_lock, write_atomically
 from iolaus.runner.run.redaction import HIDDEN, is_secret, num_lookups, redacted, watch_environment
 
 _NAMES_A_PLACE = re.compile(r"""['"]?\$\{[^{}]*\}['"]?""")
@@ -44,9 +44,8 @@ def config_hash(config: DictConfig) -> str:
         if value == [] or (name not in counted and rules_of(Config).get(str(name), {}).get("execution")):
             continue
         if isinstance(value, dict) and name in OPTIONS:
-            unused = {n for n, default in LATER.get(str(name), {}).items() if value.get(n) == default}
-            left_out = execution_names(str(name), value) | unused
-            value = {field: kept for field, kept in value.items() if field not in left_out}
+            left_out = execution_names(str(name), value)
+            value = {n: v for n, v in as_before(str(name), value).items() if n not in left_out}
         content[str(name)] = _without_modules(value)
     return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
@@ -97,7 +96,7 @@ class RunFolder:
 
     def status(self) -> dict[str, Any]:
         """The fields of `status.json`; empty where there is none or it cannot be read."""
-        return dict(read_json(self.path / "status.json", {}))
+        return read_status(self.path / "status.json")
 
     def state(self) -> str:
         """`running`, `done`, `failed`, ...; `killed` where the status says running and no process holds the lock."""
@@ -196,7 +195,7 @@ class RunFolder:
     def check_resumable(self, now: bool = True) -> None:
         """Raises ValueError unless this is the folder of a run, in which no process is training `now`."""
         if not self.path.is_dir():
-            raise ValueError(f"resume: there is no folder {str(self.path)!r}")
+            raise ValueError(f"resume: there is no folder {str(self.path)!r}{meant_run(self.path)}")
         if not any((self.path / name).exists() for name in MARKS):
             raise ValueError(f"resume: {str(self.path)!r} is not a run folder (it has no status.json)")
         if now and self.is_locked():

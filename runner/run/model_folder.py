@@ -1,11 +1,20 @@
 """The folder of a run as a user names it, and the exported model in it. Imports no torch."""
 
+from json import JSONDecodeError
 from pathlib import Path
+from pickle import UnpicklingError
 
+from iolaus.runner.run.files import meant_run
 from iolaus.runner.run.folder import RunFolder
 
 TASK = "task.json"
 """In the model's folder: the task it was trained for, for `iolaus predict`."""
+
+DISCRIMINATOR = "discriminator_head"
+"""In the model's folder: the head that finds replaced tokens."""
+
+OBJECTIVE = "iolaus_objective"
+"""The field of an exported model's config that says how it was trained to guess tokens, where masks alone do not."""
 
 MARKS = ("status.json", "metrics.csv", "config.yaml")
 """Any of these files marks the folder of a run."""
@@ -14,7 +23,7 @@ MARKS = ("status.json", "metrics.csv", "config.yaml")
 def check_is_run(folder: Path) -> None:
     """Raises FileNotFoundError where there is no such folder, and ValueError where it is not that of a run."""
     if not folder.is_dir():
-        raise FileNotFoundError(f"there is no run folder {str(folder)!r}")
+        raise FileNotFoundError(f"there is no run folder {str(folder)!r}{meant_run(folder)}")
     if not any((folder / mark).is_file() for mark in MARKS):
         raise ValueError(
             f"{str(folder)!r} is no run folder: it holds none of {', '.join(MARKS)}. "
@@ -22,15 +31,47 @@ def check_is_run(folder: Path) -> None:
         )
 
 
+def cannot_load(name_or_path: str, error: Exception) -> ValueError:
+    """The error for a model that transformers, safetensors or pickle cannot load: one line, and what would be right."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    reason = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    if isinstance(error, EOFError):
+        reason = "a file of its weights is empty"
+    elif "Weights only load failed" in reason or isinstance(error, UnpicklingError):
+        reason = (
+            "its weights are damaged, or a pickle of more than tensors, which could run code and is not opened; save "
+            "them as model.safetensors"
+        )
+    elif "deserializing header" in reason:
+        reason = f"its weights are damaged, or were not downloaded whole, as by Git without LFS ({reason})"
+    elif isinstance(error, JSONDecodeError):
+        reason = f"a file of JSON in it is damaged ({reason})"
+    elif isinstance(error, KeyError):
+        reason = f"a file of JSON in it lacks {reason}, or has it where transformers does not know it"
+    elif isinstance(error, TypeError | AttributeError | IndexError):
+        reason = f"a value in its files of JSON is of a wrong type ({reason})"
+    elif "Unrecognized model" in reason and (Path(name_or_path) / "adapter_config.json").is_file():
+        reason = "it holds an adapter alone, without the config.json of its model; merge it by peft, or export it again"
+    return ValueError(f"cannot load the model {name_or_path!r}: {reason}")
+
+
+def open_to_readers(folder: Path) -> None:
+    """Gives all files the mode of the model card: libraries write weights that only their owner can read."""
+    for file in filter(Path.is_file, folder.rglob("*")):
+        file.chmod((folder / "README.md").stat().st_mode)
+
+
 def model_folder(name_or_path: str) -> str:
     """The exported `model/` of a run folder (ValueError without one); any other name or path as it is."""
     folder = Path(name_or_path)
     if (folder / "model").is_dir():
         return str(folder / "model")
-    if state := RunFolder(folder).status().get("state"):
+    if status := RunFolder(folder).status():
+        why, finish = f"its state is {RunFolder(folder).state()!r}", "Finish it"
+        if status.get("state") == "failed" and (error := status.get("error")):
+            why, finish = f"{why}, as {error.splitlines()[0].rstrip('.')}", "Mend that and finish it"
         raise ValueError(
-            f"there is no trained model in {name_or_path!r}: the run has left no model/: its state is {state!r}. "
-            f"Finish it with resume={name_or_path}, "
-            "or name another run"
+            f"there is no trained model in {name_or_path!r}: the run has left no model/: {why}. "
+            f"{finish} with resume={name_or_path}, or name another run"
         )
     return name_or_path

@@ -6,6 +6,9 @@ from typing import Any
 
 from iolaus.runner.run.files import read_json
 
+JUDGE = "judge.json"
+"""In the folder that `iolaus judge` trains runs in: the overrides that all of them share."""
+
 SWEEP = "sweep.json"
 """In the folder of a sweep: its overrides, and those of Hydra itself."""
 

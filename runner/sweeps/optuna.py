@@ -179,8 +179,9 @@ class Search(JobSweeper):
             self.study.tell(number, value)
         else:
             without = f"its objective is {value}: is validation off?"
-            error = status.get("error") or ("it ended without a word (killed?)" if lost else without)
-            log.warning("trial %d failed: %s", number, str(error).splitlines()[0])
+            problem = "it ended without a word (killed?)" if lost else without
+            if not status.get("error"):  # else the end of the sweep tells it
+                log.warning("trial %d failed: %s", number, problem)
             self.study.tell(number, state=states.FAIL)
         return True
 

@@ -29,7 +29,7 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from iolaus.conf.registry import take_place_of
 from iolaus.runner.config.permissions import words_to_repeat
 from iolaus.runner.launch.rank import left_error
-from iolaus.runner.run.errors import TrainingFailure, explain
+from iolaus.runner.run.errors import TrainingFailure, explain, without_samples
 from iolaus.runner.run.files import newest, write_atomically
 from iolaus.runner.run.folder import RunFolder, flags, new_name, public_overrides, typed_overrides
 from iolaus.runner.run.sweep_folder import SWEEP, quoted, read_sweep
@@ -158,7 +158,7 @@ class Grid(JobSweeper):
         """Launches every job that is not done yet."""
         (batch,) = BasicSweeper.split_arguments(self.parse(arguments), None)
         overrides = [[as_typed(word) for word in words] for words in batch]
-        hashes = [self.configs.check(self.config, words) for words in overrides]
+        hashes = [self._checked(words, words_apart(overrides, words)) for words in overrides]
         self.begin()
         jobs = place(self.folder, overrides, hashes)
         undone = [job for job in jobs if job.folder.status().get("state") not in ENDED]
@@ -170,6 +170,26 @@ class Grid(JobSweeper):
         size = self.max_batch_size or len(jobs)
         firsts = range(0, len(waiting), size)
         return [result for first in firsts for result in self.launch(waiting[first : first + size])]
+
+    def _checked(self, words: list[str], apart: str) -> str:
+        """The hash of a job's config; ValueError with what tells the job apart for one that is wrong by itself."""
+        try:
+            return self.configs.check(self.config, words)
+        except Exception as error:
+            if not apart or (message := explain(error)) is None:
+                raise
+            raise ValueError(f"the job {apart}: {message}") from error
+
+
+def words_apart(jobs: Sequence[Sequence[str]], words: Sequence[str]) -> str:
+    """The words of a job that not all jobs have.
+
+    Example:
+        >>> words_apart([["a=1", "seed=1"], ["a=1", "seed=2"]], ["a=1", "seed=2"])
+        'seed=2'
+    """
+    shared = set.intersection(*map(set, jobs))
+    return " ".join(word for word in words if word not in shared)
 
 
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
@@ -201,7 +221,7 @@ def problem_of(run: RunFolder) -> str | None:
     if state in (*ENDED, "preempted") or run.is_locked():
         return None
     if state in ("failed", "killed", "interrupted"):
-        return str(status.get("error") or state).splitlines()[0]
+        return without_samples(str(status.get("error") or state))
     return {"running": "ended without a word (killed?)", "waiting": "did not start"}.get(state, state)
 
 
@@ -256,11 +276,10 @@ class SweepPage(Callback):
         print(f"the runs compared: {page}", flush=True)
         problems = {run: problem for run in runs if (problem := problem_of(RunFolder(run)))}
         overrides = {run: RunFolder(run).overrides() for run in runs}
-        shared = set.intersection(*map(set, overrides.values()))
-        for run, problem in problems.items():
-            words = " ".join(o for o in overrides[run] if o not in shared)
-            print(f"failed: {run.name} ({words}): {problem}", file=sys.stderr)
         searching = read_sweep(folder).get("sweeper") == "optuna"
+        for run, problem in problems.items():
+            words = words_apart(list(overrides.values()), overrides[run])
+            print(f"failed: {run.name} ({words}): {problem}", file=sys.stderr)
         if problems and (not searching or len(problems) == len(runs)):  # some trials may fail
             again = f"iolaus {shlex.join([f'resume={folder}', *words_to_repeat()])}"
             sys.exit(f"{len(problems)} of {len(runs)} jobs failed; run them again with: {again}")

@@ -1,7 +1,7 @@
 """A run whose loss leaves its level for good ends, and names step, samples and checkpoint; noise is no reason."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from iolaus.runner.callbacks import Divergence
+from iolaus.conf.phases import Phase
+from iolaus.runner.callbacks import Divergence, PhaseChanges
 from iolaus.runner.callbacks.loss_level import LossLevel
 from iolaus.runner.run.errors import Diverged
 from tests.conftest import ROOT
@@ -26,11 +27,12 @@ def ends_at(
     first: int = 1,
     log_every: int = 1,
     device: str = "cpu",
+    callbacks: Sequence[Any] = (),
 ) -> int | None:
     batch = {"sample_ids": torch.tensor([[0, 7], [0, 3]])}
     module: Any = SimpleNamespace(log_every=log_every)
     for step, loss in enumerate(losses, start=first):
-        trainer: Any = SimpleNamespace(global_step=step, default_root_dir=folder)
+        trainer: Any = SimpleNamespace(global_step=step, default_root_dir=folder, callbacks=callbacks)
         try:
             watch.on_train_batch_end(trainer, module, {"loss": Loss(loss, device)}, batch, 0)
         except Diverged as failure:
@@ -108,6 +110,38 @@ def test_losses_of_the_recipes_raise_no_alarm() -> None:
     assert len(files) >= 12
     for file in files:
         assert fires([float(line) for line in file.read_text().splitlines()[1:]], window=5) is None, file
+
+
+def phases(**second: Any) -> list[Any]:
+    """The phases of a run of 400 steps, of which the second begins at step 201."""
+    return [PhaseChanges([Phase("first", steps=200), Phase("second", steps=200, **second)], None)]
+
+
+CAUSAL_THEN_MASKED = [2.0] * 200 + [6.0] * 200
+
+
+@pytest.mark.parametrize("log_every", [1, 7])
+def test_level_begins_anew_with_a_phase_of_another_loss(log_every: int) -> None:
+    given: Any = {"log_every": log_every, "device": "cpu" if log_every == 1 else "cuda"}
+    for second in ({"objective": {"causal_share": 0.0}}, {"data": {"max_length": 64}}):
+        assert ends_at(CAUSAL_THEN_MASKED, watch(8), callbacks=phases(**second), **given) is None
+    for second in ({}, {"scheduler": {"warmup_steps": 9}}, {"optimizer": {"lr": 1.0}}):
+        found = ends_at(CAUSAL_THEN_MASKED, watch(8), callbacks=phases(**second), **given)
+        assert found is not None, "the same loss has the same level"
+        assert found > 200
+
+
+def test_level_of_a_phase_is_its_own_after_a_stop_at_its_boundary() -> None:
+    whole, stopped, resumed = (watch(8) for _ in range(3))
+    changes = phases(objective={"causal_share": 0.0})
+    losses = [2.0] * 200 + [6.0] * 100 + [15.0] * 100
+    expected = ends_at(losses, whole, callbacks=changes)
+    assert expected is not None
+    assert 300 < expected < 310
+    assert whole.first_left_out(expected) > 200
+    ends_at(losses[:200], stopped, callbacks=changes)
+    resumed.load_state_dict(stopped.state_dict())
+    assert ends_at(losses[200:], resumed, first=201, callbacks=changes) == expected
 
 
 def diverging(draw: np.random.Generator) -> dict[str, np.ndarray]:
@@ -203,7 +237,7 @@ def test_last_good_checkpoint_is_named(tmp_path: Any) -> None:
     def end(losses: dict[int, float]) -> None:
         spiked = watch(1)
         for step, loss in losses.items():
-            trainer: Any = SimpleNamespace(global_step=step, default_root_dir=str(tmp_path))
+            trainer: Any = SimpleNamespace(global_step=step, default_root_dir=str(tmp_path), callbacks=[])
             spiked.on_train_batch_end(trainer, module, {"loss": torch.tensor(loss)}, batch, 0)
 
     with pytest.raises(Diverged, match=r"resume=.*/checkpoints/step-00000004\.ckpt"):

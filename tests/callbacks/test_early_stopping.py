@@ -37,6 +37,14 @@ def test_stops_after_patience_without_improvement() -> None:
     assert stops_after([3.0, 3.0, 3.0, 3.0], patience=3) == 4
 
 
+def test_the_validations_that_were_waited_for_are_counted_in_words(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="iolaus")
+    stops_after([3.0, 3.0], patience=1)
+    stops_after([3.0, 3.0, 3.0], patience=2)
+    ends = [record.getMessage().partition("3.0000 ")[2] for record in caplog.records]
+    assert ends == ["in 1 validation", "in 2 validations"]
+
+
 def test_larger_is_better_where_mode_says_so() -> None:
     assert stops_after([1.0, 2.0, 3.0, 4.0], mode="max") is None
     assert stops_after([3.0, 2.0, 1.0], mode="max") == 3

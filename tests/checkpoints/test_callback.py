@@ -1,5 +1,6 @@
 """When a checkpoint is saved and which are kept."""
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -74,3 +75,44 @@ def test_without_a_loss_no_validation_is_the_best(tmp_path: Path) -> None:
     checkpoint(tmp_path).on_validation_end(trainer, given)
     with pytest.raises(ValueError, match="monitor=val/y is not logged; there are: val/x/accuracy"):
         checkpoint(tmp_path, monitor="val/y").on_validation_end(trainer, given)
+
+
+def best_of(callback: Checkpoint, figures: list[dict[str, float]], first: int = 1) -> int:
+    """The best step after validations with these metrics, one a step."""
+    for step, metrics in enumerate(figures, first):
+        trainer: Any = SimpleNamespace(global_step=step, callback_metrics=metrics)
+        callback._improved(trainer, step)
+    return callback.best_step
+
+
+def ties(*pairs: tuple[float, float]) -> list[dict[str, float]]:
+    return [{"val/other/loss": 0.0, "val/x/match": value, "val/x/loss": loss} for value, loss in pairs]
+
+
+@pytest.mark.parametrize(
+    ("figures", "best"),
+    [
+        (ties((0, 3), (0, 2), (0, 2), (0, 2.5)), 2),
+        (ties((0.5, 0.6), (0.4, 0.1), (0.5, 0.4)), 3),
+        (ties((0.5, 0.6), (0.7, 0.9), (0.5, 0.1)), 2),
+        (ties((0, math.nan), (0, 2), (0, math.nan), (math.nan, 0)), 2),
+        ([{"val/x/match": 0.0}, {"val/x/match": 0.0}], 1),
+    ],
+)
+def test_equal_values_are_decided_by_the_loss_of_their_set_then_by_the_step(
+    tmp_path: Path, figures: list[dict[str, float]], best: int
+) -> None:
+    given = {"monitor": "val/x/match", "mode": "max"}
+    assert best_of(checkpoint(tmp_path, **given), figures) == best
+    for cut in range(1, len(figures)):
+        before, after = checkpoint(tmp_path, **given), checkpoint(tmp_path, **given)
+        best_of(before, figures[:cut])
+        after.load_state_dict(before.state_dict())
+        assert best_of(after, figures[cut:], cut + 1) == best, f"resumed at {cut}"
+
+
+def test_state_of_an_older_version_keeps_its_best_against_equal_ones(tmp_path: Path) -> None:
+    old = checkpoint(tmp_path, monitor="val/x/match", mode="max")
+    old.load_state_dict({"best_value": 0.5, "best_step": 2})
+    assert best_of(old, ties((0.5, 0.1)), 3) == 2
+    assert best_of(old, ties((0.6, 0.9), (0.6, 0.8)), 4) == 5

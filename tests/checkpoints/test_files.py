@@ -33,24 +33,24 @@ class Gate:
 
 def state(value: float) -> dict[str, Any]:
     return {
-        "weights": {"a": torch.full((3, 4), value)},
+        "state_dict": {"a": torch.full((3, 4), value)},
         "moments": [torch.full((5,), value)],
-        "step": int(value),
+        "global_step": int(value),
     }
 
 
 def test_what_is_written_is_the_state_at_the_save(io: AtomicCheckpointIO, tmp_path: Path) -> None:
     gate, checkpoint = Gate(io), state(1)
     io.save_checkpoint(checkpoint, tmp_path / "a.ckpt")
-    checkpoint["weights"]["a"].fill_(9)
-    checkpoint["weights"]["b"] = torch.ones(1)
+    checkpoint["state_dict"]["a"].fill_(9)
+    checkpoint["state_dict"]["b"] = torch.ones(1)
     checkpoint["moments"].append(None)
     assert not (tmp_path / "a.ckpt").exists()
     gate.opened.set()
     loaded = io.load_checkpoint(tmp_path / "a.ckpt")
-    assert loaded["step"] == 1
-    assert list(loaded["weights"]) == ["a"]
-    assert torch.equal(loaded["weights"]["a"], torch.ones(3, 4))
+    assert loaded["global_step"] == 1
+    assert list(loaded["state_dict"]) == ["a"]
+    assert torch.equal(loaded["state_dict"]["a"], torch.ones(3, 4))
     assert len(loaded["moments"]) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["a.ckpt"]
 
@@ -108,9 +108,9 @@ def test_copies_lie_in_memory_as_the_originals() -> None:
 
 def test_memory_is_used_again() -> None:
     buffers = Buffers()
-    first = buffers.copy(state(1))["weights"]["a"]
+    first = buffers.copy(state(1))["state_dict"]["a"]
     address = first.data_ptr()
-    second = buffers.copy(state(2))["weights"]["a"]
+    second = buffers.copy(state(2))["state_dict"]["a"]
     assert second.data_ptr() == address
     assert torch.equal(second, torch.full((3, 4), 2.0))
 

@@ -19,6 +19,8 @@ from tests.conftest import ROOT
 from tests.support.in_process import Done, iolaus_here
 from tests.support.processes import PROGRAM, process
 
+DOCUMENTS = (ROOT / "README.md", *ROOT.glob("docs/**/*.md"))
+
 READ_BY_HYDRA = ("train", "plan")
 
 
@@ -51,6 +53,16 @@ def test_subcommand_says_what_it_takes_and_refuses_the_rest(name: str, tmp_path:
     assert_one_line(refused)
     assert "help` shows what there is" in refused.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_package_is_the_command_and_pages_name_no_other_way(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "iolaus", "runs", "--outputs", "nowhere"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert_one_line(done)
+    assert "there is no folder 'nowhere'" in done.stderr
+    pages = [page.relative_to(ROOT) for page in DOCUMENTS if "python -m runner." in page.read_text()]
+    assert pages == [], "names of version 0.1"
 
 
 def test_help_lists_every_subcommand_and_every_group(tmp_path: Path) -> None:
@@ -166,20 +178,44 @@ def test_ranks_find_modules_where_the_command_does(tmp_path: Path, monkeypatch: 
         ("iolaus ", {*COMMANDS, "optimizer="}, set()),
         ("iolaus train optimizer=ada", {"optimizer=adamw", "optimizer=adam"}, {"train", "optimizer=lion"}),
         ("iolaus plan ", {"optimizer=", "seed="}, {"train"}),
+        ("iolaus mode=", {"mode=train", "mode=inspect"}, {"mode="}),
+        ("iolaus seed=1 trainer.precision=b", {"trainer.precision=bf16-mixed"}, {"trainer.precision=auto"}),
+        ("iolaus optimizer.quantized=", {"optimizer.quantized=true", "optimizer.quantized=false"}, set()),
+        ("iolaus resume=", {"resume=auto", "resume=outputs/day/run"}, {"resume=texts/"}),
+        ("iolaus resume=outputs/d", {"resume=outputs/day/"}, {"resume=auto"}),
+        ("iolaus data.source=te", {"data.source=texts/"}, {"data.source=outputs/"}),
+        ("iolaus runs --", {"--json", "--state"}, {"seed="}),
+        ("iolaus runs ", {"list", "show", "compare"}, {"seed=", "outputs/day/run"}),
+        ("iolaus runs show ", {"outputs/day/run"}, {"list", "show", "compare"}),
+        ("iolaus runs show --json outputs/d", {"outputs/day/run"}, {"list", "show", "compare"}),
+        ("iolaus runs --state ", {"done", "failed", "killed"}, {"list", "outputs/day/run"}),
+        ("iolaus runs --state d", {"done"}, {"failed"}),
+        ("iolaus verify ", {"outputs/day/run"}, {"seed="}),
+        ("iolaus --conf", {"--config-dir", "--config-name", "--config-path"}, {"--cfg"}),
+        ("iolaus plan --multi", {"--multirun"}, {"--config-dir"}),
+        ("iolaus --config-dir texts optimizer=ada", {"optimizer=adamw"}, {"optimizer=lion"}),
+        ("iolaus prepare ", {"corpus"}, {"seed="}),
+        ("iolaus prepare corpus --t", {"--tokenizer", "--tasks"}, {"--seed"}),
     ],
 )
 def test_shell_completes_commands_and_their_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, expected: set[str], others: set[str]
 ) -> None:
+    for folder in ("outputs/day/run", "texts"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "outputs/day/run/status.json").write_text("{}")
     monkeypatch.setenv("COMP_LINE", line)
-    found = set(iolaus_here(tmp_path, "-sc", "query=bash").stdout.split())
+    done = iolaus_here(tmp_path, "-sc", "query=bash")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = set(done.stdout.split())
     assert expected <= found
     assert not others & found
 
 
 def test_shell_completes_files_behind_other_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COMP_LINE", "iolaus predict o")
-    assert iolaus_here(tmp_path, "-sc", "query=bash") == Done(0, "", "")
+    for line in ("iolaus predict o", "iolaus --config-dir ", "iolaus runs --outputs "):
+        monkeypatch.setenv("COMP_LINE", line)
+        assert iolaus_here(tmp_path, "-sc", "query=bash") == Done(0, "", ""), line
 
 
 @pytest.mark.parametrize("program", ["/usr/bin/iolaus", "/checkout/runner/train.py"])

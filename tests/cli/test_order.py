@@ -18,7 +18,8 @@ from iolaus.runner.cli.order.places import DocumentPlaces
 from iolaus.runner.launch.resume import run_folder
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, train_here
-from tests.modules.conftest import NEW, ROWS, TASKS
+from tests.data.labelled.tasks import tags
+from tests.modules.conftest import JOINT, NEW, ROWS, TASKS
 from tests.modules.conftest import TINY as FINETUNING
 from tests.support.in_process import Done, iolaus_here
 
@@ -203,19 +204,20 @@ def test_two_runs_are_compared_by_their_samples(run: RunFolder, texts: Path, tmp
     assert 0 < less["shared_samples"] <= less["samples"][1] < less["samples"][0]
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", [*TASKS, *JOINT])
 def test_labelled_samples_are_known_by_their_rows(task: str, tmp_path: Path) -> None:
-    rows = ROWS[task](40, 1)
+    rows = {**ROWS, "joint_tagging": tags}[task](40, 1)
     texts = [text_of(row) for row in rows]
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = [*TASKS[task], f"data.train={file}", *FINETUNING, *NEW, "data.validation_documents=4"]
-    length = f"data.max_length={16 if task == 'token_classification' else 44}"  # some have several samples
+    words = [*(TASKS | JOINT)[task], f"data.train={file}", *FINETUNING, *NEW, "data.validation_documents=4"]
+    length = f"data.max_length={16 if 'tag' in task or 'token' in task else 44}"  # some have several samples
     labelled = begun(tmp_path / "run", *words, length, trained=8)
     opened = RunOrder(labelled.path)
     told, tokenizer = samples(labelled, "1:2"), opened.data.tokenizer
     for sample in told:
-        whole = tokenizer(texts[int(sample["row"].removeprefix("line ")) - 1])["input_ids"]
+        number = int(sample["row"].removeprefix("line ")) - 1
+        whole = tokenizer(" ".join([texts[number], *rows[number].get("choices", ())]))["input_ids"]
         tokens = opened.data.train.gather(np.array([sample["index"]]))[0].tolist()[:-1]
         start = max(i for i, token in enumerate(tokens) if token in tokenizer.all_special_ids)
         own = tokens[start + 1 :]
@@ -228,7 +230,7 @@ def test_labelled_samples_are_known_by_their_rows(task: str, tmp_path: Path) -> 
     assert {one["set"] for one in holders.values()} == {"training", "validation set validation"}
     for sample in told:
         assert sample["index"] in holders[sample["row"]]["sequences"]
-    assert (max(sample["part"] for sample in told) > 1) == (task != "classification")
+    assert (max(sample["part"] for sample in told) > 1) == (task not in ("classification", "multiple_choice"))
     for one in holders.values():
         assert bool(one["sequences"]) == (one["set"] == "training")
 

@@ -12,7 +12,7 @@ from iolaus.runner.models.packed import dropout
 from iolaus.runner.models.packed.dropout_keys import current_keys
 from tests.conftest import TINY
 from tests.support.in_process import Done, iolaus_here
-from tests.support.malformed import write
+from tests.support.malformed.configs import write
 
 
 @pytest.fixture(scope="module")

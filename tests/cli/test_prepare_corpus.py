@@ -1,5 +1,6 @@
 """`iolaus prepare corpus`, and training on the store that it leaves."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -73,6 +74,20 @@ def test_command_tells_what_it_wrote_and_what_is_wrong(texts: Path, tmp_path: Pa
         assert failed.stderr.startswith("error: ")
         assert message in failed.stderr
         assert failed.stderr.count("\n") == 1
+
+
+def test_several_lengths_are_prepared_at_once_and_trained_on_in_phases(texts: Path, tmp_path: Path) -> None:
+    pytest.importorskip("datatrove")
+    words = ["prepare", "corpus", "texts", "store", "--tokenizer", "tokenizer", "--workers", "1"]
+    done = iolaus_here(tmp_path, *words, "--validation", "0.1", "--max-length", "16", "32", "--json")
+    assert done.returncode == 0, done.stderr
+    assert document("prepare corpus", done.stdout)["stores"] == ["store", "store@32"]
+    longer = "phases=[{name: short, share: 0.5}, {name: long, share: 0.5, data: {max_length: 32}}]"
+    settings = ["data.max_length=16", "trainer.max_steps=4", "trainer.validate_every=0", longer]
+    run = train_here(tmp_path / "run", f"store:{tmp_path / 'store'}", *settings)  # type: ignore[arg-type]
+    assert audit.length(run.path) == 4
+    order = iolaus_here(tmp_path, "order", str(run.path), "--steps", "2:3", "--json")
+    assert {step["phase"] for step in json.loads(order.stdout)} == {"short", "long"}
 
 
 def test_folder_with_something_else_is_left_alone(texts: Path, tmp_path: Path) -> None:

@@ -122,3 +122,30 @@ def test_seconds_are_those_of_the_sessions_and_not_between_them(tmp_path: Path) 
     run.end("done")
     assert first + 0.2 <= run.status()["seconds"] < first + 0.6
     assert run.status()["step"] == 3
+
+
+def test_folder_or_run_in_the_place_of_an_action_is_one_hint(outputs: Path) -> None:
+    hints = {
+        "outputs": "; for the runs in that folder: iolaus runs --outputs outputs",
+        "sweep/1": "; for a run: iolaus runs show sweep/1",
+        "shwo": ". Did you mean 'show'?",
+    }
+    for word, hint in hints.items():
+        done = iolaus_here(outputs, "runs", word)
+        assert done.returncode == 1
+        assert (
+            f"argument what: invalid choice: {word!r} (choose from list, show, compare){hint}" in done.stderr
+        )
+    assert iolaus_here(outputs, "runs", "--outputs", "outputs").returncode == 0
+
+
+def test_command_that_needs_a_folder_names_the_run_with_this_part_of_a_name(outputs: Path) -> None:
+    run = min(path.parent for path in (outputs / "outputs").glob("**/status.json")).relative_to(outputs)
+    part = "/".join(run.parts[-2:])
+    for words in (["report", part], [f"resume={part}"], ["verify", part], ["predict", part, "text"]):
+        done = iolaus_here(outputs, *words)
+        assert done.returncode == 1
+        assert done.stderr.endswith(f"Did you mean '{run}'?\n"), done.stderr
+        done = iolaus_here(outputs, *(word.replace(part, "nowhere") for word in words))
+        assert done.returncode == 1
+        assert "Did you mean" not in done.stderr

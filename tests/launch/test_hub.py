@@ -24,8 +24,8 @@ def closed_port(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.upper(), raising=False)
 
 
-def offline_with(model: dict[str, Any], data: dict[str, Any]) -> bool:
-    spare_retries(OmegaConf.create({"model": model, "data": data}))
+def offline_with(model: dict[str, Any], data: dict[str, Any], **objective: Any) -> bool:
+    spare_retries(OmegaConf.create({"model": model, "data": data, "objective": objective}))
     return "HF_HUB_OFFLINE" in os.environ
 
 
@@ -38,6 +38,12 @@ def test_hub_that_does_not_answer_is_asked_once(caplog: pytest.LogCaptureFixture
 @pytest.mark.usefixtures("closed_port")
 def test_sources_in_a_list_are_seen() -> None:
     assert offline_with({}, {"source": ["here/*.txt", "wikitext"]})
+
+
+@pytest.mark.usefixtures("closed_port")
+def test_teachers_are_seen() -> None:
+    assert not offline_with({}, {}, teacher=None)
+    assert offline_with({}, {}, teacher="someone/teacher")
 
 
 @pytest.mark.usefixtures("closed_port")

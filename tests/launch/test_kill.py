@@ -96,6 +96,21 @@ def undisturbed(arguments: list[str], cwd: Path, devices: int) -> RunFolder:
     return only_run(cwd / "outputs")
 
 
+def without_trace(arguments: list[str], folder: Path, steps: int, devices: int) -> RunFolder:
+    """The run that nobody kills; fails where one that is killed twice differs from it by a bit."""
+    words = [
+        *arguments, f"trainer.devices={devices}", f"trainer.max_steps={steps}", "checkpoint.every_steps=3", "resume=auto",
+    ]  # fmt: skip
+    (folder / "killed").mkdir()
+    whole = undisturbed(words, folder / "whole", devices)
+    killed = killed_and_restarted(words, folder / "killed", 2, random.Random(devices))
+    assert audit.compare(whole.path, killed.path) is None
+    assert audit.length(killed.path) == steps
+    assert_bitwise(weights(whole, steps), weights(killed, steps))
+    assert rows(whole) == rows(killed)
+    return whole
+
+
 def test_two_kills_leave_no_trace(tmp_path: Path, text_file: Path) -> None:
     check(tmp_path, text_file, kills=2, devices=1, workers=1)
 

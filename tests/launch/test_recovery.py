@@ -47,6 +47,7 @@ def folder_for(resume: object, *words: str) -> Path:
 def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     """A run that was killed before its first step."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
     monkeypatch.setattr("sys.argv", ["iolaus", "--config-dir", "mine", *WORDS, "hydra.verbose=true"])
     run = RunFolder(tmp_path.resolve() / "outputs" / "d" / "run")
     run.begin(_composed(tuple(WORDS)), WORDS)
@@ -68,7 +69,8 @@ def test_run_with_damaged_files_is_found_and_gone_on_with(
 ) -> None:
     for name in damaged:
         damage(begun.path / name, how)
-    assert saved_overrides([f"resume={begun.path}"]) == [*WORDS, f"resume={begun.path}"]
+    again = [f"resume={begun.path}"]
+    assert saved_overrides(again) == ["--config-dir", "mine", *WORDS, *again]
     for resume in (begun.path, "auto"):
         assert folder_for(resume, *WORDS) == begun.path
         assert folder_for(resume, "seed=8") != begun.path, "another run"
@@ -133,8 +135,7 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
 
     with monkeypatch.context() as patch:  # before the first step
         patch.setattr("iolaus.runner.train.train", killed)
-        with pytest.raises(MemoryError):
-            iolaus_here(tmp_path, *words, "resume=auto")
+        assert "unexpected MemoryError" in iolaus_here(tmp_path, *words, "resume=auto").stderr
     run = only_run(tmp_path / "outputs")
 
     with monkeypatch.context() as patch:  # loader processes, again and again
@@ -147,8 +148,7 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
 
     with monkeypatch.context() as patch:  # the end of training
         patch.setattr(single, "write_report", killed)
-        with pytest.raises(MemoryError):
-            iolaus_here(tmp_path, f"resume={run.path}")
+        assert "unexpected MemoryError" in iolaus_here(tmp_path, f"resume={run.path}").stderr
     status, order = run.status(), (run.path / "order.txt").read_bytes()
     assert (status["state"], status["step"]) == ("failed", 4)
     shutil.rmtree(run.path / "model")

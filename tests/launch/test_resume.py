@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -48,6 +49,39 @@ def test_resume_brings_back_the_overrides_of_the_run(tmp_path: Path) -> None:
         "--cfg", "job", "seed=7", "model=bert_tiny", f"resume={run}", "seed=8",
     ]  # fmt: skip
     assert saved_overrides(["resume=auto", "seed=8"]) == ["resume=auto", "seed=8"]
+
+
+def test_resume_finds_the_configs_where_the_run_found_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = pretend_run(Path("run"))
+    for typed in (["--config-dir", "my configs"], ["--config-dir=my configs"]):
+        (run / "command.txt").write_text(shlex.join(["iolaus", *typed, "seed=7"]))
+        with pytest.raises(ValueError, match="started with --config-dir my configs, which is no folder here"):
+            saved_overrides(["resume=run"])
+        assert saved_overrides(["-cd", "other", "resume=run"])[:3] == ["-cd", "other", "seed=7"]
+        Path("my configs").mkdir()
+        assert saved_overrides(["resume=run"]) == [*typed, "seed=7", "model=bert_tiny", "resume=run"]
+        Path("my configs").rmdir()
+
+
+def test_own_recipe_is_resumed_without_naming_its_folder_again(tmp_path: Path) -> None:
+    (tmp_path / "configs" / "experiment").mkdir(parents=True)
+    recipe = "# @package _global_\n# A recipe.\noptimizer:\n  lr: 0.125\n"
+    (tmp_path / "configs" / "experiment" / "mine2.yaml").write_text(recipe)
+    run = pretend_run(tmp_path / "run")
+    (run / "overrides.json").write_text(json.dumps(["experiment=mine2"]))
+    (run / "command.txt").write_text("iolaus --config-dir configs experiment=mine2\n")
+    done = iolaus_here(tmp_path, "--cfg", "job", "resume=run")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "lr: 0.125" in done.stdout
+    (tmp_path / "configs").rename(tmp_path / "moved")
+    done = iolaus_here(tmp_path, "--cfg", "job", "resume=run")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "--config-dir configs" in done.stderr
+    assert iolaus_here(tmp_path, "--config-dir", "moved", "--cfg", "job", "resume=run").returncode == 0
 
 
 def test_new_cooldown_ends_the_run_that_many_steps_after_the_checkpoint(tmp_path: Path) -> None:
@@ -163,6 +197,11 @@ def test_starting_from_a_run_without_a_model_is_refused(tmp_path: Path) -> None:
     run = pretend_run(tmp_path / "run")
     with pytest.raises(
         ValueError, match=r"has left no model/: its state is 'failed'. Finish it with resume="
+    ):
+        model_folder(str(run))
+    RunFolder(run).update_status(error="no space is left on the disk.\nmore")
+    with pytest.raises(
+        ValueError, match=r"'failed', as no space is left on the disk\. Mend that and finish it with resume="
     ):
         model_folder(str(run))
     (run / "model").mkdir()

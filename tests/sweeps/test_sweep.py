@@ -17,6 +17,7 @@ from iolaus.runner.run.sweep_folder import read_sweep
 from iolaus.runner.sweeps.sweeper import find_sweep, place, problem_of
 from tests.conftest import TINY, run_program
 from tests.report.pages import read
+from tests.support.in_process import iolaus_here
 
 SHORT = [
     "trainer.max_steps=4",
@@ -67,6 +68,14 @@ def test_failed_jobs_do_not_end_the_sweep_but_are_named_at_its_end(swept: Swept)
     assert len(lines) == 2
     assert lines[0].startswith(
         "failed: 2 (optimizer.lr=1e+30 seed=1): the loss or its gradient is not a number"
+    )
+    cause = "the loss or its gradient is not a number"
+    assert [line.count(cause) for line in swept.first.stderr.splitlines() if cause in line] == [1, 1]
+    assert "epoch:index" not in swept.first.stderr
+    assert "epoch:index" in (swept.folder / "2" / "train.log").read_text()
+    assert (
+        f"2 has failed: see {Path('outputs', *swept.folder.parts[-2:], '2', 'train.log')}"
+        in swept.first.stderr
     )
     assert "2 of 4 jobs failed; run them again with: iolaus resume=" in swept.first.stderr
 
@@ -165,3 +174,12 @@ def test_problem_of_a_job_says_how_it_ended(tmp_path: Path) -> None:
     run.update_status(state="running")
     with run.lock():
         assert problem_of(run) is None, "another process is at it"
+
+
+def test_job_that_is_wrong_by_itself_is_named_by_its_words(tmp_path: Path) -> None:
+    done = iolaus_here(tmp_path, "-m", "seed=1,2", "model.num_attention_heads=2,3")
+    assert done.returncode == 1
+    assert "error: the job seed=1 model.num_attention_heads=3: model.hidden_size=128 is not" in done.stderr
+    assert not list(tmp_path.glob("**/status.json")), "nothing has begun"
+    done = iolaus_here(tmp_path, "-m", "model.num_attention_heads=3")
+    assert done.stderr.startswith("error: model.hidden_size=128 is not"), "there is one job"

@@ -63,10 +63,14 @@ def _choose(config: DictConfig, choice: Choice) -> None:
 
     from iolaus.runner.launch.job import nodes_to_join
     from iolaus.runner.loop.resolved import attention_of, choose_hardware
+    from iolaus.runner.models.autocast import is_slower
 
     here = member()
     nodes = nodes_to_join(config, here)
     asked, trainer = config.trainer, choose_hardware(config, {}).trainer
+    narrow = asked.get("precision", "auto") == "auto" and is_slower(trainer.accelerator, width_of(config))
+    if narrow:
+        trainer.precision = "32-true"
     per_node, gpus = processes_per_node(trainer), gpus_of_torch() if trainer.accelerator == "gpu" else []
     if trainer.accelerator == "gpu" and per_node > len(gpus):
         choice.problems.append(
@@ -87,7 +91,7 @@ def _choose(config: DictConfig, choice: Choice) -> None:
     }
     choice.reasons |= {
         "accelerator": _given(asked, "accelerator") or f"torch finds {_counted(gpus)}",
-        "precision": _given(asked, "precision") or _why_precision(trainer.accelerator),
+        "precision": _given(asked, "precision") or _why_precision(trainer.accelerator, narrow),
         "attention": f"in packed rows, {ATTENTION[choice.values['attention']]}",
         "processes": f"trainer.devices={asked.get('devices', 1)} trainer.num_nodes={asked.get('num_nodes', 1)}",
         "threads": "as OMP_NUM_THREADS says" if given else "for each process, of the cores that it may use",
@@ -102,15 +106,20 @@ def _given(asked: Mapping[str, Any], name: str) -> str:
     return "" if asked.get(name, "auto") == "auto" else f"as trainer.{name} says"
 
 
-def _why_precision(accelerator: str) -> str:
-    """Why `auto` is bf16 or fp32; the conditions are those of `runner.loop.trainer.resolve_precision`."""
-    import torch
+def width_of(config: DictConfig) -> int | None:
+    """The hidden size that the model's settings name; None where saved weights have it."""
+    width = (config.model or {}).get("hidden_size")
+    return width if isinstance(width, int) else None
 
-    from iolaus.runner.models.autocast import cpu_has_bf16
 
-    has = torch.cuda.is_bf16_supported() if accelerator == "gpu" else cpu_has_bf16()
+def _why_precision(accelerator: str, narrow: bool) -> str:
+    """Why `auto` is bf16 or fp32; `narrow` models are slower in bf16."""
+    from iolaus.runner.models.autocast import NARROW, has_bf16
+
     device = "GPU" if accelerator == "gpu" else "processor"
-    if has:
+    if has_bf16(accelerator):
+        if narrow:
+            return f"this {device} multiplies in bf16, and is slower so for a model narrower than {NARROW}"
         return f"this {device} multiplies in bf16; a model that cannot is computed in 32-true"
     return f"this {device} has no bf16 units"
 

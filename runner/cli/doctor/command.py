@@ -5,7 +5,6 @@ It shows processor, memory, GPUs, disk, SLURM, packages and extras; what `auto` 
 The exit status is 0 where a run of the settings can begin, and 4 where this machine lacks something that it needs.
 """
 
-import os
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -17,6 +16,7 @@ from iolaus.runner.cli.doctor.choice import Choice, choose
 from iolaus.runner.cli.doctor.machine import GIB
 from iolaus.runner.config.checks import check_config
 from iolaus.runner.config.permissions import on_command_line
+from iolaus.runner.data.store.cached import cache_folder
 from iolaus.runner.report.summary import show
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
 from iolaus.runner.run.command.status import DIFFERENT
@@ -52,7 +52,7 @@ def main(arguments: Namespace) -> None:
 
 def findings(outputs: Path) -> dict[str, Any]:
     """What there is, as values."""
-    cache = Path(os.environ.get("IOLAUS_CACHE") or "~/.cache/iolaus").expanduser()
+    cache = cache_folder()
     python = {"python": machine.machine()["python"]}
     return {
         "processor": machine.processor(),

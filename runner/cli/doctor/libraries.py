@@ -8,11 +8,16 @@ from typing import Any, NamedTuple
 EXTRAS = {
     "quantized": "optimizer.quantized=true",
     "tensorboard": "logger=tensorboard",
+    "mlflow": "logger=mlflow",
+    "trackio": "logger=trackio",
     "search": "hydra/sweeper=optuna, hydra/launcher=joblib",
     "corpus": "iolaus prepare corpus",
     "signing": "iolaus verify --sign",
     "ray": "hydra/launcher=ray",
     "mteb": "data=mteb",
+    "peft": "model.adapter=lora",
+    "sentence-transformers": "SentenceTransformer('<run>/model')",
+    "lmms-eval": "iolaus evaluate RUN --tasks",
 }
 """What each extra of this program is for."""
 

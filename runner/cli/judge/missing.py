@@ -17,10 +17,7 @@ from iolaus.runner.report.runs import Run, find_runs
 from iolaus.runner.run.command.json_output import output_to_stderr
 from iolaus.runner.run.files import newest, write_atomically
 from iolaus.runner.run.folder import new_name, public_overrides
-from iolaus.runner.run.sweep_folder import quoted
-
-FILE = "judge.json"
-"""In the folder of a comparison: the overrides that all of its runs share."""
+from iolaus.runner.run.sweep_folder import JUDGE, quoted
 
 
 def comparison_folder(common: Sequence[str]) -> Path:
@@ -28,11 +25,11 @@ def comparison_folder(common: Sequence[str]) -> Path:
     words = public_overrides(canonical(common))
     outputs = next((word.partition("=")[2] for word in words[::-1] if word.startswith("outputs=")), "outputs")
     wanted = {"common": sorted(words)}
-    found = newest(Path(outputs), FILE, lambda _, noted: {**noted, **wanted} == noted)
+    found = newest(Path(outputs), JUDGE, lambda _, noted: {**noted, **wanted} == noted)
     if found is None:
         found = new_folder(Path(outputs))
         started = datetime.now().isoformat(timespec="seconds")
-        write_atomically(found / FILE, json.dumps({**wanted, "started": started}, indent=1))
+        write_atomically(found / JUDGE, json.dumps({**wanted, "started": started}, indent=1))
     return found
 
 

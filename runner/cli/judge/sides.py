@@ -1,5 +1,6 @@
 """Settings that are compared, their runs, and pairs of runs with equal seeds, and equal folds where there are folds."""
 
+import logging
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ from omegaconf import OmegaConf
 from iolaus.runner.report.comparison.differences import fold_of, is_replicate
 from iolaus.runner.report.runs import Run, find_runs, load_run
 from iolaus.runner.run.folder import RunFolder, config_hash, public_overrides
+
+log = logging.getLogger("iolaus")
 
 AS_IT_IS = "the config as it is"
 """Name of a setting without overrides."""
@@ -134,8 +137,18 @@ def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
 
 
 def pairs_of(against: dict[Replicate, Run], change: dict[Replicate, Run], names: Sequence[str]) -> list[Pair]:
-    """The pairs of runs with equal seeds and folds, in their order; raises ValueError where there is none."""
+    """The pairs of runs with equal seeds and folds, in their order; raises ValueError where there is none.
+
+    A line in the log tells where `trainer.precision=auto` has come to another precision in the runs of a pair.
+    """
     if pairs := [Pair(shared, run, change[shared]) for shared, run in against.items() if shared in change]:
+        for shared, *runs in pairs:
+            found = [run.settings.get("resolved.precision") for run in runs]
+            if None not in found and found[0] != found[1]:
+                log.warning(
+                    "%s of %s was computed in %s, that of %s in %s: the precision is part of the difference; set "
+                    "trainer.precision", shared, names[0], found[0], names[1], found[1],
+                )  # fmt: skip
         return pairs
     have = [
         f"{name} has {', '.join(map(str, runs))}" for name, runs in zip(names, (against, change), strict=True)

@@ -5,5 +5,5 @@
 - `probe`: measures frozen features on labelled data, as `mode=probe`.
 - `push`: copies an exported model to a folder or the hub.
 - `consolidate`: exports the model of any checkpoint.
-- `average`: one model from the weights of several.
+- `average`: one model from the weights of several; `soups`: averages of finetuned models, measured as their runs were.
 """

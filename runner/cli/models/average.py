@@ -1,9 +1,11 @@
 """`iolaus average RUN... --out FOLDER`: one model from the weights of several checkpoints, runs or folders.
 
-RUN is a run folder (the model that it has exported, else its newest checkpoint), a folder of a model, or a checkpoint
-(`<run>/checkpoints/step-<n>.ckpt`). `RUN@300,600` takes the checkpoints of these steps, `RUN@best` the best one, and
-`--last 5` the last five of each run. The mean is computed in fp32; `--weights 2,1` weighs the models. With `--ties BASE`
-they are merged by their differences from a base (TIES). FOLDER gets config and tokenizer of the first one.
+RUN is a run folder (the model that it has exported, else its newest checkpoint), the folder of a sweep (all its runs), a
+folder of a model, or a checkpoint (`<run>/checkpoints/step-<n>.ckpt`). `RUN@300,600` takes the checkpoints of these
+steps, `RUN@best` the best one, and `--last 5` the last five of each run. The mean is computed in fp32; `--weights 2,1`
+weighs the models. With `--ties BASE` they are merged by their differences from a base (TIES). `--soup greedy` measures
+the finetuned models of runs, their soups and their ensemble on the validation and test sets of the runs, prints a table
+and writes the greedy soup, `--soup uniform` the mean of all. FOLDER gets config and tokenizer of the first one.
 """
 
 import json
@@ -15,7 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iolaus.runner.cli.models.consolidate import consolidate
+from iolaus.runner.config.yaml_files import read_config
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
+from iolaus.runner.run.model_folder import TASK, open_to_readers
 
 if TYPE_CHECKING:
     from iolaus.runner.checkpoints.averages import Source
@@ -55,6 +59,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--density", type=float, default=0.5, help="share of each difference that stays (0.5)"
     )
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the merged difference (1.0)")
+    about = "measures finetuned models and their soups, and writes that one"
+    parser.add_argument("--soup", choices=("uniform", "greedy"), help=about)
     add_json_argument(parser)
 
 
@@ -63,10 +69,15 @@ def main(arguments: Namespace) -> None:
     settings = dict(vars(arguments))
     as_json, base = settings.pop("json"), settings.pop("ties")
     folder = average(base=base, **settings)
+    record = json.loads((folder / RECORD).read_text())
     if as_json:
-        print_json({**json.loads((folder / RECORD).read_text()), "target": folder})
-    else:
-        print(folder)
+        print_json({**record, "target": folder})
+        return
+    if "soup" in record:
+        from iolaus.runner.report.table import as_text
+
+        print(as_text(*_table(record["soup"])), end="")
+    print(folder)
 
 
 def average(
@@ -78,8 +89,11 @@ def average(
     base: str | None = None,
     density: float = 0.5,
     scale: float = 1.0,
+    soup: str | None = None,
 ) -> Path:
     """Writes a model that is the mean or the merge of several, as transformers loads it, and what it was made of.
+
+    With a `soup`, `uniform` or `greedy`, models of runs are measured, and that mean is written.
 
     Raises:
         ValueError: a source is missing or damaged or another model than the first, `out` is there already, or weights,
@@ -90,6 +104,8 @@ def average(
         raise ValueError(f"{str(out)!r} is there already; choose a folder that is not")
     if not 0 < density <= 1:
         raise ValueError(f"--density {density} must be above 0 and at most 1")
+    if not abs(scale) < float("inf"):
+        raise ValueError(f"--scale {scale} must be a number")
     from iolaus.runner.checkpoints.averages import check_alike, combined, mean, read_folder, ties
 
     paths = [path for source in sources for path in _paths(source, last)]
@@ -102,6 +118,11 @@ def average(
         facts: dict[str, Any] = {"method": "mean", "models": list(map(_fact, found, shares))}
         start = None if base is None else _read(_paths(base, None)[0], ema)
         check_alike(template, [*found, *([] if start is None else [start])])
+        if soup is not None:
+            facts |= _measured(found, soup, [weights, base])
+            found = [found[i] for i in facts["soup"]["members"]]
+            shares = shares[: len(found)]
+            facts["models"] = list(map(_fact, found, shares))
         if start is not None:
             facts |= {"method": "ties", "base": _fact(start), "density": density, "scale": scale}
 
@@ -110,7 +131,10 @@ def average(
                 return mean(tensors, shares)
             return ties(start.tensors[name], tensors, shares, density, scale)
 
+        settings = facts.pop("task", {})
         _replace_weights(temporary, dict(combined(template, found, combine)), facts)
+        if settings:
+            _replace_settings(temporary / TASK, settings)
         temporary.rename(out)
     except OSError as error:
         raise OSError(f"cannot write {str(out)!r}: {error.strerror or error}") from error
@@ -123,6 +147,8 @@ def _paths(source: str, last: int | None) -> list[Path]:
     """The checkpoints or the model folder that words name; raises ValueError where there are none."""
     name, _, steps = source.partition("@") if not Path(source).exists() else (source, "", "")
     run = Path(name)
+    if members := _runs_of_sweep(run):
+        return [path for one in members for path in _paths(f"{one}@{steps}" if steps else str(one), last)]
     if run.suffix == ".ckpt" and run.exists() and not steps:
         return [run.resolve()]
     folder = run / "checkpoints"
@@ -143,6 +169,49 @@ def _paths(source: str, last: int | None) -> list[Path]:
     raise ValueError(
         f"{source!r} is neither a run with a model or checkpoints, nor a checkpoint or model folder"
     )
+
+
+def _runs_of_sweep(folder: Path) -> list[Path]:
+    """The runs of a sweep, all of which must be done; none for any other folder."""
+    from iolaus.runner.run.folder import RunFolder
+    from iolaus.runner.sweeps.sweeper import runs_of
+
+    runs = [] if (folder / "status.json").is_file() else runs_of(folder)
+    for run in runs:
+        if (state := RunFolder(run).state()) != "done":
+            raise ValueError(f"the run {str(run)!r} of the sweep is {state}: finish it with resume={folder}")
+    return runs
+
+
+def _measured(found: "Sequence[Source]", soup: str, others: Sequence[Any]) -> dict[str, Any]:
+    """The figures of the models and their soups, and the numbers of the `members` of the soup to write."""
+    from iolaus.runner.cli.models.soups import Member, measure_soups
+
+    if any(other is not None for other in others):
+        raise ValueError("--soup chooses models and weighs them the same: leave out --weights and --ties")
+    for source in found:
+        if source.path.suffix == ".ckpt" or not (source.path.parent / "config.yaml").is_file():
+            raise ValueError(
+                f"--soup measures the models of finished runs, and {str(source.path)!r} is none of them"
+            )
+    soups = measure_soups([Member(source.path.parent, source) for source in found])
+    members = soups.greedy if soup == "greedy" else list(range(len(found)))
+    facts = {"kind": soup, "monitor": soups.monitor, "figures": soups.figures, "members": members}
+    return {
+        "soup": {**facts, "greedy": [str(found[i].path.parent) for i in soups.greedy]},
+        "task": soups.settings[soup],
+    }
+
+
+def _table(soup: dict[str, Any]) -> tuple[list[str], list[list[Any]]]:
+    """Heads and rows of what a soup was compared with."""
+    figure = soup["monitor"].rpartition("/")[2]
+    named: dict[str, dict[str, float]] = soup["figures"]
+    columns = dict.fromkeys(
+        n for found in named.values() for n in found if n.endswith((f"/{figure}", "/loss"))
+    )
+    rows = [[name, *(found.get(column) for column in columns)] for name, found in named.items()]
+    return ["model", *columns], rows
 
 
 def _checkpoint(folder: Path, step: str) -> Path:
@@ -190,7 +259,7 @@ def _changes_model(run: Path) -> bool:
     """Whether the config of a run's model depends on the step, as its phases change the bases of positions."""
     from omegaconf import OmegaConf
 
-    phases = OmegaConf.select(OmegaConf.load(run / "config.yaml"), "phases") or []
+    phases = OmegaConf.select(read_config(run / "config.yaml"), "phases") or []
     return any(phase.get("model") for phase in phases)
 
 
@@ -200,6 +269,13 @@ def _fact(source: "Source", share: float | None = None) -> dict[str, Any]:
 
     fact = {"path": str(source.path), "digest": state_digest(dict(sorted(source.tensors.items())))}
     return fact if share is None else {**fact, "weight": share}
+
+
+def _replace_settings(file: Path, settings: dict[str, Any]) -> None:
+    """Puts settings of the objective into the task of a model, such as thresholds that were chosen for it."""
+    task = json.loads(file.read_text())
+    task["objective"] |= settings
+    file.write_text(json.dumps(task, indent=1))
 
 
 def _replace_weights(folder: Path, tensors: dict[str, Any], facts: dict[str, Any]) -> None:
@@ -216,5 +292,4 @@ def _replace_weights(folder: Path, tensors: dict[str, Any], facts: dict[str, Any
         "the mean" if facts["method"] == "mean" else f"a merge by TIES, on the base {facts['base']['path']},"
     )
     (folder / "README.md").write_text(CARD.format(name=name, about=about, rows=rows))
-    for file in folder.iterdir():  # the library writes weights that only their owner can read
-        file.chmod((folder / "README.md").stat().st_mode)
+    open_to_readers(folder)

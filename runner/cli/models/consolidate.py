@@ -9,10 +9,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf
-
 from iolaus.runner.config.completed import completed
 from iolaus.runner.config.permissions import check_permissions
+from iolaus.runner.config.yaml_files import read_config
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
 from iolaus.runner.run.folder import RunFolder
 
@@ -56,8 +55,7 @@ def consolidate(
     from iolaus.runner.optim.hooks import exported_weights
 
     run = RunFolder(path.parent.parent)
-    config = OmegaConf.load(run.path / "config.yaml")
-    assert isinstance(config, DictConfig)
+    config = read_config(run.path / "config.yaml")
     check_permissions(config, allowed)
     chosen = completed(config)
     take_over(chosen, config.get("resolved") or {})
@@ -84,8 +82,14 @@ def _checkpoint_path(checkpoint: Path) -> Path:
     if checkpoint.suffix == ".ckpt" and checkpoint.exists():
         return checkpoint.resolve()
     from iolaus.runner.checkpoints.callback import newest_checkpoint
+    from iolaus.runner.checkpoints.files import damage_of
 
     if checkpoint.is_dir() and (found := newest_checkpoint(checkpoint / "checkpoints")):
         return found.path
+    if damaged := sorted((checkpoint / "checkpoints").glob("step-*.ckpt")):
+        newest = damaged[-1]
+        raise ValueError(
+            f"every checkpoint in {str(checkpoint)!r} is damaged, the newest, {newest.name}: {damage_of(newest)}"
+        )
     expected = "expected <run>/checkpoints/step-<n>.ckpt or a run folder"
     raise ValueError(f"there is no checkpoint in {str(checkpoint)!r}: {expected}")

@@ -3,7 +3,8 @@
 `iolaus evaluate RUN FILE ...`: RUN is a run folder, the folder of a Hugging Face model, or its name on the hub. The
 figures are those of the run's test, or of its validation for a language model, each with a 95 % interval; a table has a
 row for each file. For a vision-language model files hold questions about images, which lie below `data.images=FOLDER`.
-`data.label_column=NAME` and other settings of `data` say how the files are read. `--out FOLDER` writes
+`data.label_column=NAME` and other settings of `data` say how the files are read. Such a model is measured on tasks of
+lmms-eval too, where it is installed: `iolaus evaluate RUN --tasks NAME,NAME`. `--out FOLDER` writes
 `evaluation.json`, the predictions and `report.html`. The exit status is 0, or 1 with one line where a file cannot be
 measured: then nothing is written.
 """
@@ -19,7 +20,7 @@ from iolaus.runner.run.command.json_output import add_json_argument, print_json
 from iolaus.runner.run.lazy import many_imports
 
 if TYPE_CHECKING:
-    from iolaus.runner.inference.evaluated import Evaluation
+    from iolaus.runner.inference.evaluated import Asked, Evaluation
     from iolaus.runner.inference.passes import Report
 
 SECONDS_PER_LINE = 10.0
@@ -34,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "run", metavar="RUN", help="run folder, folder of a Hugging Face model, or its name on the hub"
     )
     about = "files to measure it on, and settings of how they are read, such as data.label_column=NAME"
-    parser.add_argument("files", nargs="+", metavar="FILE", help=about)
+    parser.add_argument("files", nargs="*", metavar="FILE", help=about)
     parser.add_argument(
         "--out", type=Path, metavar="FOLDER", help="folder to write figures, predictions and page to"
     )
@@ -54,13 +55,23 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help=about)
     about = "a module of yours that registers the model's task, or metrics"
     parser.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
+    about = "labelled rows that cannot be used: error, or skip and count them (error)"
+    parser.add_argument("--on-bad-row", choices=("error", "skip"), help=about)
     seeing = parser.add_argument_group("questions about images")
     about = "questions of each file that an answer is written for, or all (the run's, else 500)"
     seeing.add_argument("--answers", metavar="N|all", help=about)
     about = "the longest answer, in tokens (the run's, else 32)"
     seeing.add_argument("--max-new-tokens", type=int, metavar="N", help=about)
+    tasks = parser.add_argument_group("tasks of lmms-eval, for models of images and text")
+    about = "tasks, or groups of them, in the place of files"
+    tasks.add_argument("--tasks", metavar="NAME,...", help=about)
+    about = "folder with YAML files of tasks of your own"
+    tasks.add_argument("--include-path", type=Path, metavar="FOLDER", help=about)
+    tasks.add_argument("--limit", type=int, metavar="N", help="the first N documents of each task (all)")
     text = parser.add_argument_group("language models")
-    text.add_argument("--objective", metavar="NAME", help="mlm or diffusion (the run's, else mlm)")
+    text.add_argument(
+        "--objective", metavar="NAME", help="mlm, clm or diffusion (the run's, else by the model)"
+    )
     about = "also the pseudo-perplexity of N documents, or of all: each token masked alone"
     text.add_argument("--pseudo-perplexity", default="0", metavar="N|all", help=about)
 
@@ -73,26 +84,73 @@ def main(arguments: Namespace) -> None:
         from iolaus.runner.inference.evaluated import Asked, evaluate
         from iolaus.runner.tasks import import_modules
 
+    if arguments.out is not None and arguments.out.exists() and not arguments.out.is_dir():
+        raise FileExistsError(f"--out {arguments.out} is a file: expected the name of a folder")
     words = {word: is_setting(word) for word in arguments.files}
     files = [word for word in arguments.files if not words[word]]
     settings: Any = OmegaConf.to_container(
         OmegaConf.from_dotlist([word.removeprefix("data.") for word, setting in words.items() if setting])
     )
     given = {"micro_batch_size": arguments.batch_size, "micro_batch_tokens": arguments.tokens}
+    given["on_bad_row"] = arguments.on_bad_row
     settings |= {name: value for name, value in given.items() if value is not None}
     import_modules(arguments.imports, "--import")
     asked = Asked(
         settings, arguments.precision, arguments.objective, arguments.resamples, arguments.seed,
         _number_or_all("--pseudo-perplexity", arguments.pseudo_perplexity), _answers(arguments.answers),
-        arguments.max_new_tokens,
+        arguments.max_new_tokens, "--on-bad-row skip",
     )  # fmt: skip
-    found = evaluate(arguments.run, sets_of(files), asked, progress)
+    if arguments.tasks is not None:
+        found = _on_tasks(arguments, asked)
+    else:
+        if (name := _given(arguments, ("include_path", "limit"))) is not None:
+            raise ValueError(f"{name} is for tasks of lmms-eval: name them by --tasks")
+        found = evaluate(arguments.run, sets_of(files), asked, progress)
     if arguments.out is not None:
         write(found, arguments.out)
     if arguments.json:
         print_json(found.content)
     else:
         print(figures_table(found.content), end="")
+    _tell_left_out(found.content)
+
+
+def _tell_left_out(content: Mapping[str, Any]) -> None:
+    from iolaus.runner.data.read.bad_rows import described
+
+    for name, entry in content["sets"].items():
+        if told := described(entry.get("left_out", {})):
+            print(f"{name}: {told}", file=sys.stderr)
+
+
+def _on_tasks(arguments: Namespace, asked: "Asked") -> "Evaluation":
+    """The figures on tasks of lmms-eval. Raises ImportError where it is not installed."""
+    if arguments.files:
+        raise ValueError(f"--tasks bring their own data: leave out {arguments.files[0]}")
+    if (
+        name := _given(arguments, ("answers", "objective", "on_bad_row"))
+    ) is not None or asked.pseudo_documents != 0:
+        raise ValueError(f"{name or '--pseudo-perplexity'} is for files: leave it out with --tasks")
+    try:
+        with many_imports():
+            from loguru import logger
+
+            logger.remove()
+            logger.add(sys.stderr, level="WARNING", format="{message}")
+            from iolaus.runner.inference.lmms_eval.tasks import AskedTasks, evaluate_tasks
+    except ImportError as error:
+        raise ImportError(f"--tasks needs lmms-eval ({error}): pip install 'iolaus[lmms-eval]'") from error
+    names = [name for name in arguments.tasks.split(",") if name]
+    if not names:
+        raise ValueError("--tasks names none: expected names of lmms-eval's tasks, with commas between them")
+    tasks = AskedTasks(names, arguments.include_path, arguments.limit)
+    return evaluate_tasks(arguments.run, tasks, asked, progress)
+
+
+def _given(arguments: Namespace, names: Sequence[str]) -> str | None:
+    """The first of some options that was typed."""
+    typed = (name for name in names if getattr(arguments, name) is not None)
+    return next((f"--{name.replace('_', '-')}" for name in typed), None)
 
 
 def is_setting(word: str) -> bool:
@@ -142,6 +200,7 @@ def evaluate_sets(config: Any, folder: Path) -> None:
     found = evaluate(config.resume, sets, Asked(settings, precision), progress)
     write(found, folder)
     print(figures_table(found.content), end="")
+    _tell_left_out(found.content)
 
 
 def write(found: "Evaluation", folder: Path) -> None:

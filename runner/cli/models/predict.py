@@ -1,11 +1,13 @@
-"""Predicts with a trained model: labels, labels of words, answers, or tokens for masks.
+"""Predicts with a trained model: labels, labels of words, answers, vectors of texts, or tokens for masks.
 
 `iolaus predict RUN "a text"`, or `RUN FILE` for every row of a csv, jsonl, txt or other file, or `RUN -` for every line
 of standard input. RUN is a run folder or the folder of a Hugging Face model. `--out FILE` and `--format` write csv or
 jsonl, with the columns of the input. Where a file has labels, metrics are shown too, and written beside the predictions
 (`--out p.jsonl` makes `p.figures.json`). `--second` is the other text of a pair, or the context of a question. A
-language model fills in each [MASK], or writes `--length N` tokens. A vision-language model answers a question about
-`--image FILE`, or each of a file's questions about images below `--images FOLDER`.
+language model fills in each [MASK], or writes `--length N` tokens; a causal one continues the text, by up to
+`--max-new-tokens`. A vision-language model answers a question about `--image FILE`, or each of a file's questions about
+images below `--images FOLDER`. A model of vectors writes them as
+lists, or with `--out vectors.npy` as one array; `--prompt query` puts the prompt of queries before the texts.
 """
 
 import json
@@ -23,6 +25,7 @@ from iolaus.runner.cli.models.predict_files import (
     names_of,
     spooled,
     typed_as_flags,
+    write_array,
 )
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
 from iolaus.runner.run.files import writing
@@ -56,8 +59,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("input", nargs="?", metavar="TEXT|FILE|-", help=about)
     parser.add_argument("--second", metavar="TEXT", help="the other text of a pair, or a question's context")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write (the screen)")
-    about = "csv, tsv or jsonl (by the ending of --out, else jsonl)"
-    parser.add_argument("--format", choices=("csv", "tsv", "jsonl"), help=about)
+    about = "csv, tsv or jsonl, or npy for vectors (by the ending of --out, else jsonl)"
+    parser.add_argument("--format", choices=("csv", "tsv", "jsonl", "npy"), help=about)
     parser.add_argument("--tokens", type=int, help="tokens of a micro-batch (those of the run, else 8192)")
     parser.add_argument(
         "--no-figures", action="store_true", help="leave out the metrics of a file with labels"
@@ -77,8 +80,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     seeing = parser.add_argument_group("questions about images")
     seeing.add_argument("--image", action="append", default=[], metavar="FILE", help="an image of the text")
     seeing.add_argument("--images", metavar="FOLDER", help="folder of a file's images (the file's own)")
-    seeing.add_argument("--max-new-tokens", type=int, default=32, help="the longest answer, in tokens (32)")
-    filling = parser.add_argument_group("filling in masks")
+    about = "the longest answer or continuation, in tokens (32)"
+    seeing.add_argument("--max-new-tokens", type=int, default=32, help=about)
+    embedding = parser.add_argument_group("vectors of texts")
+    about = "the prompt before each text, such as query or passage (the model's default)"
+    embedding.add_argument("--prompt", metavar="NAME", help=about)
+    about = "how many of the first numbers to keep (all)"
+    embedding.add_argument("--dimensions", type=int, metavar="N", help=about)
+    filling = parser.add_argument_group("filling in masks and continuing texts")
     filling.add_argument("--length", type=int, help="number of tokens of a text without a prompt")
     filling.add_argument("--steps", type=int, default=1000, help="steps from all masked to none (1000)")
     about = "random: MDLM's sampler; confidence: the most likely tokens first"
@@ -118,23 +127,29 @@ def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
     options = _options(predictor, is_file, arguments)
     found = _found(predictor, is_file, options, bad, arguments)
     by_rows = is_file or arguments.input == STDIN
-    separator = getattr(getattr(predictor.kind, "model", None), "settings", {}).get("label_separator")
     figures: dict[str, float] = {}
     if arguments.json:
         rows = [one for kept in found for one in _joined(kept, by_rows, figures)]
         print_json({"predictions": rows, "figures": figures}, arguments.out)
         _tell_left_out(bad)
         return
+    chosen = arguments.format or format_of(arguments.out) or ("jsonl" if by_rows else "text")
+    if chosen == "npy":
+        write_array(bar(found, True), arguments.out)
+        _tell_left_out(bad)
+        return
     with writing(arguments.out) as out:
-        chosen = arguments.format or format_of(arguments.out) or ("jsonl" if by_rows else "text")
-        written = Written(out, chosen, separator)
+        written, count = Written(out, chosen, predictor.kind.separator), 0
         for kept in bar(found, arguments.out is not None):
             for row, prediction in zip(kept.rows, kept.predictions, strict=True):
                 written.add(row.values if by_rows else {}, prediction)
             figures |= kept.figures
+            count += len(kept.rows)
     for name, value in figures.items():
         print(f"{name} {value:.6g}", file=sys.stderr)
     _tell_left_out(bad)
+    if arguments.out is not None:
+        print(f"predictions for {count:,} {'row' if count == 1 else 'rows'}: {arguments.out}")
     if figures and arguments.out is not None:
         with writing(arguments.out.with_suffix(".figures.json")) as file:
             file.write(json.dumps(figures, indent=1) + "\n")
@@ -149,7 +164,7 @@ def _joined(kept: "Kept", by_rows: bool, figures: dict[str, float]) -> Iterator[
     """The predictions with the columns of their rows, for one document."""
     figures |= kept.figures
     for row, prediction in zip(kept.rows, kept.predictions, strict=True):
-        yield {**prediction, **{n: v for n, v in row.values.items() if by_rows and n not in prediction}}
+        yield {**(row.values if by_rows else {}), **prediction}
 
 
 def _found(
@@ -190,22 +205,31 @@ def _check(task: str, is_file: bool, arguments: Namespace) -> None:
     elif arguments.image or arguments.images:
         raise ValueError(f"the model in {run} reads no images: leave out --image and --images")
     elif task != "infill" and arguments.length is not None:
-        raise ValueError(f"--length is for language models; the model in {run} has a task")
+        kind = "continues texts: give it --max-new-tokens" if task == "generation" else "has a task"
+        raise ValueError(f"--length is for language models that fill in masks; the model in {run} {kind}")
     elif task == "infill" and (arguments.input is None) == (arguments.length is None):
         raise ValueError('give a text with [MASK] in it, or --length N: iolaus predict RUN "a [MASK] text"')
-    if task != "infill" and arguments.samples != 1:
+    if task != "vectors":
+        for flag in ("prompt", "dimensions"):
+            if getattr(arguments, flag) is not None:
+                raise ValueError(f"--{flag} is for models of vectors; the model in {run} is none")
+        if "npy" in (arguments.format, format_of(arguments.out)):
+            raise ValueError(f"an array holds vectors, and the model in {run} makes none: write csv or jsonl")
+    if task not in ("infill", "generation") and arguments.samples != 1:
         raise ValueError(f"--samples is for language models; the model in {run} has a task")
     if arguments.samples < 1:
         raise ValueError("--samples must be at least 1")
 
 
 def _options(predictor: "Predictor", is_file: bool, arguments: Namespace) -> "PredictOptions":
+    from dataclasses import fields
+
     from iolaus.runner.inference.kinds import PredictOptions
 
     images = arguments.images
     if predictor.task == "vision_language" and is_file:
         images = images or Path(arguments.input).parent
-    names = ("tokens", "second", "image", "max_new_tokens", "steps", "temperature", "order", "seed")
+    names = [field.name for field in fields(PredictOptions) if field.name != "images"]
     return PredictOptions(images=images, **{name: getattr(arguments, name) for name in names})
 
 
@@ -217,7 +241,7 @@ def _text(arguments: Namespace) -> str:
     """The text of the command line, or masks alone."""
     if arguments.length is None:
         return str(arguments.input)
-    from iolaus.runner.inference.infill import MASK
+    from iolaus.runner.inference.language.infill import MASK
 
     return " ".join([MASK] * arguments.length)
 

@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from iolaus.runner.run.files import replacing
+
 if TYPE_CHECKING:
     from iolaus.runner.inference.kinds import Kept
 
-OWN = ("words", "predicted", "probability", "predicted_entities")
+OWN = ("words", "predicted", "probability", "predicted_entities", "embedding")
 """What a prediction adds to the columns of a table."""
 
 
@@ -27,6 +29,9 @@ class Written:
         >>> written.add({"question": "where is it"}, {"text": "where is it", "predicted": "order"})
         question,predicted
         where is it,order
+        >>> lines = Written(sys.stdout, "jsonl", None)
+        >>> lines.add({"text": "where is it", "nr": 7}, {"text": "where is it", "predicted": "order"})
+        {"text": "where is it", "nr": 7, "predicted": "order"}
     """
 
     def __init__(self, out: TextIO, kind: str, separator: str | None) -> None:
@@ -39,8 +44,7 @@ class Written:
         if self.kind == "text":
             self.out.write(line_of(prediction))
         elif self.kind == "jsonl":
-            others = {name: value for name, value in values.items() if name not in prediction}
-            self.out.write(json.dumps({**prediction, **others}, ensure_ascii=False, default=str) + "\n")
+            self.out.write(json.dumps({**values, **prediction}, ensure_ascii=False, default=str) + "\n")
         else:
             own = {name: prediction[name] for name in OWN if name in prediction}
             self._add_row({**(values or {"text": prediction.get("text", "")}), **own})
@@ -70,20 +74,35 @@ def format_of(out: Path | None) -> str | None:
     if out is None:
         return None
     endings = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
+    endings[".npy"] = "npy"
     return endings.get(out.suffix.lower())
 
 
 def line_of(row: Mapping[str, Any]) -> str:
     """A prediction as a line for a reader."""
+    if "embedding" in row:
+        return " ".join(f"{number:.6g}" for number in row["embedding"]) + "\n"
     predicted, probability = row["predicted"], row.get("probability")
     if "words" in row:
-        pairs = zip(row["words"], predicted, strict=True)
-        return " ".join(f"{word}/{label}" for word, label in pairs) + "\n"
+        columns = predicted.values() if isinstance(predicted, dict) else [predicted]
+        return " ".join(map("/".join, zip(row["words"], *columns, strict=True))) + "\n"
     if isinstance(predicted, list):
         both = zip(predicted, probability, strict=True)  # type: ignore[arg-type]
         return (", ".join(f"{label} {share:.3f}" for label, share in both) or "none") + "\n"
     shown = str(predicted) if predicted != "" else "(no answer)"
     return shown + (f"  {probability:.3f}" if isinstance(probability, float) else "") + "\n"
+
+
+def write_array(batches: Iterable["Kept"], out: Path | None) -> None:
+    """Writes vectors as a float32 array [D, H] that `numpy.load` reads; raises ValueError without a file."""
+    import numpy as np
+
+    if out is None:
+        raise ValueError("an array needs a file: give --out vectors.npy")
+    parts = [[prediction["embedding"] for prediction in kept.predictions] for kept in batches]
+    vectors = np.concatenate([np.asarray(part, dtype=np.float32) for part in parts if part])
+    with replacing(out) as temporary, temporary.open("wb") as file:
+        np.save(file, vectors)
 
 
 def bar(batches: Iterable["Kept"], to_file: bool) -> Iterator["Kept"]:

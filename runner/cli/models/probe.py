@@ -79,6 +79,15 @@ def prepared(config: DictConfig) -> tuple[Any, Any]:
     precision = PRECISIONS.get(config.trainer.precision, str(config.trainer.precision))
     layout = "packed" if config.data.layout == "auto" else config.data.layout
     computation = Computation(precision, layout, config.data.micro_batch_tokens, config.data.micro_batch_size)
-    return data, FrozenEncoder(
-        pretrained, data.tokenizer, data.max_length, config.pooling, computation, progress
-    )
+    embedding = embedding_of(config)._replace(max_length=data.max_length)
+    return data, FrozenEncoder(pretrained, data.tokenizer, embedding, computation, progress)
+
+
+def embedding_of(config: DictConfig) -> Any:
+    """The pooling that is set, else all that the folder of sentence-transformers `model` is says, else the mean."""
+    from iolaus.runner.models.embedding.folder import Embedding, read_embedding
+
+    if config.pooling is not None:
+        return Embedding(config.pooling)
+    name = config.model.get("name_or_path")
+    return (name and read_embedding(name)) or Embedding("mean")

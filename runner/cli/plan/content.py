@@ -156,7 +156,7 @@ def _costs(config: DictConfig, parts: Parts, batches: Any, ranks: int) -> Iterat
     device = torch.device("cuda" if accelerator == "gpu" else accelerator)
     precision = resolve_precision(config.trainer.precision, accelerator)
     if config.trainer.precision == "auto":
-        precision = usable_precision(precision, parts.module.model, parts.data.layout)
+        precision = usable_precision(precision, accelerator, parts.module.model, parts.data.layout)
     share = batches[0]
     cost = try_step(parts.module, parts.optimizer, share, device, precision)
     per_step = ranks * step_flops(parts.module.model, parts.module.model.flop_counts(), share)

@@ -20,7 +20,7 @@ POINTS = 20
 EARLY = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
 """Shares of the first phase at which some of them are, as warm-ups are short."""
 
-WITHOUT_WEIGHTS = {"init": "default", "tiled_from": None}
+WITHOUT_WEIGHTS = {"init": "default", "tiled_from": None, "text_from": None, "vision_from": None}
 """Settings of a model that only its weights depend on."""
 
 HOURS = "# Hours: "
@@ -43,8 +43,9 @@ def nominal_plan(config: DictConfig) -> dict[str, Any]:
         run = NominalRun(config, tokens_in(seconds, GPUS[0], per_token) if seconds else None)
     phases = [_phase(phase, counts) for phase in run.phases]
     flops = sum(float(phase["flops"]) for phase in phases)
+    text = model.config.get_text_config()
     return {
-        "model": f"{model.config.model_type}, {model.config.num_hidden_layers} layers of {model.config.hidden_size}",
+        "model": f"{model.config.model_type}, {text.num_hidden_layers} layers of {text.hidden_size}",
         "parameters": parameters_of(model),
         "steps": run.steps,
         "tokens": run.tokens,
@@ -65,9 +66,9 @@ def _phase(phase: NominalPhase, counts: "FlopCounts") -> dict[str, Any]:
 
 def points_of(run: NominalRun) -> list[int]:
     """About `POINTS` steps: early ones, then the first and the last of each phase and some between them."""
-    steps = {run.starts[0] + round(share * run.phases[0].steps) for share in EARLY}
+    steps = {round(share * run.phases[0].steps) for share in EARLY}
     each = max(2, (POINTS - len(EARLY)) // len(run.phases))
-    for start, phase in zip(run.starts, run.phases, strict=True):
+    for start, phase in zip(run.timeline.starts, run.phases, strict=True):
         steps |= {start + round(place / (each - 1) * (phase.steps - 1)) for place in range(each)}
     return sorted(steps)
 
@@ -94,6 +95,10 @@ class _Tokens:
     def __len__(self) -> int:
         return self.size
 
+    def convert_tokens_to_ids(self, token: str) -> int:
+        """The id of a special token."""
+        return 0
+
 
 def meta_model(config: DictConfig) -> Any:
     """The network of a config, a model of transformers without memory for its weights."""
@@ -104,7 +109,8 @@ def meta_model(config: DictConfig) -> Any:
     node = config.model.copy()
     OmegaConf.set_struct(node, False)
     node.update({name: value for name, value in WITHOUT_WEIGHTS.items() if name in node})
-    size = node.config.get("vocab_size") or (None if config.data.tokenizer else config.data.vocab_size)
+    fields = node.get("config") or node.get("text_config") or {}
+    size = fields.get("vocab_size") or (None if config.data.tokenizer else config.data.vocab_size)
     if size is None:
         raise ValueError(
             f"how many tokens data.tokenizer={config.data.tokenizer} has is not known without it: give "

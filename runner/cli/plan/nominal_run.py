@@ -3,6 +3,7 @@
 Samplers, schedules and objectives are those of the run; only the lengths of sequences are assumed.
 """
 
+import inspect
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,16 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.phases import Phase, lengths_of
+from iolaus.conf.phases import CHANGED, Phase, lengths_of
 from iolaus.runner.build import bind, build
+from iolaus.runner.config.targets import locate
+from iolaus.runner.data.phases import PhaseCollators, PhaseParts
 from iolaus.runner.loop.phased_step import make_phased_scheduler_of
 from iolaus.runner.loop.phases import phases_in, sampler_of
 from iolaus.runner.optim.schedule.chain import TOKENS
 from iolaus.runner.optim.schedule.schedulers import ClosedFormScheduler
 from iolaus.runner.samplers.base import PROVISIONAL, SeamlessSampler
-
-GROUPS = ("data", "sampler", "objective", "model", "optimizer", "scheduler")
-"""Groups whose settings a phase may have of its own."""
 
 TOKENIZER = {"pad_token_id": 0, "mask_token_id": 1, "vocab_size": 2}
 """What an objective is told of a tokenizer that is not there."""
@@ -53,7 +53,7 @@ class NominalPhase:
 
     def __init__(self, config: DictConfig, phase: Phase) -> None:
         self.name, self.own = phase.name, phase.settings
-        self.settings = {group: _plain(config[group]) | self.own.get(group, {}) for group in GROUPS}
+        self.settings = {group: _plain(config[group]) | self.own.get(group, {}) for group in CHANGED}
         self.length = int(self.settings["data"]["max_length"])
         self.make_sampler = sampler_of(config, phase) or bind(config.sampler)
         self.steps = phase.steps or self._steps_of(phase.tokens or 0)
@@ -98,8 +98,14 @@ class NominalRun:
     def __init__(self, config: DictConfig, tokens: float | None = None) -> None:
         self.lr = float(config.optimizer.get("lr") or 0.0)
         self.phases = [NominalPhase(config, phase) for phase in _phases(config, tokens)]
-        self.ends = list(accumulate(phase.steps for phase in self.phases))
-        self.starts = [0, *self.ends[:-1]]
+        own = [
+            PhaseParts(
+                phase.name, phase.steps, collator=phase.objective if "objective" in phase.own else None
+            )
+            for phase in self.phases
+        ]
+        self.objectives = PhaseCollators(own, nominal_objective(_plain(config.objective)))
+        self.timeline = self.objectives.timeline
         self._tokens = [0, *accumulate(phase.tokens for phase in self.phases)]
         self.factor = self._schedule(config)
         """The learning rate of a step in units of that of the run."""
@@ -134,7 +140,7 @@ class NominalRun:
     @property
     def steps(self) -> int:
         """Steps of the run."""
-        return self.ends[-1]
+        return self.timeline.ends[-1]
 
     @property
     def tokens(self) -> int:
@@ -145,14 +151,14 @@ class NominalRun:
         """The most steps that train on no more tokens."""
         place = min(bisect_right(self._tokens, tokens), len(self.phases)) - 1
         return min(
-            self.starts[place] + self.phases[place].steps_within(tokens - self._tokens[place]), self.steps - 1
+            self.timeline.starts[place] + self.phases[place].steps_within(tokens - self._tokens[place]),
+            self.steps - 1,
         )
 
     def at(self, step: int) -> dict[str, Any]:
         """What a step, counted from 0, trains with."""
-        place = min(bisect_right(self.ends, step), len(self.phases) - 1)
-        phase, inside = self.phases[place], step - self.starts[place]
-        optimizer = phase.settings["optimizer"]
+        place, inside = self.timeline.at(step), self.timeline.inside(step)
+        phase, optimizer = self.phases[place], self.phases[place].settings["optimizer"]
         return {
             "step": step,
             "tokens": self._tokens[place] + phase.tokens_before(inside),
@@ -161,7 +167,7 @@ class NominalRun:
             "weight_decay": optimizer.get("weight_decay"),
             "batch": phase.sampler.size_at(inside),
             "length": phase.length,
-            "masking_rate": phase.rate(inside / phase.steps if "objective" in phase.own else step / self.steps),
+            "masking_rate": rate_of(*self.objectives.at(step, self.steps)),
             "theta": phase.settings["model"].get("rope_theta"),
             "local_theta": phase.settings["model"].get("local_rope_theta"),
         }  # fmt: skip
@@ -169,7 +175,10 @@ class NominalRun:
 
 def nominal_objective(settings: Mapping[str, Any]) -> Any:
     """The objective of a run, told of no tokenizer."""
-    return build(OmegaConf.create({"objective": settings}).objective, **TOKENIZER)
+    node = OmegaConf.create({"objective": settings}).objective
+    target = locate(node._target_, "objective")
+    of_images = {"image_token_id": 2} if "image_token_id" in inspect.signature(target).parameters else {}
+    return build(node, **TOKENIZER, **of_images)
 
 
 def rate_of(objective: Any, progress: float) -> float | None:

@@ -7,7 +7,7 @@ from omegaconf import DictConfig
 
 from iolaus.conf.phases import Phase
 from iolaus.runner.loop.phases import phases_in
-from iolaus.runner.order.timeline import Timeline
+from iolaus.runner.optim.schedule.chain import timeline_of
 
 OWN = ("model", "optimizer", "scheduler")
 """Groups of which the settings are shown that a phase has of its own."""
@@ -16,7 +16,7 @@ OWN = ("model", "optimizer", "scheduler")
 def phase_rows(config: DictConfig, data: Any) -> list[dict[str, Any]]:
     """The phases of a config whose lengths are settled, given its connected data; tokens are about as many."""
     phases = phases_in(config)
-    timeline, rows = Timeline([phase.name for phase in phases], [phase.steps or 0 for phase in phases]), []
+    timeline, rows = timeline_of(phases), []
     for place, phase in enumerate(phases):
         drawn = _drawn(data, phase, timeline.starts[place], timeline.ends[place])
         own = {name: value for group in OWN for name, value in getattr(phase, group).items()}
@@ -48,7 +48,7 @@ def _drawn(data: Any, phase: Phase, start: int, end: int) -> dict[str, Any]:
 def _masking(objective: Mapping[str, Any], phase: Phase) -> list[float] | None:
     """The share of tokens that are targets, at the beginning and the end of what it follows."""
     rate = {**objective, **phase.objective}
-    if (first := rate.get("mlm_probability")) is None:
+    if (first := rate.get("mlm_probability")) is None or rate.get("causal_share") == 1:
         return None
     last = rate.get("final_mlm_probability")
     return [first, first if last is None else last]

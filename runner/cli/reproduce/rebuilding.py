@@ -40,7 +40,9 @@ def recorded(path: Path) -> Recorded:
         manifest = json.loads(file.read_text())
         steps = steps_of(manifest.get("steps") or [])
         settings = manifest["config"]["resolved"]
-        whole = all(name in manifest for name in ("code", "packages", "machine", "resolved", "inputs"))
+        parts = ("code", "packages", "machine", "resolved", "inputs")
+        whole = all(isinstance(manifest.get(name), dict) for name in parts)
+        whole &= isinstance(manifest.get("outputs", {}), dict)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ValueError(f"{str(file)!r} is damaged, or no manifest of a run") from None
     if not whole or not isinstance(settings, dict):
@@ -98,6 +100,10 @@ def _pin(config: DictConfig, resolved: Manifest) -> None:
     for node, name in ((trainer, "accelerator"), (trainer, "precision"), (config.data, "layout")):
         if node.get(name) == "auto" and resolved.get(name):
             node[name] = resolved[name]
+    if config.data.get("micro_batch_tokens") == "auto":
+        config.data.micro_batch_tokens = resolved.get("micro_batch_tokens", "auto")
+    if config.module.get("compile_model") == "auto":
+        config.module.compile_model = bool(resolved.get("compile"))
     if trainer.get("attention") == "auto" and resolved.get("accelerator") == "gpu":
         trainer.attention = resolved["attention"]
     if trainer.get("devices") in AUTO or trainer.get("num_nodes", 1) != 1:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from iolaus.runner.data.store.cached import cache_folder
 from iolaus.runner.manifest.inputs import Manifest
 from iolaus.runner.manifest.record import PATCH
 from iolaus.runner.run.command.json_output import print_json, wants_json
@@ -53,7 +54,7 @@ def worktree_of(code: Manifest, folder: Path | None) -> Path:
         )
     text = patch.read_bytes() if patch else b""
     name = f"{commit[:12]}{'-' + sha256(text).hexdigest()[:8] if text else ''}"
-    place = Path(os.environ.get("IOLAUS_CACHE") or "~/.cache/iolaus").expanduser().resolve() / "code" / name
+    place = cache_folder().resolve() / "code" / name
     if not place.is_dir():
         _make(here, str(commit), text, place)
     return place

@@ -56,9 +56,9 @@ def program(folder: Path, name: str, text: str = "#!/bin/sh\n") -> None:
     (folder / name).chmod(0o755)
 
 
-def with_bf16(monkeypatch: pytest.MonkeyPatch, has: bool) -> None:
-    for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
-        monkeypatch.setattr(torch.cpu, name, lambda: has, raising=False)
+def with_bf16(monkeypatch: pytest.MonkeyPatch, has: bool, amx: bool = False) -> None:
+    for name, there in (("_is_amx_tile_supported", amx), ("_is_avx512_bf16_supported", has)):
+        monkeypatch.setattr(torch.cpu, name, lambda there=there: there, raising=False)
 
 
 def with_gpus(monkeypatch: pytest.MonkeyPatch, count: int, capability: tuple[int, int] = (9, 0)) -> None:
@@ -71,17 +71,17 @@ def with_gpus(monkeypatch: pytest.MonkeyPatch, count: int, capability: tuple[int
     monkeypatch.setattr(torch.version, "cuda", "13.0")
 
 
-@pytest.mark.parametrize("has_bf16", [True, False])
+@pytest.mark.parametrize(("has_bf16", "amx"), [(True, False), (True, True), (False, False)])
 def test_run_chooses_what_it_says(
-    has_bf16: bool, doctor: Any, text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    has_bf16: bool, amx: bool, doctor: Any, text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_bf16(monkeypatch, has_bf16)
+    with_bf16(monkeypatch, has_bf16, amx)
     words = [*AUTO, *SHORT, f"data.source={text_file}"]
     said = doctor(*words)["chosen"]
     assert iolaus_here(tmp_path, *words).returncode == 0
     status = only_run(tmp_path / "outputs").status()
     assert said == {name: status["resolved"][name] for name in choice.CHOSEN}
-    assert said["precision"] == ("bf16-mixed" if has_bf16 else "32-true")
+    assert said["precision"] == ("bf16-mixed" if has_bf16 and not amx else "32-true"), "the model is narrow"
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from torch import Tensor
 from torchmetrics import Metric
 from transformers import PreTrainedModel
 
-from iolaus.runner.models.sparse_head import SparseMaskedLM
+from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives import Collator
 

@@ -1,0 +1,117 @@
+"""What a shell offers for the last word of a line, where Hydra would offer nothing: commands, flags, values, files."""
+
+import os
+from argparse import Action, ArgumentParser
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from glob import escape, glob
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from iolaus.conf.fields import Field
+
+TAKE_SETTINGS = ("train", "plan", "info", "schedule")
+"""Commands whose words are groups and settings."""
+
+NEWEST = 20
+"""Run folders that are offered at most."""
+
+
+def completed(
+    line: str, commands: Mapping[str, object], parser: Callable[[str], ArgumentParser]
+) -> list[str] | None:
+    """Whole words for the last word of a line; None leaves it to Hydra.
+
+    `commands` are those of one word and of two, `parser` makes that of a command. Files behind a command are left to the
+    shell, which offers them where there is nothing else.
+
+    Example:
+        >>> completed("iolaus ru", {"runs": "", "train": ""}, lambda name: ArgumentParser())
+        ['runs']
+        >>> completed("iolaus plan mode=in", {"plan": ""}, lambda name: ArgumentParser())
+        ['mode=inspect']
+    """
+    words = line.split()[1:]
+    word = "" if not words or line.endswith(" ") else words.pop()
+    if not words and word and (found := _starting(word, (name for name in commands if " " not in name))):
+        return found
+    if not words or words[0] not in commands or words[0] in TAKE_SETTINGS:
+        return _hydras(word, words)
+    name = next((two for two in commands if two.split() == words[:2]), words[0])
+    second = _starting(word, (two.split()[1] for two in commands if two.split()[:-1] == words))
+    return second or _arguments(word, words[name.count(" ") + 1 :], parser(name)._actions)
+
+
+def _hydras(word: str, words: list[str]) -> list[str] | None:
+    """Flags of Hydra, values of settings; nothing where a flag asks for a folder, which the shell offers."""
+    if word.startswith("-") or (words[-1:] and words[-1].startswith("-")):
+        from hydra._internal.utils import get_args_parser
+
+        flags = [(flag, action) for action in get_args_parser()._actions for flag in action.option_strings]
+        if word.startswith("-"):
+            return _starting(word, (flag for flag, _ in flags))
+        if any(flag == words[-1] and action.nargs is None for flag, action in flags):
+            return []
+    return _values(word)
+
+
+def _arguments(word: str, words: list[str], actions: Sequence[Action]) -> list[str]:
+    """Flags, values of the flag before the word, and actions or runs where the command takes them."""
+    flags = {flag: action for action in actions for flag in action.option_strings}
+    if word.startswith("-"):
+        return _starting(word, flags)
+    if words and (flag := flags.get(words[-1])) is not None and flag.nargs != 0:
+        return _starting(word, map(str, flag.choices or ()))
+    offered: list[str] = []
+    for action in actions:
+        if not action.option_strings and action.choices and not {*words} & {*action.choices}:
+            offered += map(str, action.choices)
+            break
+        if not action.option_strings and action.metavar == "RUN":
+            offered += _runs()
+    return _starting(word, offered)
+
+
+def _values(word: str) -> list[str] | None:
+    """Words for SETTING=VALUE: the values that are allowed, else files; None for any other word."""
+    key, _, value = word.partition("=")
+    found: Iterable[str] | None = None
+    if "=" in word and (fields := _fields(key.lstrip("+"))):
+        from iolaus.conf.values import Choice, Named
+
+        rules = {type(field.allowed): field.allowed for field in fields}
+        if key == "resume":
+            found = ["auto", *_files(value)] if value else ["auto", *_runs()]
+        elif choice := rules.get(Choice):
+            found = choice.words  # type: ignore[union-attr]
+        elif Named in rules:
+            found = _files(value)
+        elif any(field.type is bool for field in fields):
+            found = ("true", "false")
+    return None if found is None else [f"{key}={one}" for one in _starting(value, found)]
+
+
+def _fields(key: str) -> "list[Field]":
+    """The settings of this name, in any option of its group."""
+    import iolaus.conf  # noqa: F401  registers the options
+    from iolaus.conf.fields import fields_of, root_fields
+    from iolaus.conf.registry import OPTIONS
+
+    prefix = key.rpartition(".")[0]
+    options = OPTIONS.get(key.partition(".")[0], {}).values()
+    every = [field for option in options for field in fields_of(option, prefix)] if prefix else root_fields()
+    return [field for field in every if field.key == key]
+
+
+def _files(start: str) -> list[str]:
+    """Files and folders whose paths begin so, folders with a slash."""
+    return [f"{path}/" if os.path.isdir(path) else path for path in sorted(glob(f"{escape(start)}*"))]
+
+
+def _runs() -> list[str]:
+    """The newest run folders below `outputs`."""
+    noted = glob("outputs/*/*/status.json")
+    return [os.path.dirname(path) for path in sorted(noted, key=os.path.getmtime, reverse=True)[:NEWEST]]
+
+
+def _starting(start: str, words: Iterable[str]) -> list[str]:
+    return [word for word in words if word.startswith(start)]

@@ -1,0 +1,185 @@
+"""Averages of finetuned models, measured on the validation and test sets of their runs (arXiv 2203.05482).
+
+The *uniform* soup is the mean of all models. The *greedy* soup begins with the best one by the figure that chooses
+checkpoints and takes in the others from the best on, each where the figure on validation does not fall by it.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
+from torch.func import functional_call
+
+from iolaus.conf.objective.labelled import THRESHOLDS
+from iolaus.conf.registry import better_when
+from iolaus.runner.checkpoints.averages import Source, combined, mean
+from iolaus.runner.config.completed import completed
+from iolaus.runner.config.permissions import check_permissions
+from iolaus.runner.config.yaml_files import read_config
+from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.evaluation.thresholds import Thresholds
+from iolaus.runner.inference.labelled import FinetunedModel, load_finetuned, task_of
+from iolaus.runner.inference.language.infill import open_model
+from iolaus.runner.inference.measuring import measure_set
+from iolaus.runner.inference.passes import device_here
+from iolaus.runner.loop.assembly import make_data
+from iolaus.runner.run.folder import RunFolder
+
+UNIFORM, GREEDY, ENSEMBLE = "uniform", "greedy", "ensemble"
+
+Figures = dict[str, float]
+"""Figures by name, such as `val/validation/accuracy`."""
+
+
+class Member(NamedTuple):
+    """The model of a run."""
+
+    run: Path
+    weights: Source
+
+    @property
+    def model(self) -> Path:
+        """Its exported model."""
+        return self.run / "model"
+
+
+class Soups(NamedTuple):
+    """What soups of the members score."""
+
+    monitor: str
+    """The figure that chose the greedy soup."""
+    figures: dict[str, Figures]
+    """Those of each run, by its folder, and of `uniform`, `greedy` and `ensemble`, the mean of all members' logits."""
+    greedy: list[int]
+    """The numbers of the members of the greedy soup."""
+    settings: dict[str, dict[str, Any]]
+    """The settings of the task that each soup is used with, such as its thresholds."""
+
+
+def measure_soups(members: Sequence[Member]) -> Soups:
+    """Measures the members, their soups and their ensemble.
+
+    Raises ValueError for runs that did not train on the same labelled data, or without a validation set: what one held
+    out, another may have trained on.
+    """
+    config = _config_of(members[0].run)
+    for member in members[1:]:
+        _check_same_data(config, _config_of(member.run), members[0].run, member.run)
+    data = make_data(config)
+    if not hasattr(data, "task_name"):
+        raise ValueError(
+            f"{str(members[0].run)!r} was not trained on labelled data, so there is nothing to measure"
+        )
+    data.prepare_data()
+    if not data.validation:
+        raise ValueError(f"{str(members[0].run)!r} has no validation set to measure soups on")
+    sets = {f"val/{name}": s for name, s in data.validation.items()}
+    sets |= {f"test/{name}": s for name, s in data.test.items()}
+    return _Measuring(config, members, sets).soups()
+
+
+class _Measuring:
+    """One model whose weights are replaced by those of each member or soup."""
+
+    def __init__(self, config: DictConfig, members: Sequence[Member], sets: Mapping[str, Any]) -> None:
+        self.members, self.sets = members, sets
+        self.model = _opened(members[0])
+        self.thresholds = config.objective.get("thresholds")
+        known = RunFolder(members[0].run).status()
+        self.monitor = str(known.get("monitor") or f"{next(iter(sets))}/loss")
+        self.sign = 1 if (known.get("mode") or better_when(self.monitor)) == "max" else -1
+        self.settings: dict[str, dict[str, Any]] = {}
+
+    def soups(self) -> Soups:
+        every = list(range(len(self.members)))
+        alone = {
+            str(member.run): self.figures(str(member.run), [[i]]) for i, member in enumerate(self.members)
+        }
+        scores = [self.score(found) for found in alone.values()]
+        order = sorted(every, key=lambda i: -scores[i])
+        chosen, best, found = order[:1], scores[order[0]], alone[str(self.members[order[0]].run)]
+        self.settings[GREEDY] = self.settings[str(self.members[order[0]].run)]
+        for i in order[1:]:
+            tried = self.figures("tried", [sorted([*chosen, i])])
+            if self.score(tried) >= best:
+                chosen, best, found = [*chosen, i], self.score(tried), tried
+                self.settings[GREEDY] = self.settings["tried"]
+        measured = {**alone, UNIFORM: self.figures(UNIFORM, [every]), GREEDY: found}
+        if "logits" in self.outputs:
+            ensemble = self.figures(ENSEMBLE, [[i] for i in every])
+            measured[ENSEMBLE] = {n: v for n, v in ensemble.items() if not n.endswith("/loss")}
+        return Soups(self.monitor, measured, sorted(chosen), self.settings)
+
+    def score(self, figures: Figures) -> float:
+        """The figure that chooses, the larger the better."""
+        if self.monitor not in figures:
+            raise ValueError(
+                f"the runs chose their checkpoints by {self.monitor!r}, which is not measured here; there are: "
+                f"{', '.join(figures)}"
+            )
+        return self.sign * figures[self.monitor]
+
+    def figures(self, name: str, soups: Sequence[Sequence[int]]) -> Figures:
+        """The figures of the mean of the logits of soups, each the numbers of its members."""
+        model, states = self.model, [self.state(numbers) for numbers in soups]
+        if self.thresholds in THRESHOLDS:
+            model.collator.thresholds = Thresholds(self.thresholds, model.collator.labels)
+        found: Figures = {}
+        for number, (place, sequences) in enumerate(self.sets.items()):
+            predictions = model.task.predictions(sequences, model.collator)
+
+            def output(batch: MicroBatch) -> Mapping[str, Any]:
+                outputs: list[dict[str, Any]] = [
+                    functional_call(model.model, state, (batch,)) for state in states
+                ]
+                self.outputs = set(outputs[0])
+                if len(outputs) == 1:
+                    return outputs[0]
+                return {**outputs[0], "logits": torch.stack([one["logits"] for one in outputs]).mean(0)}
+
+            measured = measure_set(
+                predictions,
+                model.model,
+                model.collator,
+                model.computation,
+                None,
+                output,
+                calibrating=number == 0,
+            )
+            found |= {f"{place}/{figure}": value for figure, value in measured.figures.items()}
+        self.settings[name] = model.collator.settings()
+        return found
+
+    def state(self, numbers: Sequence[int]) -> dict[str, Tensor]:
+        """The parameters of a soup by their names in the task's model."""
+        sources = [self.members[i].weights for i in numbers]
+        made = combined(sources[0], sources, lambda name, tensors: mean(tensors, [1.0] * len(tensors)))
+        return {f"pretrained.{name}": tensor.to(device_here()) for name, tensor in made}
+
+
+def _opened(member: Member) -> FinetunedModel:
+    config, tokenizer = open_model(str(member.run))
+    task = task_of(str(member.run), config.architectures or [])
+    assert task is not None
+    return load_finetuned(str(member.run), task, config, tokenizer)
+
+
+def _config_of(run: Path) -> DictConfig:
+    config = read_config(run / "config.yaml")
+    check_permissions(config, ())
+    return completed(config)
+
+
+def _check_same_data(config: DictConfig, other: DictConfig, run: Path, others: Path) -> None:
+    mine, theirs = (OmegaConf.to_container(one.data, resolve=True) for one in (config, other))
+    assert isinstance(mine, dict)
+    assert isinstance(theirs, dict)
+    for name in {**mine, **theirs}:
+        if mine.get(name) != theirs.get(name):
+            raise ValueError(
+                f"soups are measured on one validation set, but data.{name} is {mine.get(name)!r} in {str(run)!r} and "
+                f"{theirs.get(name)!r} in {str(others)!r}"
+            )

@@ -1,0 +1,124 @@
+"""Averages of the models of several seeds, measured on the validation and test sets of their runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from iolaus.runner.cli.models.average import average
+from iolaus.runner.inference.evaluated import evaluate
+from iolaus.runner.run.folder import RunFolder
+from tests.modules.conftest import Finetune, finetune, task_files  # noqa: F401
+from tests.modules.test_finetuning import evaluation
+from tests.support.precision import rounding
+
+
+@pytest.fixture
+def sweep(finetune: Finetune, tmp_path: Path) -> list[RunFolder]:  # noqa: F811
+    """Three seeds that begin with the same trained model, in the folders of a sweep."""
+    start = finetune("classification", "trainer.max_steps=20", "optimizer.lr=0.003", folder="start")
+    short = ["trainer.max_steps=4", "optimizer.lr=0.003"]
+    return [
+        finetune("classification", *short, f"seed={i}", folder=f"sweep/{i}", start=start) for i in (1, 2, 3)
+    ]
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def figure(run: RunFolder, name: str) -> Any:
+    return evaluation(run)["sets"][name]["metrics"]["accuracy"]
+
+
+def test_soups_of_a_sweep_are_measured_as_its_runs_were(sweep: list[RunFolder], tmp_path: Path) -> None:
+    folder = sweep[0].path.parent
+    uniform = average([str(folder)], tmp_path / "uniform", soup="uniform")
+    record = json.loads((uniform / "average.json").read_text())
+    soup = record["soup"]
+    for run in sweep:
+        for name in ("val/validation", "test/test"):
+            found = soup["figures"][str(run.path)]
+            assert found[f"{name}/accuracy"] == pytest.approx(figure(run, name))
+            loss = evaluation(run)["sets"][name]["metrics"]["loss"]
+            assert found[f"{name}/loss"] == pytest.approx(loss, rel=rounding(1e-5, 1e-2))
+    assert set(soup["figures"]) == {*(str(run.path) for run in sweep), "uniform", "greedy", "ensemble"}
+    plain = average([str(run.path) for run in sweep], tmp_path / "plain")
+    every = [weights(run.path / "model") for run in sweep]
+    for name, tensor in weights(uniform).items():
+        expected = torch.stack([one[name] for one in every]).double().mean(0)
+        torch.testing.assert_close(tensor.double(), expected, atol=1e-6, rtol=1e-5)
+        assert torch.equal(tensor, weights(plain)[name])
+    measured = evaluate(str(uniform), {"test": json_source(sweep[0], "test")}).content["sets"]["test"][
+        "metrics"
+    ]
+    assert measured["accuracy"] == pytest.approx(soup["figures"]["uniform"]["test/test/accuracy"])
+
+
+def json_source(run: RunFolder, part: str) -> str:
+    from iolaus.runner.inference.opened_run import open_run
+
+    return str(open_run(run.path).config.data[part])
+
+
+def test_greedy_soup_takes_in_what_does_not_fall_on_validation(
+    sweep: list[RunFolder], tmp_path: Path
+) -> None:
+    from iolaus.runner.checkpoints.averages import read_folder
+    from iolaus.runner.cli.models import soups
+
+    members = [soups.Member(run.path, read_folder(run.path / "model")) for run in sweep]
+    scores = {(0,): 0.5, (1,): 0.7, (2,): 0.6, (1, 2): 0.69, (0, 1): 0.7, (0, 1, 2): 0.9}
+    asked: list[tuple[int, ...]] = []
+
+    class Scored(soups._Measuring):
+        def figures(self, name: str, soups: Any) -> dict[str, float]:
+            key = tuple(soups[0])
+            asked.append(key)
+            self.settings[name], self.outputs = {}, set[str]()
+            return {self.monitor: scores[key]}
+
+    config = soups._config_of(sweep[0].path)
+    found = Scored(config, members, {"val/validation": None}).soups()
+    assert found.monitor == "val/validation/accuracy"
+    assert found.greedy == [0, 1]
+    assert found.figures["greedy"] == {found.monitor: 0.7}
+    assert asked == [(0,), (1,), (2,), (1, 2), (0, 1), (0, 1, 2)], "the last one is the uniform soup"
+
+
+def test_ensemble_predicts_by_the_mean_of_all_logits(sweep: list[RunFolder], tmp_path: Path) -> None:
+    soup = average([str(run.path) for run in sweep], tmp_path / "soup", soup="uniform")
+    figures = json.loads((soup / "average.json").read_text())["soup"]["figures"]
+    rows = [json.loads(line) for line in Path(json_source(sweep[0], "test")).read_text().splitlines()]
+    logits = []
+    for run in sweep:
+        model = AutoModelForSequenceClassification.from_pretrained(run.path / "model").eval()
+        tokenizer = AutoTokenizer.from_pretrained(run.path / "model")
+        with torch.no_grad():
+            batch = tokenizer([row["text"] for row in rows], padding=True, return_tensors="pt")
+            logits.append(model(**batch).logits)
+    predicted = torch.stack(logits).mean(0).argmax(-1).tolist()
+    right = sum(model.config.id2label[p] == row["label"] for p, row in zip(predicted, rows, strict=True))
+    assert figures["ensemble"]["test/test/accuracy"] == pytest.approx(
+        right / len(rows), abs=rounding(1e-6, 0.1)
+    )
+    assert "test/test/loss" not in figures["ensemble"]
+
+
+def test_what_cannot_be_measured_is_one_line(sweep: list[RunFolder], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"leave out --weights and --ties"):
+        average([str(run.path) for run in sweep], tmp_path / "a", weights="1,2,3", soup="greedy")
+    with pytest.raises(ValueError, match=r"--soup measures the models of finished runs"):
+        average([f"{run.path}@4" for run in sweep], tmp_path / "b", soup="greedy")
+    config = (sweep[1].path / "config.yaml").read_text()
+    (sweep[1].path / "config.yaml").write_text(config.replace("max_length: 48", "max_length: 40"))
+    with pytest.raises(ValueError, match=r"one validation set, but data\.max_length is 48 in .* and 40 in"):
+        average([str(run.path) for run in sweep], tmp_path / "c", soup="greedy")
+    status = json.loads((sweep[2].path / "status.json").read_text())
+    (sweep[2].path / "status.json").write_text(json.dumps({**status, "state": "failed"}))
+    with pytest.raises(ValueError, match=r"of the sweep is failed: finish it with resume="):
+        average([str(sweep[0].path.parent)], tmp_path / "d")
