@@ -20,7 +20,8 @@ class Checkpoint:
     """How many of the newest periodic checkpoints stay on disk; where a run may be taken back, two older ones too."""
     monitor: Any = None
     """Metric that chooses the best checkpoint, such as `val/validation/loss`. None takes that of the task on the first
-    validation set: accuracy, micro-F1 (several labels), Spearman (numbers), F1 (entities, answers), else the loss."""
+    validation set: accuracy, micro-F1 (several labels), Spearman (numbers), F1 (entities, answers), else the loss.
+    Of checkpoints with equal values that with the smallest loss on the same set is the best, then the first."""
     mode: Any = setting(None, allowed=Choice(("min", "max")))
     """Whether a small (`min`) or large (`max`) metric is better; none derives it from the metric's name."""
 

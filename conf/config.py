@@ -32,15 +32,46 @@ UNSCALED = "unscaled"
 """A config without anything, in the place of a recipe in another size."""
 
 LATER: dict[str, dict[str, Any]] = {
-    "data": {"header": None, "label_columns": None, "on_bad_row": "error"},
+    "data": {
+        "header": None, "label_columns": None, "on_bad_row": "error", "choices_column": "choices", "choice_columns": None,
+        "tag_columns": None,
+    },
     "objective": {
         "masking": "tokens", "encoder_masking": "tokens", "max_span": 3, "mask_share": 0.8, "random_share": None,
         "fixed_count": False, "favour": None,
+        "class_weights": None, "label_smoothing": 0.0, "focal_gamma": 0.0, "r_drop": 0.0, "thresholds": None,
+        "teacher": None, "teacher_weight": 0.5, "label_weight": 0.5, "teacher_temperature": 2.0,
+        "cache_teacher": False, "top_k": None, "hidden_weight": 0.0, "hidden_layers": "last",
     },
+    "module": {"neftune_alpha": 0.0, "freeze_layers": None},
     "scheduler": {"warmup_tokens": None, "cooldown_tokens": None},
-    "trainer": dict.fromkeys(BUDGETS),
+    "model": {
+        "adapter": None, "adapter_rank": 8, "adapter_alpha": 8.0, "adapter_dropout": 0.0, "adapter_targets": None,
+        "adapter_export": "merged", "text_from": None, "vision_from": None,
+    },
+    "trainer": {**dict.fromkeys(BUDGETS), "matmul_precision": "highest", "recommends": {}},
 }  # fmt: skip
 """Settings that came later, with their defaults: the hash of a config that does not use them is as it was before."""
+
+FORMER: dict[str, dict[str, dict[Any, Any]]] = {
+    "module": {
+        "compile_model": {"${oc.select:trainer.recommends.compile_model,false}": False, "auto": False},
+    },
+}
+"""Values that count in the hash of a config as those that were there before them, and that give the same run."""
+
+
+def as_before(group: str, values: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a group as they count in the hash of a config.
+
+    Example:
+        >>> as_before("module", {"neftune_alpha": 0.0, "compile_model": "auto", "load_best": True})
+        {'compile_model': False, 'load_best': True}
+    """
+    later, former = LATER.get(group, {}), FORMER.get(group, {})
+    kept = {n: value for n, value in values.items() if n not in later or value != later[n]}
+    return {n: former[n].get(value, value) if n in former else value for n, value in kept.items()}
+
 
 HYDRA: dict[str, Any] = {
     "run": {"dir": "${run_folder:}"},
@@ -95,8 +126,9 @@ class Config:
     """`train`; `inspect` (as `iolaus plan`), which shows what a run would do; `evaluate` (as `iolaus evaluate`), which
     measures the finished run that `resume` names on `data.test`, on `data.validation` if it was trained on text; or
     `probe`, which measures the frozen features of `model` on `data`."""
-    pooling: str = setting("mean", allowed=Choice(("mean", "cls")), execution=True)
-    """With `mode=probe`, the features of a text: the `mean` of its tokens' hidden states, or the first one (`cls`)."""
+    pooling: str | None = setting(None, allowed=Choice(("mean", "cls", "max")), execution=True)
+    """With `mode=probe`, the features of a text: the `mean` or `max` of its tokens' hidden states, or the first one
+    (`cls`); none is as a folder of sentence-transformers says it, with prompts and unit length, else the mean."""
     seed: int = 42
     """Seed of every random choice of the run."""
     skip_batches: list[Any] = setting(factory=list, allowed=PAIRS)

@@ -56,6 +56,16 @@ class Phase:
         return {group: found for group in CHANGED if (found := getattr(self, group))}
 
 
+def place_of(number: int, name: str) -> str:
+    """How messages name a phase, counted from 0.
+
+    Example:
+        >>> place_of(1, "decay")
+        'phases[1] (decay)'
+    """
+    return f"phases[{number}] ({name})"
+
+
 def phases_of(given: Any) -> list[Phase]:
     """The phases of the setting `phases`; raises ValueError for the first thing that is wrong.
 
@@ -85,7 +95,7 @@ def _phase(number: int, entry: Any) -> Phase:
         raise ValueError(
             f"{where}={entry!r}: expected settings with a name, such as {{name: stable, steps: 90}}"
         )
-    where, known = f"{where} ({entry['name']})", [field.name for field in fields(Phase)]
+    where, known = place_of(number, entry["name"]), [field.name for field in fields(Phase)]
     for name, value in entry.items():
         if name not in known:
             raise ValueError(f"{where}.{name}: a phase has {', '.join(known)}" + suggest(str(name), known))
@@ -159,7 +169,7 @@ def _cut(phases: Sequence[Phase], steps: int) -> list[int | None]:
         end = steps if number == len(phases) else round(done * steps)
         if end <= last:
             raise ValueError(
-                f"phases[{number - 1}] ({phase.name}) has no step: its share is {phase.share:g} of {steps:,}; give it "
+                f"{place_of(number - 1, phase.name)} has no step: its share is {phase.share:g} of {steps:,}; give it "
                 "more, or train for longer"
             )
         found.append(end - last)
@@ -181,7 +191,7 @@ def check_data(phases: Sequence[Phase], data: Mapping[str, Any]) -> None:
     sources = data.get("mixture")
     for number, phase in enumerate(phases):
         for name, value in phase.data.items():
-            key = f"phases[{number}] ({phase.name}).data.{name}"
+            key = f"{place_of(number, phase.name)}.data.{name}"
             if name in OF_MIXTURES and not isinstance(sources, Mapping):
                 raise ValueError(f"{key}: the run's data is no mixture (data=mixture) with sources by name")
             if name == "mixture":
@@ -190,7 +200,7 @@ def check_data(phases: Sequence[Phase], data: Mapping[str, Any]) -> None:
                 _check_value(key, value, rules_of(Mixture)[name].get("allowed"))
         if phase.data.get("mixture") is not None and phase.data.get("mixture_tau") is not None:
             raise ValueError(
-                f"phases[{number}] ({phase.name}).data has mixture and mixture_tau: shares are of weights or of sizes, "
+                f"{place_of(number, phase.name)}.data has mixture and mixture_tau: shares are of weights or of sizes, "
                 "not both"
             )
 

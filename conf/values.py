@@ -12,29 +12,37 @@ from omegaconf import MISSING
 
 
 class Choice(NamedTuple):
-    """One of a few words."""
+    """One of a few words; with `switch` also true and false."""
 
     words: tuple[str, ...]
+    switch: bool = False
 
     def problem(self, value: Any) -> str | None:
         """The error message for a value that is not allowed."""
-        return None if value in self.words else f"there are: {', '.join(self.words)}"
+        fits = isinstance(value, bool) if self.switch and value not in self.words else value in self.words
+        return None if fits else f"there are: {', '.join(self._shown())}"
+
+    def _shown(self) -> tuple[str, ...]:
+        return ("true", "false", *self.words) if self.switch else self.words
 
     def __str__(self) -> str:
-        return " | ".join(self.words)
+        return " | ".join(self._shown())
 
 
 class Bounds(NamedTuple):
-    """A finite number from `low` to `high`; `open_low` and `open_high` exclude the bound itself."""
+    """A finite number from `low` to `high`, or `word`; `open_low` and `open_high` exclude the bound itself."""
 
     low: float
     high: float = float("inf")
     open_low: bool = False
     open_high: bool = False
     whole: bool = False
+    word: str | None = None
 
     def problem(self, value: Any) -> str | None:
         """The error message for a value that is not allowed."""
+        if self.word is not None and value == self.word:
+            return None
         if isinstance(value, bool) or not isinstance(value, int | float):
             return f"expected {self}"
         too_low = value <= self.low if self.open_low else value < self.low
@@ -43,6 +51,8 @@ class Bounds(NamedTuple):
         return None if fits else f"it must be {self}"
 
     def __str__(self) -> str:
+        if self.word is not None:
+            return f"{self._replace(word=None)}, or {self.word}"
         kind = "a whole number" if self.whole else "a number"
         if self.high == float("inf"):
             return f"{kind} above {self.low:g}" if self.open_low else f"{kind}, {self.low:g} or more"

@@ -23,16 +23,18 @@ from iolaus.runner.cli.compose import flags_first, prepare
 from iolaus.runner.config.checks import check_config, lacks_data
 from iolaus.runner.config.permissions import on_command_line
 from iolaus.runner.config.skipped import skipped_batches
+from iolaus.runner.config.yaml_files import checked_files
 from iolaus.runner.launch.hub import spare_retries
 from iolaus.runner.launch.job import in_sweep, report_failure, report_job_failure, report_stop, run_job
 from iolaus.runner.launch.processes import keep_freed_memory
 from iolaus.runner.launch.rank import HEARTBEAT, run_rank
 from iolaus.runner.launch.requeue import requeue
 from iolaus.runner.launch.resume import saved_overrides
+from iolaus.runner.logging.log_file import message_of
 from iolaus.runner.loop.assembly import assemble, check_numbered, known_task, preprocessor_of
 from iolaus.runner.run.cluster import member, refuse_sweep_of_ranks
 from iolaus.runner.run.command.status import INTERRUPTED
-from iolaus.runner.run.errors import Diverged, Rewound, TrainingFailure, explain, wants_traceback
+from iolaus.runner.run.errors import Diverged, Rewound, TrainingFailure, wants_traceback
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.lazy import many_imports
 from iolaus.runner.run.lifetime import outlast_readers, without_teardown
@@ -60,7 +62,7 @@ def main(words: Sequence[str]) -> None:
     sys.argv[1:] = as_sweep(saved_overrides(typed))  # Hydra reads them there
     prepare()
     at_the_end = nullcontext() if member() is None else without_teardown()
-    with at_the_end, forwarding(), on_command_line(typed):
+    with at_the_end, forwarding(), on_command_line(typed), checked_files():
         hydra.main(version_base="1.3", config_path="pkg://iolaus.conf", config_name="config")(run)()
 
 
@@ -69,10 +71,9 @@ def run(config: DictConfig) -> float | None:
     try:
         return work(config).get("objective")
     except Exception as error:
-        message = explain(error)
-        if message is None or wants_traceback() or in_sweep():
+        if wants_traceback() or in_sweep():
             raise
-        sys.exit(f"error: {message}")
+        sys.exit(f"error: {message_of(error, Path(HydraConfig.get().runtime.output_dir))}")
 
 
 def work(config: DictConfig) -> dict[str, float]:
@@ -107,7 +108,7 @@ def work(config: DictConfig) -> dict[str, float]:
             if first:
                 report_failure(folder)
             if in_sweep():
-                report_job_failure(folder, error, explain(error))
+                report_job_failure(folder, error)
             raise
 
 
@@ -177,6 +178,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     parts = assemble(chosen, before)
     data, module, max_steps = parts.data, parts.module, parts.max_steps
     values = resolved.resolve(config, chosen, before, data, module)
+    resolved.keep_compiled(chosen.data.get("cache_dir"))
     resolved.note(folder, values)
     watching = watchers(callbacks_of(chosen, parts), data, module)
     *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoints), folder.checkpoints)
@@ -196,8 +198,8 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         monitored = {name: chosen.checkpoint.get(name) for name in ("monitor", "mode")}
         saved = {"step": checkpoint.step} if checkpoint and folder.is_same(checkpoint.path) else {}
         folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitored, **saved)
-        decided = resolved.described(config, before, values)
-        show("iolaus", describe_run(trainer, parts, folder, checkpoint, decided, values.get("budget")))
+        decided, budget = resolved.described(config, before, values), values.get("budget")
+        show("iolaus", describe_run(trainer, parts, folder, checkpoint, decided, budget), folder.path)
         for line in resolved.changes(before if checkpoint else {}, values):
             log.warning("%s", line)
     try:

@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from iolaus.conf.registry import register
-from iolaus.conf.values import COUNT, NAMED, Bounds, Choice, setting
+from iolaus.conf.values import COUNT, NAMED, POSITIVE, Bounds, Choice, Named, setting
 
 
 @dataclass
@@ -18,7 +18,7 @@ class Encoder:
     """`model_type` of transformers, such as `bert`, `modernbert`, `roberta`, `electra`."""
     hidden_size: int = setting(MISSING, allowed=COUNT)
     """Width of the residual stream."""
-    num_hidden_layers: int = setting(MISSING, allowed=COUNT)
+    num_hidden_layers: int = setting(MISSING, allowed=Bounds(1, 100_000, whole=True))
     """Transformer layers."""
     num_attention_heads: int = setting(MISSING, allowed=COUNT)
     """Attention heads; divides `hidden_size`."""
@@ -47,6 +47,22 @@ class Pretrained:
     """Fields of the model's config to change."""
     new_vocabulary: bool = False
     """Fits the embeddings to the tokenizer of the data: tokens known to the model's own are copied, others are means."""
+    adapter: str | None = setting(None, allowed=Choice(("lora", "rslora", "dora")))
+    """Freezes the encoder (of a vision-language model the language model) and trains low-rank matrices beside its
+    weights, by `peft`: W + alpha / rank * B A (`lora`), W + alpha / sqrt(rank) * B A (`rslora`), or with the norms of its
+    rows (`dora`). Heads are trained as ever. None trains the weights themselves."""
+    adapter_rank: int = setting(8, allowed=COUNT)
+    """Rows of A and columns of B."""
+    adapter_alpha: float = setting(8.0, allowed=POSITIVE)
+    """Factor of B A, divided by the rank or by its square root."""
+    adapter_dropout: float = setting(0.0, allowed=Bounds(0, 1, open_high=True))
+    """Dropout of what A multiplies."""
+    adapter_targets: Any = setting(None, allowed=Named("names of layers, or patterns"))
+    """Linear layers to adapt, by their names, the ends of these, or patterns with `*`: `[Wqkv, attn.Wo]`. None adapts all
+    linear layers of attention and feed-forward networks."""
+    adapter_export: str = setting("merged", allowed=Choice(("merged", "separate")), execution=True)
+    """Whether `model/` is a whole model with the adapter `merged` into its weights, or the folder of an adapter, as
+    `peft` reads it, which needs the model that the run began with."""
 
 
 @dataclass

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iolaus.conf.registry import register
-from iolaus.conf.values import COUNT, setting
+from iolaus.conf.values import COUNT, NAMED, setting
 
 
 @dataclass
@@ -42,6 +42,11 @@ class LlavaTiny:
     """Further fields of the language model's config class; weights of 1 / sqrt(width) learn faster than of 0.02."""
     vision_config: dict[str, Any] = field(default_factory=dict)
     """Further fields of the vision tower's config class."""
+    text_from: Any = setting(None, allowed=NAMED)
+    """Name or folder of a language model of these sizes to begin with, such as SmolLM2; none begins with random weights.
+    Further tokens, such as those of images, begin at random."""
+    vision_from: Any = setting(None, allowed=NAMED)
+    """Name or folder of a vision tower of these sizes to begin with, such as SigLIP's; none begins at random."""
 
 
 @dataclass
@@ -51,4 +56,32 @@ class SmolVlmTiny(LlavaTiny):
     architecture: str = "idefics3"
 
 
+@dataclass
+class NanoVlm460M(SmolVlmTiny):
+    """nanoVLM's sizes (github.com/huggingface/nanoVLM): SigLIP2-base, sixteen patches to a token, SmolLM2-360M."""
+
+    hidden_size: int = 960
+    num_hidden_layers: int = 32
+    num_attention_heads: int = 15
+    intermediate_size: int = 2560
+    max_position_embeddings: int = 8192
+    vision_hidden_size: int = 768
+    vision_num_hidden_layers: int = 12
+    vision_num_attention_heads: int = 12
+    vision_intermediate_size: int = 3072
+    image_size: int = 512
+    image_places: int = 64
+    scale_factor: int = 4
+    text_config: dict[str, Any] = field(
+        default_factory=lambda: {
+            "num_key_value_heads": 5,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 100000.0},
+            "vocab_size": 49218,
+        }
+    )
+    text_from: Any = "HuggingFaceTB/SmolLM2-360M-Instruct"
+    vision_from: Any = "google/siglip2-base-patch16-512"
+
+
+register("model", nanovlm_460m=NanoVlm460M)
 register("model", llava_tiny=LlavaTiny, smolvlm_tiny=SmolVlmTiny)

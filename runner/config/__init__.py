@@ -3,8 +3,8 @@
 - `checks`: contradictions in a config, found before anything heavy is imported; `phases`: those of phases.
 - `targets`: classes and functions that a config may name; `allowed`: whether all of its targets may run.
 - `permissions`: settings that only the user may change; `custom_code`: models of transformers that bring code.
-- `calling`: calls of targets with values of a run; `settings`: constructors that take an option whole.
-- `search_path`: YAML files on Hydra's search path.
+- `calling`: calls of targets with values of a run; `settings`: options as objects and as dotted names.
+- `yaml_files`: what a file of YAML may be; `search_path`: such files on Hydra's search path.
 - `completed`: settings that plain classes leave out; `skipped`: the global batches that a run leaves out.
 """
 

@@ -2,18 +2,22 @@
 
 import sys
 import traceback
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from hydra.experimental.callback import Callback
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from iolaus.conf.config import Config
+from iolaus.conf.config import LATER, Config
 from iolaus.conf.data.labelled import check_fold
 from iolaus.conf.data.mixture import check_weights, mixed_sources
 from iolaus.conf.fields import check_fields, fields_of
-from iolaus.conf.objective import check_shares
-from iolaus.conf.phases import lengths_of, named_sources, phases_of
+from iolaus.conf.objective.contrastive import check_contrastive
+from iolaus.conf.objective.distillation import check_teacher
+from iolaus.conf.objective.labelled import check_class_weights, check_thresholds
+from iolaus.conf.objective.pretraining import check_shares
+from iolaus.conf.phases import lengths_of, named_sources, phases_of, place_of
 from iolaus.conf.registry import OPTIONS, TASKS, option_of, target_of
 from iolaus.conf.trainer import BUDGETS, check_length
 from iolaus.conf.values import suggest
@@ -24,6 +28,7 @@ from iolaus.runner.config.phases import check_phases
 from iolaus.runner.optim.schedule.chain import decays_of, has_own_schedules, schedule_of
 from iolaus.runner.run.cluster import nodes_of, processes_per_node
 from iolaus.runner.run.errors import explain, wants_traceback
+from iolaus.runner.run.model_folder import model_folder
 
 RESOLVED = ("trainer", "scheduler", "model")
 """Groups that are resolved whole; in others only single settings are, which is quicker."""
@@ -34,7 +39,7 @@ MEASURED = ("runner.data.RetrievalPairs", "runner.data.MtebTasks")
 
 
 BROUGHT = ("source", "mixture")
-"""Settings of `data` that a plan does without."""
+"""Settings of `data` that a plan does without; of images and text also `train`."""
 
 
 class EarlyChecks(Callback):
@@ -58,6 +63,8 @@ def check_config(config: DictConfig) -> None:
     values = {str(name): _plain(config, str(name)) for name in config if name != "hydra"}
     _check_groups(values)
     check_targets(config)
+    for name, value in values.items():
+        _check_sizes(name, value)
     _check_fields(config, values)
     trainer = values["trainer"] = check_phases(values)
     budgets = {name: trainer.get(name) for name in BUDGETS}
@@ -72,13 +79,27 @@ def check_config(config: DictConfig) -> None:
         check_weights(mixed_sources(values["data"]), values["data"].get("mixture_tau"), named)
     _check_task(values)
     _check_shares(values)
+    if option_of("objective", values["objective"]) == "contrastive":
+        data = values["data"]
+        check_contrastive(
+            values["objective"], data.get("label_column"), bool(data.get("negative_columns", True))
+        )
+    if option_of("objective", values["objective"]):
+        check_class_weights(values["objective"].get("class_weights"))
+        check_thresholds(values["objective"].get("thresholds"))
+    _check_teacher(values["objective"])
     if option_of("data", values["data"]):
         check_fold(values["data"].get("folds"), values["data"].get("fold"))
 
 
 def lacks_data(config: DictConfig) -> bool:
     """Whether no data is given, as in a published recipe whose data everyone brings."""
-    return any(OmegaConf.is_missing(config.data, name) for name in BROUGHT)
+    return any(OmegaConf.is_missing(config.data, name) for name in _brought(config.data))
+
+
+def _brought(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """The settings of a data set that a plan does without."""
+    return (*BROUGHT, "train") if "images" in data else BROUGHT
 
 
 Values = dict[str, Any]
@@ -92,6 +113,15 @@ def _plain(config: DictConfig, name: str) -> Any:
     if not OmegaConf.is_config(value):
         return config[name]
     return OmegaConf.to_container(value, resolve=name in RESOLVED)
+
+
+def _check_sizes(key: str, value: Any) -> None:
+    """Raises ValueError for a whole number that has more than 64 bits, at any depth of a setting."""
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise ValueError(f"{key}={value}: no whole number may have more than 64 bits")
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, part in parts:
+        _check_sizes(f"{key}.{name}", part)
 
 
 def _check_fields(config: DictConfig, values: Values) -> None:
@@ -124,7 +154,7 @@ def _check_groups(values: Values) -> None:
             raise ValueError(f"no option of the group {group} is chosen; there are: {', '.join(options)}")
         missing = [name for name, value in node.items() if value == MISSING] if isinstance(node, dict) else []
         if (group, values["mode"]) == ("data", "inspect"):  # a plan does without
-            missing = [name for name in missing if name not in BROUGHT]
+            missing = [name for name in missing if name not in _brought(node)]
         if missing:
             key = f"{group}.{missing[0]}"
             fields = (field for option in options.values() for field in fields_of(option, group))
@@ -143,7 +173,7 @@ def _check_schedule(values: Values) -> None:
         settings = {name: value for name, value in scheduler.items() if name != "_target_"}
         for number, phase in enumerate(phases):
             check_fields(
-                OPTIONS["scheduler"]["wsd"], f"phases[{number}] ({phase.name}).scheduler", phase.scheduler
+                OPTIONS["scheduler"]["wsd"], f"{place_of(number, phase.name)}.scheduler", phase.scheduler
             )
         try:
             schedule_of(settings, steps, phases, optimizer.get("lr"))
@@ -152,6 +182,13 @@ def _check_schedule(values: Values) -> None:
 
 
 def _check_network(model: Values, data: Values) -> None:
+    settings = {n: value for n, value in LATER["model"].items() if n.startswith("adapter_")}
+    if not model.get("adapter") and (
+        set_ := [n for n in settings if model.get(n, settings[n]) != settings[n]]
+    ):
+        raise ValueError(
+            f"model.{set_[0]} counts with an adapter alone: set model.adapter=lora, or take it away"
+        )
     if target_of(model) not in ("runner.models.build_encoder", "runner.models.build_image_text"):
         return
     names = ("hidden_size", "num_attention_heads", "max_position_embeddings")
@@ -179,6 +216,16 @@ def _check_shares(values: Values) -> None:
             check_shares(*shares)
 
 
+def _check_teacher(objective: Values) -> None:
+    """Checks that a teacher is a trained model, where it is a run of ours, and that something is learnt."""
+    if teacher := objective.get("teacher"):
+        try:
+            model_folder(str(teacher))
+        except ValueError as error:
+            raise ValueError(f"objective.teacher: {error}") from error
+        check_teacher(objective)
+
+
 def _check_task(values: Values) -> None:
     """Checks that objective, data and module are of one task, where they train."""
     if values["mode"] == "probe":
@@ -200,7 +247,12 @@ def _check_task(values: Values) -> None:
         raise ValueError(f"objective={objective} needs module=finetuning; experiment={objective} has both")
     if labelled and target_of(data) in ("runner.data.PretrainingData", "runner.data.MixtureData"):
         raise ValueError(
-            f"objective={objective} needs labelled data, such as data={objective} data.train=train.csv"
+            f"objective={objective} needs labelled data, such as data={_data_of(objective)} data.train=train.csv"
         )
     if task is not None and objective is not None and objective != task:
         raise ValueError(f"objective={objective} does not train on this data; choose objective={task}")
+
+
+def _data_of(task: str | None) -> str:
+    """The first option of `data` that a task trains on."""
+    return next(name for name, option in OPTIONS["data"].items() if getattr(option, "task", None) == task)

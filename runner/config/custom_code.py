@@ -24,7 +24,7 @@ def custom_code_allowed() -> bool:
 def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> Any:
     """Loads a name or folder with `loader`, such as `AutoConfig`; raises CustomCodeRefused, or as transformers does."""
     try:
-        return loader.from_pretrained(name_or_path, trust_remote_code=_allowed, **options)
+        loaded = loader.from_pretrained(name_or_path, trust_remote_code=_allowed, **options)
     except ValueError as error:
         if not _allowed and "trust_remote_code" in str(error):
             raise CustomCodeRefused(
@@ -32,6 +32,9 @@ def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> An
                 "it, allow it with trust_remote_code=true on the command line"
             ) from error
         raise
+    if not isinstance(getattr(loaded, "architectures", None), list | None):
+        raise ValueError(f"'architectures' in the config of {str(name_or_path)!r} is no list of names")
+    return loaded
 
 
 class CustomCodeRefused(ValueError):

@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from iolaus.conf.fields import check_fields, fields_of
-from iolaus.conf.phases import Phase, check_data, lengths_of, phases_of
+from iolaus.conf.phases import Phase, check_data, lengths_of, phases_of, place_of
 from iolaus.conf.registry import OPTIONS, option_of
 from iolaus.conf.values import suggest
 
@@ -26,7 +26,7 @@ def check_phases(values: Mapping[str, Any]) -> dict[str, Any]:
     if values["data"].get("mixture") != MISSING:  # as in a plan without data
         check_data(phases, values["data"])
     for number, phase in enumerate(phases):
-        where = f"phases[{number}] ({phase.name})"
+        where = place_of(number, phase.name)
         _check_sampler(where, phase)
         _check_objective(where, phase, values["objective"])
         _check_positions(where, phase, values["model"])

@@ -1,6 +1,6 @@
-"""Gives a constructor all fields of an option as one typed object."""
+"""Settings as one typed object for a constructor, and as dotted names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import wraps
 from inspect import Parameter, signature
@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 Made = TypeVar("Made")
 
 
-def takes_settings(option: type) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
+def takes_settings(option: type, part: str = "") -> Callable[[Callable[..., Made]], Callable[..., Made]]:
     """Lets a constructor or function be called with the fields of an option by name, and gets them as one `settings`.
 
-    Its signature names every field, all of them required: a misspelt or missing one is a TypeError.
+    Its signature names every field, all of them required: a misspelt or missing one is a TypeError. With `part` these are
+    the fields whose names begin with it, and where a caller leaves all of them out they have the option's defaults.
 
     Example:
         >>> from dataclasses import dataclass
@@ -25,19 +26,21 @@ def takes_settings(option: type) -> Callable[[Callable[..., Made]], Callable[...
         >>> shown(size=5, unit="steps")
         '5 steps'
     """
-    names = [f.name for f in fields(option) if f.name != "_target_"]
+    names = [f.name for f in fields(option) if f.name != "_target_" and f.name.startswith(part)]
 
     def decorated(function: Callable[..., Made]) -> Callable[..., Made]:
         written = signature(function)
         parameters = [Parameter(name, Parameter.KEYWORD_ONLY) for name in names]
         for p in written.parameters.values():
             if p.name != "settings":
-                as_it_is = p.kind is p.VAR_KEYWORD or p.name == "self"
+                as_it_is = part or p.kind is p.VAR_KEYWORD or p.name == "self"
                 parameters.append(p if as_it_is else p.replace(kind=p.KEYWORD_ONLY))
         known = written.replace(parameters=sorted(parameters, key=lambda p: p.kind))
 
         @wraps(function)
         def taking(*args: Any, **values: Any) -> Made:
+            if part and values.keys().isdisjoint(names):
+                return function(*args, settings=option(), **values)
             try:
                 known.bind(*args, **values)
             except TypeError as error:
@@ -49,3 +52,12 @@ def takes_settings(option: type) -> Callable[[Callable[..., Made]], Callable[...
         return taking
 
     return decorated
+
+
+def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested mappings as dotted names; lists stay values."""
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from flatten(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

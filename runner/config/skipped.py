@@ -6,6 +6,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from iolaus.runner.config.yaml_files import read_config
 from iolaus.runner.manifest.inputs import read_manifest
 from iolaus.runner.order.skipping import Pairs, merged
 from iolaus.runner.run.folder import RunFolder
@@ -25,7 +26,7 @@ def skipped_batches(folder: Path) -> Pairs:
         []
     """
     file = folder / "config.yaml"
-    given = OmegaConf.select(OmegaConf.load(file), "skip_batches", default=None) if file.exists() else None
+    given = OmegaConf.select(read_config(file), "skip_batches", default=None) if file.exists() else None
     return left_out(given, noted_rewinds(folder))
 
 

@@ -20,7 +20,8 @@ GIVEN = {
     "data": set(),
     "objective": {
         "pad_token_id", "mask_token_id", "vocab_size", "special_token_ids", "text_column", "label_column",
-        "max_sequence_length", "tokenizer", "token_counts", "labels", "problem_type", "context_column", "doc_stride",
+        "max_sequence_length", "tokenizer", "token_counts", "label_counts", "labels", "problem_type",
+        "context_column", "doc_stride",
     },
     "sampler": {"dataset", "num_epochs", "num_batches"},
     "model": {"tokenizer"},

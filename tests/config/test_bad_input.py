@@ -23,7 +23,7 @@ SETTINGS = [
     ("data.long_documents=shred", ["shred", "sentences"]),
     ("data.tokenizer=no/such/tokenizer", ["no/such/tokenizer"]),
     ("model.hidden_size=33", ["33", "num_attention_heads"]),
-    ("model.num_hidden_layers=0", ["num_hidden_layers=0: it must be a whole number, 1 or more"]),
+    ("model.num_hidden_layers=0", ["num_hidden_layers=0: it must be a whole number in [1, 100000]"]),
     ("model.architecture=brt", ["Did you mean 'bert'"]),
     ("+model.config.hidden_act_typo=gelu", ["hidden_act_typo"]),
     ("objective.mlm_probability=1.5", ["mlm_probability=1.5: it must be a number in (0, 1]"]),

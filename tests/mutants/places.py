@@ -6,7 +6,7 @@ A test is named as pytest names it. Nothing that starts many processes is here: 
 DIFFERS, GOLDEN = "tests/runs/test_what_differs.py", "tests/runs/test_golden.py"
 SAMPLERS = ("tests/samplers/test_global_batches.py", "tests/documented/data/test_samplers.py", GOLDEN)
 OBJECTIVES = ("tests/objectives/test_base.py", "tests/documented/training/test_collators.py", GOLDEN)
-TASKS = ("tests/objectives/test_finetuning.py", "tests/documented/training/test_task_collators.py")
+TASKS = ("tests/objectives/labelled/test_finetuning.py", "tests/documented/training/test_task_collators.py")
 RUNS = (
     GOLDEN,
     "tests/runs/test_train.py::test_resumed_run_is_bitwise_the_undisturbed_one",
@@ -61,14 +61,15 @@ NEAREST: dict[str, tuple[str, ...]] = {
         "tests/documented/training/test_schedules.py",
     ),
     "runner/objectives/base.py": OBJECTIVES,
-    "runner/objectives/layout.py": OBJECTIVES,
-    "runner/objectives/rows.py": (*OBJECTIVES, "tests/documented/training/test_task_collators.py"),
+    "runner/objectives/rows/layout.py": OBJECTIVES,
+    "runner/objectives/rows/padded.py": (*OBJECTIVES, "tests/documented/training/test_task_collators.py"),
     "runner/objectives/mlm.py": ("tests/objectives/test_mlm.py", *OBJECTIVES),
     "runner/objectives/enhanced_mlm.py": ("tests/objectives/test_enhanced_mlm.py", *OBJECTIVES),
+    "runner/objectives/replaced_tokens.py": ("tests/models/pretraining/test_replaced_tokens.py", *OBJECTIVES),
     "runner/objectives/diffusion.py": ("tests/objectives/test_diffusion.py", *OBJECTIVES),
-    "runner/objectives/finetuning.py": TASKS,
-    "runner/objectives/classification.py": TASKS,
-    "runner/objectives/token_classification.py": TASKS,
-    "runner/objectives/question_answering.py": TASKS,
+    "runner/objectives/labelled/finetuning.py": TASKS,
+    "runner/objectives/labelled/classification.py": TASKS,
+    "runner/objectives/labelled/token_classification.py": TASKS,
+    "runner/objectives/labelled/question_answering.py": TASKS,
 }
 """Tests by file, both from the top of the repository."""

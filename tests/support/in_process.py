@@ -24,7 +24,7 @@ class Done(NamedTuple):
 
 
 def iolaus_here(cwd: Path, *arguments: str) -> Done:
-    """`iolaus ARGUMENTS`, typed in the folder `cwd`; an exception that no command may let through comes through."""
+    """`iolaus ARGUMENTS`, typed in the folder `cwd`."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     with _as_typed(cwd, arguments), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:

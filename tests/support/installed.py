@@ -67,7 +67,7 @@ def install(wheel: Path, environment: Environment) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(environment.packages)
     (info,) = environment.packages.glob("iolaus-*.dist-info")
-    (entry,) = PathDistribution(info).entry_points.select(name="iolaus")
+    (entry,) = PathDistribution(info).entry_points.select(group="console_scripts", name="iolaus")
     script, python = (environment.folder / "bin" / name for name in ("iolaus", "python"))
     script.write_text(SCRIPT.format(python=python, module=entry.module, function=entry.attr))
     script.chmod(0o755)

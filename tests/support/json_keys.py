@@ -15,7 +15,7 @@ KEYS = {
     """,
     "runs compare": """
         ranked_by.figure ranked_by.direction settings.settings settings.kind settings.best settings.mean
-        settings.standard_deviation settings.interval settings.seeds settings.runs runs.folder
+        settings.standard_deviation settings.interval settings.tests settings.seeds settings.runs runs.folder
         runs.state runs.step runs.seed runs.best runs.settings runs.figures runs.failure runs.note notes
     """,
     "info": "groups.group groups.about groups.default groups.options settings",
@@ -64,7 +64,7 @@ KEYS = {
     "consolidate": "checkpoint target",
     "average": "target method models.path models.weight models.digest",
     "prepare": "folder samples",
-    "prepare corpus": "folder submitted sets",
+    "prepare corpus": "folder submitted sets stores",
     "new": "folder package files",
     "doctor": """
         processor.name processor.architecture processor.features processor.cores processor.usable_cores

@@ -61,7 +61,8 @@ def assert_close(
 ) -> None:
     """Fails where tensors differ by more than rounding; `atol` and `rtol` go to `torch.testing.assert_close` in fp32.
 
-    In bf16 the norm of the difference may be `BF16_ERROR` of the norm of the expected, or of `least` if that is more.
+    In bf16 the norm of the difference may be `BF16_ERROR` of the norm of the expected, or of `least` if that is more;
+    what is infinite in one must be so in the other.
     """
     if not BF16:
         import torch
@@ -70,6 +71,9 @@ def assert_close(
         return
     found, expected = found.detach().double(), expected.detach().double()
     assert found.shape == expected.shape, name
+    finite = expected.isfinite()
+    assert found[~finite].equal(expected[~finite]), name
+    found, expected = found[finite], expected[finite]
     error, norm = float((found - expected).norm()), max(float(expected.norm()), least)
     assert error <= BF16_ERROR * norm, f"{name}: {error:.3g} off, where {BF16_ERROR} of {norm:.3g} is allowed"
 

@@ -1,0 +1,119 @@
+"""Checks files of YAML before Hydra and OmegaConf make configs of them, so that none fills the memory or ends unnamed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra._internal.sources_registry import SourcesRegistry
+from hydra.core.plugins import Plugins
+from omegaconf import DictConfig, OmegaConf
+
+DEEPEST = 64
+"""Levels of the deepest file."""
+
+MOST_VALUES = 100_000
+"""Values of the largest file, those that its anchors repeat included."""
+
+MOST_DIGITS = 1000
+"""Digits of the longest number: Python reads no more than 4,300."""
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_config(file: Path) -> DictConfig:
+    """The settings in a `config.yaml`; ValueError names a file that is missing or damaged."""
+    try:
+        with _named(file):
+            _check(file)
+            config = OmegaConf.load(file)
+    except OSError as error:
+        raise ValueError(f"{str(file)!r} is missing: {error.strerror}") from None
+    if not isinstance(config, DictConfig) or not config:
+        raise ValueError(f"{str(file)!r} is damaged: it holds no settings")
+    return config
+
+
+@contextmanager
+def checked_files() -> Iterator[None]:
+    """Within it every file that Hydra reads from a folder is checked first.
+
+    Raises:
+        ValueError: a file is not UTF-8, no YAML, no mapping, too deep or too large; the message has file and line.
+    """
+    Plugins.instance()  # which registers the sources
+    source_of_files: Any = SourcesRegistry.instance().resolve("file")
+    load = source_of_files.load_config
+
+    def load_checked(source: Any, config_path: str) -> Any:
+        file = Path(source.path) / source._normalize_file_name(config_path)
+        with _named(file):
+            if file.is_file():
+                _check(file)
+            return load(source, config_path)
+
+    source_of_files.load_config = load_checked
+    try:
+        yield
+    finally:
+        source_of_files.load_config = load
+
+
+@contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """Errors of reading YAML with the file, the line and the column, in one line."""
+    try:
+        yield
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        told = " ".join(str(error.problem or error.context).split())
+        tab = " (YAML indents by spaces, not by tabs)" if r"'\t'" in told else ""
+        raise ValueError(f"{file}{place}: no valid YAML: {told}{tab}") from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"{file}: no valid YAML: {' '.join(str(error).split())}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is not UTF-8 (byte {error.start}): save it as UTF-8") from None
+
+
+def _check(file: Path) -> None:
+    """Raises ValueError for a file that would become too much, or no settings."""
+    text = file.read_text(encoding="utf-8")
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise ValueError(
+                f"{file}, line {event.start_mark.line + 1}: nested more than {DEEPEST} levels deep"
+            )
+    root = yaml.compose(text, Loader=_LOADER)
+    if root is None:
+        return
+    if not isinstance(root, yaml.MappingNode):
+        raise ValueError(f"{file}: expected settings with names, as in `seed: 1`, found {root.value!s:.40}")
+    _size(root, file, {})
+
+
+def _size(node: yaml.Node, file: Path, known: dict[int, int]) -> int:
+    """The values of a node, those that anchors repeat included."""
+    place = f"{file}, line {node.start_mark.line + 1}"
+    if id(node) in known:
+        if not known[id(node)]:
+            raise ValueError(f"{place}: an anchor is repeated within itself")
+        return known[id(node)]
+    known[id(node)] = 0
+    parts: list[yaml.Node] = []
+    if isinstance(node, yaml.MappingNode):
+        parts = [part for pair in node.value for part in pair]
+        if any(name.tag.endswith(":null") for name, _ in node.value):
+            raise ValueError(f"{place}: a setting without a name")
+    elif isinstance(node, yaml.SequenceNode):
+        parts = node.value
+    elif len(node.value) > MOST_DIGITS and node.tag.endswith(":int"):
+        raise ValueError(f"{place}: a number of {len(node.value):,} digits, which no setting takes")
+    found = 1 + sum(_size(part, file, known) for part in parts)
+    if found > MOST_VALUES:
+        raise ValueError(f"{place}: its anchors repeat more than {MOST_VALUES:,} values")
+    known[id(node)] = found
+    return found

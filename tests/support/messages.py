@@ -1,0 +1,60 @@
+"""The message that training ends with, from a config that is composed once and then changed."""
+
+import copy
+import os
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
+
+
+@cache
+def _composed(recipe: tuple[str, ...]) -> DictConfig:
+    from hydra import compose, initialize_config_module
+
+    from iolaus.runner.launch.resume import run_folder
+
+    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
+    with initialize_config_module("iolaus.conf", version_base="1.3"):
+        return compose("config", list(recipe))
+
+
+def config_of(recipe: list[str], settings: list[str]) -> DictConfig:
+    """The config of a recipe's words with further settings, each read as Hydra reads an override."""
+    config = copy.deepcopy(_composed(tuple(recipe)))
+    for override in OverridesParser.create().parse_overrides(settings):
+        OmegaConf.update(config, override.key_or_group, override.value(), force_add=override.is_add())
+    return config
+
+
+def message_of(folder: Path, recipe: list[str], settings: list[str]) -> str | None:
+    """What `explain` says of the error that training in the folder ends with; None for a defect.
+
+    Raises:
+        AssertionError: training came to its end.
+    """
+    from iolaus.runner.config.checks import check_config
+    from iolaus.runner.run.errors import explain
+    from iolaus.runner.run.folder import RunFolder
+    from iolaus.runner.train import train
+
+    before, run = Path.cwd(), RunFolder(folder / "outputs" / "run")
+    os.chdir(folder)
+    error: Any = AssertionError("nothing was wrong")
+    try:
+        config = config_of(recipe, settings)
+        check_config(config)
+        run.begin(config, settings)
+        train(config, run)
+    except Exception as raised:
+        error = raised
+    finally:
+        os.chdir(before)
+        shutil.rmtree(run.path, ignore_errors=True)
+    if isinstance(error, AssertionError):
+        raise error
+    message_of.last = error  # type: ignore[attr-defined]
+    return explain(error)
