@@ -61,6 +61,7 @@ def runner_seconds(config: Any, folder: Path) -> float:
     """Seconds of the steps after the first in a fit as `runner.train` builds it."""
     from iolaus.runner.build import build, build_all
     from iolaus.runner.loop.assembly import assemble
+    from iolaus.runner.loop.lightning_loop import one_epoch
     from iolaus.runner.run.folder import RunFolder
 
     run = RunFolder(folder)
@@ -79,6 +80,7 @@ def runner_seconds(config: Any, folder: Path) -> float:
         folder=run,
         resumed_step=0,
         max_steps=config.trainer.max_steps,
+        epochs=one_epoch(data, config.trainer.max_steps, None),
     )
     with open(os.devnull, "w") as sink, contextlib.redirect_stdout(sink):
         trainer.fit(module, data)

@@ -53,6 +53,7 @@ def ours(case: Case) -> tuple[Clock, nn.Module]:
 
     from iolaus.runner.build import bind, build, build_all
     from iolaus.runner.launch.processes import keep_freed_memory
+    from iolaus.runner.loop.lightning_loop import one_epoch
     from iolaus.runner.models.packed.rows import choose_layout
     from iolaus.runner.run.folder import RunFolder
 
@@ -81,7 +82,7 @@ def ours(case: Case) -> tuple[Clock, nn.Module]:
     callbacks = [*build_all(config.callback).values(), build(config.checkpoint, folder=folder.checkpoints)]
     trainer = build(
         config.trainer, callbacks=[*callbacks, Watch()], max_steps=case.steps, folder=folder, resumed_step=0,
-        loggers=build_all(config.logger, folder=str(folder.path)),
+        loggers=build_all(config.logger, folder=str(folder.path)), epochs=one_epoch(data, case.steps, None),
     )  # fmt: skip
     trainer.fit(module, data)
     return clock, model.pretrained

@@ -5,7 +5,7 @@ once from the mean of all. Then a linear probe (multinomial logistic regression)
 sentences from frozen embeddings of either kind. Plain modelling runs twice: for as many steps, and for as much processor
 time. The data are your own:
 
-`python -m tests.benchmarks.training.bench_sentence_probe --text 'books/*.txt' --labelled banking77`, the latter a
+`python -m tests.benchmarks.embedding.bench_sentence_probe --text 'books/*.txt' --labelled banking77`, the latter a
 folder with `train.csv` and `valid.csv` of the columns text and label.
 """
 

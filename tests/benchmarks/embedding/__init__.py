@@ -1,0 +1,1 @@
+"""Measurements of whole steps and runs, beside peers."""

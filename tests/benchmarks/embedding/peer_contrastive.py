@@ -1,0 +1,186 @@
+"""What `bench_contrastive` measures: a training on pairs by this project and by the trainer of sentence-transformers.
+
+`python -m tests.benchmarks.embedding.peer_contrastive CASE` trains as the file of JSON says, and prints its `Measured`.
+Both begin with the same weights, take the same rows in the same order, and step with fused AdamW at one rate.
+"""
+
+import contextlib
+import io
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+RATE, CLIP, TEMPERATURE, LONGEST = 1e-3, 1.0, 0.05, 64
+
+
+class Case(NamedTuple):
+    """One training."""
+
+    who: str
+    """A name in `CONTENDERS`."""
+    folder: str
+    """It holds `model/` and `pairs.jsonl`."""
+    batch: int
+    """Pairs of a step."""
+    steps: int
+    order: list[list[int]]
+    """The rows of each step; empty for this project's run, which tells them."""
+
+
+class Measured(NamedTuple):
+    """What came of it."""
+
+    losses: list[float]
+    seconds: float
+    """Of the processor for a step, without the first one."""
+    megabytes: float
+    """What training adds to the memory of the process at its peak."""
+    order: list[list[int]]
+
+
+class Watch:
+    """Losses and times of steps, and the memory of this process."""
+
+    def __init__(self) -> None:
+        self.losses: list[float] = []
+        self.times: list[float] = []
+        self.before = _resident()
+
+    def step(self, loss: Any) -> None:
+        """A step has ended."""
+        self.losses.append(float(loss))
+        self.times.append(time.process_time())
+
+    def measured(self, order: list[list[int]]) -> Measured:
+        """All of it."""
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        seconds = (self.times[-1] - self.times[0]) / (len(self.times) - 1)
+        return Measured(self.losses, seconds, peak - self.before, order)
+
+
+def _resident() -> float:
+    """Megabytes that this process has in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def ours(case: Case) -> Measured:
+    """The objective `contrastive` with the default micro-batches, in two passes."""
+    from hydra import compose, initialize_config_module
+    from lightning.pytorch import Callback
+    from omegaconf import OmegaConf
+
+    from iolaus.runner.build import build, build_all
+    from iolaus.runner.launch.processes import keep_freed_memory
+    from iolaus.runner.launch.resume import run_folder
+    from iolaus.runner.loop.assembly import assemble
+    from iolaus.runner.loop.lightning_loop import one_epoch
+    from iolaus.runner.run.folder import RunFolder
+
+    keep_freed_memory()
+    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
+    model = f"{case.folder}/model"
+    overrides = [
+        "data=pairs", f"data.train={case.folder}/pairs.jsonl", f"data.tokenizer={model}", f"data.max_length={LONGEST}",
+        "data.validation_documents=0", "data.num_workers=0", "objective=contrastive", "objective.pooling=mean",
+        f"objective.temperature={TEMPERATURE}", "module=finetuning", f"module.max_grad_norm={CLIP}", "model=pretrained",
+        f"model.name_or_path={model}", f"sampler.global_batch_size={case.batch}", f"optimizer.lr={RATE}",
+        "optimizer.betas=[0.9,0.999]", "optimizer.eps=1e-8", "optimizer.weight_decay=0", "scheduler=constant",
+        "trainer=cpu", "trainer.precision=32-true", f"trainer.max_steps={case.steps}", "trainer.validate_every=0",
+        "checkpoint.every_steps=0", f"outputs={case.folder}/outputs",
+    ]  # fmt: skip
+    with initialize_config_module("iolaus.conf", version_base="1.3"):
+        config = compose("config", overrides)
+    folder = RunFolder(Path(case.folder) / f"ours-{case.batch}")
+    folder.begin(config, overrides)
+    parts = assemble(config)
+    watch = Watch()
+
+    class Watching(Callback):
+        def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
+            watch.step(outputs["loss"])
+
+    callbacks = [*build_all(config.callback).values(), build(config.checkpoint, folder=folder.checkpoints)]
+    trainer = build(
+        config.trainer, callbacks=[*callbacks, Watching()], max_steps=case.steps, folder=folder, resumed_step=0,
+        loggers=build_all(config.logger, folder=str(folder.path)), epochs=one_epoch(parts.data, case.steps, None),
+    )  # fmt: skip
+    trainer.fit(parts.module, parts.data)
+    order = [parts.data.sampler.global_batch(step)[:, 1].tolist() for step in range(case.steps)]
+    return watch.measured(order)
+
+
+def theirs(case: Case, loss_of: Callable[[Any, Any], Any]) -> Measured:
+    """SentenceTransformerTrainer."""
+    from datasets import Dataset
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.base.sampler import DefaultBatchSampler
+    from sentence_transformers.sentence_transformer import losses, modules
+
+    transformer = modules.Transformer(f"{case.folder}/model", max_seq_length=LONGEST)
+    pooling = modules.Pooling(transformer.get_embedding_dimension(), "mean")
+    model = SentenceTransformer(modules=[transformer, pooling], device="cpu")
+    lines = (Path(case.folder) / "pairs.jsonl").read_text().splitlines()
+    rows = [json.loads(lines[index]) for step in case.order for index in step]
+    settings = SentenceTransformerTrainingArguments(
+        output_dir=f"{case.folder}/theirs", max_steps=case.steps, per_device_train_batch_size=case.batch,
+        learning_rate=RATE, lr_scheduler_type="constant", weight_decay=0.0, max_grad_norm=CLIP, use_cpu=True,
+        optim="adamw_torch_fused", save_strategy="no", report_to=[], disable_tqdm=True, logging_steps=1,
+        batch_sampler=lambda data, **given: DefaultBatchSampler(range(len(data)), **given),
+    )  # fmt: skip
+    watch = Watch()
+
+    class Watching(SentenceTransformerTrainer):
+        def training_step(self, *given: Any, **named: Any) -> Any:
+            loss = super().training_step(*given, **named)
+            watch.step(loss)
+            return loss
+
+    data = Dataset.from_list([{"anchor": row["query"], "positive": row["passage"]} for row in rows])
+    trainer = Watching(model=model, args=settings, train_dataset=data, loss=loss_of(losses, model))
+    trainer.train()
+    return watch.measured(case.order)
+
+
+def plain(case: Case) -> Measured:
+    """MultipleNegativesRankingLoss, which keeps the activations of all pairs."""
+    return theirs(
+        case, lambda losses, model: losses.MultipleNegativesRankingLoss(model, scale=1 / TEMPERATURE)
+    )
+
+
+def cached(case: Case, size: int = 32) -> Measured:
+    """CachedMultipleNegativesRankingLoss with mini-batches of so many texts."""
+    return theirs(
+        case,
+        lambda losses, model: losses.CachedMultipleNegativesRankingLoss(
+            model, scale=1 / TEMPERATURE, mini_batch_size=size
+        ),
+    )
+
+
+CONTENDERS: dict[str, Callable[[Case], Measured]] = {
+    "Iolaus": ours,
+    "MultipleNegativesRankingLoss": plain,
+    "CachedMultipleNegativesRankingLoss, 32 texts at a time": cached,
+    "CachedMultipleNegativesRankingLoss, 128 texts at a time": lambda case: cached(case, 128),
+}
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    given = Case(**json.loads(Path(sys.argv[1]).read_text()))
+    with contextlib.redirect_stdout(io.StringIO()):
+        found = CONTENDERS[given.who](given)
+    print(json.dumps(found._asdict()))
