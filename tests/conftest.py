@@ -22,6 +22,7 @@ os.environ |= {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
     "WANDB_MODE": "offline",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
     "OMP_NUM_THREADS": "1",
 }
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process that is started compiles this project anew
@@ -50,6 +51,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cache")
     os.environ["IOLAUS_CACHE"] = str(folder)
     os.environ["HF_HOME"] = str(folder / "hf")
+    os.environ["TRACKIO_DIR"] = str(folder / "trackio")
     return folder
 
 
@@ -78,6 +80,12 @@ def iolaus(tmp_path: Path) -> Command:
     return partial(run_program, cwd=tmp_path)
 
 
+WORDS = [
+    "the", "a", "river", "runs", "under", "old", "bridge", "while", "seven",
+    "herons", "watch", "and", "nobody", "speaks", "of", "winter", "again",
+]  # fmt: skip
+"""What test texts are made of."""
+
 TINY = [
     "data=files", "data.vocab_size=300", "data.max_length=48", "data.num_workers=0", "data.micro_batch_tokens=400",
     "sampler.global_batch_size=12", "model=bert_tiny", "model.hidden_size=32", "model.intermediate_size=64",
@@ -98,26 +106,7 @@ def write_text(path: Path) -> Path:
     import random
 
     draw = random.Random(0)
-    words = [
-        "the",
-        "a",
-        "river",
-        "runs",
-        "under",
-        "old",
-        "bridge",
-        "while",
-        "seven",
-        "herons",
-        "watch",
-        "and",
-        "nobody",
-        "speaks",
-        "of",
-        "winter",
-        "again",
-    ]
-    paragraphs = [" ".join(draw.choices(words, k=draw.randint(1, 60))) + "." for _ in range(240)]
+    paragraphs = [" ".join(draw.choices(WORDS, k=draw.randint(1, 60))) + "." for _ in range(240)]
     path.write_text("\n\n".join(paragraphs))
     return path
 

@@ -71,7 +71,7 @@ def test_command_is_one_that_exists(page: str, command: str, tmp_path: Path) -> 
     if words[0] == "make":
         assert_target(words[1])
     elif words[:2] == ["pip", "install"]:
-        assert_extra(words[2])
+        assert_installs(words[2:])
     elif words[:2] == ["python", "-m"]:
         assert find_spec(words[2]), f"{page}: there is no module {words[2]}"
     else:
@@ -84,11 +84,15 @@ def assert_target(name: str) -> None:
     assert name in targets
 
 
-def assert_extra(requirement: str) -> None:
-    extra = re.fullmatch(r"iolaus\[(\w+)\]", requirement)
+def assert_installs(words: list[str]) -> None:
+    """The checkout, the wheel of this version, or the package, with extras that there are; or torch from its index."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert extra
-    assert extra[1] in project["optional-dependencies"]
+    if words[:2] == ["torch", "--index-url"]:
+        return
+    found = re.fullmatch(r"(iolaus|\.|dist/iolaus-(.+)-py3-none-any\.whl)(?:\[(.+)\])?", words[-1])
+    assert found, words
+    assert found[2] in (None, project["version"])
+    assert set(filter(None, (found[3] or "").split(","))) <= set(project["optional-dependencies"])
 
 
 def assert_understood(words: list[str]) -> None:

@@ -215,9 +215,7 @@ def test_task_that_nobody_registers_is_named(home: Path, capsys: pytest.CaptureF
     del registry.TASKS["similarity"]
     done = learn_similarity(home, "allowed_targets=[similarity]")
     assert "name the module that registers it: imports=[MODULE]" in done.stderr
-    assert done.stderr.startswith(
-        "error: data.task='similarity'; there are: classification, token_classification"
-    )
+    assert done.stderr.startswith("error: data.task='similarity'; there are: contrastive, classification, ")
     done = learn_similarity(home, "imports=[similarity,my_metric]")
     assert "imports: there is no module 'my_metric'" in done.stderr
     with pytest.raises(SystemExit, match=r"task 'similarity', which is not registered here.*--import MODULE"):

@@ -108,3 +108,8 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     )  # fmt: skip
     found = {word.strip() for word in done.stdout.split()}
     assert expected <= found, done.stdout + done.stderr
+    assert done.stderr == ""
+    start = line.split()[-1]
+    assert all(word.startswith(start) for word in found), (
+        "what is typed is completed, and nothing else is printed"
+    )

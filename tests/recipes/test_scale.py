@@ -93,7 +93,7 @@ def test_recipes_of_a_user_have_scales_of_theirs(tmp_path: Path) -> None:
     told = iolaus_here(tmp_path, "info", "scale", "--config-dir", "own", "--json").stdout
     scales = document("info scale", told)["scales"]
     assert scales["half"] == ["Half as wide.", "Recipes: mine"]
-    assert scales["toy"][-1].split(": ")[1].split(", ") == sorted([*PAPERS, "mine"])
+    assert scales["toy"][-1].split(": ")[1].split(", ") == sorted([*PAPERS, "nanovlm", "mine"])
 
 
 def test_info_tells_the_header_of_the_size(tmp_path: Path) -> None:

@@ -89,8 +89,12 @@ def shown_first(page: Path) -> list[str]:
     return words_of(chosen)[1:]
 
 
+OWN = {"causal", "distillation", "embeddings", "lora", "multiple_choice", "rtd"}
+"""Tutorials that begin with runs of their own pages, which are run whole."""
+
+
 def test_every_tutorial_is_here() -> None:
-    assert TUTORIALS.keys() == {page.stem for page in (ROOT / "docs" / "tutorials").glob("*.md")}
+    assert TUTORIALS.keys() | OWN == {page.stem for page in (ROOT / "docs" / "tutorials").glob("*.md")}
 
 
 @pytest.mark.parametrize("page", TUTORIALS)

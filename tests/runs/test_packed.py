@@ -36,7 +36,7 @@ def test_fifty_steps_are_those_of_the_padded_layout(run_here: Run, model: str) -
     assert fill(packed) == 1.0 > fill(padded)
 
 
-@pytest.mark.parametrize("objective", ["diffusion", "enhanced_mlm"])
+@pytest.mark.parametrize("objective", ["diffusion", "enhanced_mlm", "rtd"])
 def test_other_objectives_are_those_of_the_padded_layout(run_here: Run, objective: str) -> None:
     overrides = [f"objective={objective}", "trainer.max_steps=6"]
     padded = run_here(*overrides, "data.layout=padded", folder="padded")

@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from tests.conftest import run_program
+from tests.launch.test_kill import without_trace
 from tests.runs.test_train import losses
 from tests.support.image_text_models import save_image_text_model
+from tests.support.precision import rounding
 from tests.support.vision import SHAPES, SMALL, TINY_VISION, compose_vision, scenes_of_many_sizes
 
 CHOICE = [*SHAPES, *TINY_VISION, "model=llava_tiny", *SMALL]
@@ -129,6 +131,17 @@ def test_resumed_run_has_the_weights_of_one_never_stopped(run: Any, tmp_path: Pa
         torch.load(r / "checkpoints/last.ckpt", weights_only=True)["state_dict"] for r in (whole, resumed)
     ]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [1, 2])
+def test_rates_by_part_are_killed_without_a_trace(tmp_path: Path, devices: int) -> None:
+    """As nanoVLM is trained: tower and language model at one rate, what joins them at another."""
+    rates = "optimizer.overrides=[{pattern: '*connector*', lr: 0.01}, {pattern: '*vision_model*', lr: 0.001}]"
+    words = [*SHAPES, *TINY_VISION, "model=smolvlm_tiny", *SMALL, rates]
+    found = without_trace(words, tmp_path, 30, devices)
+    one = train_here(tmp_path / "one", *words, "trainer.max_steps=30")
+    assert losses(found) == pytest.approx(losses(one), rel=rounding(1e-4, 5e-2))
 
 
 @pytest.mark.parametrize("architecture", ["qwen2_vl", "idefics3"])

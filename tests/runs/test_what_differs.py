@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from iolaus.runner.loop.assembly import Parts, assemble
 from iolaus.runner.loop.trainer import quiet_libraries
-from iolaus.runner.models.enhanced import visible_pairs
-from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.models.pretraining.enhanced import visible_pairs
+from iolaus.runner.objectives.rows.layout import IGNORED
 from iolaus.runner.samplers import GlobalBatchSampler
 from tests.conftest import TINY
 
