@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from html import escape
+from inspect import getdoc, signature
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+import iolaus
 from iolaus import conf
 from iolaus.conf.fields import default_options, fields_of, root_fields, summary
 from iolaus.conf.registry import OPTIONS
@@ -34,7 +36,12 @@ def on_config(config: Any) -> Any:
 def pages() -> dict[str, str]:
     """The text of every page by its name."""
     groups = {group.replace("/", "-"): "\n".join(_group(group)) for group in OPTIONS}
-    return {"index": "\n".join(_index()), **groups, "recipes": "\n".join(_recipes())}
+    return {
+        "index": "\n".join(_index()),
+        **groups,
+        "recipes": "\n".join(_recipes()),
+        "api": "\n".join(_api()),
+    }
 
 
 def _index() -> Iterator[str]:
@@ -85,6 +92,20 @@ def _recipes() -> Iterator[str]:
     for recipe in RECIPES:
         yield f"## experiment={recipe.stem}\n"
         yield f"```yaml\n{recipe.read_text()}```\n"
+
+
+def _api() -> Iterator[str]:
+    yield "# Python names\n"
+    yield "What `import iolaus` has, with the documentation of each. [In Python](../python.md) shows how they are used.\n"
+    for name in iolaus.__all__:
+        found = getattr(iolaus, name)
+        try:
+            shown = str(signature(found)) if callable(found) else ""
+        except ValueError:  # a type of Python's own
+            shown = ""
+        yield f"## {name}\n"
+        yield f"```text\n{name}{shown}\n```\n"
+        yield f"```text\n{getdoc(found) or ''}\n```\n"
 
 
 def _code(value: Any) -> str:
