@@ -7,8 +7,8 @@ BIN = $(VENV)/bin
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$(( n < 8 ? n + 1 : 8 )))
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # Tests whose outcome could depend on the precision of a step.
-TRAINS = tests/models tests/modules tests/objectives tests/loop/test_sharding.py \
-	$(addprefix tests/launch/test_,kill.py resume.py) $(patsubst %,tests/runs/test_%.py, \
+TRAINS = tests/models tests/modules tests/objectives tests/data/pairs tests/loop/test_sharding.py \
+	$(addprefix tests/launch/test_,adapters.py kill.py resume.py) $(patsubst %,tests/runs/test_%.py, \
 	data_order golden optimizers packed train vision_language)
 READY = $(VENV)/.ready
 # The versions that the tests have passed with; PIP_CONSTRAINT= takes the newest that pyproject.toml admits.
