@@ -46,7 +46,7 @@ def load_weights(
     are removed from names.
 
     Raises:
-        ValueError: something is missing, left over or of another shape; or the files cannot be read.
+        ValueError: something is missing, left over, of another shape or no number; or the files cannot be read.
         CustomCodeRefused: the model brings code of its own, which is not allowed.
     """
     state = torch.get_rng_state()
@@ -71,8 +71,12 @@ def load_weights(
         raise ValueError(
             f"the weights in {path!r} are not those of {type(model).__name__}: " + "; ".join(problems)
         )
-    reshaped = {name for name, *_ in found["mismatched_keys"]}
-    return model, sorted(reshaped.union(found["missing_keys"]) & head)
+    new = {*found["missing_keys"], *(name for name, *_ in found["mismatched_keys"])}
+    if bad := [n for n, p in model.named_parameters() if n not in new and not p.isfinite().all()]:
+        raise ValueError(
+            f"{len(bad)} of the weights in {path!r} hold nan or infinite numbers ({few(bad, 3)}), as of a run that diverged"
+        )
+    return model, sorted(new & head)
 
 
 def _read(auto: Any, path: str, options: dict[str, Any]) -> tuple[PreTrainedModel, dict[str, Any]]:

@@ -5,6 +5,7 @@ Each is tried first, as in many architectures packed documents see each other, a
 
 import copy
 import logging
+import math
 from itertools import accumulate
 from typing import Any
 
@@ -29,7 +30,7 @@ log = logging.getLogger("iolaus")
 
 
 _TRIED: dict[tuple[type, str], tuple[int, float]] = {}
-"""Results of `_best_offset` for architectures in this process."""
+"""Results of `_best_offset` for architectures in this process, without those of weights that are not numbers."""
 
 
 def encoder_inputs(micro_batch: MicroBatch, position_offset: int) -> dict[str, Any]:
@@ -55,9 +56,9 @@ def set_up_packed_rows(pretrained: PreTrainedModel) -> int:
     if not pretrained._can_set_attn_implementation():
         raise ValueError(f"{name} has an attention of its own that cannot keep documents apart; {advice}")
     architecture = (type(pretrained), pretrained.config.to_json_string())
-    if architecture not in _TRIED:  # the jobs of a sweep often share one
-        _TRIED[architecture] = _best_offset(pretrained)
-    offset, difference = _TRIED[architecture]
+    offset, difference = _TRIED.get(architecture) or _best_offset(pretrained)
+    if not math.isnan(difference):  # the jobs of a sweep often share an architecture
+        _TRIED[architecture] = (offset, difference)
     if not difference <= TOLERANCE:
         raise ValueError(
             f"{name} cannot be given packed documents: their hidden states differ by {difference:.2g} (relative to the "

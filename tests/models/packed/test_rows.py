@@ -82,6 +82,16 @@ def test_model_that_lets_documents_see_each_other_is_refused(monkeypatch: pytest
         set_up_packed_rows(tiny("modernbert", local_attention=8))
 
 
+def test_weights_that_are_not_numbers_say_nothing_of_the_next_model() -> None:
+    sizes = {"intermediate_size": 48}
+    damaged = tiny("bert", **sizes)
+    with torch.no_grad():
+        damaged.base_model.encoder.layer[0].attention.self.query.weight.fill_(torch.nan)
+    with pytest.raises(ValueError, match="differ by nan"):
+        set_up_packed_rows(damaged)
+    assert set_up_packed_rows(tiny("bert", **sizes)) == 0
+
+
 @pytest.mark.parametrize("objective", ["mlm", "diffusion", "enhanced_mlm"])
 @pytest.mark.parametrize("architecture", ["bert", "modernbert", "roberta"])
 def test_loss_and_gradient_are_those_of_padded_rows(architecture: str, objective: str) -> None:

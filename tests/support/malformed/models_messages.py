@@ -42,7 +42,7 @@ SAID: dict[str, list[str]] = {
     "m_weights_none": ["m_weights_none", "are not those of BertForMaskedLM: 38"],
     "m_weights_names": ["m_weights_names", "are not those of BertForMaskedLM: 38"],
     "m_weights_part": ["m_weights_part", "are not those of BertForMaskedLM: 32"],
-    "m_weights_nan": ["the loss or its gradient is"],
+    "m_weights_nan": ["m_weights_nan", "hold nan or infinite numbers"],
     "m_pickle": ["m_pickle", "its weights are damaged, or a"],
     "m_bin_text": ["m_bin_text", "its weights are damaged, or a"],
     "m_bin_empty": ["m_bin_empty", "a file of its weights is"],
