@@ -178,7 +178,6 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     parts = assemble(chosen, before)
     data, module, max_steps = parts.data, parts.module, parts.max_steps
     values = resolved.resolve(config, chosen, before, data, module)
-    resolved.keep_compiled(chosen.data.get("cache_dir"))
     resolved.note(folder, values)
     watching = watchers(callbacks_of(chosen, parts), data, module)
     *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoints), folder.checkpoints)

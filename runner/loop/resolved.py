@@ -16,6 +16,7 @@ from omegaconf import DictConfig
 from iolaus.runner.checkpoints.callback import ResumePoint
 from iolaus.runner.checkpoints.files import entry_of
 from iolaus.runner.config.completed import completed
+from iolaus.runner.data.store.cached import cache_folder
 from iolaus.runner.loop.budget import budget_of
 from iolaus.runner.loop.phases import steps_of
 from iolaus.runner.loop.token_ramps import RECORD as RAMPS
@@ -23,6 +24,7 @@ from iolaus.runner.loop.token_ramps import counted_ramps
 from iolaus.runner.loop.trainer import resolve_accelerator, resolve_precision
 from iolaus.runner.loop.trial import can_be_tried, fitting_tokens
 from iolaus.runner.models.autocast import cpu_has_bf16, usable_precision
+from iolaus.runner.models.label_loss import has_dropout
 from iolaus.runner.models.packed.attention import FLASH_KERNELS, gpu_has_flash
 from iolaus.runner.run.cluster import member, num_nodes, processes_per_node
 from iolaus.runner.run.folder import RunFolder
@@ -74,6 +76,8 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
             _choose_tokens(trainer, before, data, module)
         if asked.module.get("compile_model") == "auto":
             module.compile_model = before.get("compile", pays_back(trainer, module))
+    if getattr(module, "compile_model", False):
+        keep_compiled(config.data.get("cache_dir"))
     asked = completed(asked)
     budget = budget_of(asked.trainer)
     return {
@@ -110,15 +114,14 @@ def pays_back(trainer: Any, module: Any) -> bool:
     On a CPU it gains next to nothing (`docs/precision.md` has figures), and numbers of compiled dropout would depend on
     ranks and micro-batches.
     """
-    drops = any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in module.model.modules())
-    drops = drops or any(getattr(m, "attention_dropout", 0.0) for m in module.model.modules())
+    drops = has_dropout(module.model) or has_dropout(module.model.pretrained)
     return trainer.accelerator == "gpu" and not drops and bool(module.max_steps >= COMPILED_STEPS)
 
 
 def keep_compiled(cache: Any) -> None:
     """Has torch keep what it compiles in the project's cache, where the next job of a sweep finds it."""
-    folder = Path(cache or os.environ.get("IOLAUS_CACHE", "~/.cache/iolaus")).expanduser() / "compiled"
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder))
+    folder = Path(cache).expanduser() if cache else cache_folder()
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder / "compiled"))
 
 
 def attention_of(model: Any, layout: str, trainer: Any) -> str:
