@@ -1,7 +1,8 @@
 """Measures by running a part of a step: time and memory by purpose, and the micro-batch that fits into memory."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -48,16 +49,11 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
     """
     module.to(device).train()
     micro_batches = move_data_to_device(share["micro_batches"], device)
-    mixed, dtype = precision.endswith("-mixed"), autocast_dtype(precision)
     weight, needs = max(float(share["weight"]), 1e-12), loop_needs(optimizer)
 
     def run(micro_batches: list[MicroBatch]) -> None:
-        """Both passes inside autocast, and dropout by keys, as in `TrainingModule.training_step`."""
         for micro_batch in micro_batches:
-            with torch.autocast(device.type, dtype, enabled=mixed), dropout_keys(micro_batch, 0) as keys:
-                loss = module.model(micro_batch)["loss"]
-                if keys is not None:
-                    keys.computing_again = True
+            with _forward(module, micro_batch, device, precision) as loss:
                 (loss / weight).backward(create_graph=needs.create_graph)
                 needs.after_backward()
 
@@ -127,11 +123,7 @@ def _fits(module: Any, data: Any, tokens: int, device: torch.device, precision: 
             torch.cuda.reset_peak_memory_stats(device)
             begun = torch.cuda.memory_allocated(device)
         module.train()
-        mixed, dtype = precision.endswith("-mixed"), autocast_dtype(precision)
-        with torch.autocast(device.type, dtype, enabled=mixed), dropout_keys(largest, 0) as keys:
-            loss = module.model(largest)["loss"]
-            if keys is not None:
-                keys.computing_again = True
+        with _forward(module, largest, device, precision) as loss:
             loss.backward()
         peak = torch.cuda.max_memory_allocated(device) if on_gpu else 0
         del state
@@ -146,6 +138,17 @@ def _fits(module: Any, data: Any, tokens: int, device: torch.device, precision: 
         return True
     full = begun + (peak - begun) * tokens / largest["input_ids"].numel()  # this one may not be full
     return bool(full <= ROOM * torch.cuda.get_device_properties(device).total_memory)
+
+
+@contextmanager
+def _forward(module: Any, micro_batch: MicroBatch, device: torch.device, precision: str) -> Iterator[Tensor]:
+    """The loss; within it both passes are in autocast, and dropout by keys, as in `TrainingModule.training_step`."""
+    mixed, dtype = precision.endswith("-mixed"), autocast_dtype(precision)
+    with torch.autocast(device.type, dtype, enabled=mixed), dropout_keys(micro_batch, 0) as keys:
+        loss = module.model(micro_batch)["loss"]
+        if keys is not None:
+            keys.computing_again = True
+        yield loss
 
 
 def _activation_bytes(module: Any, work: Callable[[], None], device: torch.device) -> int:
