@@ -173,16 +173,8 @@ def model_card(
     made_by = getattr(model, "note", "") + (MADE_BY if with_manifest else "")
     auto = type(model.pretrained)._auto_class  # of one whose code is exported with it
     loader, trust = (auto, ", trust_remote_code=True") if auto else (name, "")
-    kind = "tokenizer" if isinstance(preprocessor, PreTrainedTokenizerBase) else "processor"
     apart = is_separate(model.pretrained)
-    use = OF_ADAPTER if apart else OF_MODEL
-    use, truncated = use.format(kind=kind, auto=f"Auto{kind.title()}", loader=loader, trust=trust), ""
-    head = next((head for head in PIPELINES if name.endswith(head)), None)
-    if head and kind == "tokenizer" and not apart:
-        task, asked = PIPELINES[head]
-        use += PREDICTION.format(task=task, asked=asked)
-        longest = longest_text(model.pretrained)
-        truncated = TRUNCATED.format(longest=longest) if longest and "truncation" in asked else ""
+    use, truncated = _usage(model.pretrained, preprocessor, loader, trust)
     about, vectors = ABOUT.format(library="peft" if apart else "transformers"), ""
     if (embedding := getattr(model, "embedding", None)) is not None:
         prompts = " and prompts" if embedding.prompts else ""
@@ -218,3 +210,18 @@ Losses are per target (a token, an example, a question); cross-entropies are in 
 
 </details>
 """
+
+
+def _usage(pretrained: PreTrainedModel, preprocessor: Any, loader: str, trust: str) -> tuple[str, str]:
+    """The code that loads a model and shows a prediction, and what is said of long texts."""
+    kind = "tokenizer" if isinstance(preprocessor, PreTrainedTokenizerBase) else "processor"
+    apart = is_separate(pretrained)
+    use = OF_ADAPTER if apart else OF_MODEL
+    use = use.format(kind=kind, auto=f"Auto{kind.title()}", loader=loader, trust=trust)
+    head = next((head for head in PIPELINES if type(pretrained).__name__.endswith(head)), None)
+    if not head or kind != "tokenizer" or apart:
+        return use, ""
+    task, asked = PIPELINES[head]
+    longest = longest_text(pretrained)
+    truncated = TRUNCATED.format(longest=longest) if longest and "truncation" in asked else ""
+    return use + PREDICTION.format(task=task, asked=asked), truncated

@@ -172,10 +172,8 @@ class Labels(Kind):
         try:
             found = predict(self.model, read, options.tokens)
         except MissingColumn as error:
-            label_column, labels = (
-                self.model.settings["label_column"],
-                self.model.reader.state_dict().get("labels"),
-            )
+            label_column = self.model.settings["label_column"]
+            labels = self.model.reader.state_dict().get("labels")
             raise meant_error(error, given, self.text_column, label_column, labels or ()) from None
         return Kept(kept, list(found.rows), found.figures)
 

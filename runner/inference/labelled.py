@@ -142,9 +142,9 @@ def tokenized(model: FinetunedModel, rows: Rows) -> Any:
 
 
 def usable_samples(model: FinetunedModel, rows: Rows) -> Any:
-    """The samples of rows but those that `rows.bad` leaves out; raises ValueError where none is left."""
+    """The samples of arranged rows but those that `rows.bad` leaves out; raises ValueError where none is left."""
     reader = model.reader
-    examples = reader.usable(reader.examples(reader.arranged(rows), labelled=False), rows.bad)
+    examples = reader.usable(reader.examples(rows, labelled=False), rows.bad)
     if not examples:
         raise ValueError(f"{rows.description} holds no row that can be used: {rows.bad.first}")
     return _samples(model, examples)

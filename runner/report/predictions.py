@@ -45,12 +45,7 @@ def predictions_table(folder: Path, name: str) -> str:
     table = _table(listed)
     cut = f", of which {len(listed):,} are listed" if len(listed) < len(judged) else ""
     title = f"Predictions: {len(wrong):,} wrong, {len(right):,} right{cut}"
-    worst = (
-        page.label("The gravest mistakes, with which the table below begins")
-        + _table(wrong[:WORST], sortable=False)
-        if wrong
-        else ""
-    )
+    worst = page.label(GRAVEST) + _table(wrong[:WORST], sortable=False) if wrong else ""
     return worst + page.details(title, f'<div class="browse">{FIND % f"{len(listed):,}"}{table}</div>')
 
 

@@ -100,12 +100,7 @@ def average(
             density or number of checkpoints cannot be.
         OSError: `out` cannot be written.
     """
-    if out.exists():
-        raise ValueError(f"{str(out)!r} is there already; choose a folder that is not")
-    if not 0 < density <= 1:
-        raise ValueError(f"--density {density} must be above 0 and at most 1")
-    if not abs(scale) < float("inf"):
-        raise ValueError(f"--scale {scale} must be a number")
+    _check_possible(out, density, scale)
     from iolaus.runner.checkpoints.averages import check_alike, combined, mean, read_folder, ties
 
     paths = [path for source in sources for path in _paths(source, last)]
@@ -141,6 +136,15 @@ def average(
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return out
+
+
+def _check_possible(out: Path, density: float, scale: float) -> None:
+    if out.exists():
+        raise ValueError(f"{str(out)!r} is there already; choose a folder that is not")
+    if not 0 < density <= 1:
+        raise ValueError(f"--density {density} must be above 0 and at most 1")
+    if not math.isfinite(scale):
+        raise ValueError(f"--scale {scale} must be a number")
 
 
 def _paths(source: str, last: int | None) -> list[Path]:

@@ -9,7 +9,7 @@ import numpy as np
 from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
 from iolaus.runner.inference.language.generation import generates
 from iolaus.runner.run.files import meant_run
-from iolaus.runner.run.model_folder import DISCRIMINATOR, model_folder
+from iolaus.runner.run.model_folder import DISCRIMINATOR, cannot_load, model_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -25,8 +25,6 @@ MASK = "[MASK]"
 def open_model(run: str) -> "tuple[Any, PreTrainedTokenizerBase]":
     """Config and tokenizer of the model of a run folder or a Hugging Face folder; raises ValueError without a model."""
     from transformers import AutoConfig, AutoTokenizer
-
-    from iolaus.runner.run.model_folder import cannot_load, model_folder
 
     folder = model_folder(run)
     try:
