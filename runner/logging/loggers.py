@@ -190,9 +190,9 @@ class TensorBoard(Resumable, TensorBoardLogger):
         from torch.utils.tensorboard.summary import hparams
 
         run = Path(self.root_dir).parent
-        config = OmegaConf.load(run / "config.yaml")
+        config = config_of(run)
         self.experiment.add_text("config", f"```yaml\n{OmegaConf.to_yaml(config)}```")
-        leaves = flatten(OmegaConf.to_container(config))
+        leaves = flatten(config)
         settings = {name: v if isinstance(v, bool | int | float) else str(v) for name, v in leaves}
         monitored = RunFolder(run).status().get("monitor")
         for summary in hparams(settings, {str(monitored): None} if monitored else {}):

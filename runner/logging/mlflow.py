@@ -103,9 +103,8 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
             else:
                 self._run_id, self._experiment_id = before.info.run_id, before.info.experiment_id
                 client.update_run(self._run_id, status="RUNNING")
-            self._initialized = (
-                True  # or Lightning would make its address that of every later run of this process
-            )
+            # or Lightning would make its address that of every later run of this process
+            self._initialized = True
             for name, value in (self.tags or {}).items():
                 client.set_tag(self._run_id, name, value)
             known = client.get_run(self._run_id).data.params  # which MLflow does not change

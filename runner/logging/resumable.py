@@ -9,6 +9,7 @@ from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import OmegaConf
 
+from iolaus.runner.config.yaml_files import read_config
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.metrics_file import logged_in, whole_rows
 from iolaus.runner.run.sweep_folder import read_sweep
@@ -71,7 +72,7 @@ def earlier_rows(folder: Path, step: int) -> list[Row]:
 def config_of(folder: Path) -> dict[str, Any]:
     """The config of a run folder, which holds no secrets; empty where there is none."""
     file = folder / "config.yaml"
-    found: Any = OmegaConf.to_container(OmegaConf.load(file)) if file.exists() else {}
+    found: Any = OmegaConf.to_container(read_config(file)) if file.exists() else {}
     return dict(found)
 
 
