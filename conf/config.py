@@ -5,6 +5,7 @@ from typing import Any
 
 from omegaconf import MISSING, DictConfig, OmegaConf
 
+from iolaus.conf.module import RECOMMENDED_COMPILE
 from iolaus.conf.registry import register_config, register_root
 from iolaus.conf.trainer import BUDGETS
 from iolaus.conf.values import PAIRS, Choice, Named, setting
@@ -55,7 +56,7 @@ LATER: dict[str, dict[str, Any]] = {
 
 FORMER: dict[str, dict[str, dict[Any, Any]]] = {
     "module": {
-        "compile_model": {"${oc.select:trainer.recommends.compile_model,false}": False, "auto": False},
+        "compile_model": {RECOMMENDED_COMPILE: False, "auto": False},
     },
 }
 """Values that count in the hash of a config as those that were there before them, and that give the same run."""

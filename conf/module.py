@@ -6,6 +6,9 @@ from typing import Any
 from iolaus.conf.registry import register
 from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
 
+RECOMMENDED_COMPILE = "${oc.select:trainer.recommends.compile_model,false}"
+"""What the trainer recommends, which no setting of one's own is."""
+
 
 @dataclass
 class Pretraining:
@@ -14,9 +17,7 @@ class Pretraining:
     _target_: str = "runner.modules.PretrainingRun"
     max_grad_norm: float = setting(1.0, allowed=AT_LEAST_0)
     """Gradients are clipped to this total norm; 0 turns clipping off."""
-    compile_model: Any = setting(
-        "${oc.select:trainer.recommends.compile_model,false}", allowed=Choice(("auto",), switch=True)
-    )
+    compile_model: Any = setting(RECOMMENDED_COMPILE, allowed=Choice(("auto",), switch=True))
     """Compiles embeddings, encoder and norm by torch.compile: true, false, or `auto`: on a GPU, in a run of
     1,000 steps or more, where the model has no dropout, which compiled code draws otherwise."""
     gradient_checkpointing: bool = setting(False, execution=True)

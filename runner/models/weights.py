@@ -74,7 +74,7 @@ def load_weights(
     new = {*found["missing_keys"], *(name for name, *_ in found["mismatched_keys"])}
     if bad := [n for n, p in model.named_parameters() if n not in new and not p.isfinite().all()]:
         raise ValueError(
-            f"{len(bad)} of the weights in {path!r} hold nan or infinite numbers ({few(bad, 3)}), as of a run that diverged"
+            f"{len(bad)} weights in {path!r} hold nan or infinite numbers ({few(bad, 3)}), as of a run that diverged"
         )
     return model, sorted(new & head)
 
