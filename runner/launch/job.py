@@ -128,6 +128,9 @@ def _on_nodes(config: DictConfig, folder: RunFolder, nodes: Nodes, train: Train,
     """Trains on this node among others; one of them holds and writes the run folder."""
     with Leadership(config, folder, typed_overrides(HydraConfig.get())) as leadership, stops_explained():
         leadership.meet(launch_id)
+        if leadership.leads and nodes.least > 1:
+            where = f"for each of them the same command, where they all see {folder.path}"
+            log.info("begins once %d nodes are there: %s", nodes.least, where)
         try:
             return launch(config, folder, nodes, train, leadership.take)
         finally:

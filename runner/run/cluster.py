@@ -55,6 +55,9 @@ class Nodes(NamedTuple):
 ANY_NODES = Nodes(1, 1024)
 """What `trainer.num_nodes=auto` stands for."""
 
+MOST = 65_536
+"""Nodes of a run, or processes of a node, at most: more of them are a slip of the hand."""
+
 
 def nodes_of(trainer: Any) -> Nodes:
     """The nodes that a trainer config asks for: a number, a range such as `1:4`, or `auto`.
@@ -67,8 +70,9 @@ def nodes_of(trainer: Any) -> Nodes:
         return ANY_NODES
     found = re.fullmatch(r"(\d+)(?::(\d+))?", asked)
     nodes = Nodes(int(found[1]), int(found[2] or found[1])) if found else Nodes(0, 0)
-    if not 1 <= nodes.least <= nodes.most:
-        raise ValueError(f"trainer.num_nodes={asked}: expected a number, a range such as 1:4, or auto")
+    if not 1 <= nodes.least <= nodes.most <= MOST:
+        expected = f"expected a number up to {MOST:,}, a range such as 1:4, or auto"
+        raise ValueError(f"trainer.num_nodes={asked}: {expected}")
     return nodes
 
 
@@ -210,8 +214,8 @@ def processes_per_node(trainer: Any) -> int:
     devices = trainer.get("devices", 1)
     if devices not in ("auto", -1, "-1"):
         count = len(devices) if isinstance(devices, Sequence) else devices
-        if not isinstance(count, int) or isinstance(devices, str) or count < 1:
-            raise ValueError(f"trainer.devices={devices}: expected 1 or more, or auto")
+        if not isinstance(count, int) or isinstance(devices, str) or not 1 <= count <= MOST:
+            raise ValueError(f"trainer.devices={devices}: expected 1 to {MOST:,}, or auto")
         return count
     if trainer.get("accelerator") == "cpu":
         return 1
