@@ -41,6 +41,17 @@ class Trainer:
     """`ddp`, `fsdp`, or `auto`: DDP for several processes."""
     tensor_parallel_size: int = setting(1, allowed=COUNT, execution=True)
     """Processes that share each matrix, for `trainer=fsdp` and models with a tensor-parallel plan in transformers."""
+    fsdp_replicas: int = setting(1, allowed=COUNT, execution=True)
+    """Copies of the model for `trainer=fsdp`, each in shards over an equal part of the processes (HSDP): weights travel
+    within a copy, such as a node, and gradients alone between them."""
+    fsdp_reshard: bool = setting(True, execution=True)
+    """For `trainer=fsdp`: drops a layer's whole weights after its forward pass; false keeps them until its backward pass,
+    for less traffic and more memory."""
+    fsdp_prefetch: int = setting(0, allowed=WHOLE_FROM_0, execution=True)
+    """For `trainer=fsdp`: layers whose weights are gathered ahead of the one that is computed; 0 leaves it to torch."""
+    fsdp_param_dtype: str = setting("float32", allowed=Choice(("float32", "bfloat16")))
+    """For `trainer=fsdp` at `bf16-mixed`: weights as they travel and are computed with; `bfloat16` halves the traffic.
+    Gradients are added up in fp32, and the weights that the optimizer changes stay fp32."""
     precision: str = setting("auto", allowed=Choice(PRECISIONS))
     """`32-true`, `bf16-mixed`, ..., or `auto`, chosen once per run: bf16-mixed on hardware with bf16 units, else fp32.
     On a CPU with AMX models narrower than 256 are fp32 too."""

@@ -7,13 +7,13 @@ Every transformer layer is one shard unit, the rest (embeddings, head) another. 
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from lightning.pytorch.strategies import ModelParallelStrategy, Strategy
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
@@ -31,20 +31,49 @@ SHARDABLE = ("adam", "adamw", "adagrad", "lion", "rmsprop", "sgd")
 STYLES = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
 
 
-def shard(model: TaskModel, mesh: DeviceMesh) -> None:
+class Layout(NamedTuple):
+    """How a model is kept in shards: the settings `trainer.fsdp_*`."""
+
+    replicas: int = 1
+    reshard: bool = True
+    prefetch: int = 0
+    param_dtype: torch.dtype | None = None
+    """None is that of the weights; gradients of others are added up in fp32."""
+
+
+PLAIN = Layout()
+
+
+def shard(model: TaskModel, mesh: DeviceMesh, layout: Layout = PLAIN) -> None:
     """Shards a model that is whole on every rank over those of `data_parallel`, matrices over `tensor_parallel` first.
 
     Raises ValueError for a model of several networks, or one that has no plan for its matrices.
     """
     if model.unshardable:
         raise ValueError(f"trainer=fsdp: {model.unshardable}; use trainer=ddp")
+    over: Any = "data_parallel"
+    if layout.replicas > 1:
+        mesh, over = with_replicas(mesh, layout.replicas), ("replicas", "shards")
     if mesh["tensor_parallel"].size() > 1:
         split_matrices(model.pretrained, mesh["tensor_parallel"])
-    layers = [m for m in model.pretrained.modules() if isinstance(m, GradientCheckpointingLayer)]
+    layers: list[Any] = [m for m in model.pretrained.modules() if isinstance(m, GradientCheckpointingLayer)]
+    # whose inputs stay as autocast makes them, and figures of labels as they are read
+    reduced = layout.param_dtype and torch.float32
+    policy = MixedPrecisionPolicy(layout.param_dtype, reduced, cast_forward_inputs=False)
     for part in [*reversed(layers), model]:  # inner ones first
-        fully_shard(part, mesh=mesh["data_parallel"])
+        reshard = layout.reshard and part is not model
+        fully_shard(part, mesh=mesh[over], reshard_after_forward=reshard, mp_policy=policy)
+    for number, layer in enumerate(layers if layout.prefetch else ()):
+        layer.set_modules_to_forward_prefetch(layers[number + 1 :][: layout.prefetch])
+        layer.set_modules_to_backward_prefetch(layers[:number][::-1][: layout.prefetch])
     if hasattr(model, "generate"):
         register_fsdp_forward_method(model, "generate")  # so that its weights are whole there too
+
+
+def with_replicas(mesh: DeviceMesh, count: int) -> DeviceMesh:
+    """A mesh [data_parallel, tensor_parallel] as [replicas, shards, tensor_parallel]; neighbours share a replica."""
+    ranks = mesh.mesh.unflatten(0, (count, -1))
+    return DeviceMesh(mesh.device_type, ranks, mesh_dim_names=("replicas", "shards", "tensor_parallel"))
 
 
 def split_matrices(pretrained: PreTrainedModel, mesh: DeviceMesh) -> None:
@@ -126,6 +155,10 @@ def own_share(full: Tensor, like: Tensor) -> Tensor:
 
 class ShardedStrategy(ModelParallelStrategy):
     """Lightning's model parallelism, with the project's own checkpoints: written in shards, read in shards or whole."""
+
+    def __init__(self, layout: Layout, *sizes: int, **options: Any) -> None:
+        super().__init__(*sizes, **options)  # type: ignore[arg-type]
+        self.layout = layout
 
     @property
     def lightning_restore_optimizer(self) -> bool:

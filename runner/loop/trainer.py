@@ -24,7 +24,7 @@ from iolaus.runner.logging.loggers import LogFile, MetricsFile
 from iolaus.runner.loop.assembly import Parts
 from iolaus.runner.loop.lightning_loop import describe
 from iolaus.runner.loop.profiling import Profile
-from iolaus.runner.loop.sharding import ShardedStrategy
+from iolaus.runner.loop.sharding import Layout, ShardedStrategy
 from iolaus.runner.models.autocast import has_bf16
 from iolaus.runner.models.packed.attention import use_kernel
 from iolaus.runner.report.summary import typed_path
@@ -198,13 +198,41 @@ def _strategy(settings: options.Trainer, world_size: int, accelerator: str) -> s
     setting = f"trainer.tensor_parallel_size={num_shared}"
     timeout = COLLECTIVE_TIMEOUTS * timedelta(seconds=settings.timeout)
     group: dict[str, Any] = {"process_group_backend": BACKENDS.get(accelerator, "gloo"), "timeout": timeout}
-    if num_shared != 1 and name != "fsdp":
-        raise ValueError(f"{setting} needs trainer=fsdp")
+    if name != "fsdp":
+        _refuse_fsdp_settings(settings)
     if world_size % num_shared:
         raise ValueError(f"{setting} does not divide the {world_size} processes")
-    if name == "fsdp" and world_size > 1:
+    if name == "fsdp":
         sizes = world_size // num_shared, num_shared
-        return ShardedStrategy(*sizes, save_distributed_checkpoint=False, **group)
+        layout = _layout(settings, sizes[0])
+        if world_size == 1:
+            return "auto"  # one process has all of the model anyway
+        return ShardedStrategy(layout, *sizes, save_distributed_checkpoint=False, **group)
     if name == "ddp" or (name == "auto" and world_size > 1):
         return DDPStrategy(gradient_as_bucket_view=True, broadcast_buffers=False, **group)
-    return "auto" if name == "fsdp" else name  # one process has all of the model anyway
+    return name
+
+
+def _refuse_fsdp_settings(settings: options.Trainer) -> None:
+    """Raises ValueError for a setting that counts with `trainer=fsdp` alone, and is not as it is by itself."""
+    plain = options.Trainer()
+    for name in vars(plain):
+        if name == "tensor_parallel_size" or name.startswith("fsdp_"):
+            value = getattr(settings, name)
+            if value != getattr(plain, name):
+                raise ValueError(f"trainer.{name}={value} needs trainer=fsdp")
+
+
+def _layout(settings: options.Trainer, size: int) -> Layout:
+    """How the model is kept in shards over `size` processes that read different data."""
+    if size % settings.fsdp_replicas:
+        setting = f"trainer.fsdp_replicas={settings.fsdp_replicas}"
+        raise ValueError(f"{setting} does not divide the {size} processes that read different data")
+    if settings.fsdp_param_dtype == "float32":
+        dtype = None
+    elif settings.precision == "bf16-mixed":
+        dtype = torch.bfloat16
+    else:
+        setting = f"trainer.fsdp_param_dtype={settings.fsdp_param_dtype}"
+        raise ValueError(f"{setting} needs trainer.precision=bf16-mixed, and it is {settings.precision}")
+    return Layout(settings.fsdp_replicas, settings.fsdp_reshard, settings.fsdp_prefetch, dtype)

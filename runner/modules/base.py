@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 
 from iolaus.runner.data.replicas import gathered, replica_of
-from iolaus.runner.loop.sharding import gather, shard
+from iolaus.runner.loop.sharding import PLAIN, gather, shard
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.optim import loop_needs
 
@@ -34,7 +34,7 @@ class ModelModule(pl.LightningModule):
     def configure_model(self) -> None:
         """Shards the model where the strategy asks for it, and compiles the compute core."""
         if self.device_mesh is not None and not isinstance(self.model, FSDPModule):
-            shard(self.model, self.device_mesh)
+            shard(self.model, self.device_mesh, getattr(self.trainer.strategy, "layout", PLAIN))
         if self.compile_model:
             self.model.compile_core()
             self.compile_model = False

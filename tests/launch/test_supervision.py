@@ -178,7 +178,8 @@ def test_number_of_nodes_is_a_number_a_range_or_auto(asked: object, nodes: tuple
 @pytest.mark.parametrize("asked", [0, -1, "4:1", "many", "1:", ":2", "1:2:3", 1.5, ""])
 def test_other_numbers_of_nodes_are_refused(asked: object) -> None:
     with pytest.raises(
-        ValueError, match=r"trainer\.num_nodes=.*: expected a number up to 65,536, a range such as 1:4, or auto"
+        ValueError,
+        match=r"trainer\.num_nodes=.*: expected a number up to 65,536, a range such as 1:4, or auto",
     ):
         nodes_of({"num_nodes": asked})
 

@@ -174,10 +174,40 @@ def test_split_matrices_train_like_one(tmp_path: Path, text_file: Path, devices:
     assert_same(whole, in_shards(text_file, tmp_path / "again", *split))
 
 
+@pytest.mark.slow
+def test_replicas_of_shards_train_like_one(runs: Runs, tmp_path: Path, text_file: Path) -> None:
+    replicated = ["trainer.devices=4", "trainer.fsdp_replicas=2", "trainer.fsdp_reshard=false"]
+    run = in_shards(text_file, tmp_path / "replicas", *replicated)
+    assert_same(runs.whole, run)
+    assert re.fullmatch(r"6 [0-9a-f]{16} \d+\.\d+( [0-9a-f]{16}@4){2}\n", (run.path / DIGESTS).read_text())
+    cut_at(run, 3, tmp_path / "alone")
+    assert_same(runs.whole, on_one(text_file, tmp_path / "alone"))
+    cut_at(runs.whole, 3, tmp_path / "again")
+    assert_same(runs.whole, in_shards(text_file, tmp_path / "again", *replicated))
+
+
+@pytest.mark.slow
+def test_weights_that_travel_in_half_precision_train_like_whole_ones(tmp_path: Path, text_file: Path) -> None:
+    half = ["trainer.precision=bf16-mixed", "trainer.fsdp_param_dtype=bfloat16", "trainer.fsdp_prefetch=1"]
+    run = in_shards(text_file, tmp_path / "sharded", *half)
+    for ours, theirs in zip(rows(on_one(text_file, tmp_path / "whole", half[0])), rows(run), strict=True):
+        assert float(ours["train/loss"] or 0) == pytest.approx(float(theirs["train/loss"] or 0), rel=5e-3)
+    saved = AtomicCheckpointIO().load_checkpoint(run.checkpoints / "step-00000006.ckpt")["state_dict"]
+    assert {value.dtype for value in saved.values()} == {torch.float32}
+    assert any(not torch.equal(value, value.bfloat16().float()) for value in saved.values()), "not rounded"
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
         (["trainer=ddp", "trainer.tensor_parallel_size=2"], "tensor_parallel_size=2 needs trainer=fsdp"),
+        (["trainer=ddp", "trainer.fsdp_replicas=2"], "trainer.fsdp_replicas=2 needs trainer=fsdp"),
+        (["trainer=auto", "trainer.fsdp_reshard=false"], "trainer.fsdp_reshard=False needs trainer=fsdp"),
+        (["trainer=fsdp", "trainer.fsdp_replicas=2"], "fsdp_replicas=2 does not divide the 1 processes"),
+        (
+            ["trainer=fsdp", "trainer.fsdp_param_dtype=bfloat16", "trainer.precision=32-true"],
+            "fsdp_param_dtype=bfloat16 needs trainer.precision=bf16-mixed, and it is 32-true",
+        ),
         (
             ["trainer=fsdp", "trainer.devices=1", "trainer.tensor_parallel_size=2"],
             "does not divide the 1 processes",
