@@ -13,7 +13,7 @@ from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader
 from iolaus.runner.data.micro_batch import tokenizer_arguments
 from iolaus.runner.data.read.bad_rows import RAISED, BadRows
 from iolaus.runner.data.read.formats import ROWS, ending_format
-from iolaus.runner.data.read.opened import AS_FOUND, Reading
+from iolaus.runner.data.read.opened import AS_FOUND, Reading, of_run
 from iolaus.runner.data.read.rows import HowRead, Rows, read_rows
 from iolaus.runner.inference.measuring import Measured, measure_set
 from iolaus.runner.inference.passes import Computation, Report, as_trained
@@ -66,7 +66,7 @@ def load_finetuned(
     `changes` are data settings in the place of these.
     """
     known = saved_task(run) or _assumed(task, config, tokenizer)
-    settings = {**AS_FOUND._asdict(), **known["data"], **(changes or {})}
+    settings = {**AS_FOUND._asdict(), **of_run(known["data"]), **(changes or {})}
     settings.pop("task", None)
     reader = task.make_reader(settings)
     reader.restore(known["learnt"])
@@ -93,7 +93,10 @@ def rows_of_file(model: FinetunedModel, source: Any, split: str = "train", bad: 
 
 
 def reading_for(model: FinetunedModel, source: Any) -> Reading:
-    """How a file is read: by its ending if that is known, else in the format of the training data."""
+    """How a file is read: by its ending if that is known, else in the format of the training data.
+
+    It is in the encoding of the training data where it is not UTF-8.
+    """
     reading = Reading(*(model.settings[name] for name in Reading._fields))
     known = isinstance(source, str | Path) and ending_format(Path(source)) in ROWS
     return reading._replace(format="auto") if known else reading

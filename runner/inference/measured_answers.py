@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 
 from iolaus.runner.config.yaml_files import read_config
 from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.data.read.opened import Reading
+from iolaus.runner.data.read.opened import Reading, of_run
 from iolaus.runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
 from iolaus.runner.data.vision.image_text import read_conversations
 from iolaus.runner.evaluation.totals import loss_and_accuracy
@@ -47,7 +47,7 @@ def load_answering_model(run: str, changes: Mapping[str, Any]) -> AnsweringModel
     saved = (saved_task(run) or {"data": {}})["data"]
     data = option_defaults("data", "image_text") | saved | _settings_of_run(run, "data")
     module = option_defaults("module", "vision_language") | _settings_of_run(run, "module")
-    settings = {name: data[name] for name in SETTINGS if name in data} | dict(changes)
+    settings = {name: value for name, value in of_run(data).items() if name in SETTINGS} | dict(changes)
     answerer = load_answerer(run, settings)
     computation = as_trained(run).set_up(answerer.collator, answerer.model)
     writer = AnswerWriter(module["generated_samples"], module["max_new_tokens"])

@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from iolaus.runner.data.read.opened import DELIMITERS, LONGEST, Dialect, File, opened, sample_of, unicode_of
+from iolaus.runner.data.read.opened import (
+    DELIMITERS,
+    LONGEST,
+    Dialect,
+    File,
+    is_mostly_utf8,
+    opened,
+    sample_of,
+    unicode_of,
+)
 
 _SAMPLE = 1 << 20  # characters that are read to find the dialect
 _ROWS = 1000  # rows of these that are compared
@@ -29,7 +38,7 @@ def dialect_of(file: File, wanted: Sequence[str] = ()) -> Dialect:
     given = reading.delimiter
     if given is not None and len(given) != 1:
         raise ValueError(f"data.delimiter={given!r}: expected one character, such as ';'")
-    encoding = reading.encoding or find_encoding(file)
+    encoding = file.given_encoding or find_encoding(file)
     with opened(file._replace(reading=reading._replace(encoding=encoding)), newline="") as text:
         sample = text.read(_SAMPLE)
     delimiter = given or "\t"
@@ -53,15 +62,12 @@ def find_encoding(file: File) -> str:
     if unicode := unicode_of(file):
         return unicode
     content = sample_of(file)
-    with suppress(UnicodeDecodeError):
+    if is_mostly_utf8(content):
+        return "utf-8"
+    try:
         content.decode("utf-8")
-        return "utf-8"
-    lenient = content.decode("utf-8", "surrogateescape")
-    wrong = sum("\udc80" <= sign <= "\udcff" for sign in lenient)
-    if 2 * wrong <= sum(sign > "\x7f" for sign in lenient):
-        return "utf-8"
-    first = next(place for place, sign in enumerate(lenient) if "\udc80" <= sign <= "\udcff")
-    offset = len(lenient[:first].encode())
+    except UnicodeDecodeError as error:
+        offset = error.start
     place = f"byte 0x{content[offset]:02x} at offset {offset}"
     fitting = [name for name in _ENCODINGS if _decodes(content, name)]
     if "cp1252" in fitting and _is_western(content.decode("cp1252")):

@@ -33,6 +33,21 @@ class Reading(NamedTuple):
     tag_columns: Any = None
 
 
+class RunEncoding(str):
+    """The encoding that a run read its files in: a later file is read so where it is not UTF-8.
+
+    Example:
+        >>> RunEncoding("latin-1")
+        'latin-1'
+    """
+
+
+def of_run(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run's data as they count for later files."""
+    given = settings.get("encoding")
+    return {**settings, **({"encoding": RunEncoding(given)} if given else {})}
+
+
 AS_FOUND = Reading()
 """Files are read as their names and contents tell."""
 
@@ -114,9 +129,15 @@ class File(NamedTuple):
     """What becomes of its rows that cannot be used."""
 
     @property
+    def given_encoding(self) -> str | None:
+        """That of the setting; None where the setting is that of a run, and the file is UTF-8 or has a mark."""
+        given = self.reading.encoding
+        return None if isinstance(given, RunEncoding) and _is_unicode(self, given) else given
+
+    @property
     def encoding(self) -> str:
         """That of the setting, of the dialect, or else that of its mark, or UTF-8."""
-        return self.reading.encoding or (
+        return self.given_encoding or (
             self.dialect.encoding if self.dialect else unicode_of(self) or "utf-8-sig"
         )
 
@@ -233,6 +254,23 @@ def unicode_of(file: File) -> str | None:
     if start[:2] in UTF_16:
         return "utf-16"
     return "utf-8-sig" if start == codecs.BOM_UTF8 else None
+
+
+def _is_unicode(file: File, otherwise: str) -> bool:
+    """Whether a text that may be in another encoding has a byte-order mark, or is UTF-8.
+
+    Zeros and escapes are of UTF-16 without its mark, and of encodings that need no bytes beyond ASCII.
+    """
+    content = sample_of(file)
+    if content[:2] in UTF_16:
+        return not otherwise.lower().replace("_", "-").startswith("utf-16")
+    return not re.search(b"[\x00\x1b]", content) and is_mostly_utf8(content)
+
+
+def is_mostly_utf8(content: bytes) -> bool:
+    """Whether bytes are UTF-8, or as much beyond ASCII in them is UTF-8 as not: then it has errors."""
+    lenient = content.decode("utf-8", "surrogateescape")
+    return 2 * len(_ESCAPED.findall(lenient)) <= sum(sign > "\x7f" for sign in lenient)
 
 
 def sample_of(file: File) -> bytes:

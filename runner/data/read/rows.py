@@ -129,7 +129,7 @@ def stream_rows(path: str, reading: Reading, split: str, how: HowRead = PLAINLY)
 
 def settled(file: File, how: HowRead) -> File:
     """The file with what becomes of its bad rows, and how it is written if it is a csv or tsv file."""
-    file = file._replace(bad=how.bad)
+    file = file._replace(bad=how.bad, reading=file.reading._replace(encoding=file.given_encoding))
     if file.format in ("csv", "tsv"):
         decided = how.decided.get(str(file.path)) or dialect_of(file, how.wanted)
         given = {

@@ -19,7 +19,7 @@ from iolaus.runner.config.yaml_files import read_config
 from iolaus.runner.data.labelled.examples import TaskSequences
 from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.read.documents import open_source
-from iolaus.runner.data.read.opened import Reading
+from iolaus.runner.data.read.opened import Reading, of_run
 from iolaus.runner.data.store.reader import entropy
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.evaluation.statistics.intervals import bootstrap, each
@@ -105,7 +105,7 @@ def _data_settings(trained: DictConfig | None) -> dict[str, Any]:
         data: Any = OmegaConf.to_container(trained.data, resolve=False)
         if "text_unit" not in data:
             raise ValueError("the run was not trained on text alone, so it cannot be evaluated on text")
-        found |= {name: data[name] for name in SETTINGS if name in data}
+        found |= {name: value for name, value in of_run(data).items() if name in SETTINGS}
     return found
 
 

@@ -51,7 +51,9 @@ def main() -> None:
     parser.add_argument("--examples", type=int, help="training examples to use of each")
     parser.add_argument("--seeds", type=int, default=1, help="runs of each, of which the mean is shown")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--precision", default="auto", help="trainer.precision of ours; the Trainer's is fp32")
+    parser.add_argument(
+        "--precision", default="auto", help="trainer.precision of ours; the Trainer's is fp32"
+    )
     options = parser.parse_args()
     model = options.model or packaged_model()
     missing = [name for name in ("accelerate",) if importlib.util.find_spec(name) is None]

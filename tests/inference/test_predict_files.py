@@ -1,0 +1,58 @@
+"""Files that `iolaus predict` and `iolaus evaluate` read later: their encodings, their columns, and where they lie."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from iolaus.runner.cli.commands import main
+from tests.inference.conftest import finetuned
+from tests.modules.conftest import TASKS
+
+GREETING = "Viele Gr\xfc\xdfe, caf\xe9 \u20ac5"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose training data was read in an encoding that a setting names."""
+    folder = tmp_path_factory.mktemp("files")
+    rows = "".join(f"\xab{i}\xbb herons,{'birds' if i % 2 else 'stones'}\n" for i in range(11))
+    (folder / "train.csv").write_bytes(f"text,label\n{rows}".encode("cp1252"))
+    words = [f"data.train={folder / 'train.csv'}", "data.encoding=cp1252", "trainer.validate_every=0"]
+    words += ["trainer.max_steps=1", "sampler.global_batch_size=6"]
+    return finetuned(folder / "run", *TASKS["classification"], *words)
+
+
+def texts(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
+    capsys.readouterr()
+    main(["predict", *map(str, words)])
+    return [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252"])
+def test_a_later_file_is_utf8_or_else_in_the_encoding_of_the_run(
+    run: Path, tmp_path: Path, encoding: str, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    contents = {
+        "a.csv": f"text,label\n{GREETING.replace(',', ';')},birds\n",
+        "a.jsonl": json.dumps({"text": GREETING}, ensure_ascii=False) + "\n",
+        "a.txt": GREETING + "\n",
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content.encode(encoding))
+        assert texts(capsys, run, tmp_path / name) == [GREETING.replace(",", ";" if "csv" in name else ",")]
+    stream = io.BytesIO((tmp_path / "a.csv").read_bytes())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
+    assert texts(capsys, run, "-", "--input-format", "csv") == [GREETING.replace(",", ";")]
+    main(["evaluate", str(run), str(tmp_path / "a.csv"), "--resamples", "0", "--out", str(tmp_path / "out")])
+    (line,) = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
+    assert json.loads(line)["text"] == GREETING.replace(",", ";")
+
+
+def test_an_encoding_that_is_asked_for_counts(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.csv").write_bytes("text\nGr\xfc\xdfe\n".encode())
+    assert texts(capsys, run, tmp_path / "a.csv", "--encoding", "latin-1") == ["Gr\xc3\xbc\xc3\x9fe"]
