@@ -25,7 +25,29 @@ from iolaus.runner.data.read.opened import (
 _SAMPLE = 1 << 20  # characters that are read to find the dialect
 _ROWS = 1000  # rows of these that are compared
 _ENCODINGS = ("cp1252", "cp1250", "cp1251", "cp1253", "shift_jis", "gb18030", "big5", "euc_kr", "koi8-r")
-_LETTERS = re.compile(r"[^\W\d_]")
+_ODD = re.compile(
+    r"""[¤¦¨¬¯¸¹¶†‡ƒˆ˜‰]
+    |(?<=[^\W\d_])¿|[¢£¥§±²³ªº¼½¾](?=[^\W\d_])
+    |(?<![\d\s])°(?=[^\W\d_])|(?<=[^\W\d_])[¡«»©®µ×÷•‚„“”](?=[^\W\d_])""",  # noqa: RUF001
+    re.VERBOSE,
+)
+"""Signs of cp1252 that no text in it has at their place; other encodings have letters there."""
+
+_WESTERN, _CENTRAL = (bytes(range(0x80, 0x100)).decode(name, "ignore") for name in ("cp1252", "cp1250"))
+
+_DOUBTFUL = {sign for sign in _WESTERN.lower() if sign.isalpha()} - {*_CENTRAL}
+"""Letters of cp1252 that cp1250 has not."""
+
+_PLACED = re.compile(
+    r"""[àåð]|\bþ|ã(?=[oe])|(?<=[hm])ã|æ(?=[bdfghjklmnprstvxzðþ])
+    |è(?=[b-df-hj-np-tv-z])|(?<![aeioáí])è\b
+    |(?<![ijkwz])ê(?=[tmslrvnpxuqg]|ch)|iên|(?<=[lvu])ê\b|(?<=oc)ê\b|(?<=eb)ê\b
+    |(?<=[cdls])ì\b|(?<=[aeou])ï(?=[a-z])|ñ(?=[aeiouáéíóúü])
+    |ò(?=[rpnmdl]|\b)|õ(?=[eihnudpõ])|ø(?![aeiouáéíìù]|\b)|œ(?=[ui])
+    |(?<=[io])ù\b|û(?=[trlc])|\bdû|(?<=[\dn.])[ªº]""",
+    re.VERBOSE,
+)
+"""Those where western languages have them: ñ before a vowel, while ń, which cp1250 has there, stands elsewhere."""
 
 
 def dialect_of(file: File, wanted: Sequence[str] = ()) -> Dialect:
@@ -54,7 +76,7 @@ def dialect_of(file: File, wanted: Sequence[str] = ()) -> Dialect:
 
 
 def find_encoding(file: File) -> str:
-    """UTF-8, UTF-16 with its mark, or cp1252 of a text whose few letters beyond ASCII stand among others.
+    """UTF-8, UTF-16 with its mark, or cp1252 of a text in the languages of western Europe.
 
     Raises ValueError with the choices for bytes that may be of several encodings. A file with as much beyond ASCII that
     is UTF-8 as not is UTF-8 with errors.
@@ -70,7 +92,7 @@ def find_encoding(file: File) -> str:
         offset = error.start
     place = f"byte 0x{content[offset]:02x} at offset {offset}"
     fitting = [name for name in _ENCODINGS if _decodes(content, name)]
-    if "cp1252" in fitting and _is_western(content.decode("cp1252")):
+    if "cp1252" in fitting and _is_western(content):
         return "cp1252"
     choices = ", ".join(f"data.encoding={name}" for name in fitting) or "data.encoding"
     raise ValueError(
@@ -85,12 +107,19 @@ def _decodes(content: bytes, encoding: str) -> bool:
     return False
 
 
-def _is_western(text: str) -> bool:
-    """Whether letters beyond ASCII are few and mostly alone, as in the languages of cp1252, and no sign is odd."""
-    letters = _LETTERS.findall(text)
-    others = [letter for letter in letters if letter > "\x7f"]
-    alone = len(re.findall(r"(?<![^\W\x00-\x7f])[^\W\x00-\x7f](?![^\W\x00-\x7f])", text))
-    return len(others) <= 0.2 * len(letters) + 1 and alone >= 0.7 * len(others)
+def _is_western(content: bytes) -> bool:
+    """Whether bytes read as a text of western Europe in cp1252: by its words, its signs, and where letters stand.
+
+    Letters that cp1250 has at the same byte, such as those of German, are read alike in both.
+    """
+    lines = (line for line in content.splitlines(keepends=True) if not line.isascii())
+    text = b"".join(lines).decode("cp1252")[:_SAMPLE].lower()
+    words = {word for word in re.findall(r"[^\W\d_]{2,}", text) if not word.isascii()}
+    letters = "".join(words)
+    beyond = len(re.sub(r"[\x00-\x7f]", "", letters))
+    doubtful = sum(sign in _DOUBTFUL for sign in text)
+    has_odd = 20 * len(_ODD.findall(text)) > beyond
+    return 2 * beyond <= len(letters) + 1 and not has_odd and len(_PLACED.findall(text)) >= 0.8 * doubtful
 
 
 def _find_delimiter(file: File, sample: str, wanted: Sequence[str]) -> str:
