@@ -20,6 +20,10 @@ MARKS = ("status.json", "metrics.csv", "config.yaml")
 """Any of these files marks the folder of a run."""
 
 
+class NoModel(ValueError):
+    """A run has left no model; the message quotes the error that it failed with."""
+
+
 def check_is_run(folder: Path) -> None:
     """Raises FileNotFoundError where there is no such folder, and ValueError where it is not that of a run."""
     if not folder.is_dir():
@@ -62,7 +66,7 @@ def open_to_readers(folder: Path) -> None:
 
 
 def model_folder(name_or_path: str) -> str:
-    """The exported `model/` of a run folder (ValueError without one); any other name or path as it is."""
+    """The exported `model/` of a run folder (NoModel without one); any other name or path as it is."""
     folder = Path(name_or_path)
     if (folder / "model").is_dir():
         return str(folder / "model")
@@ -70,7 +74,7 @@ def model_folder(name_or_path: str) -> str:
         why, finish = f"its state is {RunFolder(folder).state()!r}", "Finish it"
         if status.get("state") == "failed" and (error := status.get("error")):
             why, finish = f"{why}, as {error.splitlines()[0].rstrip('.')}", "Mend that and finish it"
-        raise ValueError(
+        raise NoModel(
             f"there is no trained model in {name_or_path!r}: the run has left no model/: {why}. "
             f"{finish} with resume={name_or_path}, or name another run"
         )

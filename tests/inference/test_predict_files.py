@@ -56,3 +56,43 @@ def test_an_encoding_that_is_asked_for_counts(
 ) -> None:
     (tmp_path / "a.csv").write_bytes("text\nGr\xfc\xdfe\n".encode())
     assert texts(capsys, run, tmp_path / "a.csv", "--encoding", "latin-1") == ["Gr\xc3\xbc\xc3\x9fe"]
+
+
+def test_columns_that_predictions_replace_are_named(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("predicted,id,text,probability\ngulls,7,herons,high\n")
+    for words in ((), ("--json",), ("--format", "csv")):
+        capsys.readouterr()
+        main(["predict", str(run), str(file), *words])
+        told = capsys.readouterr()
+        assert told.err == "columns of the input that the predictions replace: predicted, probability\n"
+        assert "gulls" not in told.out
+    file.write_text("id,text\n7,herons\n")
+    main(["predict", str(run), str(file)])
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("written", ["a.csv", "link.csv", "folder/../a.csv"])
+def test_the_input_is_never_written_over(run: Path, tmp_path: Path, written: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "a.csv").write_text("text\nherons\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "a.csv")
+    with pytest.raises(
+        SystemExit, match=r"^error: --out .* would write over the input .*a\.csv: name another"
+    ):
+        main(["predict", str(run), str(tmp_path / "a.csv"), "--out", str(tmp_path / written)])
+    assert (tmp_path / "a.csv").read_text() == "text\nherons\n"
+    (tmp_path / "b.figures.json").write_text('[{"text": "herons"}]')
+    with pytest.raises(SystemExit, match="would write over the input"):
+        main(["predict", str(run), str(tmp_path / "b.figures.json"), "--out", str(tmp_path / "b.csv")])
+
+
+def test_the_error_of_a_failed_run_keeps_its_names_of_settings(tmp_path: Path) -> None:
+    failed = {"state": "failed", "error": "a.csv is not UTF-8: set one of data.encoding=cp1252"}
+    (tmp_path / "status.json").write_text(json.dumps(failed))
+    with pytest.raises(
+        SystemExit, match=r"'failed', as a\.csv is not UTF-8: set one of data\.encoding=cp1252\. Mend"
+    ):
+        main(["predict", str(tmp_path), "a text"])

@@ -21,9 +21,13 @@ from iolaus.runner.cli.models.predict_files import (
     Written,
     as_typed,
     bar,
+    check_apart,
+    figures_file,
     format_of,
+    joined,
     names_of,
     spooled,
+    tell_replaced,
     typed_as_flags,
     write_array,
 )
@@ -120,6 +124,8 @@ def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
         raise ValueError('give a text or a file, or --length N: iolaus predict RUN "a [MASK] text"')
     if arguments.input is not None and not is_file and _looks_like_file(arguments.input):
         raise FileNotFoundError(f"there is no file {arguments.input!r}")
+    if is_file:
+        check_apart(arguments.out, arguments.input)
     import_modules(arguments.imports, "--import")
     predictor = Predictor(arguments.run, settings)
     _check(predictor.task, is_file, arguments)
@@ -129,8 +135,10 @@ def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
     by_rows = is_file or arguments.input == STDIN
     figures: dict[str, float] = {}
     if arguments.json:
-        rows = [one for kept in found for one in _joined(kept, by_rows, figures)]
+        replaced: dict[str, None] = {}
+        rows = [one for kept in found for one in _joined(kept, by_rows, figures, replaced)]
         print_json({"predictions": rows, "figures": figures}, arguments.out)
+        tell_replaced(replaced)
         _tell_left_out(bad)
         return
     chosen = arguments.format or format_of(arguments.out) or ("jsonl" if by_rows else "text")
@@ -147,11 +155,12 @@ def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
             count += len(kept.rows)
     for name, value in figures.items():
         print(f"{name} {value:.6g}", file=sys.stderr)
+    tell_replaced(written.replaced)
     _tell_left_out(bad)
     if arguments.out is not None:
         print(f"predictions for {count:,} {'row' if count == 1 else 'rows'}: {arguments.out}")
     if figures and arguments.out is not None:
-        with writing(arguments.out.with_suffix(".figures.json")) as file:
+        with writing(figures_file(arguments.out)) as file:
             file.write(json.dumps(figures, indent=1) + "\n")
 
 
@@ -160,11 +169,13 @@ def _tell_left_out(bad: "BadRows") -> None:
         print(as_typed(bad.described()), file=sys.stderr)
 
 
-def _joined(kept: "Kept", by_rows: bool, figures: dict[str, float]) -> Iterator[dict[str, Any]]:
+def _joined(
+    kept: "Kept", by_rows: bool, figures: dict[str, float], replaced: dict[str, None]
+) -> Iterator[dict[str, Any]]:
     """The predictions with the columns of their rows, for one document."""
     figures |= kept.figures
     for row, prediction in zip(kept.rows, kept.predictions, strict=True):
-        yield {**(row.values if by_rows else {}), **prediction}
+        yield joined(row.values if by_rows else {}, prediction, replaced)
 
 
 def _found(

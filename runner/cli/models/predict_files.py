@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from iolaus.runner.run.files import replacing
+from iolaus.runner.run.model_folder import NoModel
 
 if TYPE_CHECKING:
     from iolaus.runner.inference.kinds import Kept
@@ -36,6 +37,8 @@ class Written:
 
     def __init__(self, out: TextIO, kind: str, separator: str | None) -> None:
         self.out, self.kind, self.separator = out, kind, separator
+        self.replaced: dict[str, None] = {}
+        """Columns of the rows that those of predictions have taken the place of, in their order."""
         self._table: Any = None
         self._columns: list[str] = []
 
@@ -43,11 +46,15 @@ class Written:
         """Writes a prediction with the columns of its row; csv has those of the first one."""
         if self.kind == "text":
             self.out.write(line_of(prediction))
-        elif self.kind == "jsonl":
-            self.out.write(json.dumps({**values, **prediction}, ensure_ascii=False, default=str) + "\n")
+            return
+        if self.kind != "jsonl":
+            values = values or {"text": prediction.get("text", "")}
+            prediction = {name: prediction[name] for name in OWN if name in prediction}
+        row = joined(values, prediction, self.replaced)
+        if self.kind == "jsonl":
+            self.out.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
         else:
-            own = {name: prediction[name] for name in OWN if name in prediction}
-            self._add_row({**(values or {"text": prediction.get("text", "")}), **own})
+            self._add_row(row)
 
     def _add_row(self, row: Mapping[str, Any]) -> None:
         if self._table is None:
@@ -67,6 +74,42 @@ class Written:
         if isinstance(value, list) and self.separator and all(isinstance(one, str) for one in value):
             return self.separator.join(value)
         return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+
+
+def joined(
+    values: Mapping[str, Any], prediction: Mapping[str, Any], replaced: dict[str, None]
+) -> dict[str, Any]:
+    """The columns of a row with those of its prediction, which are added to `replaced` where the row had other values.
+
+    Example:
+        >>> joined({"text": "herons", "predicted": "stones"}, {"text": "herons", "predicted": "birds"}, lost := {})
+        {'text': 'herons', 'predicted': 'birds'}
+        >>> list(lost)
+        ['predicted']
+    """
+    replaced |= {name: None for name in prediction if name in values and values[name] != prediction[name]}
+    return {**values, **prediction}
+
+
+def tell_replaced(replaced: Iterable[str]) -> None:
+    """Says on standard error which columns of the input are not in the output."""
+    if names := ", ".join(replaced):
+        print(f"columns of the input that the predictions replace: {names}", file=sys.stderr)
+
+
+def check_apart(out: Path | None, given: str) -> None:
+    """Raises ValueError where what is written would take the place of the input, or of a part of it."""
+    if out is None:
+        return
+    source = Path(given).resolve()
+    for path in (out, figures_file(out)):
+        if source == path.resolve() or source in path.resolve().parents:
+            raise ValueError(f"--out {out} would write over the input {given}: name another file")
+
+
+def figures_file(out: Path) -> Path:
+    """The file of the metrics beside that of the predictions."""
+    return out.with_suffix(".figures.json")
 
 
 def format_of(out: Path | None) -> str | None:
@@ -152,6 +195,8 @@ def typed_as_flags(names: Iterable[str]) -> Iterator[None]:
     """Errors that name settings of data name the flags of the command instead."""
     try:
         yield
+    except NoModel:  # it quotes the error of the run, whose settings are those of its config
+        raise
     except ValueError as error:
         told = re.sub(
             rf"'?\bdata\.({'|'.join(names)}|format)\b(=?)",
