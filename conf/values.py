@@ -151,6 +151,16 @@ def check_choice(name: str, value: str, known: Iterable[str]) -> None:
         raise ValueError(f"{name}={value!r}; there are: {', '.join(known)}" + suggest(value, known))
 
 
+def count_of(number: int, what: str) -> str:
+    """A number with its noun, which takes an s but for 1.
+
+    Example:
+        >>> count_of(1, "text"), count_of(1200, "text")
+        ('1 text', '1,200 texts')
+    """
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def close_matches(wrong: str, known: Iterable[str]) -> list[str]:
     """The closest known name, if one is similar."""
     return difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.55)

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
+from iolaus.conf.values import count_of
+
 _OF_TABLE = re.compile(r"^([^\n]+?\.[ct]sv(?:\.\w+)?), line \d+(?= has no column)")
 
 SHOWN = 3
@@ -126,7 +128,7 @@ def described(noted: dict[str, Any]) -> str:
         f"{one['rows']:,} {why} ({'; '.join(one['first'])}{'; ...' if one['rows'] > len(one['first']) else ''})"
         for why, one in noted.items()
     ]
-    return f"{total:,} row{'s' if total > 1 else ''} left out: {', '.join(parts)}"
+    return f"{count_of(total, 'row')} left out: {', '.join(parts)}"
 
 
 def _problem(error: BadRow) -> str:

@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from iolaus.conf.values import count_of
 from iolaus.runner.evaluation.statistics.student import t_interval
 from iolaus.runner.report.comparison.comparable import PER_BYTE, Kinds, kinds_of
 from iolaus.runner.report.comparison.differences import Values, differences, label_of
@@ -52,9 +53,9 @@ class Setting(NamedTuple):
         """What the mean is over in words: `3 seeds`, `5 folds`, `10 runs of 5 folds and 2 seeds`."""
         seeds, folds = (len(set(each)) for each in zip(*self.replicates, strict=True))
         if self.replicates[0][1] is None:
-            return _counted(len(self.figures), "seed")
+            return count_of(len(self.figures), "seed")
         if seeds == 1 or folds == 1:
-            return _counted(folds, "fold") if seeds == 1 else f"1 fold with {seeds} seeds"
+            return count_of(folds, "fold") if seeds == 1 else f"1 fold with {seeds} seeds"
         return f"{len(self.figures)} runs of {folds} folds and {seeds} seeds"
 
     @property
@@ -285,7 +286,3 @@ def _apart(kinds: Kinds) -> list[str]:
 def _scored(runs: Sequence[Run], key: str) -> list[int]:
     have = [i for i, run in enumerate(runs) if (value := run.final(key)) is not None and math.isfinite(value)]
     return [i for i in have if runs[i].state == "done"] or have
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
