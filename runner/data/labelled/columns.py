@@ -51,20 +51,22 @@ def meant_columns(
     )
     others = [name for name in columns if name != text]
     classes = [name for name in others if name not in flags and _is_repeated(columns[name])]
+    joint = " "
     found = [f"data.text_column={_typed(text)}"] if text and text != text_column else []
     if labels is not None:
         flags, classes = [], [name for name in classes if {*map(str, columns[name])} <= {*map(str, labels)}]
     if label_column not in columns and (labels is None or classes):
         if classes:
-            label = min(classes, key=lambda name: len({*map(str, columns[name])}))
-            found.append(f"data.label_column={_typed(label)}")
+            named = " or ".join(map(_typed, classes))
+            found.append(f"data.label_column{'=' if len(classes) == 1 else ' to '}{named}")
+            joint = " " if len(classes) == 1 else " and "
         elif len(flags) > 1:
             found.append(f"'data.label_columns=[{','.join(flags)}]'")
         elif flags:
             found.append(f"data.label_column={_typed(flags[0])}")
         else:
             return ""
-    return " ".join(found)
+    return joint.join(found)
 
 
 def _is_flag(value: Any) -> bool:

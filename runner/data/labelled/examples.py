@@ -218,6 +218,19 @@ def tokenized(tokenizer: Any, *columns: Sequence[Any], **options: Any) -> Iterat
             yield start + example, encoding
 
 
+def alike_names(names: Sequence[str]) -> list[list[str]]:
+    """The names that differ in case or white space alone, together.
+
+    Example:
+        >>> alike_names(["order", "refund", " order", "Order"])
+        [['order', ' order', 'Order']]
+    """
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(" ".join(name.casefold().split()), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
 def first_names(names: Sequence[Any] | Mapping[Any, Any]) -> str:
     """The first few names, and how many there are."""
     shown = ", ".join(str(name) for name, _ in zip(names, range(8), strict=False))

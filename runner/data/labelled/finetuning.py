@@ -15,10 +15,17 @@ from iolaus.conf.data import labelled as options
 from iolaus.conf.data.labelled import FOLD_SET, check_fold
 from iolaus.conf.data.mteb import Mteb
 from iolaus.conf.data.retrieval import Retrieval
+from iolaus.conf.values import count_of
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
 from iolaus.runner.data.labelled.columns import meant_error
-from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, TaskSequences, column
+from iolaus.runner.data.labelled.examples import (
+    READER_SETTINGS,
+    ExampleReader,
+    TaskSequences,
+    alike_names,
+    column,
+)
 from iolaus.runner.data.labelled.folds import fold_numbers
 from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.read.bad_rows import BadRow, BadRows, MissingColumn
@@ -84,6 +91,7 @@ class FinetuningData(EvaluatedDataModule):
                 _, examples[full] = self._read(full, part, source, part == "validation")
         self._hold_out(examples, rows)
         self._warn_of_conflicts(train)
+        self._warn_of_alike_labels()
         examples = {name: self._usable(name, some) for name, some in examples.items()}
         self._tokenizer = tokenizer_of(self.settings, lambda: self.reader.texts(examples["train"]))
         sets = {
@@ -124,9 +132,19 @@ class FinetuningData(EvaluatedDataModule):
         found = self.reader.conflicts(examples)
         self.conflicts = len(found)
         if found:
-            texts = "1 text has" if len(found) == 1 else f"{len(found):,} texts have"
             first = "; ".join(found[:3]) + ("; ..." if len(found) > 3 else "")
-            log.warning("%s different labels: %s", texts, first)
+            log.warning("%s with different labels: %s", count_of(len(found), "text"), first)
+
+    def _warn_of_alike_labels(self) -> None:
+        """Names labels that are written in several ways, each of which is a class."""
+        if found := alike_names(self.reader.collator_arguments().get("labels") or []):
+            first = "; ".join(" and ".join(map(repr, names)) for names in found[:3])
+            log.warning(
+                "labels that differ in case or white space alone are different labels: %s%s. Write those alike in the "
+                "files that are meant as one",
+                first,
+                "; ..." if len(found) > 3 else "",
+            )
 
     def _hold_out(self, examples: dict[str, list[Any]], rows: Rows) -> None:
         """`learn`s from the training examples; takes the fold, then the validation set where none is given, from them."""
@@ -224,7 +242,11 @@ class FinetuningData(EvaluatedDataModule):
         """How tables are written, rows that were left out, the labels, and the vocabulary."""
         read = {"read": described_tables(self.tables)} if self.tables else {}
         left_out = {f"rows of {name}": bad.described() for name, bad in self.bad.items() if bad.places}
-        conflicts = {"conflicts": f"{self.conflicts:,} texts with different labels"} if self.conflicts else {}
+        conflicts = (
+            {"conflicts": f"{count_of(self.conflicts, 'text')} with different labels"}
+            if self.conflicts
+            else {}
+        )
         vocabulary = {"vocabulary": describe_vocabulary(self.tokenizer)}
         return {**read, **left_out, **self.reader.describe(), **conflicts, **vocabulary}
 

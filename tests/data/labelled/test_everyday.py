@@ -72,7 +72,7 @@ def test_a_text_of_json_min_without_entities_has_none(tmp_path: Path) -> None:
 
 MALFORMED = {
     "entity cuts a word": [[0, 11, "PER"]],
-    "entities overlap": [[0, 12, "PER"], [4, 14, "LOC"]],
+    "overlap of entities": [[0, 12, "PER"], [4, 14, "LOC"]],
     "empty entity": [[14, 15, "PER"]],
     "entity outside the text": [[27, 99, "LOC"]],
     "no entity": [["Ada", 3]],
@@ -170,10 +170,10 @@ def test_texts_with_several_labels_are_named(tmp_path: Path, caplog: pytest.LogC
         data = read(tmp_path / "a.csv", "classification", content)
     place = tmp_path / "a.csv"
     expected = (
-        f"1 text has different labels: 'herons' is birds ({place}, line 2) and stones ({place}, line 4)"
+        f"1 text with different labels: 'herons' is birds ({place}, line 2) and stones ({place}, line 4)"
     )
     assert expected in caplog.text
-    assert data.facts()["conflicts"] == "1 texts with different labels"
+    assert data.facts()["conflicts"] == "1 text with different labels"
     caplog.clear()
     scores = read(tmp_path / "b.csv", "classification", "text,label\na,0.5\na,0.7\n")
     assert "conflicts" not in scores.facts()
@@ -248,3 +248,32 @@ def test_a_missing_column_is_answered_by_what_was_meant(tmp_path: Path, header: 
     with pytest.raises(ValueError, match="has no column") as error:
         read(tmp_path / "a.csv", "classification", f"{header}\n{rows}")
     assert str(error.value).endswith(f"By what they hold, {expected}")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("question", "set data.text_column=question and data.label_column to channel or intent"),
+        ("text", "set data.label_column to channel or intent"),
+    ],
+)
+def test_all_columns_that_may_be_the_label_are_named(tmp_path: Path, text: str, expected: str) -> None:
+    intents = ("order", "refund", "greeting")
+    rows = "".join(f"{i},where is it {i},{('web', 'app')[i % 2]},{intents[i % 3]}\n" for i in range(12))
+    with pytest.raises(ValueError, match="has no column") as error:
+        read(tmp_path / "a.csv", "classification", f"id,{text},channel,intent\n{rows}")
+    assert str(error.value).endswith(f"By what they hold, {expected}")
+
+
+def test_labels_written_in_several_ways_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    content = "text,label\na,order\nb, order\nc,Order\nd,refund\n"
+    with caplog.at_level("WARNING", "iolaus"):
+        data = read(tmp_path / "a.csv", "classification", content)
+    assert "alone are different labels: ' order' and 'Order' and 'order'. Write" in caplog.text
+    assert data.reader.state_dict()["labels"] == [" order", "Order", "order", "refund"]
+    caplog.clear()
+    read(tmp_path / "tags.conll", "token_classification", "a B-PER\nb O\n\nc B-per\nd O\n")
+    assert "'B-PER' and 'B-per'" in caplog.text
+    caplog.clear()
+    read(tmp_path / "b.csv", "classification", "text,label\na,order\nb,refund\n")
+    assert not caplog.text

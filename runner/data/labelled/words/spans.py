@@ -135,7 +135,7 @@ def tags_of(where: str, text: str, places: Sequence[tuple[int, int]], spans: Seq
             raise BadRow(where, f"{shown} begins or ends within a word", "entity cuts a word")
         words = range(first_of[start], last_of[end] + 1)
         if any(tags[word] != "O" for word in words):
-            raise BadRow(where, f"{shown} overlaps with another", "entities overlap")
+            raise BadRow(where, f"{shown} overlaps with another", "overlap of entities")
         for word in words:
             tags[word] = f"{'B' if word == words[0] else 'I'}-{label}"
     return tags
