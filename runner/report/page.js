@@ -237,12 +237,12 @@
     const update = () => {
       const wanted = words.value.toLowerCase();
       for (const row of rows)
-        row.hidden = (only.checked && row.className !== "wrong") || !row.textContent.toLowerCase().includes(wanted);
+        row.hidden = (only?.checked && row.className !== "wrong") || !row.textContent.toLowerCase().includes(wanted);
       const left = rows.filter((row) => !row.hidden).length;
       box.querySelector("output").textContent = left.toLocaleString("en-US") + " shown";
     };
     words.addEventListener("input", update);
-    only.addEventListener("change", update);
+    only?.addEventListener("change", update);
   }
 
   addEventListener("beforeprint", () => {

@@ -1,4 +1,4 @@
-"""The predictions of an evaluated set as a table: the gravest mistakes first, then what was right."""
+"""The predictions of an evaluated set as a table: the gravest mistakes or the farthest off first."""
 
 import json
 from collections.abc import Iterator
@@ -15,21 +15,27 @@ WORST = 8
 """Wrong predictions that are in sight before the table is unfolded."""
 
 GRAVEST = "The gravest mistakes, with which the table below begins"
+FARTHEST = "The farthest off, with which the table below begins"
+
+HEADS = ("text", "true", "predicted", "probability")
+"""Of the table; numbers have no probability."""
 
 SHOWN_LETTERS = 400
 """Letters shown of a text."""
 
 FIND = (
     '<p class="find"><input type="search" placeholder="find" aria-label="find">'
-    '<label><input type="checkbox"> only wrong</label><output>%s shown</output></p>'
+    "%s<output>%s shown</output></p>"
 )
+ONLY_WRONG = '<label><input type="checkbox"> only wrong</label>'
 """Fields to look for words in the table, and to hide right predictions."""
 
 
 class Judged(NamedTuple):
     """A prediction: whether it is wrong, how gravely (how sure the model was, or how far off), and its table row."""
 
-    wrong: bool
+    wrong: bool | None
+    """None for a number, which is neither."""
     weight: float
     cells: page.Row
 
@@ -39,20 +45,35 @@ def predictions_table(folder: Path, name: str) -> str:
     judged = list(_judged(folder / "predictions.jsonl", name))
     if not judged:
         return ""
+    if all(j.wrong is None for j in judged):
+        return _numbers(judged)
     wrong = sorted((j for j in judged if j.wrong), key=lambda j: -j.weight)
     right = [j for j in judged if not j.wrong]
     listed = [*wrong[:LISTED], *right[:LISTED]]
-    table = _table(listed)
-    cut = f", of which {len(listed):,} are listed" if len(listed) < len(judged) else ""
-    title = f"Predictions: {len(wrong):,} wrong, {len(right):,} right{cut}"
+    title = f"Predictions: {len(wrong):,} wrong, {len(right):,} right"
     worst = page.label(GRAVEST) + _table(wrong[:WORST], sortable=False) if wrong else ""
-    return worst + page.details(title, f'<div class="browse">{FIND % f"{len(listed):,}"}{table}</div>')
+    return worst + _folded(title, listed, len(judged), ONLY_WRONG)
+
+
+def _numbers(judged: list[Judged]) -> str:
+    """Predicted numbers, the farthest off first."""
+    farthest = sorted(judged, key=lambda j: -j.weight)
+    worst = page.label(FARTHEST) + _table(farthest[:WORST], sortable=False)
+    title = f"Predictions: {len(judged):,}, the farthest off first"
+    return worst + _folded(title, farthest[: 2 * LISTED], len(judged))
+
+
+def _folded(title: str, listed: list[Judged], whole: int, more_fields: str = "") -> str:
+    """The table of `listed` predictions of `whole` ones, folded away, with fields to look for words in it."""
+    cut = f", of which {len(listed):,} are listed" if len(listed) < whole else ""
+    fields = FIND % (more_fields, f"{len(listed):,}")
+    return page.details(title + cut, f'<div class="browse">{fields}{_table(listed)}</div>')
 
 
 def _table(listed: list[Judged], sortable: bool = True) -> str:
-    marks = [f' class="{"wrong" if j.wrong else "right"}"' for j in listed]
-    heads = ["text", "true", "predicted", "probability"]
-    return page.table(heads, [j.cells for j in listed], marks, sortable)
+    marks = ["" if j.wrong is None else f' class="{"wrong" if j.wrong else "right"}"' for j in listed]
+    heads = HEADS[:-1] if all(j.wrong is None for j in listed) else HEADS
+    return page.table(heads, [j.cells[: len(heads)] for j in listed], marks, sortable)
 
 
 def _judged(path: Path, name: str) -> Iterator[Judged]:
@@ -83,7 +104,7 @@ def _judge(row: dict[str, Any]) -> Judged:
     gold, predicted, probability = row["gold"], row["predicted"], row["probability"]
     if "words" in row:
         places = [i for i, tag in enumerate(gold) if tag != predicted[i]]
-        wrong = bool(places)
+        wrong: bool | None = bool(places)
         places = places or [i for i, tag in enumerate(gold) if tag != "O"]
         gold = [f"{row['words'][i]}: {gold[i]}" for i in places]
         predicted = [predicted[i] for i in places]
@@ -101,13 +122,15 @@ def _judge(row: dict[str, Any]) -> Judged:
     )
 
 
-def _is_wrong(gold: Any, predicted: Any) -> bool:
-    """Whether a number, a label, a set of labels or an answer is none of those accepted; numbers never are."""
+def _is_wrong(gold: Any, predicted: Any) -> bool | None:
+    """Whether a label, a set of labels or an answer is none of those accepted; None for a number."""
+    if isinstance(gold, int | float):
+        return None
     if isinstance(gold, list) and isinstance(predicted, str):  # a question, and its accepted answers
         return not any(exact_match(predicted, answer) for answer in gold or [""])
     if isinstance(gold, list):
         return sorted(gold) != sorted(predicted)
-    return isinstance(gold, int | float) or bool(gold != predicted)
+    return bool(gold != predicted)
 
 
 def _shown(value: Any) -> str:

@@ -86,7 +86,6 @@ def test_mistakes_of_every_task_are_told_apart(tmp_path: Path) -> None:
     rows = [
         example(1, ["The cat"], "cat", 0.5),
         example(2, [], "dog", 0.4),
-        example(3, 1.5, 0.25, None),
         example(4, ["x", "y"], ["y", "x"], [0.9, 0.8]),
         example(5, ["x"], [], []),
         {**example(6, ["B-PER", "O", "B-PER"], ["B-PER", "O", "O"], [0.9, 0.9, 0.7]), **words},
@@ -94,11 +93,23 @@ def test_mistakes_of_every_task_are_told_apart(tmp_path: Path) -> None:
         example(8, None, "unlabelled"),
     ]
     page = evaluated(tmp_path, {}, rows)
-    assert "Predictions: 4 wrong, 3 right" in page.texts("summary")
+    assert "Predictions: 3 wrong, 3 right" in page.texts("summary")
     assert "Bo: B-PER" in page.text
     assert "unlabelled" not in page.text
     wrong = ["".join(t) for tag, m, t in page.elements if tag == "tr" and m.get("class") == "wrong"]
     assert not [row for row in wrong if row.startswith(("text 1", "text 4", "text 7"))]
+
+
+def test_numbers_are_neither_right_nor_wrong_and_the_farthest_off_come_first(tmp_path: Path) -> None:
+    rows = [example(1, 2.0, 2.0, None), example(2, 1.5, 0.25, None), example(3, 4.0, 1.0, None)]
+    page = evaluated(tmp_path, {}, rows)
+    assert "Predictions: 3, the farthest off first" in page.texts("summary")
+    assert "The farthest off, with which the table below begins" in page.texts("p", "label")
+    assert page.text.index("text 3") < page.text.index("text 2") < page.text.index("text 1")
+    assert page.texts("th")[:3] == ["text", "true", "predicted"]
+    assert "probability" not in page.texts("button")
+    assert "only wrong" not in page.texts("label")
+    assert not [m for tag, m, _ in page.elements if tag == "tr" and m.get("class")]
 
 
 def test_of_many_predictions_the_gravest_mistakes_and_some_right_ones_are_listed(tmp_path: Path) -> None:
