@@ -18,7 +18,7 @@ from iolaus.runner.report.runs import (
     failure_in,
     load_run,
 )
-from iolaus.runner.report.summary import AT_UNIGRAM, clock, plateau_of, resume_command, show
+from iolaus.runner.report.summary import clock, plateau_note, plateau_of, resume_command, show
 from iolaus.runner.report.table import as_text, compared_content, compared_text
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
 from iolaus.runner.run.folder import RunFolder
@@ -194,7 +194,7 @@ def _row(run: RunFolder, outputs: Path) -> dict[str, Any]:
     return {
         "run": str(run.path.relative_to(outputs)),
         "state": run.state(),
-        "note": AT_UNIGRAM if status.get("plateau") or plateau_of(results) else None,
+        "note": plateau_note(status.get("plateau") or plateau_of(results)),
         "step": status.get("step"),
         "time": clock(seconds) if seconds is not None else None,
         "best": results.get("objective"),

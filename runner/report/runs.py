@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from iolaus.old_names import current_name
 from iolaus.runner.config.settings import flatten
 from iolaus.runner.config.skipped import described_rewind, noted_rewinds
-from iolaus.runner.report.summary import AT_UNIGRAM, plateau_of
+from iolaus.runner.report.summary import plateau_note, plateau_of
 from iolaus.runner.run.errors import without_samples
 from iolaus.runner.run.files import read_json, read_text
 from iolaus.runner.run.folder import RunFolder
@@ -129,7 +129,7 @@ class Run:
     @property
     def note(self) -> str:
         """The same in two or three words, for lists of runs."""
-        return AT_UNIGRAM if self.plateau else ""
+        return plateau_note(self.plateau)
 
     def final(self, key: str) -> float | None:
         """A figure at the end, else the last number logged under this name; None where neither is known."""

@@ -28,8 +28,8 @@ MARGIN = 0.02
 STOPPING = "callback.stop_after.steps"
 """The setting that ends a run before its length."""
 
-AT_UNIGRAM = "at unigram entropy"
-"""Marks runs in lists whose loss has not left it."""
+STANDS_AT = "stands at its unigram entropy"
+"""Words of the warning of a loss that is within the margin of it."""
 
 ADVICE = (
     "train longer; if the loss stays there, try a lower optimizer.lr, a longer scheduler.warmup_steps, another seed, or "
@@ -127,14 +127,28 @@ def plateau_of(results: Mapping[str, float]) -> str | None:
     if not compared or min(compared)[0] < 1 - MARGIN:
         return None
     ratio, loss, unigram, name = min(compared)
-    if ratio <= 1 + MARGIN:
-        relation, meaning = (
-            "stands at",
-            "the model knows how frequent tokens are and nothing of their context",
-        )
-    else:
-        relation, meaning = "is not below", "the model knows no more than how frequent tokens are"
-    return f"the loss {loss:.3f} of {name} {relation} its unigram entropy {unigram:.3f}: {meaning}; {ADVICE}"
+    if ratio > 1 + MARGIN:
+        relation = "is above its unigram entropy"
+        meaning = "the model knows less than how frequent tokens are: train longer"
+    elif ratio >= 1 - MARGIN:
+        relation = STANDS_AT
+        meaning = f"the model knows how frequent tokens are and nothing of their context; {ADVICE}"
+    else:  # not a number
+        relation = "is not below its unigram entropy"
+        meaning = f"the model knows no more than how frequent tokens are; {ADVICE}"
+    return f"the loss {loss:.3f} of {name} {relation} {unigram:.3f}: {meaning}"
+
+
+def plateau_note(plateau: str | None) -> str:
+    """That warning in two or three words, for lists of runs; nothing without one.
+
+    Example:
+        >>> plateau_note(plateau_of({"val/books/loss": 8.0, "val/books/unigram_entropy": 6.1}))
+        'above unigram entropy'
+    """
+    if not plateau:
+        return ""
+    return "at unigram entropy" if STANDS_AT in plateau else "above unigram entropy"
 
 
 def _figures(results: Mapping[str, float], monitor: str | None) -> dict[str, str]:

@@ -33,8 +33,8 @@ def figures(**losses: float) -> dict[str, float]:
         ({"a": 4.91}, "stands at"),
         ({"a": 5.0}, "stands at"),
         ({"a": 5.09}, "stands at"),
-        ({"a": 5.11}, "is not below"),
-        ({"a": 9.0}, "is not below"),
+        ({"a": 5.11}, "is above"),
+        ({"a": 9.0}, "is above"),
         ({"a": 9.0, "b": 4.5}, None),  # one set is of another kind of text
         ({"a": 9.0, "b": 5.0}, "of b stands at"),
         ({"a": float("nan")}, "is not below"),
@@ -45,6 +45,24 @@ def test_a_loss_has_left_when_it_is_two_percent_below(losses: dict[str, float], 
     found = plateau_of(figures(**losses))
     assert (found is None) == (said is None)
     assert said is None or said in str(found)
+
+
+def test_a_loss_far_above_needs_training_and_no_other_rate() -> None:
+    said = "knows less than how frequent tokens are: train longer"
+    assert str(plateau_of(figures(a=5.11))).endswith(said)
+    assert "try a lower optimizer.lr" in str(plateau_of(figures(a=5.0)))
+    assert "try a lower optimizer.lr" in str(plateau_of(figures(a=float("nan"))))
+
+
+def test_lists_and_pages_tell_a_loss_above_from_one_at_that_level(tmp_path: Path) -> None:
+    above = make_run(tmp_path / "outputs" / "day" / "above", loss=8.0)
+    at = make_run(tmp_path / "outputs" / "day" / "at", loss=6.25)
+    notes = ["above unigram entropy", "at unigram entropy"]
+    for words in (["runs"], ["runs", "compare", "above", "at"]):
+        shown = iolaus_here(tmp_path, *words).stdout
+        assert [shown.count(note) for note in notes] == [1, 1], words
+    page = read(write_comparison(tmp_path, [above, at]))
+    assert [page.texts("td", "wrap").count(note) for note in notes] == [1, 1]
 
 
 def test_a_loss_without_that_baseline_says_nothing() -> None:
