@@ -191,10 +191,11 @@ def changed_settings(
         defaults = _default_settings(recipe, scale)
     except Exception:  # an older run, or a plugin that is gone: the page does without this table
         return None
+    unset = (None, None)  # a setting that only this run's config has
     return [
-        (name, value, (*defaults.get(name, ()), None)[0])
+        (name, value, defaults.get(name, unset)[0])
         for name, value in settings.items()
-        if not name.startswith((*EXECUTION, "resolved.")) and value not in defaults.get(name, ())
+        if not name.startswith((*EXECUTION, "resolved.")) and value not in defaults.get(name, unset)
     ]
 
 

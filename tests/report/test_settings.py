@@ -186,6 +186,10 @@ def test_settings_are_compared_with_the_recipe(tmp_path: Path) -> None:
     assert changed_settings(settings, "classification") == [("optimizer.weight_decay", 0.5, 0.01)]
     assert ("trainer.validate_every", 100) in [change[:2] for change in changed_settings(settings) or []]
     assert changed_settings(settings, "no_such_recipe") is None
+    assert changed_settings({**settings, "data.own": None}, "classification") == [
+        ("optimizer.weight_decay", 0.5, 0.01)
+    ], "empty here and not in the recipe"
+    assert ("data.own", 1, None) in (changed_settings({**settings, "data.own": 1}, "classification") or [])
 
 
 def test_reason_of_a_failure_is_in_its_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
