@@ -10,7 +10,7 @@ from iolaus.runner.config.permissions import words_to_repeat
 from iolaus.runner.logging import log_file
 from iolaus.runner.report import page
 from iolaus.runner.report.comparison.charts import colours_of, curve_charts, drawn_settings, setting_chart
-from iolaus.runner.report.comparison.differences import BRANCH
+from iolaus.runner.report.comparison.differences import BRANCH, FOLD, FOLDS
 from iolaus.runner.report.comparison.folds import Joined, folds_table, joined_folds, lacking, write_folds
 from iolaus.runner.report.comparison.goal import titles_of
 from iolaus.runner.report.comparison.importance import Importance, variance_explained
@@ -84,7 +84,20 @@ def _best(compared: Comparison) -> str:
         tiles += _tested(compared, best)
     said = "".join(element("p", escape(note.replace("`", "")), "note") for note in compared.notes)
     first = compared.runs[compared.settings[compared.best[0]].runs[0]]
-    return page.tiles(tiles) + said + page.command(first.command, "A command of the best setting")
+    return page.tiles(tiles) + said + _command(first, compared.has_folds)
+
+
+def _command(run: Run, has_folds: bool) -> str:
+    """The command of a run; of a fold that of its setting, which leaves no fold out."""
+    if not has_folds:
+        return page.command(run.command, "A command of the best setting")
+    try:
+        words = shlex.split(run.command)
+    except ValueError:  # damaged by hand
+        return ""
+    kept = [word for word in words if word.partition("=")[0].lstrip("+") not in (FOLDS, FOLD)]
+    title = "A command of the best setting without folds, which trains on all of the examples"
+    return page.command(shlex.join(kept), title)
 
 
 def _again(compared: Comparison, folder: Path) -> str:

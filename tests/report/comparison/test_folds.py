@@ -45,6 +45,14 @@ def test_setting_is_the_mean_over_folds_and_seeds_of_what_was_held_out(tmp_path:
     assert compared(make_folds(tmp_path / "one", seeds=[1])).settings[0].rests_on == "3 folds"
 
 
+def test_command_of_the_best_setting_leaves_no_fold_out(tmp_path: Path) -> None:
+    page = read(write_comparison(tmp_path, make_folds(tmp_path), "report.html"))
+    assert page.texts("pre", "command") == ["iolaus optimizer.lr=0.1 seed=1"]
+    assert any(
+        "without folds, which trains on all of the examples" in text for text in page.texts("p", "label")
+    )
+
+
 def test_runs_have_a_column_of_their_fold(tmp_path: Path) -> None:
     heads, rows = compared(make_folds(tmp_path)).run_rows()
     assert [row[heads.index("fold")] for row in rows] == ["1", "2", "3"] * 4
