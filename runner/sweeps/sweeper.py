@@ -27,13 +27,14 @@ from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf, flag_override
 
 from iolaus.conf.registry import take_place_of
-from iolaus.runner.config.permissions import words_to_repeat
+from iolaus.runner.config.permissions import BUILT_IN, words_to_repeat
 from iolaus.runner.launch.rank import left_error
 from iolaus.runner.run.errors import TrainingFailure, explain, without_samples
 from iolaus.runner.run.files import newest, write_atomically
 from iolaus.runner.run.folder import RunFolder, flags, new_name, public_overrides, typed_overrides
 from iolaus.runner.run.sweep_folder import SWEEP, quoted, read_sweep
 from iolaus.runner.sweeps.job_configs import JobConfigs
+from iolaus.runner.sweeps.same_failure import FIRST_JOBS, differ_alike, same_failure, words_apart
 
 log = logging.getLogger("iolaus")
 
@@ -167,9 +168,25 @@ class Grid(JobSweeper):
         waiting = [job for job in undone if not job.folder.is_locked()]
         if len(waiting) < len(undone):
             log.info("%d jobs are left to the processes that train them now", len(undone) - len(waiting))
+        results = self._launch_first(waiting)
+        waiting = waiting[self.launched :]
         size = self.max_batch_size or len(jobs)
         firsts = range(0, len(waiting), size)
-        return [result for first in firsts for result in self.launch(waiting[first : first + size])]
+        return [*results, *(r for first in firsts for r in self.launch(waiting[first : first + size]))]
+
+    def _launch_first(self, waiting: Sequence[Job]) -> list[JobReturn]:
+        """Launches the first jobs where they run one by one; TrainingFailure where all others would fail as they do."""
+        first, others = waiting[:FIRST_JOBS], waiting[FIRST_JOBS:]
+        one_by_one = self.config.hydra.launcher._target_ == BUILT_IN[0]
+        if not (one_by_one and differ_alike([j.overrides for j in first], [j.overrides for j in others])):
+            return []
+        results = list(self.launch(first))
+        if others and (message := same_failure([job.folder for job in first])):
+            raise TrainingFailure(
+                f"{message}; the first {len(first)} jobs have failed by this, and the other {len(others)} are not "
+                f"started. When it is mended: iolaus {shlex.join([f'resume={self.folder}', *words_to_repeat()])}"
+            )
+        return results
 
     def _checked(self, words: list[str], apart: str) -> str:
         """The hash of a job's config; ValueError with what tells the job apart for one that is wrong by itself."""
@@ -179,17 +196,6 @@ class Grid(JobSweeper):
             if not apart or (message := explain(error)) is None:
                 raise
             raise ValueError(f"the job {apart}: {message}") from error
-
-
-def words_apart(jobs: Sequence[Sequence[str]], words: Sequence[str]) -> str:
-    """The words of a job that not all jobs have.
-
-    Example:
-        >>> words_apart([["a=1", "seed=1"], ["a=1", "seed=2"]], ["a=1", "seed=2"])
-        'seed=2'
-    """
-    shared = set.intersection(*map(set, jobs))
-    return " ".join(word for word in words if word not in shared)
 
 
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:

@@ -14,6 +14,7 @@ from iolaus.runner.launch.resume import saved_overrides
 from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.sweep_folder import read_sweep
+from iolaus.runner.sweeps.same_failure import same_failure
 from iolaus.runner.sweeps.sweeper import find_sweep, place, problem_of
 from tests.conftest import TINY, run_program
 from tests.report.pages import read
@@ -183,3 +184,30 @@ def test_job_that_is_wrong_by_itself_is_named_by_its_words(tmp_path: Path) -> No
     assert not list(tmp_path.glob("**/status.json")), "nothing has begun"
     done = iolaus_here(tmp_path, "-m", "model.num_attention_heads=3")
     assert done.stderr.startswith("error: model.hidden_size=128 is not"), "there is one job"
+
+
+def test_what_every_job_would_fail_by_is_said_once(tmp_path: Path) -> None:
+    rows = "".join(f"text number {i},{'ab'[i % 2]}\n" for i in range(6))
+    (tmp_path / "few.csv").write_text(f"text,label\n{rows}")
+    words = ["experiment=classification", *TINY, "data=classification", "data.train=few.csv"]
+    done = iolaus_here(tmp_path, *words, "folds=8")
+    assert done.returncode == 1
+    (said,) = [line for line in done.stderr.splitlines() if "there are only 6 distinct texts" in line]
+    assert said.startswith("error: data.folds=8: ")
+    assert "the first 3 jobs have failed by this, and the other 5 are not started" in said
+    assert "iolaus resume=" in said
+    (sweep,) = tmp_path.glob("outputs/*/*-sweep")
+    states = [RunFolder(sweep / str(number)).status()["state"] for number in range(8)]
+    assert states == ["failed"] * 3 + ["waiting"] * 5
+
+
+def test_jobs_that_fail_otherwise_or_in_training_tell_nothing_of_the_others(tmp_path: Path) -> None:
+    runs = [RunFolder(tmp_path / str(number)) for number in range(3)]
+    for number, run in enumerate(runs, start=1):
+        run.path.mkdir()
+        run.update_status(state="failed", error=f"data.fold={number} is empty")
+    assert same_failure(runs) == "data.fold=... is empty"
+    runs[2].update_status(max_steps=9)
+    assert same_failure(runs) is None, "it had begun to train"
+    runs[1].update_status(error="another")
+    assert same_failure(runs[:2]) is None

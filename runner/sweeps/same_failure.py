@@ -1,0 +1,53 @@
+"""What the first jobs of a sweep have all failed by before they trained, so that every other would fail by it too."""
+
+import re
+from collections.abc import Sequence
+
+from iolaus.runner.run.errors import without_samples
+from iolaus.runner.run.folder import RunFolder
+
+FIRST_JOBS = 3
+"""Jobs that a sweep starts, before it judges whether the others can fare better."""
+
+_FOLD = re.compile(r"\bdata\.fold=\d+")
+
+
+def same_failure(failed: Sequence[RunFolder]) -> str | None:
+    """The message by which all of these jobs failed before their first step; None where any fared otherwise."""
+    messages = {_FOLD.sub("data.fold=...", _failure_at_start(run) or "") for run in failed}
+    return next(iter(messages)) or None if len(messages) == 1 else None
+
+
+def differ_alike(first: Sequence[Sequence[str]], others: Sequence[Sequence[str]]) -> bool:
+    """Whether the other jobs differ from the first ones only in what these differ in among themselves.
+
+    Example:
+        >>> first = [["lr=1", "seed=1"], ["lr=1", "seed=2"]]
+        >>> differ_alike(first, [["lr=1", "seed=3"]]), differ_alike(first, [["lr=2", "seed=1"]])
+        (True, False)
+    """
+    varied = {word.partition("=")[0] for words in first for word in {*words} - {*first[0]}}
+    own = {_without(words, varied) for words in (*first, *others)}
+    return len(own) == 1
+
+
+def words_apart(jobs: Sequence[Sequence[str]], words: Sequence[str]) -> str:
+    """The words of a job that not all jobs have.
+
+    Example:
+        >>> words_apart([["a=1", "seed=1"], ["a=1", "seed=2"]], ["a=1", "seed=2"])
+        'seed=2'
+    """
+    shared = set.intersection(*map(set, jobs))
+    return " ".join(word for word in words if word not in shared)
+
+
+def _without(words: Sequence[str], names: set[str]) -> tuple[str, ...]:
+    return tuple(word for word in words if word.partition("=")[0] not in names)
+
+
+def _failure_at_start(run: RunFolder) -> str | None:
+    status = run.status()
+    if status.get("state") != "failed" or "max_steps" in status:  # which is noted when training begins
+        return None
+    return without_samples(str(status.get("error") or ""))
