@@ -87,6 +87,23 @@ def test_own_metric_is_logged_reported_and_monitored(home: Path) -> None:
     assert "auroc" in (run.path / "report.html").read_text()
 
 
+def test_evaluating_says_that_the_monitored_metric_is_not_defined_there(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monitor = "checkpoint.monitor=val/validation/auroc"
+    run = only_run(home, classify(home, "imports=[my_metrics]", monitor))
+    registry.METRICS["classification"].pop("auroc")
+    sys.modules.pop("my_metrics")
+    words = ["evaluate", str(run.path), str(home / "test.jsonl"), "--resamples", "0"]
+    said = "auroc, by which the run chose its best checkpoint, is not computed, as nothing here defines it"
+    main(words)
+    assert capsys.readouterr().err.count(said) == 1
+    main([*words, "--import", "my_metrics"])
+    told = capsys.readouterr()
+    assert said not in told.err
+    assert "auroc" in told.out
+
+
 def test_own_metric_is_that_of_the_probabilities(home: Path) -> None:
     """The figure of a run is what the metric makes of the probabilities that its exported model gives."""
     import torch

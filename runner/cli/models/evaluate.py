@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
+from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.lazy import many_imports
 
 if TYPE_CHECKING:
@@ -113,6 +114,22 @@ def main(arguments: Namespace) -> None:
     else:
         print(figures_table(found.content), end="")
     _tell_left_out(found.content)
+    if missing := unmeasured_monitor(Path(arguments.run), found.content):
+        print(missing, file=sys.stderr)
+
+
+def unmeasured_monitor(run: Path, content: Mapping[str, Any]) -> str | None:
+    """A line on the figure that chose the run's best checkpoint, where nothing here computes it; else None."""
+    monitor = str(RunFolder(run).status().get("monitor") or "")
+    figure = monitor.rpartition("/")[2]
+    if "task" not in content or not monitor.startswith("val/"):
+        return None
+    if any(figure in entry["metrics"] for entry in content["sets"].values()):
+        return None
+    return (
+        f"{figure}, by which the run chose its best checkpoint, is not computed, as nothing here defines it: name the "
+        "module that registers it by --import MODULE"
+    )
 
 
 def _tell_left_out(content: Mapping[str, Any]) -> None:
