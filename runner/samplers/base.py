@@ -113,8 +113,8 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         check_sizes(self.global_batch_size, length)
         if self.global_batch_size > length:
             raise ValueError(
-                f"global_batch_size is {self.global_batch_size}, but the dataset has {length} "
-                f"sample{'s' * (length != 1)}: set it to {length} or less, or add data."
+                f"global_batch_size is {self.global_batch_size}, more than the dataset has samples ({length}): "
+                f"set sampler.global_batch_size={length} or less (in Python the argument), or add data."
             )
 
     @abstractmethod
