@@ -162,5 +162,7 @@ def count_of(number: int, what: str) -> str:
 
 
 def close_matches(wrong: str, known: Iterable[str]) -> list[str]:
-    """The closest known name, if one is similar."""
-    return difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.55)
+    """The closest known name, if one is similar; first one of the same letters in another order."""
+    known = list(known)
+    turned = [name for name in known if sorted(name) == sorted(wrong)]
+    return turned[:1] or difflib.get_close_matches(wrong, known, n=1, cutoff=0.55)

@@ -1,4 +1,4 @@
-"""Turns users' errors into one message, with close matches of a wrong name."""
+"""Turns users' errors into one message."""
 
 import os
 import re
@@ -9,56 +9,17 @@ from pathlib import Path
 
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
-from iolaus.conf.fields import fields_of, is_part, root_fields
-from iolaus.conf.registry import OPTIONS
-from iolaus.conf.values import close_matches
+from iolaus.runner.run.command.overrides import message_of
 from iolaus.runner.run.redaction import redacted
 
 USER_ERRORS = (ValueError, OSError, ImportError, KeyError)
 """Errors of a wrong config, file or environment; the traceback of any other goes to a file."""
-
-OTHER_WORDS = {
-    "accumulate_grad_batches": "data.micro_batch_tokens",
-    "batch_size": "sampler.global_batch_size",
-    "epochs": "trainer.max_epochs",
-    "gpus": "trainer.devices",
-    "gradient_clip_val": "module.max_grad_norm",
-    "learning_rate": "optimizer.lr",
-    "max_seq_length": "data.max_length",
-    "num_gpus": "trainer.devices",
-    "num_train_epochs": "trainer.max_epochs",
-    "steps": "trainer.max_steps",
-    "train_batch_size": "sampler.global_batch_size",
-    "warmup": "scheduler.warmup_steps",
-}
-"""Names in other programs, with our settings."""
 
 _IN_WORKER = re.compile(r"in DataLoader worker process.*\n[\w.]+: (.*)\Z", re.DOTALL)
 """An error of a loader process as torch raises it again: with that process's traceback before the message."""
 
 _SAMPLES = re.compile(r" \(samples [^()]*, \.\.\.\)")
 """Samples in a message of a step."""
-
-_MISSPELT = re.compile("no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous")
-"""Messages of Hydra's grammar for a word it cannot read."""
-
-NO_FOLDS = re.compile("Could not override 'data.folds?'")
-"""Start of the message where data cannot be cut into folds."""
-
-NO_SCALE = re.compile(r"Could not (?:load|find) 'experiment/([^/']+)/([^']+)'")
-"""Message for a recipe that a scale has no settings for."""
-
-NO_KEY = re.compile(r"In '((?:\w+/)*experiment/[^']+)'.*\nKey '([^']+)' not in '(\w+)'")
-"""Message for a recipe with a setting that the chosen option does not have."""
-
-NO_LIST = re.compile(r"Error merging override (phases=.*)\nCannot merge DictConfig with ListConfig")
-"""Message for phases that are no list."""
-
-_NOISE = (
-    "full_key:", "reference_type=", "object_type=", "provider=", "To append to your config", "Config search path",
-    "See https://hydra.cc/docs/1.2/advanced/override_grammar",
-)  # fmt: skip
-"""Starts of lines of Hydra and OmegaConf that do not help the user."""
 
 
 class TrainingFailure(RuntimeError):
@@ -100,8 +61,6 @@ def explain(error: BaseException) -> str | None:
 
 
 def _explained(error: BaseException) -> str | None:
-    from hydra.errors import OverrideParseException
-
     chain = _causes(error)
     composing = [cause for cause in chain if _is_of_hydra(cause)]
     if not composing or any(isinstance(cause, InterpolationResolutionError) for cause in composing):
@@ -110,28 +69,7 @@ def _explained(error: BaseException) -> str | None:
                 return _plain(cause)
             if type(cause).__name__ == "MisconfigurationException":  # Lightning's, which is not imported here
                 return " ".join(str(cause).split())
-    if composing:
-        lines = dict.fromkeys(line for cause in composing for line in str(cause).splitlines() if _tells(line))
-        message = "\n".join(lines)
-        if NO_FOLDS.match(message):
-            return "folds are for labelled data, such as data=classification: text and images are not cut into folds"
-        if found := NO_SCALE.search(message):
-            return (
-                f"scale={found[1]}: experiment={found[2]} has no such size; `iolaus info scale` lists the recipes that "
-                f"have, and a file experiment/{found[1]}/{found[2]}.yaml of your own gives it one"
-            )
-        if (found := NO_KEY.search(message)) and (
-            foreign := _foreign_key(found[1], found[2], found[3], composing)
-        ):
-            return foreign
-        if found := NO_LIST.search(message):
-            return f"{found[1]}: expected a list such as phases=[{{name: stable, steps: 90}}, ...]"
-        overrides = (cause.override for cause in composing if isinstance(cause, OverrideParseException))
-        override = next(overrides, "")
-        if override and override not in message:
-            message = f"cannot read the override {override!r}: {message}"
-        return message + _did_you_mean(message)
-    return None
+    return message_of(composing) if composing else None
 
 
 def unexpected(error: BaseException, file: Path) -> str:
@@ -197,75 +135,3 @@ def _missing_key(error: KeyError) -> str:
     return (
         f"{error.args[0]!r} is missing from what is read here{where}; HYDRA_FULL_ERROR=1 shows the traceback"
     )
-
-
-def _tells(line: str) -> bool:
-    return bool(line.strip()) and "$VALUE" not in line and not line.strip().startswith(_NOISE)
-
-
-def _did_you_mean(message: str) -> str:
-    """A line with close matches of the name in a message of Hydra, or nothing."""
-    if found := re.search(r"Could not find '([^']+)'", message):
-        _, _, available = message.partition("Available options in")
-        there = [line.strip() for line in available.splitlines()[1:]]
-        return _line(close_matches(found[1].rpartition("/")[2], there))
-    if found := re.search(r"Could not load '([^']+)/([^/']+)'", message):
-        return _line(close_matches(found[2], [*OPTIONS.get(found[1], {}), "default"]))
-    if found := re.search(r"Could not override '([^']+)'", message):
-        return _other_key(found[1])
-    if "Key 'experiment' not in 'Config'" in message:
-        return "\na recipe begins with the line: # @package _global_"
-    if found := re.search(r"Key '([^']+)' (?:is )?not in", message):
-        return _line(close_matches(found[1], {key.split(".")[-1] for key in _config_keys()}))
-    if found := re.search(r"Multiple values for (\S+)\. To .* use 'override \S+: (\S+)'", message):
-        return f"\nwrite {found[1]}={found[2]}, without a +: there is such a group already"
-    if _MISSPELT.search(message):
-        return (
-            "\nexpected GROUP=OPTION or FIELD=VALUE; in a shell, quote what has brackets or spaces: 'a.b=[1,2]', and "
-            "signs that are a value once more: \"a.b=';'\""
-        )
-    return ""
-
-
-def _foreign_key(recipe: str, name: str, kind: str, composing: list[BaseException]) -> str:
-    """The message for a recipe's setting that another option of its group has; nothing where none has."""
-    key = next((str(key) for cause in composing if (key := getattr(cause, "full_key", None))), name)
-    group = key.partition(".")[0]
-    chosen = [option for option, node in OPTIONS.get(group, {}).items() if node.__name__ == kind]
-    if not chosen or not _config_keys().get(key):
-        return ""
-    recipe = recipe.removeprefix("experiment/")
-    return (
-        f"experiment={recipe} sets {key}, which {group}={chosen[0]} does not have: copy the file of the recipe to "
-        f"configs/experiment/mine.yaml, write `override /{group}: {chosen[0]}` in its defaults and settings of that "
-        f"option below {group}:, and run it by --config-dir configs experiment=mine"
-    )
-
-
-def _other_key(wrong: str) -> str:
-    """A line on a key that the composed config does not have."""
-    keys = _config_keys()
-    if options := keys.get(wrong):
-        group = wrong.partition(".")[0]
-        whole = f"{group}=[..., {options[0]}]" if wrong.count(".") > 1 else f"{group}={' or '.join(options)}"
-        return f"\n{wrong} is a setting of {whole}, which is not chosen here"
-    section, _, field = wrong.rpartition(".")
-    same = [key for key in keys if key.rpartition(".")[2] == field and not section]
-    usual = [key for key in keys if key == OTHER_WORDS.get(field)]
-    groups = [] if section else close_matches(field, [*OPTIONS, "experiment", "scale"])
-    return _line(same or usual or groups or close_matches(wrong, keys))
-
-
-def _line(names: list[str]) -> str:
-    return f"\nDid you mean {' or '.join(map(repr, names[:3]))}?" if names else ""
-
-
-def _config_keys() -> dict[str, list[str]]:
-    """Every dotted key of any option of any group, with the options that have it."""
-    keys: dict[str, list[str]] = {field.key: [] for field in root_fields()}
-    for group, nodes in OPTIONS.items():
-        for name, node in nodes.items():
-            prefix = f"{group}.{name}" if is_part(group, name) else group
-            for field in fields_of(node, prefix):
-                keys.setdefault(field.key, []).append(name)
-    return keys

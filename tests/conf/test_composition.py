@@ -10,7 +10,7 @@ from hydra import compose, initialize_config_module
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from iolaus.runner.run import errors
+from iolaus.runner.run.command import overrides
 from tests.conftest import ROOT, Command
 
 NO_TORCH = """
@@ -93,7 +93,7 @@ def test_users_recipe_and_component_compose(iolaus: Command, own_configs: Path) 
 
 
 def test_what_others_call_a_setting_leads_to_one_that_exists() -> None:
-    assert set(errors.OTHER_WORDS.values()) <= set(errors._config_keys())
+    assert set(overrides.OTHER_WORDS.values()) <= set(overrides._config_keys())
 
 
 def test_full_error_gives_the_traceback(iolaus: Command) -> None:

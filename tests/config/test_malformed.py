@@ -19,6 +19,7 @@ def assert_one_message(done: Done | subprocess.CompletedProcess[str], words: lis
     assert "the traceback is in" not in done.stderr, done.stderr
     assert done.stderr.count("error: ") == 1, done.stderr
     assert len(done.stderr.splitlines()) < 40, done.stderr
+    assert len(done.stderr.partition("error: ")[2].splitlines()) == 1, done.stderr
     for word in words:
         assert word in done.stderr, done.stderr
 

@@ -61,7 +61,10 @@ def test_toy_exercises_every_part_of_its_recipe(recipe: str) -> None:
             ["scale=toy", "experiment=classification"],
             "scale=toy: experiment=classification has no such size; `iolaus info scale` lists",
         ),
-        (["scale=toi", "experiment=modernbert"], "Could not find 'scale/toi'"),
+        (
+            ["scale=toi", "experiment=modernbert"],
+            "there is no scale=toi; `iolaus info scale` lists what there is",
+        ),
     ],
 )
 def test_scale_that_is_not_there_is_one_message(words: list[str], message: str, tmp_path: Path) -> None:

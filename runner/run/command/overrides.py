@@ -1,0 +1,202 @@
+"""One line for the words of a command that Hydra cannot compose, with close matches of a wrong name."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from iolaus.conf.fields import fields_of, is_part, root_fields
+from iolaus.conf.registry import OPTIONS
+from iolaus.conf.values import close_matches, suggest
+
+OTHER_WORDS = {
+    "accumulate_grad_batches": "data.micro_batch_tokens",
+    "batch_size": "sampler.global_batch_size",
+    "bf16": "trainer.precision",
+    "epochs": "trainer.max_epochs",
+    "fp16": "trainer.precision",
+    "gpus": "trainer.devices",
+    "gradient_clip_val": "module.max_grad_norm",
+    "learning_rate": "optimizer.lr",
+    "max_seq_length": "data.max_length",
+    "num_gpus": "trainer.devices",
+    "num_train_epochs": "trainer.max_epochs",
+    "steps": "trainer.max_steps",
+    "train_batch_size": "sampler.global_batch_size",
+    "warmup": "scheduler.warmup_steps",
+}
+"""Names in other programs, with our settings."""
+
+_MISSPELT = re.compile("no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous")
+"""Messages of Hydra's grammar for a word it cannot read."""
+
+NO_FOLDS = re.compile("Could not override 'data.folds?'")
+"""Start of the message where data cannot be cut into folds."""
+
+NO_SCALE = re.compile(r"Could not (?:load|find) 'experiment/([^/']+)/([^']+)'")
+"""Message for a recipe that a scale has no settings for."""
+
+NO_KEY = re.compile(r"In '((?:\w+/)*experiment/[^']+)'.*\nKey '([^']+)' not in '(\w+)'")
+"""Message for a recipe with a setting that the chosen option does not have."""
+
+NO_LIST = re.compile(r"Error merging override (phases=.*)\nCannot merge DictConfig with ListConfig")
+"""Message for phases that are no list."""
+
+NO_OPTION = re.compile(r"Could not (?:find|load) '(\S+)/([^/']+)'")
+"""Message for an option that a group does not have."""
+
+NO_SETTING = re.compile(r"Could not override '([^']+)'")
+"""Message for a setting that the composed config does not have."""
+
+NO_VALUE = re.compile(r"Error merging override (.*)")
+"""Message for a value that a setting does not take."""
+
+SIGNS = re.compile(r"([^=]+)=([^\w\s'\"\\]{1,3})")
+"""A word whose value is nothing but signs, such as a separator."""
+
+EXPECTED = {
+    "to Float": "expected a number",
+    "to Integer": "expected a whole number",
+    "valid bool": "expected true or false",
+    "is not a ListConfig": "expected a list, such as [1,2]",
+}
+"""What a setting takes, by Hydra's reason why a value is refused."""
+
+_NOISE = (
+    "full_key:", "reference_type=", "object_type=", "provider=", "To append to your config", "Config search path",
+    "See https://hydra.cc/docs/1.2/advanced/override_grammar",
+)  # fmt: skip
+"""Starts of lines of Hydra and OmegaConf that do not help the user."""
+
+
+def message_of(composing: Sequence[BaseException]) -> str:
+    """The message for Hydra's and OmegaConf's errors of one command, the outermost first."""
+    lines = dict.fromkeys(
+        line.strip() for error in composing for line in str(error).splitlines() if _tells(line)
+    )
+    message = "\n".join(lines)
+    if NO_FOLDS.match(message):
+        return (
+            "folds are for labelled data, such as data=classification: text and images are not cut into folds"
+        )
+    if found := NO_SCALE.search(message):
+        return (
+            f"scale={found[1]}: experiment={found[2]} has no such size; `iolaus info scale` lists the recipes that "
+            f"have, and a file experiment/{found[1]}/{found[2]}.yaml of your own gives it one"
+        )
+    if (found := NO_KEY.search(message)) and (
+        foreign := _foreign_key(found[1], found[2], found[3], composing)
+    ):
+        return foreign
+    if found := NO_LIST.search(message):
+        return f"{found[1]}: expected a list such as phases=[{{name: stable, steps: 90}}, ...]"
+    if _MISSPELT.search(message):
+        return _unreadable(composing, message)
+    explained: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], str]], ...] = (
+        (NO_OPTION, _other_option), (NO_SETTING, _other_key), (NO_VALUE, _other_value),
+    )  # fmt: skip
+    for pattern, explain in explained:
+        if found := pattern.search(message):
+            return explain(found, message)
+    return "; ".join(lines) + _what_to_do(message)
+
+
+def _tells(line: str) -> bool:
+    return bool(line.strip()) and "$VALUE" not in line and not line.strip().startswith(_NOISE)
+
+
+def _unreadable(composing: Sequence[BaseException], message: str) -> str:
+    """The message for a word that Hydra's grammar does not read."""
+    from hydra.errors import OverrideParseException
+
+    word = next((error.override for error in composing if isinstance(error, OverrideParseException)), "")
+    if found := SIGNS.fullmatch(word):
+        name, value = found.groups()
+        signs = "the sign" if len(value) == 1 else "the signs"
+        return f"{word}: {signs} {value} must be quoted within the quotes of the shell: type \"{name}='{value}'\""
+    reason = next(line for line in message.splitlines() if _MISSPELT.search(line)).partition(" expecting {")[
+        0
+    ]
+    return (
+        f"cannot read the override {word!r}: {reason}; expected GROUP=OPTION or FIELD=VALUE; in a shell, quote what "
+        "has brackets or spaces: 'a.b=[1,2]', and signs that are a value once more: \"a.b=';'\""
+    )
+
+
+def _other_option(found: re.Match[str], message: str) -> str:
+    """The message for an option that there is not."""
+    group, wrong = found.groups()
+    available = message.partition("Available options in")[2].splitlines()[1:]
+    there = available or [*OPTIONS.get(group, {}), "default"]
+    alike = [
+        name for name in there if group != "model" or name[:1] == wrong[:1]
+    ]  # models have many similar names
+    near = suggest(wrong, alike)
+    more = ""
+    if group == "model" and not near:
+        more = "; a class of transformers is model=encoder model.architecture=NAME, and weights are model=pretrained"
+        more += " model.name_or_path=NAME"
+    return f"there is no {group}={wrong}; `iolaus info {group}` lists what there is{more}{near}"
+
+
+def _other_value(found: re.Match[str], message: str) -> str:
+    """The message for a value that a setting does not take."""
+    reason = " ".join(message[found.end() :].split()) or "this value is refused"
+    return f"{found[1]}: {next((said for words, said in EXPECTED.items() if words in reason), reason)}"
+
+
+def _what_to_do(message: str) -> str:
+    """What mends a recipe or a word of the command, behind the message; nothing for most."""
+    if "Key 'experiment' not in 'Config'" in message:
+        return "; a recipe begins with the line: # @package _global_"
+    if found := re.search(r"Key '([^']+)' (?:is )?not in", message):
+        return suggest(found[1], {key.split(".")[-1] for key in _config_keys()})
+    if found := re.search(r"Multiple values for (\S+)\. To .* use 'override \S+: (\S+)'", message):
+        return f"; write {found[1]}={found[2]}, without a +: there is such a group already"
+    return ""
+
+
+def _other_key(found: re.Match[str], _: str) -> str:
+    """The message for a key that the composed config does not have."""
+    wrong, keys = found[1], _config_keys()
+    if options := keys.get(wrong):
+        group = wrong.partition(".")[0]
+        whole = f"{group}=[..., {options[0]}]" if wrong.count(".") > 1 else f"{group}={' or '.join(options)}"
+        return f"{wrong} is a setting of {whole}, which is not chosen here"
+    section, _, field = wrong.rpartition(".")
+    fields = {key.rpartition(".")[2] for key in keys if key.rpartition(".")[0] == section}
+    same = [key for key in keys if key.rpartition(".")[2] == field and not section]
+    usual = [key for key in keys if key == OTHER_WORDS.get(field)]
+    groups = [] if section else close_matches(field, [*OPTIONS, "experiment", "scale"])
+    inside = [f"{section}.{name}" for name in close_matches(field, fields)] if section else []
+    elsewhere = [] if section and fields else close_matches(wrong, keys)
+    names = same or usual or groups or inside or elsewhere
+    meant = f". Did you mean {' or '.join(map(repr, names[:3]))}?" if names else ""
+    within = next(
+        (f"; `iolaus info {g}` lists those of {g}" for g in OPTIONS if wrong.startswith(f"{g}.")), ""
+    )
+    return f"there is no setting {wrong}{meant or within}"
+
+
+def _foreign_key(recipe: str, name: str, kind: str, composing: Sequence[BaseException]) -> str:
+    """The message for a recipe's setting that another option of its group has; nothing where none has."""
+    key = next((str(key) for cause in composing if (key := getattr(cause, "full_key", None))), name)
+    group = key.partition(".")[0]
+    chosen = [option for option, node in OPTIONS.get(group, {}).items() if node.__name__ == kind]
+    if not chosen or not _config_keys().get(key):
+        return ""
+    recipe = recipe.removeprefix("experiment/")
+    return (
+        f"experiment={recipe} sets {key}, which {group}={chosen[0]} does not have: copy the file of the recipe to "
+        f"configs/experiment/mine.yaml, write `override /{group}: {chosen[0]}` in its defaults and settings of that "
+        f"option below {group}:, and run it by --config-dir configs experiment=mine"
+    )
+
+
+def _config_keys() -> dict[str, list[str]]:
+    """Every dotted key of any option of any group, with the options that have it."""
+    keys: dict[str, list[str]] = {field.key: [] for field in root_fields()}
+    for group, nodes in OPTIONS.items():
+        for name, node in nodes.items():
+            prefix = f"{group}.{name}" if is_part(group, name) else group
+            for field in fields_of(node, prefix):
+                keys.setdefault(field.key, []).append(name)
+    return keys
