@@ -89,7 +89,15 @@ class Call:
         names, takes_any = parameters(self.func)
         unknown = next((name for name in self.keywords if name not in names), None)
         meant = suggest(unknown, names) if unknown and not takes_any else ""
-        return meant or (f"; it takes: {', '.join(names)}" if names else "")
+        if meant or not names:
+            return meant
+        taken = f"; it takes: {', '.join(names)}"
+        if self.group is None or unknown is None or takes_any:
+            return taken
+        folder, option = f"configs/{self.group}", f"--config-dir configs {self.group}=mine"
+        return (
+            f"{taken}; a file {folder}/mine.yaml with _target_ and these alone makes it an option: {option}"
+        )
 
 
 def parameters(target: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], bool]:

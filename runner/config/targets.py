@@ -169,7 +169,10 @@ def _located(target: str) -> Any:
         ours = target.startswith("runner.") and find_spec(".".join(["iolaus", *target.split(".")[:2]]))
         return _attribute(f"iolaus.{target}" if ours else target)
     except Exception as error:
-        raise ImportError(f"cannot find the target {target!r}: {error}") from error
+        missing, hint = target.partition(".")[0], ""
+        if isinstance(error, ModuleNotFoundError) and error.name == missing and missing not in LIBRARIES:
+            hint = f"; its folder must be on PYTHONPATH, such as PYTHONPATH=. iolaus ... where {missing} lies here"
+        raise ImportError(f"cannot find the target {target!r}: {error}{hint}") from error
 
 
 def dotted(found: Any) -> Any:

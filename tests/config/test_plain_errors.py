@@ -6,6 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from iolaus.runner.build import bind
+from iolaus.runner.config.targets import allow_targets, locate
 from iolaus.runner.run.errors import explain
 from tests.config.plain_runs import PLAIN, Iolaus, Options, assert_one_line, own, run_in
 
@@ -16,6 +17,7 @@ BERT = "transformers.BertForMaskedLM"
 
 WRONG: list[tuple[Options, list[str]]] = [
     ({"optimizer": {"_target_": ADAMW, "lrr": 1}}, ["optimizer: torch.optim.AdamW", "'lrr'", "Did you mean 'lr'?"]),
+    ({"optimizer": {"_target_": ADAMW, "bird": 1}}, ["'bird'", "configs/optimizer/mine.yaml"]),
     ({"optimizer": {"_target_": ADAMW, "lr": -1}}, ["optimizer: torch.optim.AdamW", "Invalid learning rate: -1"]),
     ({"optimizer": {"_target_": ADAMW, "_convert_": "some"}}, ["optimizer._convert_=some", "none, partial, object, all"]),
     ({"optimizer": {"_target_": "torch.optim.LBFGS"}}, ["optimizer: torch.optim.LBFGS", "several times a step"]),
@@ -34,6 +36,17 @@ WRONG: list[tuple[Options, list[str]]] = [
 @pytest.mark.parametrize(("options", "words"), WRONG, ids=[words[-1] for _, words in WRONG])
 def test_wrong_setting_is_one_line(tiny: Iolaus, options: Options, words: list[str]) -> None:
     assert_one_line(tiny(options), *words)
+
+
+def test_module_that_is_not_on_the_path_is_told_where_to_be() -> None:
+    allow_targets(["herons_here"])
+    try:
+        with pytest.raises(
+            ImportError, match=r"No module named 'herons_here'; its folder must be on PYTHONPATH"
+        ):
+            locate("herons_here.make", "optimizer")
+    finally:
+        allow_targets([])
 
 
 def test_parts_that_do_not_fit_are_one_line(tiny: Iolaus) -> None:
