@@ -77,6 +77,10 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask"))
     """
     from transformers import AutoTokenizer
 
+    if Path(name_or_folder).is_file():
+        raise FileNotFoundError(
+            f"data.tokenizer={name_or_folder!r} is a file: give its folder, {str(Path(name_or_folder).parent)!r}"
+        )
     try:
         tokenizer: PreTrainedTokenizerBase = from_pretrained(AutoTokenizer, name_or_folder)
     except CustomCodeRefused:
