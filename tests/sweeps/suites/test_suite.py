@@ -159,7 +159,7 @@ WRONG = {
     "field": (["suite=small", "suite.task=tokens"], "suite.task: a suite has .*Did you mean 'tasks'"),
     "setting": (
         ["suite=small", "optimizer.lrr=1"],
-        "suite small, task docstrings, model modernbert_tiny: .*'lrr'",
+        "suite small, task docstrings, model modernbert_tiny: there is no setting optimizer.lrr",
     ),
     "plan": (["plan", "suite=small"], "iolaus plan shows one run, not a suite"),
     "code": (["suite=code.yaml"], "suite code.yaml, task a, .*imports lets code of others run"),
