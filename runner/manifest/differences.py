@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from iolaus.conf.config import Config
+from iolaus.conf.phases import LENGTHS
 from iolaus.conf.registry import OPTIONS, execution_names
 from iolaus.conf.values import rules_of
 from iolaus.runner.manifest.digests import file_digest
@@ -55,13 +56,21 @@ def made_otherwise(then: Manifest, now: Manifest) -> list[Difference]:
 
 def set_otherwise(then: Manifest, now: Manifest) -> list[Difference]:
     """Settings of what is computed that two runs have otherwise; those that were `auto` are among what is resolved."""
-    before, after = (one["config"]["resolved"] for one in (then, now))
+    before, after = ({**one["config"]["resolved"], **_phases(one)} for one in (then, now))
     return [
         Difference("setting", line)
         for name in sorted({**before, **after}, key=lambda name: isinstance(after.get(name), dict))
         if not rules_of(Config).get(name, {}).get("execution") and name != "resolved"
         for line in _of_group(name, before.get(name), after.get(name))
     ]
+
+
+def _phases(manifest: Manifest) -> dict[str, Any]:
+    """The phases of a run, if it has any, with their lengths in steps: a rebuilt run has its shares as steps."""
+    known = manifest["resolved"].get("phases") or []
+    given = [{n: v for n, v in one["given"].items() if v is not None and n not in LENGTHS} for one in known]
+    steps = ({"steps": one["steps"]} for one in known)
+    return {"phases": [{**one, **length} for one, length in zip(given, steps, strict=True)]} if known else {}
 
 
 def _of_group(name: str, then: Any, now: Any) -> Iterator[str]:
@@ -81,7 +90,8 @@ def _of_group(name: str, then: Any, now: Any) -> Iterator[str]:
 
 def computed_otherwise(then: Manifest, now: Manifest) -> list[Difference]:
     """How two runs were computed otherwise: what `auto` came to, ranks and threads, processor and kernels."""
-    resolved = _values(then["resolved"], now["resolved"])
+    chosen, chosen_now = ({n: v for n, v in one["resolved"].items() if n != "phases"} for one in (then, now))
+    resolved = _values(chosen, chosen_now)
     left_out = {"hostname", "cores", "OMP_NUM_THREADS"}  # threads are among what is resolved
     before, after = (
         {name: value for name, value in one["machine"].items() if name not in left_out} for one in (then, now)
