@@ -45,12 +45,15 @@ SHOWN = [
     ),
 ]
 
+UNPLAYED = ("extending", "from-trainer", "phases", "recipes")
+"""Pages whose commands are composed alone here: of extending `test_extending.py` runs them each time, of the page on
+Trainer they read files that it does not show, and of the others they need a run of their full length."""
 PLAYED = [
     page
     for page in PAGES
-    if any(block.language == "bash" for block in blocks(page)) and page.stem != "extending"
+    if any(block.language == "bash" for block in blocks(page)) and page.stem not in UNPLAYED
 ]
-"""Pages whose commands are run; those of the page on extending are run each time, by `test_extending.py`."""
+"""Pages whose commands are run."""
 
 TINY = [
     "trainer.max_steps=4", "trainer.validate_every=2", "trainer.validation_batches=1", "trainer.log_every=1",
@@ -216,7 +219,7 @@ def test_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     """Runs the page's commands in one folder, with few steps; its titled blocks are the files that they read."""
     (tmp_path / "bin").mkdir()
     shim = tmp_path / "bin" / "iolaus"
-    asking = [name for name in COMMANDS if name not in ("train", "plan")]
+    asking = [name for name in COMMANDS if name != "train"]
     shim.write_text(SHIM.format(python=sys.executable, tiny=TINY, asking=asking))
     shim.chmod(0o755)
     python = tmp_path / "bin" / "python"

@@ -108,7 +108,7 @@ def test_page_ranks_the_settings_and_gives_a_command_of_the_best(swept: Swept) -
 @pytest.mark.slow
 def test_best_jobs_command_trains_the_same_run(swept: Swept, tmp_path: Path) -> None:
     command = shlex.split((swept.run(0).path / "command.txt").read_text())
-    run_program(*command[3:], "logger=csv", cwd=tmp_path)
+    run_program(*command[1:], "logger=csv", cwd=tmp_path)
     (alone,) = (RunFolder(path.parent) for path in tmp_path.glob("outputs/*/*/status.json"))
     assert alone.status()["config_hash"] == swept.run(0).status()["config_hash"]
     assert alone.status()["results"]["objective"] == swept.run(0).status()["results"]["objective"]
