@@ -24,7 +24,6 @@ from iolaus.runner.loop.token_ramps import counted_ramps
 from iolaus.runner.loop.trainer import resolve_accelerator, resolve_precision
 from iolaus.runner.loop.trial import can_be_tried, fitting_tokens
 from iolaus.runner.models.autocast import cpu_has_bf16, usable_precision
-from iolaus.runner.models.label_loss import has_dropout
 from iolaus.runner.models.packed.attention import FLASH_KERNELS, gpu_has_flash
 from iolaus.runner.run.cluster import member, num_nodes, processes_per_node
 from iolaus.runner.run.folder import RunFolder
@@ -114,7 +113,9 @@ def pays_back(trainer: Any, module: Any) -> bool:
     On a CPU it gains next to nothing (`docs/precision.md` has figures), and numbers of compiled dropout would depend on
     ranks and micro-batches.
     """
-    drops = has_dropout(module.model) or has_dropout(module.model.pretrained)
+    # of modules alone: configs have rates of heads that the model may not have
+    drops = any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in module.model.modules())
+    drops = drops or any(getattr(m, "attention_dropout", 0.0) for m in module.model.modules())
     return trainer.accelerator == "gpu" and not drops and bool(module.max_steps >= COMPILED_STEPS)
 
 

@@ -134,6 +134,7 @@ def test_models_of_long_runs_on_a_gpu_are_compiled(parts: Callable[..., Any]) ->
     long = f"trainer.max_steps={resolving.COMPILED_STEPS}"
     cases: list[tuple[list[str], str, bool]] = [
         ([long], "gpu", True),
+        ([long, "model.architecture=electra"], "gpu", True),  # whose config has a rate of another head
         ([long], "cpu", False),
         ([long, "model.dropout=0.1"], "gpu", False),
         (["trainer.max_steps=12"], "gpu", False),
