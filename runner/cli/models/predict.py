@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from iolaus.conf.values import count_of
 from iolaus.runner.cli.models.predict_files import (
     Written,
     as_typed,
@@ -158,7 +159,7 @@ def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
     tell_replaced(written.replaced)
     _tell_left_out(bad)
     if arguments.out is not None:
-        print(f"predictions for {count:,} {'row' if count == 1 else 'rows'}: {arguments.out}")
+        print(f"predictions for {count_of(count, 'row')}: {arguments.out}")
     if figures and arguments.out is not None:
         with writing(figures_file(arguments.out)) as file:
             file.write(json.dumps(figures, indent=1) + "\n")

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from iolaus.conf.values import suggest
+from iolaus.conf.values import count_of, suggest
 
 KINDS = ("constant", "linear", "cosine", "exponential", "inverse_sqrt")
 """The kinds of phases."""
@@ -60,7 +60,7 @@ def check_decay(kind: str, decay: float, where: str) -> float:
 
 
 def _long(steps: int | None) -> str:
-    return "to the end" if steps is None else f"{steps:,} {'step' if steps == 1 else 'steps'}"
+    return "to the end" if steps is None else count_of(steps, "step")
 
 
 def count_steps(steps: Steps, max_steps: int | None, where: str) -> int:
