@@ -68,9 +68,12 @@ def set_otherwise(then: Manifest, now: Manifest) -> list[Difference]:
 def _phases(manifest: Manifest) -> dict[str, Any]:
     """The phases of a run, if it has any, with their lengths in steps: a rebuilt run has its shares as steps."""
     known = manifest["resolved"].get("phases") or []
-    given = [{n: v for n, v in one["given"].items() if v is not None and n not in LENGTHS} for one in known]
-    steps = ({"steps": one["steps"]} for one in known)
-    return {"phases": [{**one, **length} for one, length in zip(given, steps, strict=True)]} if known else {}
+    in_steps = [
+        {n: v for n, v in one["given"].items() if v is not None and n not in LENGTHS}
+        | {"steps": one["steps"]}
+        for one in known
+    ]
+    return {"phases": in_steps} if known else {}
 
 
 def _of_group(name: str, then: Any, now: Any) -> Iterator[str]:
