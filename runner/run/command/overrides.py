@@ -112,9 +112,8 @@ def _unreadable(composing: Sequence[BaseException], message: str) -> str:
         name, value = found.groups()
         signs = "the sign" if len(value) == 1 else "the signs"
         return f"{word}: {signs} {value} must be quoted within the quotes of the shell: type \"{name}='{value}'\""
-    reason = next(line for line in message.splitlines() if _MISSPELT.search(line)).partition(" expecting {")[
-        0
-    ]
+    line = next(line for line in message.splitlines() if _MISSPELT.search(line))
+    reason = line.partition(" expecting {")[0]
     return (
         f"cannot read the override {word!r}: {reason}; expected GROUP=OPTION or FIELD=VALUE; in a shell, quote what "
         "has brackets or spaces: 'a.b=[1,2]', and signs that are a value once more: \"a.b=';'\""
@@ -126,9 +125,8 @@ def _other_option(found: re.Match[str], message: str) -> str:
     group, wrong = found.groups()
     available = message.partition("Available options in")[2].splitlines()[1:]
     there = available or [*OPTIONS.get(group, {}), "default"]
-    alike = [
-        name for name in there if group != "model" or name[:1] == wrong[:1]
-    ]  # models have many similar names
+    # models have many similar names
+    alike = [name for name in there if group != "model" or name[:1] == wrong[:1]]
     near = suggest(wrong, alike)
     more = ""
     if group == "model" and not near:
