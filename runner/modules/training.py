@@ -19,6 +19,7 @@ from iolaus.runner.loop.plain import put_back_cycled
 from iolaus.runner.loop.sharding import check_shardable, clip_shards, synchronise, whole
 from iolaus.runner.models.flops import step_flops
 from iolaus.runner.models.packed.dropout_keys import dropout_keys
+from iolaus.runner.models.quick_gradients import quick_gradients
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.base import ModelModule
 from iolaus.runner.modules.fixed_models import FixedModels
@@ -142,15 +143,18 @@ class TrainingModule(ModelModule):
         scale = size / max(weight, 1e-12)
         total = torch.zeros((), device=self.device)
         compute: Any = self.model
+        adds_up = hasattr(self.trainer.strategy, "block_backward_sync")
+        directly = size == 1 and not adds_up
         if self.model.couples_batch:
             compute = in_two_passes(compute, micro_batches, needs, seeds, replica)
         self._of_sources = self._begin_source_losses() if self._is_logged(step) else None
         for i, micro_batch in enumerate(micro_batches):
             synchronise(self.model, i + 1 == len(micro_batches))
             with contextlib.ExitStack() as stack:
-                if i + 1 < len(micro_batches) and hasattr(self.trainer.strategy, "block_backward_sync"):
+                if i + 1 < len(micro_batches) and adds_up:
                     stack.enter_context(self.trainer.strategy.block_backward_sync())
                 keys = stack.enter_context(dropout_keys(micro_batch, dropout_seed))
+                stack.enter_context(quick_gradients(not needs.create_graph, directly))
                 output = compute(micro_batch)
                 loss_sum = output["loss"]
                 if keys is not None:
@@ -182,8 +186,8 @@ class TrainingModule(ModelModule):
         if self.device_mesh is not None:
             return clip_shards(parameters, limit)
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters])
-        if norm.device.type != "cpu" or not norm <= limit:
-            # a CPU skips multiplying by 1; for a GPU the test would wait, so it always multiplies
+        if norm.device.type != "cpu" or limit < norm < math.inf:
+            # a CPU skips multiplying by 1, or by no number; for a GPU the test would wait, so it always multiplies
             torch.nn.utils.clip_grads_with_norm_(parameters, limit, norm)
         return norm
 

@@ -69,6 +69,11 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
             losses = [loss + part for loss, part in zip(losses, parts, strict=True)]
         return losses, correct
 
+    @property
+    def reads_logits(self) -> bool:
+        """Whether the loss is more than that of the labels."""
+        return bool(self.weights.teacher) or self.weights.label != 1
+
     def token_losses(self, logits: Tensor, targets: Tensor, *taught: Tensor) -> Tensor:
         """The weighted losses [N] of logits and targets, and of the teacher's last hidden states [N, H] if given."""
         losses, weights = super().token_losses(logits, targets), self.weights

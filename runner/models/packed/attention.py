@@ -1,7 +1,8 @@
 """Attention over one packed row of documents, which do not see each other, as an interface of transformers.
 
 - On a GPU in half precision: variable-length flash attention, of the package `flash_attn` or torch's own.
-- On a CPU: flash attention document by document, as a custom operator that torch.compile need not unroll.
+- On a CPU: flash attention document by document (`flash_documents`); in a layer whose results are read for some tokens
+  alone, of their queries.
 - On a GPU in fp32 or with dropout of attention: documents as padded rows. On a CPU with dropout: `DroppedAttention`.
 - If most of the rows would be padding, or flash attention is excluded on a CPU: a loop over the documents.
 - With scores of positions that a model adds (ALiBi, GPT-BERT): padded rows on a GPU, a loop on a CPU.
@@ -21,6 +22,7 @@ from torch.nn import functional
 from transformers import AttentionInterface
 
 from iolaus.runner.models.packed.causal import causal_of
+from iolaus.runner.models.packed.chosen_queries import Chosen, chosen_queries
 from iolaus.runner.models.packed.documents import (
     documents,
     flat_places,
@@ -31,6 +33,7 @@ from iolaus.runner.models.packed.documents import (
 )
 from iolaus.runner.models.packed.dropout import DroppedAttention, can_drop, plain_attention
 from iolaus.runner.models.packed.dropout_keys import current_keys
+from iolaus.runner.models.packed.flash_documents import flash_attention
 
 NAME = "packed_documents"
 """The name of this attention in transformers."""
@@ -42,9 +45,6 @@ _chosen_kernel: str | None = None
 
 _MOST_PLACES = 4
 """Places of padded rows per token above which documents are computed one by one."""
-
-_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-_flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
 class Options(NamedTuple):
@@ -103,6 +103,9 @@ def packed_attention(
         return _each_way(module, q, k, v, causal, options)[None], None
     if getattr(module, "is_causal", False) if causal is None else causal:
         options = options._replace(behind=0)
+    chosen = chosen_queries(module)
+    if chosen is not None and _sees_all(options, max_length_q, q):
+        return _attend_chosen(module, q, k, v, cu_seq_lens_q, options, chosen)[None], None
     return _attend(module, q, k, v, cu_seq_lens_q, max_length_q, options)[None], None
 
 
@@ -122,12 +125,42 @@ def _attend(
     sides = options[:2]
     if flash and q.device.type == "cpu":
         floats = (x.float() for x in (q, k, v))  # backward in bf16 is up to ten times slower
-        return document_attention(*floats, cu_seqlens, *sides, options.scale)[0].to(q.dtype)
+        return flash_attention(*floats, cu_seqlens, sides, options.scale).to(q.dtype)
     if flash and _has_flash(q) and (fused := _fused(sides, options.scale, q.shape[-1], _chosen_kernel)):
         return fused(q, k, v, cu_seqlens, cu_seqlens, longest, longest)
     if q.device.type != "cpu" and (len(cu_seqlens) - 1) * longest <= _MOST_PLACES * len(q):
         return _padded(q, k, v, cu_seqlens, longest, options)
     return _loop(module, q, k, v, cu_seqlens, options)
+
+
+def _sees_all(options: Options, longest: int, query: Tensor) -> bool:
+    """Whether tokens see all of their documents, of at most so many, by one of the kernels of a CPU in eager mode."""
+    sides = (options.before, options.behind)
+    plain = all(side < 0 or longest <= side + 1 for side in sides) and options.added is None
+    drops = options.dropout == 0 or can_drop(options.dropout, query)
+    eager = query.device.type == "cpu" and not torch.compiler.is_compiling()
+    return plain and drops and eager and torch.backends.cuda.flash_sdp_enabled()
+
+
+def _attend_chosen(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seqlens: Tensor,
+    options: Options,
+    chosen: Chosen,
+) -> Tensor:
+    """Attention [T, N, H] of the chosen queries, zeros for the others."""
+    q, k, v = query.index_select(0, chosen.positions).float(), key.float(), value.float()
+    if options.dropout == 0:
+        found = flash_attention(q, k, v, cu_seqlens, (-1, -1), options.scale, chosen)
+    else:
+        keys = current_keys()
+        mine = None if keys is None else keys.of_queries(module)[chosen.positions]
+        rates = (options.dropout, options.scale)
+        found = DroppedAttention.apply(q, k, v, cu_seqlens, -1, -1, *rates, mine, chosen)
+    return torch.zeros_like(query).index_copy(0, chosen.positions, found.to(query.dtype))
 
 
 @torch.compiler.disable
@@ -227,73 +260,6 @@ def _loop(
             out = plain_attention(q, k, v, mask, scale, dropout, queries[start:stop].view(-1, length))
         parts.append(out.transpose(1, 2).flatten(0, 1))
     return torch.cat(parts)
-
-
-@torch.library.custom_op("iolaus::document_attention", mutates_args=())
-def document_attention(
-    query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, before: int, behind: int, scale: float
-) -> tuple[Tensor, Tensor]:
-    """Attention [T, N, H] on a CPU, and the logarithm of each softmax's sum [T * N] for the backward pass.
-
-    Tokens see up to `before` others before and `behind` behind them; -1 is all of the document.
-    """
-    outs, sums = [], []
-    for start, stop, length in runs(cu_seqlens):
-        q, k, v = (documents(x, start, stop, length) for x in (query, key, value))
-        out, found = _flash(q, k, v, attn_mask=window_mask(length, before, behind, q), scale=scale)
-        outs.append(out.transpose(1, 2).flatten(0, 1))
-        sums.append(found.flatten())
-    return torch.cat(outs), torch.cat(sums)
-
-
-@torch.library.custom_op("iolaus::document_attention_backward", mutates_args=())
-def document_attention_backward(
-    gradient: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    out: Tensor,
-    sums: Tensor,
-    cu_seqlens: Tensor,
-    before: int,
-    behind: int,
-    scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients [T, N, H] of query, key and value."""
-    num_heads = query.shape[1]
-    gradients: list[list[Tensor]] = []
-    for start, stop, length in runs(cu_seqlens):
-        parts = [documents(x, start, stop, length) for x in (gradient, query, key, value, out)]
-        parts.append(sums[start * num_heads : stop * num_heads].view(-1, num_heads, length))
-        mask = window_mask(length, before, behind, parts[1])
-        found = _flash_backward(*parts, 0.0, False, attn_mask=mask, scale=scale)
-        gradients.append([part.transpose(1, 2).flatten(0, 1) for part in found])
-    of_query, of_key, of_value = map(torch.cat, zip(*gradients, strict=True))
-    return of_query, of_key, of_value
-
-
-@document_attention.register_fake
-def _(query: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    return query.new_empty(query.shape), query.new_empty(query.shape[0] * query.shape[1], dtype=torch.float32)
-
-
-@document_attention_backward.register_fake
-def _(gradient: Tensor, query: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
-    return query.new_empty(query.shape), query.new_empty(query.shape), query.new_empty(query.shape)
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    *tensors, ctx.before, ctx.behind, ctx.scale = inputs
-    ctx.save_for_backward(*tensors, *output)
-
-
-def _backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None, ...]:
-    query, key, value, cu_seqlens, out, sums = ctx.saved_tensors
-    saved = (query, key, value, out, sums, cu_seqlens, ctx.before, ctx.behind, ctx.scale)
-    return (*document_attention_backward(gradient, *saved), None, None, None, None)
-
-
-document_attention.register_autograd(_backward, setup_context=_save)
 
 
 AttentionInterface.register(NAME, packed_attention)

@@ -11,6 +11,8 @@ from itertools import groupby, pairwise
 import torch
 from torch import Tensor
 
+from iolaus.runner.models.packed.chosen_queries import Chosen
+
 _WASTE = 1 << 12
 """Pairs of tokens that padding may add per head; another bucket takes about as long on a CPU."""
 
@@ -39,6 +41,14 @@ class Bucket:
     """The first token."""
     padding: Padding | None
     """None if the documents have one length and follow one another."""
+    documents: tuple[tuple[int, int], ...]
+    """The length and the first token of each."""
+
+    def of_chosen(self, chosen: Chosen) -> "Bucket":
+        """The bucket of the chosen tokens of the same documents, counted among the chosen ones."""
+        ends = torch.tensor([(start, start + length) for length, start in self.documents])
+        bounds = torch.searchsorted(chosen.positions, ends)
+        return _bucket([(stop - start, start) for start, stop in bounds.tolist()])
 
     def padded(self, flat: Tensor) -> Tensor:
         """The bucket's part of [T, N, H] as [D, N, L, H], zeros for padding; a view where none is needed."""
@@ -82,19 +92,21 @@ def buckets(bounds: tuple[int, ...]) -> tuple[Bucket, ...]:
 
 
 def _bucket(documents: list[tuple[int, int]]) -> Bucket:
-    """The bucket of documents as (length, first token), the longest first."""
-    longest, first = documents[0]
+    """The bucket of documents as (length, first token)."""
+    longest, first = max(length for length, _ in documents), documents[0][1]
     count = len(documents)
     if all(document == (longest, first + i * longest) for i, document in enumerate(documents)):
-        return Bucket(count, longest, first, None)
+        return Bucket(count, longest, first, None, tuple(documents))
     lengths, starts = torch.tensor(documents).T[..., None]
     place = torch.arange(longest)
     real = place < lengths
-    tokens = (starts + torch.where(real, place, 0)).flatten()
+    tokens = torch.where(real, starts + place, 0).flatten()
     places, gaps = (where.flatten().nonzero()[:, 0] for where in (real, ~real))
     # finite, for a place without a token may be too far from all others to see one
     unseen = torch.zeros(real.shape).masked_fill_(~real, torch.finfo(torch.float32).min / 2)
-    return Bucket(count, longest, first, Padding(tokens, gaps, places, unseen[:, None, None]))
+    return Bucket(
+        count, longest, first, Padding(tokens, gaps, places, unseen[:, None, None]), tuple(documents)
+    )
 
 
 def padded_places(cu_seqlens: Tensor, longest: int) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from iolaus.runner.models.packed.chosen_queries import Chosen
 from iolaus.runner.models.packed.documents import buckets
 from iolaus.runner.models.packed.dropout_keys import DropoutKeys, bits_drawn, current_keys, number_modules
 
@@ -62,27 +63,33 @@ class DroppedAttention(torch.autograd.Function):
         rate: float,
         scale: float,
         keys: Tensor | None = None,
+        chosen: Chosen | None = None,
     ) -> Tensor:
         """Tokens see up to `before` others before and `behind` behind them, -1 is all.
 
-        Weights are dropped at `rate`, by the `keys` [T] of the queries if given.
+        Weights are dropped at `rate`, by the `keys` [T] of the queries if given. With `chosen`, queries and `keys` are
+        those of M tokens alone, which see all of their documents, and so is the result [M, N, H].
         """
-        ctx.buckets, ctx.scale = buckets(tuple(cu_seqlens.tolist())), scale
-        ctx.shape = query.shape
+        found = buckets(tuple(cu_seqlens.tolist()))
+        ctx.buckets = [(each, each if chosen is None else each.of_chosen(chosen)) for each in found]
+        ctx.scale, ctx.shapes = scale, (query.shape, key.shape, value.shape)
         query = query * scale
-        saved, out = [], value.new_empty(value.shape)
+        saved, out = [], value.new_empty((*query.shape[:2], value.shape[2]))
         with torch.autocast("cpu", enabled=False):
-            for bucket in ctx.buckets:
-                q, k, v = (bucket.padded(x).contiguous() for x in (query, key, value))
+            for bucket, asking in ctx.buckets:
+                q, k, v = (
+                    each.padded(x).contiguous()
+                    for each, x in ((asking, query), (bucket, key), (bucket, value))
+                )
                 scores, mask = torch.matmul(q, k.transpose(-1, -2)), bucket.mask(before, behind, q)
                 weights = torch.softmax(scores if mask is None else scores.add_(mask), -1)
                 if keys is None:
                     bits = bits_drawn(weights.shape)
                 else:
-                    queries = bucket.padded(keys[:, None, None])[:, 0, :, 0]
+                    queries = asking.padded(keys[:, None, None])[:, 0, :, 0]
                     bits = DropoutKeys.of_weights(queries, *weights.shape[1::2])
                 dropped = kept(bits, rate, weights.dtype).mul_(weights)
-                bucket.put(torch.matmul(dropped, v), out)
+                asking.put(torch.matmul(dropped, v), out)
                 saved += [q, k, v, weights, dropped]
         ctx.save_for_backward(out, *saved)
         return out
@@ -94,16 +101,16 @@ class DroppedAttention(torch.autograd.Function):
         out, *saved = ctx.saved_tensors
         with torch.autocast("cpu", enabled=False):  # gradients are taken inside the step's autocast
             row_sums = (gradient * out).sum(-1, keepdim=True)
-            found = (out.new_empty(ctx.shape), out.new_empty(ctx.shape), torch.empty_like(out))
-            for i, bucket in enumerate(ctx.buckets):
+            found = tuple(map(out.new_empty, ctx.shapes))
+            for i, (bucket, asking) in enumerate(ctx.buckets):
                 q, k, v, weights, dropped = saved[5 * i : 5 * i + 5]
-                g, sums = bucket.padded(gradient).contiguous(), bucket.padded(row_sums)
+                g, sums = asking.padded(gradient).contiguous(), asking.padded(row_sums)
                 of_scores = torch.matmul(g, v.transpose(-1, -2)).mul_(dropped)
                 of_scores.addcmul_(weights, sums, value=-1)
-                bucket.put(torch.matmul(of_scores, k).mul_(ctx.scale), found[0])
+                asking.put(torch.matmul(of_scores, k).mul_(ctx.scale), found[0])
                 bucket.put(torch.matmul(of_scores.transpose(-1, -2), q), found[1])
                 bucket.put(torch.matmul(dropped.transpose(-1, -2), g), found[2])
-        return (*found, None, None, None, None, None, None)
+        return (*found, *[None] * 7)
 
 
 def plain_attention(

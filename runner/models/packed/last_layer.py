@@ -1,24 +1,51 @@
-"""The last layer's feed-forward network on the tokens with a target only: nothing reads the others' results.
+"""The last layer on the tokens with a target only: nothing reads the others' results.
 
+Keys and values are those of all tokens; queries, what they get of attention, and all behind it those of the chosen ones.
 Letters in shapes: B sequences, T tokens, M targets, H width.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from iolaus.runner.models.packed.chosen_queries import choose
 from iolaus.runner.models.packed.dropout_keys import current_keys
 from iolaus.runner.models.packed.trials import evaluating, relative_difference
 
+
+class Place(NamedTuple):
+    """Where a kind of encoder has what can be narrowed: names of modules of a layer."""
+
+    layers: str
+    """The encoder's list of layers."""
+    parts: tuple[tuple[str, str], ...]
+    """The first and the last module of parts that treat tokens one by one."""
+    attention: str = ""
+    """The module that is handed to the attention function; empty where all queries are to be computed."""
+
+
 PLACES = (
-    ("encoder.layer", "intermediate", "output.dense"),
-    ("layers", "mlp", "mlp"),
-    ("transformer.layer", "ffn", "ffn"),
+    Place(
+        "encoder.layer",
+        (("attention.self.query",) * 2, ("attention.output", "output")),
+        "attention.self",
+    ),
+    Place("encoder.layer", (("intermediate", "output.dense"),)),
+    Place("layers", (("self_attn.q_proj",) * 2, ("self_attn.o_proj",) * 2, ("mlp",) * 2), "self_attn"),
+    Place("layers", (("attn.Wo",) * 2, ("mlp",) * 2), "attn"),
+    Place("layers", (("mlp",) * 2,)),
+    Place(
+        "transformer.layer",
+        (("attention.q_lin",) * 2, ("attention.out_lin",) * 2, ("ffn",) * 2),
+        "attention",
+    ),
+    Place("transformer.layer", (("ffn",) * 2,)),
 )
-"""Of an encoder: its layers, and in a layer the modules that the feed-forward network begins and ends with."""
+"""The kinds that are known, each before another that narrows less of the same."""
 
 
 class NarrowedLastLayer:
@@ -26,17 +53,11 @@ class NarrowedLastLayer:
 
     def __init__(self, encoder: Any) -> None:
         self._chosen: Tensor | None = None
-        self._shape: torch.Size = torch.Size()
+        self._attention: nn.Module | None = None
         self._hooks: list[Any] = []
-        for layers, first, last in PLACES:
-            try:
-                layer = encoder.get_submodule(f"{layers}.{encoder.config.num_hidden_layers - 1}")
-                begin, end = layer.get_submodule(first), layer.get_submodule(last)
-            except AttributeError:
-                continue
-            self._hooks.append(begin.register_forward_pre_hook(self._narrow))
-            self._hooks.append(end.register_forward_hook(self._widen))
-        if self._hooks and not self._is_exact(encoder):
+        for place in PLACES:
+            if self._hook(encoder, place) and self._is_exact(encoder):
+                return
             self.remove()
 
     @contextmanager
@@ -44,7 +65,8 @@ class NarrowedLastLayer:
         """A context in which passes compute the tokens [M] at these positions, counted row by row; None for all."""
         self._chosen = positions
         try:
-            yield
+            with choose(self._attention, positions):
+                yield
         finally:
             self._chosen = None
 
@@ -52,23 +74,40 @@ class NarrowedLastLayer:
         """Removes the hooks."""
         for hook in self._hooks:
             hook.remove()
-        self._hooks = []
+        self._hooks, self._attention = [], None
 
-    def _narrow(self, _: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+    def _hook(self, encoder: Any, place: Place) -> bool:
+        """Whether an encoder has all modules of a kind, which then have hooks."""
+        try:
+            layer = encoder.get_submodule(f"{place.layers}.{encoder.config.num_hidden_layers - 1}")
+            parts = [[layer.get_submodule(name) for name in part] for part in place.parts]
+            self._attention = layer.get_submodule(place.attention) if place.attention else None
+        except AttributeError:
+            return False
+        for first, last in parts:
+            shape: list[torch.Size] = []
+            self._hooks.append(first.register_forward_pre_hook(partial(self._narrow, shape)))
+            self._hooks.append(last.register_forward_hook(partial(self._widen, shape)))
+        return True
+
+    def _narrow(self, shape: list[torch.Size], _: nn.Module, inputs: tuple[Any, ...]) -> Any:
         if self._chosen is None:
             return None
-        (hidden,) = inputs
-        self._shape = hidden.shape
+        if not all(isinstance(given, Tensor) and given.dim() == 3 for given in inputs) or not inputs:
+            raise TypeError("a part of the layer takes something else than hidden states")
+        shape[:] = [inputs[0].shape]
         if (keys := current_keys()) is not None:
             keys.chosen = self._chosen
-        return (hidden.flatten(0, 1).index_select(0, self._chosen)[None],)
+        return tuple(given.flatten(0, 1).index_select(0, self._chosen)[None] for given in inputs)
 
-    def _widen(self, _: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
+    def _widen(
+        self, shape: list[torch.Size], _: nn.Module, inputs: tuple[Any, ...], output: Tensor
+    ) -> Tensor | None:
         if self._chosen is None:
             return None
         if (keys := current_keys()) is not None:
             keys.chosen = None
-        rows, tokens = self._shape[:2]
+        rows, tokens = shape[0][:2]
         whole = output.new_zeros((rows * tokens, output.shape[-1]))
         return whole.index_copy(0, self._chosen, output[0]).unflatten(0, (rows, tokens))
 
@@ -83,6 +122,6 @@ class NarrowedLastLayer:
                 whole = encoder(input_ids=ids)[0].flatten(0, 1)[chosen]
                 with self.at(chosen):
                     found = encoder(input_ids=ids)[0].flatten(0, 1)[chosen]
-        except (RuntimeError, TypeError, ValueError):
+        except (IndexError, RuntimeError, TypeError, ValueError):
             return False
         return relative_difference(found, whole) < 64 * torch.finfo(whole.dtype).eps

@@ -14,13 +14,14 @@ TOLERANCE = 1e-4
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """A context in which the module is in evaluation mode."""
-    training = module.training
+    """A context in which the module is in evaluation mode; each of its parts is then again in that which it was in."""
+    modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
         yield
     finally:
-        module.train(training)
+        for part, training in modes:
+            part.training = training
 
 
 def relative_difference(found: Tensor, expected: Tensor) -> float:

@@ -84,6 +84,11 @@ class CausalLM(SparseMaskedLM):
         if self._sees_ahead(packed=True):
             raise ValueError(f"{self._name} sees next tokens in packed rows; set data.layout=padded")
 
+    @property
+    def reads_logits(self) -> bool:
+        """Whether the z-loss does."""
+        return bool(self.z_loss)
+
     def token_losses(self, logits: Tensor, targets: Tensor, *more: Tensor) -> Tensor:
         """The loss [M] of each target; in training with the z-loss."""
         losses = super().token_losses(logits, targets, *more)

@@ -14,6 +14,9 @@ from transformers import PreTrainedModel
 
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.packed.dropout_keys import current_keys
+from iolaus.runner.models.packed.trials import evaluating
+from iolaus.runner.models.pretraining.linear_cross_entropy import can_fuse, linear_cross_entropy
+from iolaus.runner.models.quick_gradients import allowed
 from iolaus.runner.models.row_sums import rows_of, summed_by_row
 from iolaus.runner.models.wrapped import WrappedModel
 from iolaus.runner.run.model_folder import OBJECTIVE
@@ -37,6 +40,7 @@ class SparseMaskedLM(WrappedModel):
         if pretrained.base_model is pretrained:
             raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
         vars(pretrained.config).pop(OBJECTIVE, None)  # of what it was trained as before
+        self._ends_in_layer: bool | None = None
 
     @property
     def sums(self) -> tuple[str, ...]:
@@ -127,16 +131,47 @@ class SparseMaskedLM(WrappedModel):
         loss, accuracy = (totals[name] / max(totals["weight"], 1.0) for name in ("loss", "correct"))
         return {"loss": loss, "accuracy": accuracy, "perplexity": math.exp(min(loss, 700.0))}
 
+    @property
+    def reads_logits(self) -> bool:
+        """Whether training reads the logits themselves, not their cross entropy alone."""
+        methods = ("logits", "token_losses", "picked")
+        return any(getattr(type(self), name) is not getattr(SparseMaskedLM, name) for name in methods)
+
     def _score_chunk(
         self, hidden: Tensor, targets: Tensor, weights: Tensor, positions: Tensor, *more: Tensor
     ) -> tuple[Tensor, Tensor]:
         keys = current_keys()
         with nullcontext() if keys is None else keys.piece(positions):
+            if self.training and allowed().once and self._can_fuse(hidden):
+                layer = self.pretrained.get_output_embeddings()
+                with _returning_inputs(layer):
+                    states = self.logits(hidden)
+                return linear_cross_entropy(states, layer.weight, layer.bias, targets) * weights, targets[:0]
             logits = self.logits(hidden)
         losses = self.token_losses(logits.float(), targets, *more)
         with torch.no_grad():
             picked = self.picked(logits, targets, positions)
         return losses * weights, picked
+
+    def _can_fuse(self, hidden: Tensor) -> bool:
+        """Whether losses come from states and weights of the last layer alone, as a trial has shown once."""
+        layer = self.pretrained.get_output_embeddings()
+        if self.reads_logits or not can_fuse(hidden, layer):
+            return False
+        if self._ends_in_layer is None:
+            self._ends_in_layer = self._logits_are_of(layer, hidden)
+        return self._ends_in_layer
+
+    @torch.no_grad()
+    def _logits_are_of(self, layer: nn.Linear, hidden: Tensor) -> bool:
+        """Whether the head ends with a layer: some scale or bound its logits."""
+        generator = torch.Generator().manual_seed(0)
+        states = torch.randn((3, hidden.shape[-1]), generator=generator).to(hidden)
+        with evaluating(self.pretrained):
+            logits = self.logits(states)
+            with _returning_inputs(layer):
+                own = self.logits(states)
+            return torch.equal(logits, functional.linear(own, layer.weight, layer.bias))
 
     def picked(self, logits: Tensor, targets: Tensor, positions: Tensor) -> Tensor:
         """Whether targets [N] are guessed right by their logits [N, V]; none in training."""
@@ -195,3 +230,13 @@ def encoder_returning(pretrained: PreTrainedModel, *states: Tensor) -> Iterator[
         yield
     finally:
         pretrained._modules[prefix] = encoder
+
+
+@contextmanager
+def _returning_inputs(layer: nn.Module) -> Iterator[None]:
+    """A context in which a layer returns what it is given."""
+    layer.forward = lambda states: states
+    try:
+        yield
+    finally:
+        del layer.forward

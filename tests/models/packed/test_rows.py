@@ -14,6 +14,7 @@ from iolaus.runner.data.batches import SUMMED
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models import SparseMaskedLM
 from iolaus.runner.models.packed import attention as packed_attention
+from iolaus.runner.models.packed import flash_documents
 from iolaus.runner.models.packed import rows
 from iolaus.runner.models.packed.rows import set_up_packed_rows
 from tests.models.tiny import OWN, tiny
@@ -168,6 +169,7 @@ def test_compiled_encoder_takes_any_documents_without_compiling_anew() -> None:
         compiled += 1
         return graph.forward
 
+    model.last_layer.remove()  # as `compile_core` does
     model.pretrained.base_model.compile(backend=backend, dynamic=True, fullgraph=True)
     for lengths in (LENGTHS, [40, 3, 3, 2], [9, 8], [64, 64, 64]):
         packed, _ = micro_batches(documents(lengths))
@@ -276,7 +278,7 @@ def test_second_derivatives_are_there_where_flash_attention_is_ruled_out() -> No
 def test_operator_keeps_torchs_contract() -> None:
     ends = torch.tensor([0, 3, 6, 7], dtype=torch.int32)
     query, key, value = (torch.randn(7, 2, 4, requires_grad=True) for _ in range(3))
-    torch.library.opcheck(packed_attention.document_attention, (query, key, value, ends, 1, 0, 0.5))
+    torch.library.opcheck(flash_documents.document_attention, (query, key, value, ends, 1, 0, 0.5))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -1,0 +1,194 @@
+"""Flash attention of torch on a CPU, document by document.
+
+Letters in shapes: D documents, T tokens of all of them, M queries, N heads, H size of a head.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from iolaus.runner.models.packed.chosen_queries import Chosen
+from iolaus.runner.models.packed.documents import runs, window_mask
+
+_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+_flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+
+Extents = list[tuple[int, int]]
+"""Documents that are computed as one batch, and the tokens of each of them."""
+
+
+def flash_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seqlens: Tensor,
+    sides: tuple[int, int],
+    scale: float,
+    chosen: Chosen | None = None,
+) -> Tensor:
+    """Attention [T, N, H] of tokens that see so many others before and behind them, -1 is all of the document.
+
+    With `chosen` queries [M, N, H] are theirs alone, and so are the results; they see all of their documents.
+    """
+    if torch.compiler.is_compiling():
+        return document_attention(query, key, value, cu_seqlens, *sides, scale)[0]
+    out: Tensor = _Documents.apply(query, key, value, cu_seqlens, sides, scale, chosen)
+    return out
+
+
+def _extents(cu_seqlens: Tensor, chosen: Chosen | None = None) -> tuple[Extents, Extents]:
+    """Those of the queries and of the keys."""
+    if chosen is None:
+        keys = [((stop - start) // length, length) for start, stop, length in runs(cu_seqlens)]
+        return keys, keys
+    lengths = cu_seqlens.diff().tolist()
+    return [(1, count) for count in chosen.counts(cu_seqlens)], [(1, length) for length in lengths]
+
+
+def _batches(flat: Tensor, extents: Extents) -> list[Tensor]:
+    """The documents of [T, N, H] as views [D, N, length, H]."""
+    parts = flat.transpose(0, 1)[None].split([number * length for number, length in extents], 2)
+    return [
+        part if number == 1 else part[0].unflatten(1, (number, length)).transpose(0, 1)
+        for part, (number, length) in zip(parts, extents, strict=True)
+    ]
+
+
+def _flat(batch: Tensor) -> Tensor:
+    """[D, N, length, H] as [tokens, N, H]."""
+    return batch.transpose(1, 2).flatten(0, 1)
+
+
+def _forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    extents: tuple[Extents, Extents],
+    sides: tuple[int, int],
+    scale: float,
+) -> tuple[Tensor, list[Tensor]]:
+    """The attention [M, N, H], and for each batch the logarithms of the sums of its softmax [D, N, length]."""
+    outs, sums = [], []
+    of_queries, of_keys = extents
+    batches = (_batches(query, of_queries), _batches(key, of_keys), _batches(value, of_keys), of_keys)
+    for q, k, v, (_, length) in zip(*batches, strict=True):
+        if q.shape[2] == 0:
+            sums.append(q[..., 0])
+            continue
+        out, found = _flash(q, k, v, attn_mask=window_mask(length, *sides, q), scale=scale)
+        outs.append(_flat(out))
+        sums.append(found)
+    return torch.cat(outs) if outs else torch.empty_like(query), sums
+
+
+def _backward(
+    gradient: Tensor,
+    tensors: Sequence[Tensor],
+    sums: Sequence[Tensor],
+    extents: tuple[Extents, Extents],
+    sides: tuple[int, int],
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of query, key and value; `tensors` are these three and the attention."""
+    of_queries, of_keys = extents
+    kinds = (of_queries, of_queries, of_keys, of_keys, of_queries)
+    batches = [_batches(x, extent) for x, extent in zip((gradient, *tensors), kinds, strict=True)]
+    found: tuple[list[Tensor], ...] = ([], [], [])
+    for *parts, logs, (number, length) in zip(*batches, sums, of_keys, strict=True):
+        if parts[1].shape[2]:
+            mask = window_mask(length, *sides, parts[1])
+            grads = [_flat(x) for x in _flash_backward(*parts, logs, 0.0, False, attn_mask=mask, scale=scale)]
+        else:
+            nothing = gradient.new_zeros((number * length, *gradient.shape[1:]))
+            grads = [nothing[:0], nothing, nothing]
+        for kept, each in zip(found, grads, strict=True):
+            kept.append(each)
+    of_query, of_key, of_value = map(torch.cat, found)
+    return of_query, of_key, of_value
+
+
+class _Documents(torch.autograd.Function):
+    """In eager mode, where it takes less time than an operator of one's own."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        cu_seqlens: Tensor,
+        sides: tuple[int, int],
+        scale: float,
+        chosen: Chosen | None,
+    ) -> Tensor:
+        ctx.settings = (_extents(cu_seqlens, chosen), sides, scale)
+        out, ctx.sums = _forward(query, key, value, *ctx.settings)
+        ctx.save_for_backward(query, key, value, out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of query, key and value."""
+        return (*_backward(gradient, ctx.saved_tensors, ctx.sums, *ctx.settings), None, None, None, None)
+
+
+@torch.library.custom_op("iolaus::document_attention", mutates_args=())
+def document_attention(
+    query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, before: int, behind: int, scale: float
+) -> tuple[Tensor, Tensor]:
+    """The attention [T, N, H] as an operator that torch.compile need not unroll, and the logarithms [T * N]."""
+    out, sums = _forward(query, key, value, _extents(cu_seqlens), (before, behind), scale)
+    return out, torch.cat([each.flatten() for each in sums])
+
+
+@torch.library.custom_op("iolaus::document_attention_backward", mutates_args=())
+def document_attention_backward(
+    gradient: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    sums: Tensor,
+    cu_seqlens: Tensor,
+    before: int,
+    behind: int,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients [T, N, H] of query, key and value."""
+    extents = _extents(cu_seqlens)
+    heads = query.shape[1]
+    logs = [
+        part.view(number, heads, length)
+        for part, (number, length) in zip(
+            sums.split([number * length * heads for number, length in extents[0]]), extents[0], strict=True
+        )
+    ]
+    return _backward(gradient, (query, key, value, out), logs, extents, (before, behind), scale)
+
+
+@document_attention.register_fake
+def _(query: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    return query.new_empty(query.shape), query.new_empty(query.shape[0] * query.shape[1], dtype=torch.float32)
+
+
+@document_attention_backward.register_fake
+def _(gradient: Tensor, query: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return query.new_empty(query.shape), query.new_empty(query.shape), query.new_empty(query.shape)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    *tensors, ctx.before, ctx.behind, ctx.scale = inputs
+    ctx.save_for_backward(*tensors, *output)
+
+
+def _operator_backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+    query, key, value, cu_seqlens, out, sums = ctx.saved_tensors
+    saved = (query, key, value, out, sums, cu_seqlens, ctx.before, ctx.behind, ctx.scale)
+    return (*document_attention_backward(gradient, *saved), None, None, None, None)
+
+
+document_attention.register_autograd(_operator_backward, setup_context=_save)

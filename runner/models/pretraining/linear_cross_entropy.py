@@ -1,0 +1,137 @@
+"""The cross entropy of a linear layer's logits, on a CPU: no more of them in memory than their exponentials, once.
+
+The usual operators write logits, their logarithms, two gradients of them and one filled with zeros, each from and to
+memory. Here the vocabulary is cut into chunks that stay in the cache: exponentials replace the logits, and in the
+backward pass the gradient replaces the exponentials (as in Cut Cross-Entropy, arXiv 2411.09009, which computes the logits
+again instead). Rows of a chunk are also as far apart as matrix products like it, which the rows of 30,522 logits are not.
+
+Letters in shapes: N targets, H width, V vocabulary, C columns of a chunk, K chunks.
+"""
+
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+COLUMNS = {torch.float32: 1024, torch.bfloat16: 2048}
+"""Columns of a chunk, about, by the type that products are computed in; on other types there is none."""
+
+
+def can_fuse(hidden: Tensor, layer: Any) -> bool:
+    """Whether `linear_cross_entropy` takes these states: eager mode on a CPU, and a plain layer with weights in fp32."""
+    weight = getattr(layer, "weight", None)
+    return (
+        type(layer) is torch.nn.Linear
+        and type(weight) is torch.nn.Parameter
+        and weight.dtype == torch.float32
+        and hidden.device.type == "cpu"
+        and (hidden.dtype == weight.dtype or torch.is_autocast_enabled("cpu"))
+        and _computed_in(hidden) in COLUMNS
+        and not torch.compiler.is_compiling()
+    )
+
+
+def linear_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
+    """The loss [N] in nats, in fp32, of targets [N] under the logits of states [N, H], weights [V, H] and biases [V].
+
+    Products are computed in the type of autocast, logits rounded to it, and all else in fp32, as by `functional.linear`
+    and `functional.cross_entropy`. Gradients can be taken once: a second time raises RuntimeError.
+
+    Example:
+        >>> states, weight = torch.zeros(2, 4), torch.ones(8, 4, requires_grad=True)
+        >>> linear_cross_entropy(states, weight, None, torch.tensor([3, 5])).exp()
+        tensor([8., 8.], grad_fn=<ExpBackward0>)
+    """
+    return _LinearCrossEntropy.apply(hidden, weight, bias, targets, _computed_in(hidden))
+
+
+def _computed_in(hidden: Tensor) -> torch.dtype:
+    """The type of products with these states and weights in fp32."""
+    if torch.is_autocast_enabled("cpu"):
+        return torch.get_autocast_dtype("cpu")
+    return hidden.dtype
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    """Saves for each chunk exp(logits - m), m being the largest of its row, and what takes it to probabilities."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, dtype: torch.dtype
+    ) -> Tensor:
+        with torch.autocast("cpu", enabled=False):
+            states, columns = hidden.to(dtype), weight.to(dtype)
+            biases = None if bias is None else bias.to(dtype)
+            ctx.chunks, ctx.kind = _Chunks(targets, len(weight), COLUMNS[dtype]), hidden.dtype
+            own = hidden.new_empty(len(targets), dtype=torch.float32)
+            largest, sums = own.new_empty((2, len(ctx.chunks.bounds), len(targets)))
+            for i, (start, stop) in enumerate(ctx.chunks.bounds):
+                part = columns[start:stop].t()
+                logits = states @ part if biases is None else torch.addmm(biases[start:stop], states, part)
+                logits = logits.float()
+                rows, places = ctx.chunks.targets(i)
+                own[rows] = logits[rows, places]
+                torch.amax(logits, 1, out=largest[i])
+                torch.sum(logits.sub_(largest[i][:, None]).exp_(), 1, out=sums[i])
+                ctx.chunks.values.append(logits)
+            top = largest.amax(0)
+            factors = largest.sub_(top).exp_()
+            total = (sums * factors).sum(0)
+            ctx.factors = factors.div_(total)
+            ctx.save_for_backward(states, columns)
+            return total.log_().add_(top).sub_(own)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of states, weights and biases."""
+        states, columns = ctx.saved_tensors
+        if not ctx.chunks.values:
+            raise RuntimeError("gradients of linear_cross_entropy were taken before; compute the loss again")
+        with torch.autocast("cpu", enabled=False):  # gradients are taken inside the step's autocast
+            of_states = torch.zeros(states.shape)
+            of_weight = torch.empty(columns.shape) if ctx.needs_input_grad[1] else None
+            of_bias = torch.empty(len(columns)) if ctx.needs_input_grad[2] else None
+            for i, (start, stop) in enumerate(ctx.chunks.bounds):
+                of_logits = ctx.chunks.values.pop(0).mul_((ctx.factors[i] * gradient)[:, None])
+                rows, places = ctx.chunks.targets(i)
+                of_logits[rows, places] -= gradient[rows]
+                if of_bias is not None:
+                    torch.sum(of_logits, 0, out=of_bias[start:stop])
+                if states.dtype == torch.float32:
+                    of_states.addmm_(of_logits, columns[start:stop])
+                else:
+                    of_logits = of_logits.to(states.dtype)
+                    of_states += of_logits @ columns[start:stop]
+                if of_weight is not None:
+                    _product(of_logits.t(), states, of_weight[start:stop])
+        return of_states.to(ctx.kind), of_weight, of_bias, None, None
+
+
+class _Chunks:
+    """The vocabulary in chunks, the targets that lie in each, and values [N, C] kept for each of them."""
+
+    def __init__(self, targets: Tensor, size: int, columns: int) -> None:
+        number = max(1, round(size / columns))
+        width = -(-size // number // 64) * 64  # a multiple of the cache line, for all but the last
+        edges = [*range(0, size, width), size]
+        self.bounds = list(pairwise(edges))
+        self.values: list[Tensor] = []
+        self._order = targets.argsort()
+        self._sorted = targets[self._order]
+        self._cuts = torch.searchsorted(self._sorted, torch.tensor(edges)).tolist()
+
+    def targets(self, number: int) -> tuple[Tensor, Tensor]:
+        """The rows whose targets lie in a chunk, and the columns of the chunk that they are."""
+        mine = slice(*self._cuts[number : number + 2])
+        return self._order[mine], self._sorted[mine] - self.bounds[number][0]
+
+
+def _product(one: Tensor, other: Tensor, out: Tensor) -> None:
+    """Writes a product in the type of its factors, to a tensor in fp32."""
+    if one.dtype == out.dtype:
+        torch.mm(one, other, out=out)
+    else:
+        out.copy_(one @ other)

@@ -1,0 +1,99 @@
+"""Gradients of an embedding table for the rows of the batch alone, on a CPU.
+
+torch makes a gradient as large as the table for each pass, filled with zeros, and adds it to the others: much of a step
+of a small model. Here the rows are added to the table's gradient in place; where there is none yet, the last one is taken
+again, whose rows alone are set to zero.
+
+Letters in shapes: V tokens of the vocabulary, H width.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from iolaus.runner.models.quick_gradients import allowed
+
+
+def replace_embeddings(model: nn.Module) -> None:
+    """Replaces every `torch.nn.Embedding` of the model by `Embedding`, except those with settings it does not know."""
+    for module in model.modules():
+        if type(module) is nn.Embedding and not (
+            module.sparse or module.scale_grad_by_freq or module.max_norm is not None
+        ):
+            module.__class__ = Embedding
+
+
+class Embedding(nn.Embedding):
+    """`torch.nn.Embedding`, whose gradient is made by row where the step allows it (`quick_gradients`)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Rows [..., H] of the table [V, H] for numbers [...]."""
+        weight = self.weight
+        quick = allowed().directly and weight.requires_grad and torch.is_grad_enabled()
+        if not quick or type(weight) is not nn.Parameter or weight.device.type != "cpu":
+            return super().forward(input)
+        if torch.compiler.is_compiling():
+            return super().forward(input)
+        anchor = torch.zeros(
+            (), requires_grad=True
+        )  # has autograd call `backward`, for the table is no input
+        rows: Tensor = _Rows.apply(anchor, input, self)
+        return rows
+
+    def add_gradient(self, numbers: Tensor, gradient: Tensor) -> None:
+        """Adds gradients [..., H] of the rows with these numbers [...] to that of the table."""
+        numbers, gradient = numbers.flatten(), gradient.flatten(0, -2).to(self.weight.dtype)
+        if self.padding_idx is not None:
+            gradient = gradient.masked_fill((numbers == self.padding_idx)[:, None], 0)
+        state = self.__dict__.get("_row_gradients")
+        if state is None:  # also in a copy
+            state = self.__dict__["_row_gradients"] = _RowGradients(self.weight)
+        state.begin(self.weight, numbers)
+        assert self.weight.grad is not None
+        self.weight.grad.index_add_(0, numbers, gradient)
+
+
+class _RowGradients:
+    """The gradient of a table that nothing but its rows has made, to be used again, and the rows that are not zero."""
+
+    def __init__(self, weight: nn.Parameter) -> None:
+        self._gradient: Tensor | None = None
+        self._rows: list[Tensor] = []
+        weight.register_post_accumulate_grad_hook(self._accumulated)
+
+    def begin(self, weight: nn.Parameter, numbers: Tensor) -> None:
+        """Sees to it that the table has a gradient, which is then changed in rows with these numbers."""
+        if weight.grad is None:
+            if self._gradient is None:
+                self._gradient = torch.zeros_like(weight)
+            elif self._rows:
+                self._gradient.index_fill_(0, torch.cat(self._rows), 0)
+            weight.grad, self._rows = self._gradient, []
+        if weight.grad is self._gradient:
+            self._rows.append(numbers)
+
+    def _accumulated(self, weight: Tensor) -> None:
+        """Forgets the gradient, as autograd has added another to it, or made one."""
+        self._gradient, self._rows = None, []
+
+    def __deepcopy__(self, memory: Any) -> None:
+        """A copy of the model begins anew."""
+
+
+class _Rows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, anchor: Tensor, numbers: Tensor, table: Embedding) -> Tensor:
+        ctx.table = table
+        ctx.save_for_backward(numbers)
+        return functional.embedding(numbers, table.weight)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """None: the gradient has its place already."""
+        (numbers,) = ctx.saved_tensors
+        ctx.table.add_gradient(numbers, gradient)
+        return None, None, None
