@@ -24,7 +24,7 @@ class Chosen:
     @cached_property
     def usable(self) -> bool:
         """Whether there are any, in the order that they must have."""
-        return len(self.positions) > 0 and bool((self.positions.diff() > 0).all())
+        return len(self.positions) > 0 and bool((self.positions.diff() >= 0).all())
 
     def counts(self, bounds: Tensor) -> list[int]:
         """How many of them each document has, which lie between `bounds` [D + 1]."""
