@@ -14,8 +14,7 @@ from iolaus.runner.data.batches import SUMMED
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models import SparseMaskedLM
 from iolaus.runner.models.packed import attention as packed_attention
-from iolaus.runner.models.packed import flash_documents
-from iolaus.runner.models.packed import rows
+from iolaus.runner.models.packed import flash_documents, rows
 from iolaus.runner.models.packed.rows import set_up_packed_rows
 from tests.models.tiny import OWN, tiny
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
