@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class Chosen:
-    """Queries at positions [M] of a packed row [T], in ascending order.
+    """Queries at positions [M] of a packed row [T], in ascending order; one that comes twice has no gradient.
 
     Example:
         >>> chosen = Chosen(torch.tensor([1, 4, 5]))

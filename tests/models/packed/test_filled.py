@@ -1,0 +1,98 @@
+"""A packed row that is filled has the losses and gradients of the row alone, in shapes that come back."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.models import SparseMaskedLM
+from iolaus.runner.models.packed.filled import filled, rounded
+from iolaus.runner.models.pretraining import sparse_head
+from iolaus.runner.models.quick_gradients import quick_gradients
+from tests.models.tiny import tiny
+from tests.objectives.samples import collator, documents, flat
+from tests.support.precision import gradients
+
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+def test_sizes_come_back_and_cost_little() -> None:
+    sizes = {count: rounded(count) for count in range(1, 4097)}
+    assert all(count <= size for count, size in sizes.items())
+    assert all(size <= 1.125 * count for count, size in sizes.items() if count >= 128)
+    assert len({size for count, size in sizes.items() if 512 < count <= 1024}) == 16
+    assert all(rounded(size) == size for size in sizes.values())
+
+
+@pytest.mark.parametrize("lengths", [[30, 12, 5], [40, 24], [3]])
+def test_what_is_added_counts_for_nothing(lengths: list[int]) -> None:
+    batch = collator("mlm")(flat(documents(lengths), packed=True))
+    wider, places = filled(batch, batch["target_positions"])
+    tokens, targets = sum(lengths), len(batch["targets"])
+    assert wider["input_ids"].shape[-1] == rounded(tokens + 1) == int(wider["cu_seqlens"][-1])
+    assert wider["position_ids"].shape == wider["input_ids"].shape
+    assert len(places) == len(wider["targets"]) == rounded(targets)
+    assert wider["target_weights"].tolist() == [1.0] * targets + [0.0] * (rounded(targets) - targets)
+    assert batch["input_ids"].shape[-1] == tokens, "the batch itself is as it was"
+
+
+def widths(model: SparseMaskedLM, lengths: list[int], autocast: bool, once: bool = True) -> set[int]:
+    """Rows that the matrices of a step multiply; a trial of the head multiplies few."""
+    seen: set[int] = set()
+    hooks = [
+        m.register_forward_hook(lambda _, given, __: seen.add(given[0].shape[:-1].numel()))
+        for m in model.modules()
+        if isinstance(m, nn.Linear)
+    ]
+    batch = collator("mlm")(flat(documents(lengths), packed=True))
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast), quick_gradients(once, False):
+        model(batch)["loss"].backward()
+    for hook in hooks:
+        hook.remove()
+    return {rows for rows in seen if rows >= 16}
+
+
+def packed(**sizes: float) -> SparseMaskedLM:
+    model = SparseMaskedLM(tiny(**{**NO_DROPOUT, **sizes})).train()
+    model.pack_rows()
+    return model
+
+
+def test_rows_are_filled_in_bf16_alone_in_training_and_without_dropout() -> None:
+    lengths = [61, 30, 12]
+    assert {rounded(size) for size in widths(packed(), lengths, True)} == widths(packed(), lengths, True)
+    assert max(widths(packed(), lengths, True)) == rounded(104)
+    for model, autocast, once in (
+        (packed(), False, True), (packed(), True, False), (packed().eval(), True, True),
+        (packed(hidden_dropout_prob=0.1), True, True),
+    ):  # fmt: skip
+        assert max(widths(model, lengths, autocast, once)) == 103
+
+
+@pytest.mark.parametrize("share", [0.15, 1.0])
+def test_loss_and_gradient_are_those_of_the_row_alone(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = [61, 30, 12] if share < 1 else [30, 18]  # each token a target, the last of a full row too
+    batch = collator("mlm", mlm_probability=share)(flat(documents(lengths), packed=True))
+    batch["target_weights"] = torch.rand(len(batch["targets"]), generator=torch.Generator().manual_seed(0))
+
+    def step(fill: bool) -> tuple[Tensor, dict[str, Tensor]]:
+        model = packed()
+        monkeypatch.setattr(SparseMaskedLM, "_is_filled", lambda *_: fill)
+        with quick_gradients(True, False):  # in fp32, where rounding hides nothing
+            loss = model(batch)["loss"]
+            loss.backward()
+        return loss, gradients(model.pretrained)
+
+    (one, ours), (other, theirs) = step(True), step(False)
+    torch.testing.assert_close(one, other)
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
+    added = sparse_head.filled
+
+    def weighty(micro_batch: MicroBatch, places: Tensor) -> tuple[MicroBatch, Tensor]:
+        wider, places = added(micro_batch, places)
+        wider["target_weights"] = torch.ones(len(places))
+        return wider, places
+
+    monkeypatch.setattr(sparse_head, "filled", weighty)
+    name = "bert.embeddings.word_embeddings.weight"
+    assert (step(True)[1][name] - theirs[name]).abs().max() > 1e-3
