@@ -59,12 +59,12 @@ class Embedding(nn.Embedding):
 class _RowGradients:
     """The gradient of a table that nothing but its rows has made, to be used again, and the rows that are not zero."""
 
-    def __init__(self, weight: nn.Parameter) -> None:
+    def __init__(self, weight: Tensor) -> None:
         self._gradient: Tensor | None = None
         self._rows: list[Tensor] = []
         weight.register_post_accumulate_grad_hook(self._accumulated)
 
-    def begin(self, weight: nn.Parameter, numbers: Tensor) -> None:
+    def begin(self, weight: Tensor, numbers: Tensor) -> None:
         """Sees to it that the table has a gradient, which is then changed in rows with these numbers."""
         if weight.grad is None:
             if self._gradient is None:

@@ -143,16 +143,16 @@ class TrainingModule(ModelModule):
         scale = size / max(weight, 1e-12)
         total = torch.zeros((), device=self.device)
         compute: Any = self.model
-        adds_up = hasattr(self.trainer.strategy, "block_backward_sync")
-        directly = size == 1 and not adds_up
+        block_sync = getattr(self.trainer.strategy, "block_backward_sync", None)
+        directly = size == 1 and block_sync is None
         if self.model.couples_batch:
             compute = in_two_passes(compute, micro_batches, needs, seeds, replica)
         self._of_sources = self._begin_source_losses() if self._is_logged(step) else None
         for i, micro_batch in enumerate(micro_batches):
             synchronise(self.model, i + 1 == len(micro_batches))
             with contextlib.ExitStack() as stack:
-                if i + 1 < len(micro_batches) and adds_up:
-                    stack.enter_context(self.trainer.strategy.block_backward_sync())
+                if i + 1 < len(micro_batches) and block_sync is not None:
+                    stack.enter_context(block_sync())
                 keys = stack.enter_context(dropout_keys(micro_batch, dropout_seed))
                 stack.enter_context(quick_gradients(not needs.create_graph, directly))
                 output = compute(micro_batch)

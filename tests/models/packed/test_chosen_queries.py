@@ -1,6 +1,7 @@
 """Attention of chosen queries is what these queries get in a whole pass, and so are its gradients."""
 
 from itertools import accumulate
+from typing import Any
 
 import pytest
 import torch
@@ -26,13 +27,19 @@ def attention(
     torch.manual_seed(0)
     states = [torch.randn(1, 2, sum(LENGTHS), 4, requires_grad=True) for _ in range(3)]
     ends = torch.tensor([0, *accumulate(LENGTHS)], dtype=torch.int32)
-    batch = {"input_ids": torch.zeros(1, sum(LENGTHS)), "cu_seqlens": ends, "sample_keys": torch.arange(4)}
+    batch: Any = {
+        "input_ids": torch.zeros(1, sum(LENGTHS)),
+        "cu_seqlens": ends,
+        "sample_keys": torch.arange(4),
+    }
+    extent: dict[str, Any] = {"cu_seq_lens_q": ends, "max_length_q": max(LENGTHS)}
+    query, key, value = states
     module = nn.Module()
     module.train()
     positions = None if chosen is None else torch.tensor(chosen)
-    with choose(module, positions), dropout_keys(batch, 7):  # type: ignore[arg-type]
-        extent = {"cu_seq_lens_q": ends, "max_length_q": max(LENGTHS)}
-        out = packed_attention(module, *states, None, dropout=rate, sliding_window=window, **extent)[0][0]
+    with choose(module, positions), dropout_keys(batch, 7):
+        settings = {"dropout": rate, "sliding_window": window, **extent}
+        out = packed_attention(module, query, key, value, None, **settings)[0][0]
     return out, states
 
 
@@ -73,9 +80,9 @@ def test_the_last_layer_asks_for_the_targets_alone(
     seen: list[int] = []
     forward = flash_documents._forward
 
-    def noted(query: Tensor, *rest: object) -> object:
+    def noted(query: Tensor, *rest: Any) -> Any:
         seen.append(len(query))
-        return forward(query, *rest)  # type: ignore[arg-type]
+        return forward(query, *rest)
 
     monkeypatch.setattr(flash_documents, "_forward", noted)
     batch = collator("mlm")(flat(documents([30, 12, 12, 5]), packed=True))

@@ -1,5 +1,7 @@
 """Losses in chunks of the vocabulary are those of plain cross entropy, and no logits are kept beside them."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -43,7 +45,7 @@ def test_losses_and_gradients_are_those_of_doubles(
         expected = functional.cross_entropy(logits, numbers, reduction="none")
         wanted = torch.autograd.grad((expected * factors).sum(), doubles)
     assert losses.dtype == torch.float32
-    tolerance = {"atol": rounding(2e-5, 0.2), "rtol": rounding(1e-5, 2e-2)}
+    tolerance: dict[str, Any] = {"atol": rounding(2e-5, 0.2), "rtol": rounding(1e-5, 2e-2)}
     torch.testing.assert_close(losses.double(), expected, **tolerance)
     for one, other in zip(found, wanted, strict=True):
         assert one.dtype == torch.float32
@@ -71,9 +73,10 @@ def test_what_it_does_not_know_is_left_to_torch() -> None:
 @pytest.mark.parametrize("architecture", [*ARCHITECTURES, *OWN])
 def test_a_step_of_any_encoder_has_the_same_loss_and_gradient(architecture: str) -> None:
     batch = collator("mlm")(flat(documents(LENGTHS)))
-    found = []
+    found: list[Any] = []
     for quick in (False, True):
-        model, seen = SparseMaskedLM(tiny(architecture)).train(), []
+        model = SparseMaskedLM(tiny(architecture)).train()
+        seen: list[int] = []
         layer = model.pretrained.get_output_embeddings()
         layer.register_forward_hook(lambda _, __, out, seen=seen: seen.append(out.shape[-1]))
         with as_in_training(), quick_gradients(once=quick, directly=False):
@@ -93,7 +96,8 @@ def test_a_head_that_changes_its_logits_keeps_them() -> None:
     losses = []
     for quick in (False, True):
         model = SparseMaskedLM(tiny()).train()
-        model.pretrained.cls.register_forward_hook(lambda _, __, logits: logits.tanh() * 3)
+        head: Any = model.pretrained.cls
+        head.register_forward_hook(lambda _, __, logits: logits.tanh() * 3)
         with quick_gradients(once=quick, directly=False):
             losses.append(model(batch)["loss"])
     assert torch.equal(*losses)
