@@ -57,7 +57,7 @@ class Trainer:
     On a CPU with AMX models narrower than 256 are fp32 too."""
     attention: str = setting("auto", allowed=Choice(("auto", "flash_attn", "varlen_attn")), execution=True)
     """Attention of packed rows on a GPU in half precision: the package `flash_attn`, torch's `varlen_attn`, or `auto`:
-    the package where it is installed."""
+    the package where it is installed. With dropout of attention `varlen_attn`, which has none, pads rows in training."""
     matmul_precision: str = setting("highest", allowed=Choice(("highest", "high", "medium")))
     """Products of fp32 matrices on a GPU, for `torch.set_float32_matmul_precision`: `high` makes them of TF32."""
     recommends: dict[str, Any] = setting(factory=dict, execution=True)

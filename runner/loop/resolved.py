@@ -24,7 +24,7 @@ from iolaus.runner.loop.token_ramps import counted_ramps
 from iolaus.runner.loop.trainer import resolve_accelerator, resolve_precision
 from iolaus.runner.loop.trial import can_be_tried, fitting_tokens
 from iolaus.runner.models.autocast import cpu_has_bf16, usable_precision
-from iolaus.runner.models.packed.attention import FLASH_KERNELS, gpu_has_flash
+from iolaus.runner.models.packed.kernels import FLASH_KERNELS, gpu_has_flash
 from iolaus.runner.run.cluster import member, num_nodes, processes_per_node
 from iolaus.runner.run.folder import RunFolder
 
@@ -36,6 +36,12 @@ RECORD = "resolved"
 
 COMPILED_STEPS = 1000
 """Steps of a run on a GPU from which its model is compiled."""
+
+PADDED = "padded_documents"
+"""The name of attention over padded rows that are made of packed ones."""
+
+ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
+"""Names of dropout of attention in config classes."""
 
 HALF = ("bf16-mixed", "16-mixed", "bf16-true", "16-true")
 
@@ -128,16 +134,33 @@ def keep_compiled(cache: Any) -> None:
 def attention_of(model: Any, layout: str, trainer: Any) -> str:
     """The attention in training, by name: that of transformers for padded rows, else ours for packed rows.
 
-    `documents`: one document after another, on a CPU; `flash_attn`, `varlen_attn`: flash attention on a GPU (without
-    dropout of attention); `padded_documents`: on a GPU without flash attention for this precision.
+    `documents`: one document after another, on a CPU; `flash_attn`, `varlen_attn`: flash attention on a GPU;
+    `padded_documents`: on a GPU without flash attention for this precision, or with dropout of attention where the kernel
+    is `varlen_attn`, which has none and then computes evaluations alone.
     """
     if layout != "packed":
         return str(getattr(model.pretrained.config, "_attn_implementation", None))
     if trainer.accelerator != "gpu":
         return "documents"
     if trainer.precision not in HALF or not gpu_has_flash():
-        return "padded_documents"
-    return str(trainer.attention)
+        return PADDED
+    lacks = trainer.attention == "varlen_attn" and _drops_attention(model)
+    return PADDED if lacks else str(trainer.attention)
+
+
+def kernel_of(resolved: Resolved) -> str:
+    """`trainer.attention` of a run that has come to these settings; `auto` where it had no flash attention."""
+    found = resolved.get("attention") if resolved.get("accelerator") == "gpu" else None
+    if found == PADDED and resolved.get("precision") in HALF:
+        return "varlen_attn"  # which has no dropout; evaluations ran with it
+    return str(found) if found in FLASH_KERNELS else "auto"
+
+
+def _drops_attention(model: Any) -> bool:
+    """Whether the model's config has dropout of attention, which its modules may name as they like."""
+    pretrained = getattr(model, "pretrained", None)
+    config = None if pretrained is None else pretrained.config.get_text_config()
+    return any(getattr(config, name, 0) for name in ATTENTION_DROPOUT)
 
 
 def note(folder: RunFolder, values: Resolved) -> None:
@@ -242,12 +265,12 @@ def _precision(trainer: Any, before: Resolved) -> str:
 
 def _kernel(trainer: Any, before: Resolved) -> str:
     """The flash attention of packed rows on a GPU; elsewhere the setting has no effect."""
-    wanted, was, began = str(trainer.attention), before.get("attention"), ""
+    wanted, was, began = str(trainer.attention), kernel_of(before), ""
     if trainer.accelerator != "gpu":
         return wanted
     here = [name for name in FLASH_KERNELS if name != "flash_attn" or find_spec(name)]
-    if wanted == "auto" and was in FLASH_KERNELS and before.get("accelerator") == "gpu":
-        wanted, began = str(was), "the run began with "
+    if wanted == "auto" and was != "auto":
+        wanted, began = was, "the run began with "
     elif wanted == "auto":
         wanted = here[0]
     if wanted not in here:

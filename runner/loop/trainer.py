@@ -26,7 +26,7 @@ from iolaus.runner.loop.lightning_loop import describe
 from iolaus.runner.loop.profiling import Profile
 from iolaus.runner.loop.sharding import Layout, ShardedStrategy
 from iolaus.runner.models.autocast import has_bf16
-from iolaus.runner.models.packed.attention import use_kernel
+from iolaus.runner.models.packed.kernels import use_kernel
 from iolaus.runner.report.summary import typed_path
 from iolaus.runner.run.cluster import cluster_environment, num_nodes, processes_per_node
 from iolaus.runner.run.folder import RunFolder

@@ -1,27 +1,24 @@
 """What `auto` came to when a run began holds wherever it goes on: on another machine, in a branch, in another process."""
 
 import re
-import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 from omegaconf import OmegaConf
-from torch.nn.attention.varlen import varlen_attn
 
 from iolaus.runner.checkpoints.files import entry_of
 from iolaus.runner.loop import resolved as resolving
-from iolaus.runner.loop.resolved import attention_of, changes, check_agreement, choose_hardware
-from iolaus.runner.models.packed import attention as packed_attention
+from iolaus.runner.loop.resolved import attention_of, changes, check_agreement, choose_hardware, kernel_of
+from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
 from iolaus.runner.models.wrapped import WrappedModel
 from iolaus.runner.report.single import write_report
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY
 from tests.launch.test_kill import only_run
+from tests.models.tiny import tiny
 from tests.runs.test_train import Run, assert_bitwise, continued, weights
 from tests.support.in_process import iolaus_here
 
@@ -247,19 +244,27 @@ def test_kernel_of_attention_is_the_one_that_the_run_began_with(
             choose_hardware(config(), with_package)
 
 
-def test_chosen_kernel_is_the_one_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    package: Any = ModuleType("flash_attn")
-    package.flash_attn_varlen_func = lambda *_, **__: None
-    monkeypatch.setitem(sys.modules, "flash_attn", package)
-    monkeypatch.setattr(packed_attention, "find_spec", lambda name: package)
-    choose = packed_attention._fused.__wrapped__
-    ran = {}
-    for kernel in ("flash_attn", "varlen_attn", None):
-        chosen = choose((-1, -1), 0.25, 16, kernel)
-        assert isinstance(chosen, partial)
-        ran[kernel] = chosen.func
-    assert ran["flash_attn"] is ran[None] is package.flash_attn_varlen_func
-    assert ran["varlen_attn"] is varlen_attn
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_attention_with_dropout_that_the_kernel_lacks_is_told(
+    monkeypatch: pytest.MonkeyPatch, dropout: float
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
+    monkeypatch.setattr(resolving, "find_spec", lambda name: True)
+    model = SparseMaskedLM(tiny("bert", attention_probs_dropout_prob=dropout))
+    told = {
+        name: attention_of(model, "packed", choose_hardware(config(attention=name), {}).trainer)
+        for name in ("flash_attn", "varlen_attn")
+    }
+    assert told == {
+        "flash_attn": "flash_attn",
+        "varlen_attn": "padded_documents" if dropout else "varlen_attn",
+    }
+    before = {**ON_GPU, "attention": told["varlen_attn"]}
+    assert choose_hardware(config(), before).trainer.attention == "varlen_attn", "as the run began"
+    assert kernel_of({**before, "attention": "sdpa"}) == "auto", "of padded rows, which is no setting"
+    assert kernel_of({**before, "precision": "32-true", "attention": "padded_documents"}) == "auto"
 
 
 def test_ranks_that_decided_otherwise_are_named() -> None:

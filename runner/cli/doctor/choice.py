@@ -21,7 +21,7 @@ ATTENTION = {
     "documents": "one document after the other",
     "padded_documents": "documents as padded rows, as this GPU or precision has no flash attention",
     "flash_attn": "flash attention of the package flash_attn",
-    "varlen_attn": "flash attention of torch",
+    "varlen_attn": "flash attention of torch, or padded rows where a model drops out attention",
 }
 
 FULL_DISK = 5 * GIB

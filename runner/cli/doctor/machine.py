@@ -91,7 +91,7 @@ def gpus_of_torch() -> list[dict[str, Any]]:
     """The GPUs that torch can use: name, bytes, compute capability, and whether they have flash attention."""
     import torch
 
-    from iolaus.runner.models.packed.attention import gpu_has_flash
+    from iolaus.runner.models.packed.kernels import gpu_has_flash
 
     found = []
     for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):

@@ -95,6 +95,8 @@ def _stop(steps: int) -> str:
 
 def _pin(config: DictConfig, resolved: Manifest) -> None:
     """Sets what was `auto`, and a budget, to what it came to; ranks that were on several nodes are on this one."""
+    from iolaus.runner.loop.resolved import kernel_of  # with torch
+
     trainer = config.trainer
     take_over(config, resolved)
     for node, name in ((trainer, "accelerator"), (trainer, "precision"), (config.data, "layout")):
@@ -104,8 +106,8 @@ def _pin(config: DictConfig, resolved: Manifest) -> None:
         config.data.micro_batch_tokens = resolved.get("micro_batch_tokens", "auto")
     if config.module.get("compile_model") == "auto":
         config.module.compile_model = bool(resolved.get("compile"))
-    if trainer.get("attention") == "auto" and resolved.get("accelerator") == "gpu":
-        trainer.attention = resolved["attention"]
+    if trainer.get("attention") == "auto":
+        trainer.attention = kernel_of(resolved)
     if trainer.get("devices") in AUTO or trainer.get("num_nodes", 1) != 1:
         trainer.devices, trainer.num_nodes = resolved["processes"], 1
 

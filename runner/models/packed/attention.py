@@ -3,17 +3,15 @@
 - On a GPU in half precision: variable-length flash attention, of the package `flash_attn` or torch's own.
 - On a CPU: flash attention document by document (`flash_documents`); in a layer whose results are read for some tokens
   alone, of their queries.
-- On a GPU in fp32 or with dropout of attention: documents as padded rows. On a CPU with dropout: `DroppedAttention`.
+- On a GPU in fp32, or with dropout where the kernel has none, as torch's: documents as padded rows. On a CPU with
+  dropout: `DroppedAttention`.
 - If most of the rows would be padding, or flash attention is excluded on a CPU: a loop over the documents.
 - With scores of positions that a model adds (ALiBi, GPT-BERT): padded rows on a GPU, a loop on a CPU.
 
 Letters in shapes: D documents, T tokens of all of them, N heads, H size of a head.
 """
 
-import inspect
 from collections.abc import Callable
-from functools import lru_cache, partial
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
@@ -34,14 +32,10 @@ from iolaus.runner.models.packed.documents import (
 from iolaus.runner.models.packed.dropout import DroppedAttention, can_drop, plain_attention
 from iolaus.runner.models.packed.dropout_keys import current_keys
 from iolaus.runner.models.packed.flash_documents import flash_attention
+from iolaus.runner.models.packed.kernels import flash_kernel, gpu_has_flash
 
 NAME = "packed_documents"
 """The name of this attention in transformers."""
-
-FLASH_KERNELS = ("flash_attn", "varlen_attn")
-"""Flash attention on a GPU: of the package `flash_attn`, and torch's own."""
-
-_chosen_kernel: str | None = None
 
 _MOST_PLACES = 4
 """Places of padded rows per token above which documents are computed one by one."""
@@ -119,16 +113,20 @@ def _attend(
     options: Options,
 ) -> Tensor:
     """Attention [T, N, H] by the kernel that there is."""
-    flash = (options.dropout == 0 and options.added is None) and (
+    flash = options.added is None and (
         torch.compiler.is_compiling() or torch.backends.cuda.flash_sdp_enabled()
     )
     sides = options[:2]
-    if flash and q.device.type == "cpu":
+    if flash and options.dropout == 0 and q.device.type == "cpu":
         # backward in bf16 is up to ten times slower
         out = flash_attention(q.float(), k.float(), v.float(), cu_seqlens, sides, options.scale)
         return out.to(q.dtype)
-    if flash and _has_flash(q) and (fused := _fused(sides, options.scale, q.shape[-1], _chosen_kernel)):
-        return fused(q, k, v, cu_seqlens, cu_seqlens, longest, longest)
+    if (
+        flash
+        and _has_flash(q)
+        and (kernel := flash_kernel(sides, options.scale, q.shape[-1], options.dropout))
+    ):
+        return kernel(q, k, v, cu_seqlens, cu_seqlens, longest, longest)
     if q.device.type != "cpu" and (len(cu_seqlens) - 1) * longest <= _MOST_PLACES * len(q):
         return _padded(q, k, v, cu_seqlens, longest, options)
     return _loop(module, q, k, v, cu_seqlens, options)
@@ -187,39 +185,10 @@ def _each_way(
     )
 
 
-def use_kernel(name: str | None) -> None:
-    """Chooses which of `FLASH_KERNELS` models use from now on; None is the first that is installed."""
-    global _chosen_kernel
-    _chosen_kernel = name
-
-
-def gpu_has_flash(device: torch.device | None = None) -> bool:
-    """Whether the GPU has flash attention: compute capability 8 or more."""
-    return torch.cuda.is_available() and torch.cuda.get_device_capability(device) >= (8, 0)
-
-
 def _has_flash(query: Tensor) -> bool:
     """Whether flash attention takes these queries: half precision, heads of up to 256, a GPU that has it."""
     half = query.is_cuda and query.dtype in (torch.float16, torch.bfloat16)
     return half and query.shape[-1] <= 256 and gpu_has_flash(query.device)
-
-
-@lru_cache
-def _fused(
-    sides: tuple[int, int], scale: float, size: int, kernel: str | None = None
-) -> Callable[..., Any] | None:
-    """Flash attention over documents: of the package `flash_attn`, else torch's if it has the arguments."""
-    if kernel != "varlen_attn" and find_spec("flash_attn"):
-        from flash_attn import flash_attn_varlen_func
-
-        return partial(flash_attn_varlen_func, softmax_scale=scale, window_size=sides)
-    from torch.nn.attention.varlen import varlen_attn
-
-    wanted: dict[str, Any] = {} if sides == (-1, -1) else {"window_size": sides}
-    if abs(scale - size**-0.5) > 1e-9:
-        wanted["scale"] = scale
-    known = inspect.signature(varlen_attn).parameters  # older ones have neither
-    return partial(varlen_attn, **wanted) if wanted.keys() <= known.keys() else None
 
 
 def _padded(
