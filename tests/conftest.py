@@ -142,3 +142,18 @@ def run_here(tmp_path: Path, text_file: Path) -> Callable[..., Any]:
         return train_here(tmp_path / folder, text_file, *overrides)
 
     return call
+
+
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The `Graphs` of what is compiled beside the encoder, which itself is not."""
+    import torch
+
+    from iolaus.runner.optim import compiled
+    from tests.optim.graphs import Graphs
+
+    torch._dynamo.reset()
+    found = Graphs()
+    monkeypatch.setattr(compiled, "BACKEND", found.backend)
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **_: None)
+    return found

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.models.autocast import autocast_dtype
 from iolaus.runner.models.packed.dropout_keys import dropout_keys
+from iolaus.runner.models.quick.allowed import quick_gradients
 from iolaus.runner.optim import loop_needs
 
 LARGEST, SMALLEST = 65536, 512
@@ -51,9 +52,10 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
     micro_batches = move_data_to_device(share["micro_batches"], device)
     weight, needs = max(float(share["weight"]), 1e-12), loop_needs(optimizer)
 
-    def run(micro_batches: list[MicroBatch]) -> None:
+    def run(micro_batches: list[MicroBatch], quick: bool = False) -> None:
         for micro_batch in micro_batches:
-            with _forward(module, micro_batch, device, precision) as loss:
+            allowed = quick_gradients(quick and not needs.create_graph, directly=True)
+            with allowed, _forward(module, micro_batch, device, precision) as loss:
                 (loss / weight).backward(create_graph=needs.create_graph)
                 needs.after_backward()
 
@@ -67,7 +69,7 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
     with needs.step(0):
         activations = _activation_bytes(module, lambda: run(micro_batches[:1]), device)
         tried = micro_batches[:TRIED]
-        per_micro_batch = seconds(lambda: run(tried)) / len(tried)
+        per_micro_batch = seconds(lambda: run(tried, quick=True)) / len(tried)
         update = seconds(optimizer.step)
     parameters, states = list(module.model.parameters()), tree_leaves(list(optimizer.state.values()))
     return Cost(

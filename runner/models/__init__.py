@@ -11,6 +11,7 @@
 - `finetuning`: classifiers, tags and question answering; `label_loss`: the loss of labels; `multiple_choice`: choices.
 - `vision`: models of images and text.
 - `packed`: attention and dropout over packed rows.
+- `quick`: what a step on a CPU leaves out.
 - `positions`, `autocast`, `flops`: how many tokens and rotary bases, which precision, how many operations.
 - `task_model`: what every model that is trained has; `row_sums`: sums for each row of a micro-batch.
 """

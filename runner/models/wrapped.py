@@ -11,7 +11,7 @@ from iolaus.runner.models.packed import padded_attention  # noqa: F401  which tr
 from iolaus.runner.models.packed.dropout import replace_dropout
 from iolaus.runner.models.packed.last_layer import NarrowedLastLayer
 from iolaus.runner.models.packed.rows import encoder_inputs, set_up_packed_rows, try_padded_rows
-from iolaus.runner.models.row_gradients import replace_embeddings
+from iolaus.runner.models.quick.embedding import replace_embeddings
 from iolaus.runner.models.task_model import TaskModel
 
 

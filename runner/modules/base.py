@@ -22,6 +22,8 @@ class ModelModule(pl.LightningModule):
     def __init__(self, model: TaskModel, compile_model: bool, gradient_checkpointing: bool) -> None:
         super().__init__()
         self.model, self.compile_model = model, compile_model
+        self.compiled = False
+        """Whether the model is compiled, as `compile_model` has asked for until then."""
         self._evaluation: Any = contextlib.ExitStack()
         if gradient_checkpointing:
             model.recompute_activations()
@@ -37,7 +39,7 @@ class ModelModule(pl.LightningModule):
             shard(self.model, self.device_mesh, getattr(self.trainer.strategy, "layout", PLAIN))
         if self.compile_model:
             self.model.compile_core()
-            self.compile_model = False
+            self.compile_model, self.compiled = False, True
 
     def sum_over_ranks(self, values: dict[str, float]) -> dict[str, float]:
         """Each value added up over all ranks, in float64, in the memory of the host: nobody waits for a GPU."""

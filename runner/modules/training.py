@@ -19,7 +19,7 @@ from iolaus.runner.loop.plain import put_back_cycled
 from iolaus.runner.loop.sharding import check_shardable, clip_shards, synchronise, whole
 from iolaus.runner.models.flops import step_flops
 from iolaus.runner.models.packed.dropout_keys import dropout_keys
-from iolaus.runner.models.quick_gradients import quick_gradients
+from iolaus.runner.models.quick.allowed import quick_gradients
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.base import ModelModule
 from iolaus.runner.modules.fixed_models import FixedModels
@@ -28,6 +28,7 @@ from iolaus.runner.modules.seeds import seed_generators, step_seed
 from iolaus.runner.modules.source_losses import SourceLosses
 from iolaus.runner.modules.two_passes import in_two_passes
 from iolaus.runner.optim import LoopNeeds, loop_needs
+from iolaus.runner.optim.compiled import CompiledClipping, compile_step, on_gpu
 from iolaus.runner.optim.ema import WeightAverage, decay_of
 from iolaus.runner.run.audit import order_hash
 from iolaus.runner.run.errors import Diverged
@@ -68,6 +69,7 @@ class TrainingModule(ModelModule):
         self._saved_groups: list[dict[str, Any]] | None = None
         self.validated_step = self._first_step = -1
         self._of_sources: SourceLosses | None = None
+        self._clipping: CompiledClipping | None = None
         self.last_metrics: dict[str, float] = {}
 
     def make_optimizer(self, model: TaskModel) -> Any:
@@ -82,6 +84,8 @@ class TrainingModule(ModelModule):
         optimizer = self.make_optimizer(model=self.model)
         if self.device_mesh is not None:
             check_shardable(optimizer)
+        elif self.compiled:
+            compile_step(optimizer)
         scheduler = self.make_scheduler(optimizer=optimizer, max_steps=self.max_steps)
         return {"optimizer": optimizer, "lr_scheduler": scheduler}
 
@@ -185,6 +189,9 @@ class TrainingModule(ModelModule):
             self._parameter_norms = {f"optim/grad_norm/{n}": whole(grad.norm()) for n, grad in graded}
         if self.device_mesh is not None:
             return clip_shards(parameters, limit)
+        if self.compiled and on_gpu(parameters):
+            self._clipping = self._clipping or CompiledClipping()
+            return self._clipping(parameters, limit)
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters])
         if norm.device.type != "cpu" or limit < norm < math.inf:
             # a CPU skips multiplying by 1, or by no number; for a GPU the test would wait, so it always multiplies

@@ -6,6 +6,7 @@
 - `roles`: what each parameter is for; `groups`, `given_groups`, `matrix_groups`: parameter groups.
 - `ema`: a running average of the weights, of any optimizer.
 - `hooks`: what an optimizer needs of the training loop; `state`: its state in checkpoints.
+- `compiled`: what torch compiles of a step beside the encoder.
 - `schedule`: learning rates, without torch until an optimizer is asked for.
 """
 

@@ -49,6 +49,11 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
         if weights.hidden and ours.hidden_size != theirs.hidden_size:
             self.widen = nn.Linear(ours.hidden_size, theirs.hidden_size, bias=False)
 
+    def compile_core(self) -> None:
+        """As for any masked language model; the teacher's head is part of the loss."""
+        super().compile_core()
+        self.teacher.model.trace_head()  # type: ignore[operator]
+
     def target_losses(
         self, micro_batch: MicroBatch, positions: Tensor
     ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:

@@ -2,6 +2,7 @@
 
 - `rows`: chooses the layout of rows for a model, and sets packed rows up.
 - `attention`: the attention of packed documents, as an interface of transformers; `documents`: their places in a row.
+- `flash_documents`: that of a CPU, document by document; `chosen_queries`: of some of their tokens.
 - `kernels`: flash attention on a GPU, of which there are two.
 - `dropout`: dropout by 16 random bits; `dropout_keys`: these bits as a function of sample and position.
 - `embedding_noise`: noise on the embeddings as such a function.

@@ -15,12 +15,14 @@ from transformers import PreTrainedModel
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.label_loss import has_dropout
 from iolaus.runner.models.packed.dropout_keys import current_keys
-from iolaus.runner.models.packed.filled import filled
 from iolaus.runner.models.packed.trials import evaluating
-from iolaus.runner.models.pretraining.linear_cross_entropy import can_fuse, linear_cross_entropy
-from iolaus.runner.models.quick_gradients import allowed
+from iolaus.runner.models.pretraining.head_alone import head_alone
+from iolaus.runner.models.quick.allowed import allowed
+from iolaus.runner.models.quick.filled import filled
+from iolaus.runner.models.quick.linear_cross_entropy import can_fuse, linear_cross_entropy
 from iolaus.runner.models.row_sums import rows_of, summed_by_row
 from iolaus.runner.models.wrapped import WrappedModel
+from iolaus.runner.optim.compiled import Compiled
 from iolaus.runner.run.model_folder import OBJECTIVE
 
 CLM, HYBRID, SHIFTED = "clm", "hybrid", "hybrid_shifted"
@@ -44,6 +46,8 @@ class SparseMaskedLM(WrappedModel):
         vars(pretrained.config).pop(OBJECTIVE, None)  # of what it was trained as before
         self._ends_in_layer: bool | None = None
         self._drops: bool | None = None
+        self._compiled_losses: Compiled | None = None
+        self._head_alone: tuple[PreTrainedModel, ...] = ()  # no module of this one: it has the same weights
 
     @property
     def sums(self) -> tuple[str, ...]:
@@ -130,8 +134,21 @@ class SparseMaskedLM(WrappedModel):
         losses, correct = zip(*found, strict=True)
         return losses, correct
 
+    def compile_core(self) -> None:
+        """Compiles the encoder, and in training the head with the loss of a chunk of targets, of any number."""
+        super().compile_core()
+        self.trace_head()
+        self._compiled_losses = Compiled(self._losses, "head and loss", dynamic=True)
+
+    def trace_head(self) -> None:
+        """Lets `logits` be part of what is compiled."""
+        self._head_alone = (head_alone(self.pretrained),)
+
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits [N, V] of hidden states [N, H]."""
+        if self._head_alone and torch.compiler.is_compiling():
+            traced: Tensor = self._head_alone[0](input_ids=None, inputs_embeds=hidden[None]).logits[0]
+            return traced
         with encoder_returning(self.pretrained, hidden[None]):
             return self.pretrained(input_ids=None).logits[0]
 
@@ -159,16 +176,21 @@ class SparseMaskedLM(WrappedModel):
     ) -> tuple[Tensor, Tensor]:
         keys = current_keys()
         with nullcontext() if keys is None else keys.piece(positions):
-            if self.training and allowed().once and self._can_fuse(hidden):
+            compiled = self._compiled_losses if self.training else None
+            if compiled is None and self.training and allowed().once and self._can_fuse(hidden):
                 layer = self.pretrained.get_output_embeddings()
                 with _returning_inputs(layer):
                     states = self.logits(hidden)
                 return linear_cross_entropy(states, layer.weight, layer.bias, targets) * weights, targets[:0]
-            logits = self.logits(hidden)
-        losses = self.token_losses(logits.float(), targets, *more)
+            losses, logits = (compiled or self._losses)(hidden, targets, *more)
         with torch.no_grad():
             picked = self.picked(logits, targets, positions)
         return losses * weights, picked
+
+    def _losses(self, hidden: Tensor, targets: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
+        """The losses [N] of hidden states [N, H] with targets [N], and the logits [N, V]."""
+        logits = self.logits(hidden)
+        return self.token_losses(logits.float(), targets, *more), logits
 
     def _can_fuse(self, hidden: Tensor) -> bool:
         """Whether losses come from states and weights of the last layer alone, as a trial has shown once."""

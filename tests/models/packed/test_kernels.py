@@ -52,8 +52,8 @@ class Package:
             ahead = torch.arange(stop - start) - torch.arange(stop - start)[:, None]
             before, behind = (side if side >= 0 else stop for side in window_size)
             seen = (-ahead <= before) & (ahead <= behind)
-            mine = (x[start:stop].transpose(0, 1) for x in (q, k, v))
-            out = torch.nn.functional.scaled_dot_product_attention(*mine, seen, scale=softmax_scale)
+            q_d, k_d, v_d = (x[start:stop].transpose(0, 1) for x in (q, k, v))
+            out = torch.nn.functional.scaled_dot_product_attention(q_d, k_d, v_d, seen, scale=softmax_scale)
             outs.append(out.transpose(0, 1))
         return torch.cat(outs)
 

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models import SparseMaskedLM
-from iolaus.runner.models.packed.filled import filled, rounded
 from iolaus.runner.models.pretraining import sparse_head
-from iolaus.runner.models.quick_gradients import quick_gradients
+from iolaus.runner.models.quick.allowed import quick_gradients
+from iolaus.runner.models.quick.filled import filled, rounded
 from tests.models.tiny import tiny
 from tests.objectives.samples import collator, documents, flat
 from tests.support.precision import gradients

@@ -1,0 +1,45 @@
+"""The head of a language model without its encoder, in a form that torch.compile can trace.
+
+`encoder_returning` exchanges modules while it runs, which cannot be traced; here they are exchanged once.
+"""
+
+import copy
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAttentions
+
+
+def head_alone(pretrained: PreTrainedModel) -> PreTrainedModel:
+    """A model of the same modules and weights, whose encoder returns what it is given as `inputs_embeds` [B, T, H].
+
+    It is called with `input_ids=None`, and for reading only: a head that is exchanged in one is not in the other.
+
+    Example:
+        >>> import torch
+        >>> from transformers import BertConfig, BertForMaskedLM
+        >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 20}
+        >>> model = BertForMaskedLM(BertConfig(num_hidden_layers=1, **sizes)).eval()
+        >>> alone, hidden = head_alone(model), torch.randn(1, 3, 8)
+        >>> torch.equal(alone(input_ids=None, inputs_embeds=hidden).logits, model.cls(hidden))
+        True
+    """
+    prefix = pretrained.base_model_prefix
+    alone = copy.copy(pretrained)
+    alone._modules = dict(pretrained._modules)
+    alone._modules[prefix] = _PassesOn(pretrained._modules[prefix])
+    return alone
+
+
+class _PassesOn(nn.Module):
+    """Returns the given states; the modules of the encoder, which heads may read, are its own."""
+
+    def __init__(self, encoder: Any) -> None:
+        super().__init__()
+        self._modules, self.config = encoder._modules, encoder.config
+
+    def forward(
+        self, *_: Any, inputs_embeds: Tensor, **__: Any
+    ) -> BaseModelOutputWithPoolingAndCrossAttentions:
+        return BaseModelOutputWithPoolingAndCrossAttentions(last_hidden_state=inputs_embeds)

@@ -1,0 +1,140 @@
+"""Parts of a step that torch compiles beside the encoder: the head with its loss, clipping, the optimizer.
+
+What torch cannot compile is computed as it is.
+"""
+
+import inspect
+import logging
+import math
+from collections.abc import Callable, Sequence
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
+
+log = logging.getLogger("iolaus")
+
+BACKEND: Any = "inductor"
+"""What `torch.compile` gives its graphs to."""
+
+COMPILERS = (
+    "torch._dynamo",
+    "torch._functorch",
+    "torch._inductor",
+    "torch._subclasses",
+    "torch.fx",
+    "triton",
+)
+"""The packages whose errors tell that something cannot be compiled."""
+
+COMPILABLE = (Adam, AdamW, Adagrad, RMSprop, SGD)
+"""torch's optimizers whose step is one graph, whatever the learning rate."""
+
+
+class Compiled:
+    """A function that is compiled as one graph when it is first called, or computed as it is, after one line in the log.
+
+    Sizes of its tensors are `dynamic` or not, as `torch.compile` has it. What is computed in its place may be another
+    function, `plain`. Errors of the functions themselves are raised.
+
+    Example:
+        >>> twice = Compiled(lambda x: 2 * x, "doubling")
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        what: str,
+        dynamic: bool | None = None,
+        plain: Callable[..., Any] | None = None,
+    ) -> None:
+        self._plain, self._what = plain or function, what
+        self._compiled: Callable[..., Any] | None = torch.compile(
+            function, backend=BACKEND, fullgraph=True, dynamic=dynamic
+        )
+
+    @property
+    def works(self) -> bool:
+        """Whether torch could compile it so far."""
+        return self._compiled is not None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """What the function returns."""
+        if self._compiled is not None:
+            try:
+                return self._compiled(*arguments)
+            except Exception as error:
+                if not any(kind.__module__.startswith(COMPILERS) for kind in type(error).__mro__):
+                    raise
+                self._compiled = None
+                reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+                log.info("%s: not compiled, as torch cannot (%s)", self._what, reason)
+        return self._plain(*arguments)
+
+
+class CompiledClipping:
+    """Clips gradients that are all on one device in one graph, without a look at a value."""
+
+    def __init__(self) -> None:
+        self._scaled = Compiled(scaled_to_limit, "clipping")
+
+    def __call__(self, parameters: Sequence[Tensor], limit: float) -> Tensor:
+        """Scales the gradients to a total norm of at most `limit`; returns their norm before, 0-dim."""
+        with torch.no_grad():
+            norm: Tensor = self._scaled([p.grad for p in parameters], limit)
+        return norm
+
+
+def scaled_to_limit(gradients: list[Tensor], limit: float) -> Tensor:
+    """As `torch.nn.utils.clip_grad_norm_`, of gradients on one device; an infinite `limit` leaves them as they are."""
+    norms = torch._foreach_norm(gradients)
+    norm: Tensor = torch.linalg.vector_norm(torch.stack([each.float() for each in norms]))
+    if math.isfinite(limit):
+        torch._foreach_mul_(gradients, (limit / (norm + 1e-6)).clamp(max=1.0))
+    return norm
+
+
+def on_gpu(tensors: Sequence[Tensor]) -> bool:
+    """Whether all of the tensors are on one GPU, where launching kernels takes the time that compiling saves."""
+    return len({t.device for t in tensors}) == 1 and tensors[0].is_cuda
+
+
+def compile_step(optimizer: Optimizer) -> bool:
+    """Compiles the update of an optimizer of torch whose parameters are on a GPU; returns whether it has.
+
+    A fused one stays, being one kernel; so do others, and those of libraries. Hooks and closure stay outside.
+    """
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    fused = any(group.get("fused") for group in optimizer.param_groups)
+    if type(optimizer) not in COMPILABLE or fused or not on_gpu(parameters):
+        return False
+    update = inspect.unwrap(type(optimizer).step)
+    rates = [torch.tensor(0.0) for _ in optimizer.param_groups]
+    given: list[Any] = []
+
+    def put_back() -> None:
+        for group, rate in zip(optimizer.param_groups, given, strict=True):
+            group["lr"] = rate
+
+    def plainly() -> None:
+        put_back()
+        update(optimizer)
+
+    run = Compiled(lambda: update(optimizer), "the step of the optimizer", plain=plainly)
+
+    def step(self: Optimizer, closure: Callable[[], Any] | None = None) -> Any:
+        loss = None if closure is None else closure()
+        given[:] = [group["lr"] for group in self.param_groups]
+        for group, rate in zip(self.param_groups, rates, strict=True):
+            group["lr"] = rate.fill_(group["lr"])  # a number would be compiled in, and anew in each step
+        try:
+            with torch.no_grad():
+                run()
+        finally:
+            put_back()
+        return loss
+
+    optimizer.step = MethodType(Optimizer.profile_hook_step(step), optimizer)  # type: ignore[method-assign]
+    return True

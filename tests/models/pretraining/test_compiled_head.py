@@ -1,0 +1,140 @@
+"""With the encoder its head and the loss are compiled: one graph for any number of targets, and the same losses."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from iolaus.runner.models import SparseMaskedLM
+from iolaus.runner.models.distillation.losses import Weights
+from iolaus.runner.models.distillation.masked_lm import DistilledMaskedLM
+from iolaus.runner.models.pretraining import sparse_head
+from iolaus.runner.optim import compiled
+from tests.models.tiny import ARCHITECTURES, tiny
+from tests.objectives.samples import VOCABULARY, collator, documents, flat
+from tests.optim.graphs import Graphs
+from tests.support.precision import assert_close, assert_gradients_close, gradients
+
+BATCHES = ([9, 4, 12, 2], [3, 30], [17, 2, 5], [40, 41], [8])
+OBJECTIVES = ["mlm", "enhanced_mlm", "diffusion", "rtd", "clm", "distillation"]
+
+
+def of_objective(name: str) -> Any:
+    """A model that is trained."""
+    if name == "distillation":
+        teacher = SparseMaskedLM(tiny(seed=1))
+        weights = Weights(label=0.5, teacher=0.5, temperature=2.0)
+        return DistilledMaskedLM(tiny(), teacher, weights).train()
+    return collator(name).task_model(tiny(vocab_size=VOCABULARY)).train()
+
+
+def assert_trains_alike(
+    plain: Any, other: Any, objective: str = "mlm", layout: str = "padded", **tolerance: Any
+) -> None:
+    """Compares losses and gradients of both models on all batches."""
+    for module in (*plain.modules(), *other.modules()):  # compiled dropout is drawn otherwise
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+        elif isinstance(getattr(module, "attention_dropout", None), float):
+            module.attention_dropout = 0.0
+    make = collator("mlm" if objective == "distillation" else objective)
+    for lengths in BATCHES:
+        batch = make(flat(documents(lengths), packed=layout == "packed"))
+        found = []
+        for model in (plain, other):
+            torch.manual_seed(0)
+            loss = model(batch)["loss"]
+            loss.backward()
+            found.append(loss.detach())
+        assert_close(found[1], found[0], **tolerance)
+    assert_gradients_close(gradients(other), gradients(plain), **tolerance)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_batches_of_any_size_are_one_graph(graphs: Graphs, architecture: str) -> None:
+    plain, model = (SparseMaskedLM(tiny(architecture)).train() for _ in range(2))
+    names = list(model.state_dict())
+    model.compile_core()
+    assert_trains_alike(plain, model)
+    assert graphs.calls == [len(BATCHES)]
+    assert "cross_entropy" in graphs.operations()
+    assert "linear" in graphs.operations()
+    assert list(model.state_dict()) == names, "the head is there once"
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_objective_has_its_loss_in_the_graph(graphs: Graphs, objective: str) -> None:
+    plain, model = of_objective(objective), of_objective(objective)
+    model.compile_core()
+    assert_trains_alike(plain, model, objective)
+    decoders = 2 if objective == "enhanced_mlm" else 1
+    assert graphs.calls == [len(BATCHES) * decoders]
+
+
+def test_chunks_are_computed_again_in_the_backward_pass(
+    graphs: Graphs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sparse_head, "LOGITS_AT_ONCE", 2 * VOCABULARY)
+    plain, model = of_objective("diffusion"), of_objective("diffusion")
+    model.compile_core()
+    assert_trains_alike(plain, model, "diffusion")
+    assert len(graphs.made) <= 2, "one for any number of targets, one for a single target"
+    assert sum(graphs.calls) > 2 * len(BATCHES)
+
+
+def test_evaluation_is_not_compiled(graphs: Graphs) -> None:
+    plain, model = (SparseMaskedLM(tiny()) for _ in range(2))
+    model.compile_core()
+    batch = collator("mlm")(flat(documents(BATCHES[0])))
+    with torch.no_grad():
+        expected, found = (each.eval()(batch) for each in (plain, model))
+    assert torch.equal(found["loss"], expected["loss"])
+    assert found["correct"] == expected["correct"]
+    assert not graphs.made
+
+
+def test_a_head_that_cannot_be_compiled_is_computed_as_it_is(
+    graphs: Graphs, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Looking(torch.nn.Module):
+        def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+            return hidden if float(hidden.detach().sum()) else hidden * 2
+
+    caplog.set_level("INFO", logger="iolaus")
+    plain, model = (SparseMaskedLM(tiny()).train() for _ in range(2))
+    for each in (plain, model):
+        head: Any = each.pretrained.cls
+        head.predictions.transform = torch.nn.Sequential(head.predictions.transform, Looking())
+    model.compile_core()
+    assert_trains_alike(plain, model)
+    assert not graphs.made
+    assert [message.partition(" (")[0] for message in caplog.messages] == [
+        "head and loss: not compiled, as torch cannot"
+    ], "once"
+
+
+def test_errors_of_a_head_are_its_own(graphs: Graphs) -> None:
+    model = SparseMaskedLM(tiny()).train()
+    model.compile_core()
+    with pytest.raises(RuntimeError, match="shape"):
+        model.scored(torch.zeros(3, 7), torch.zeros(3, dtype=torch.int64), None, torch.arange(3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["padded", "packed"])
+@pytest.mark.parametrize("architecture", ["bert", "modernbert"])
+def test_compiled_for_the_processor_it_trains_alike(
+    monkeypatch: pytest.MonkeyPatch, architecture: str, layout: str
+) -> None:
+    torch._dynamo.reset()
+    assert compiled.BACKEND == "inductor"
+    monkeypatch.setattr(sparse_head, "LOGITS_AT_ONCE", 4 * VOCABULARY)  # several chunks
+    plain, model = (SparseMaskedLM(tiny(architecture)).train() for _ in range(2))
+    if layout == "packed":
+        plain.pack_rows()
+        model.pack_rows()
+    plain.last_layer.remove()
+    model.compile_core()
+    assert_trains_alike(plain, model, layout=layout, atol=1e-5, rtol=1e-4)
+    assert model._compiled_losses is not None
+    assert model._compiled_losses.works
