@@ -31,7 +31,7 @@ def test_fifty_steps_are_those_of_the_padded_layout(run_here: Run, model: str) -
     packed = run_here(*FIFTY, *sizes, "data.layout=packed", folder="packed")
     assert audit.compare(padded.path, packed.path) is None
     assert audit.length(packed.path) == 50
-    assert losses(packed) == pytest.approx(losses(padded), rel=rounding(1e-5, 1e-2)), "it adds up"
+    assert losses(packed) == pytest.approx(losses(padded), rel=rounding(1e-5, 3e-2)), "it adds up"
     assert validation_figures(packed) == pytest.approx(validation_figures(padded), **FIGURES)
     assert fill(packed) == 1.0 > fill(padded)
 
