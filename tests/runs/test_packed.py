@@ -11,7 +11,7 @@ from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run
 from tests.runs.test_data_order import FIGURES, losses, validation_figures
 from tests.runs.test_train import Run, assert_bitwise, continued, weights
-from tests.support.precision import rounding
+from tests.support.precision import BF16, rounding
 
 FIFTY = ["trainer.max_steps=50", "trainer.validate_every=25"]
 
@@ -32,7 +32,11 @@ def test_fifty_steps_are_those_of_the_padded_layout(run_here: Run, model: str) -
     assert audit.compare(padded.path, packed.path) is None
     assert audit.length(packed.path) == 50
     assert losses(packed) == pytest.approx(losses(padded), rel=rounding(1e-5, 3e-2)), "it adds up"
-    assert validation_figures(packed) == pytest.approx(validation_figures(padded), **FIGURES)
+    drifted = {
+        **FIGURES,
+        **({"rel": 2e-2} if BF16 else {}),
+    }  # of a perplexity, after fifty steps that differ by rounding
+    assert validation_figures(packed) == pytest.approx(validation_figures(padded), **drifted)
     assert fill(packed) == 1.0 > fill(padded)
 
 
