@@ -18,8 +18,9 @@ class Pretraining:
     max_grad_norm: float = setting(1.0, allowed=AT_LEAST_0)
     """Gradients are clipped to this total norm; 0 turns clipping off."""
     compile_model: Any = setting(RECOMMENDED_COMPILE, allowed=Choice(("auto",), switch=True))
-    """Compiles embeddings, encoder and norm by torch.compile: true, false, or `auto`: on a GPU, in a run of
-    1,000 steps or more, where the model has no dropout, which compiled code draws otherwise."""
+    """Compiles by torch.compile: true, false, or `auto`: on a GPU, in a run of 1,000 steps or more, where the model has
+    no dropout, which compiled code draws otherwise. Compiled are the encoder, in pretraining the head with its loss, and
+    on a GPU, without shards, clipping and the step of torch's optimizers that are not `fused`."""
     gradient_checkpointing: bool = setting(False, execution=True)
     """Recomputes activations in the backward pass: less memory, about a third more time."""
     log_parameter_norms: bool = setting(False, execution=True)

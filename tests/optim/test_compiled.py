@@ -56,6 +56,7 @@ def test_steps_are_one_graph_at_any_rate(graphs: Graphs, name: str) -> None:
     assert len(graphs.made) == GRAPHS[name]
     assert sum(graphs.calls) == 5
     rates = [group["lr"] for group in optimizer.param_groups]
+    assert all(type(rate) is float for rate in rates)
     assert rates == [0.01 / 5] * len(rates), "numbers, as schedules and checkpoints have them"
 
 
@@ -119,6 +120,22 @@ def test_schedulers_and_closures_find_a_step(graphs: Graphs) -> None:
     scheduler.step()
     assert optimizer.param_groups[0]["lr"] == 0.005
     assert graphs.calls == [1]
+
+
+def test_scaled_gradients_are_unscaled_or_left_out(graphs: Graphs) -> None:
+    plain, model = network(), network()
+    for each in (plain, model):
+        optimizer = optimizer_of("adamw", each)
+        if each is model:
+            assert compile_step(optimizer)
+        scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+        for factor in (1.0, float("inf"), 2.0):
+            scaler.scale((each(torch.ones(2, 8)) * factor).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    assert graphs.calls == [2], "gradients that are not numbers change nothing"
+    assert_same(model, plain)
 
 
 @pytest.mark.parametrize("name", ["lamb", "adafactor", "muon"])
