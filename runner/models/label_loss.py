@@ -120,8 +120,10 @@ class LabelLoss(nn.Module):
 
 
 def has_dropout(model: nn.Module) -> bool:
-    """Whether a model drops anything in training: by a module, or by a rate in its config as attention does."""
-    config = getattr(model, "config", None)
-    rates = [value for name, value in vars(config).items() if "drop" in name] if config is not None else []
+    """Whether a model drops anything in training: by a module, or by a rate in a config of it as attention does."""
+    configs = {
+        id(config): config for m in model.modules() if (config := getattr(m, "config", None)) is not None
+    }
+    rates = [value for each in configs.values() for name, value in vars(each).items() if "drop" in name]
     rates += [getattr(module, "p", 0.0) for module in model.modules() if isinstance(module, nn.Dropout)]
     return any(isinstance(rate, float) and rate > 0 for rate in rates)

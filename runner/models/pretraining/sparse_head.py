@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,9 @@ class SparseMaskedLM(WrappedModel):
 
     The head is given the hidden states of the N targets as one sequence.
     """
+
+    fillable: ClassVar[bool] = True
+    """Whether tokens may be added to a packed row, of which the encoder reads ids and positions alone."""
 
     def __init__(self, pretrained: PreTrainedModel) -> None:
         super().__init__(pretrained)
@@ -79,7 +82,9 @@ class SparseMaskedLM(WrappedModel):
     def _is_filled(self, micro_batch: MicroBatch) -> bool:
         """Whether rows are filled to lengths that come back: on a CPU in bf16, in training of a model without dropout."""
         quick = self.training and allowed().once and "cu_seqlens" in micro_batch and not self.compiled
-        if not quick or micro_batch["input_ids"].device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
+        if not quick or not self.fillable or "causal" in micro_batch:
+            return False
+        if micro_batch["input_ids"].device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
             return False
         if self._drops is None:
             self._drops = has_dropout(self.pretrained)

@@ -36,6 +36,8 @@ class VisionLanguageModel(SparseMaskedLM):
     model, get gradients of zero, so that updates do not depend on which micro-batch had images.
     """
 
+    fillable = False
+
     def __init__(
         self,
         pretrained: PreTrainedModel,

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from transformers import BertConfig
 
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models import SparseMaskedLM
+from iolaus.runner.models.label_loss import has_dropout
 from iolaus.runner.models.pretraining import sparse_head
 from iolaus.runner.models.quick.allowed import quick_gradients
 from iolaus.runner.models.quick.filled import filled, rounded
@@ -69,6 +71,13 @@ def test_rows_are_filled_in_bf16_alone_in_training_and_without_dropout() -> None
         (packed(hidden_dropout_prob=0.1), True, True),
     ):  # fmt: skip
         assert max(widths(model, lengths, autocast, once)) == 103
+
+
+def test_dropout_of_a_part_with_a_config_of_its_own_is_seen() -> None:
+    model = tiny("bert", 0, **NO_DROPOUT)
+    assert not has_dropout(model)
+    model.base_model.encoder.config = BertConfig(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.1)
+    assert has_dropout(model)
 
 
 @pytest.mark.parametrize("share", [0.15, 1.0])
