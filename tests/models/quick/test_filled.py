@@ -76,7 +76,8 @@ def test_rows_are_filled_in_bf16_alone_in_training_and_without_dropout() -> None
 def test_dropout_of_a_part_with_a_config_of_its_own_is_seen() -> None:
     model = tiny("bert", 0, **NO_DROPOUT)
     assert not has_dropout(model)
-    model.base_model.encoder.config = BertConfig(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.1)
+    encoder: Any = model.base_model.encoder
+    encoder.config = BertConfig(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.1)
     assert has_dropout(model)
 
 
