@@ -21,9 +21,6 @@ class WrappedModel(TaskModel):
     inputs: ClassVar[tuple[str, ...]] = ("input_ids", "attention_mask")
     """Fields of a micro-batch that the encoder takes under the same name."""
 
-    compiled: bool = False
-    """Whether torch has compiled the encoder."""
-
     def __init__(self, pretrained: PreTrainedModel) -> None:
         super().__init__(pretrained)
         replace_dropout(pretrained)
@@ -68,5 +65,4 @@ class WrappedModel(TaskModel):
         Gathering and head stay outside, where shapes change with every batch.
         """
         self.last_layer.remove()
-        self.compiled = True
         self.core.compile(dynamic=True)

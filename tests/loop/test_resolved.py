@@ -215,13 +215,18 @@ def test_a_run_of_a_cpu_stays_there_beside_a_gpu(monkeypatch: pytest.MonkeyPatch
     assert counted.accelerator == "gpu", "by which the launching process has counted"
 
 
+def with_flash_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU that has it."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
+
+
 @pytest.mark.parametrize("installed", [True, False])
 def test_kernel_of_attention_is_the_one_that_the_run_began_with(
     monkeypatch: pytest.MonkeyPatch, installed: bool
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
+    with_flash_attention(monkeypatch)
     monkeypatch.setattr(resolving, "find_spec", lambda name: installed or None)
     fresh = choose_hardware(config(), {})
     assert fresh.trainer.attention == ("flash_attn" if installed else "varlen_attn")
@@ -248,9 +253,7 @@ def test_kernel_of_attention_is_the_one_that_the_run_began_with(
 def test_attention_with_dropout_that_the_kernel_lacks_is_told(
     monkeypatch: pytest.MonkeyPatch, dropout: float
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
+    with_flash_attention(monkeypatch)
     monkeypatch.setattr(resolving, "find_spec", lambda name: True)
     model = SparseMaskedLM(tiny("bert", attention_probs_dropout_prob=dropout))
     told = {

@@ -27,6 +27,7 @@ from iolaus.runner.models.packed.documents import (
     one_per_query_head,
     padded_places,
     runs,
+    sees_all,
     window_mask,
 )
 from iolaus.runner.models.packed.dropout import DroppedAttention, can_drop, plain_attention
@@ -98,7 +99,7 @@ def packed_attention(
     if getattr(module, "is_causal", False) if causal is None else causal:
         options = options._replace(behind=0)
     chosen = chosen_queries(module)
-    if chosen is not None and _sees_all(options, max_length_q, q):
+    if chosen is not None and _takes_chosen(options, max_length_q, q):
         return _attend_chosen(module, q, k, v, cu_seq_lens_q, options, chosen)[None], None
     return _attend(module, q, k, v, cu_seq_lens_q, max_length_q, options)[None], None
 
@@ -132,10 +133,9 @@ def _attend(
     return _loop(module, q, k, v, cu_seqlens, options)
 
 
-def _sees_all(options: Options, longest: int, query: Tensor) -> bool:
+def _takes_chosen(options: Options, longest: int, query: Tensor) -> bool:
     """Whether tokens see all of their documents, of at most so many, by one of the kernels of a CPU in eager mode."""
-    sides = (options.before, options.behind)
-    plain = all(side < 0 or longest <= side + 1 for side in sides) and options.added is None
+    plain = sees_all(longest, *options[:2]) and options.added is None
     drops = options.dropout == 0 or can_drop(options.dropout, query)
     eager = query.device.type == "cpu" and not torch.compiler.is_compiling()
     return plain and drops and eager and torch.backends.cuda.flash_sdp_enabled()

@@ -144,9 +144,14 @@ def one_per_query_head(states: Tensor, query: Tensor) -> Tensor:
     return states.repeat_interleave(groups, 1) if groups > 1 else states
 
 
+def sees_all(length: int, before: int, behind: int) -> bool:
+    """Whether tokens that see so many others before and behind them, -1 is all, see all of a document of a length."""
+    return all(side < 0 or length <= side + 1 for side in (before, behind))
+
+
 def window_mask(length: int, before: int, behind: int, query: Tensor) -> Tensor | None:
     """A mask to add to scores [length, length]: minus infinity for keys too far `before` or `behind` a query."""
-    if all(side < 0 or length <= side + 1 for side in (before, behind)):
+    if sees_all(length, before, behind):
         return None
     size = 1 << (length - 1).bit_length()
     return _band(size, before, behind, query.dtype, query.device)[:length, :length]

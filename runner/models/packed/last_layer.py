@@ -6,7 +6,6 @@ Letters in shapes: B sequences, T tokens, M targets, H width.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -53,6 +52,7 @@ class NarrowedLastLayer:
 
     def __init__(self, encoder: Any) -> None:
         self._chosen: Tensor | None = None
+        self._shape: torch.Size = torch.Size()
         self._attention: nn.Module | None = None
         self._hooks: list[Any] = []
         for place in PLACES:
@@ -84,30 +84,27 @@ class NarrowedLastLayer:
             self._attention = layer.get_submodule(place.attention) if place.attention else None
         except AttributeError:
             return False
-        for first, last in parts:
-            shape: list[torch.Size] = []
-            self._hooks.append(first.register_forward_pre_hook(partial(self._narrow, shape)))
-            self._hooks.append(last.register_forward_hook(partial(self._widen, shape)))
+        for first, last in parts:  # one after the other, so they share `_shape`
+            self._hooks.append(first.register_forward_pre_hook(self._narrow))
+            self._hooks.append(last.register_forward_hook(self._widen))
         return True
 
-    def _narrow(self, shape: list[torch.Size], _: nn.Module, inputs: tuple[Any, ...]) -> Any:
+    def _narrow(self, _: nn.Module, inputs: tuple[Any, ...]) -> tuple[Tensor, ...] | None:
         if self._chosen is None:
             return None
         if not all(isinstance(given, Tensor) and given.dim() == 3 for given in inputs) or not inputs:
             raise TypeError("a part of the layer takes something else than hidden states")
-        shape[:] = [inputs[0].shape]
+        self._shape = inputs[0].shape
         if (keys := current_keys()) is not None:
             keys.chosen = self._chosen
         return tuple(given.flatten(0, 1).index_select(0, self._chosen)[None] for given in inputs)
 
-    def _widen(
-        self, shape: list[torch.Size], _: nn.Module, inputs: tuple[Any, ...], output: Tensor
-    ) -> Tensor | None:
+    def _widen(self, _: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor | None:
         if self._chosen is None:
             return None
         if (keys := current_keys()) is not None:
             keys.chosen = None
-        rows, tokens = shape[0][:2]
+        rows, tokens = self._shape[:2]
         whole = output.new_zeros((rows * tokens, output.shape[-1]))
         return whole.index_copy(0, self._chosen, output[0]).unflatten(0, (rows, tokens))
 

@@ -81,8 +81,8 @@ class SparseMaskedLM(WrappedModel):
 
     def _is_filled(self, micro_batch: MicroBatch) -> bool:
         """Whether rows are filled to lengths that come back: on a CPU in bf16, in training of a model without dropout."""
-        quick = self.training and allowed().once and "cu_seqlens" in micro_batch and not self.compiled
-        if not quick or not self.fillable or "causal" in micro_batch:
+        quick = self.training and allowed().once and self._compiled_losses is None
+        if not (quick and self.fillable and "cu_seqlens" in micro_batch) or "causal" in micro_batch:
             return False
         if micro_batch["input_ids"].device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
             return False

@@ -32,14 +32,12 @@ class Embedding(nn.Embedding):
     def forward(self, input: Tensor) -> Tensor:
         """Rows [..., H] of the table [V, H] for numbers [...]."""
         weight = self.weight
-        quick = allowed().directly and weight.requires_grad and torch.is_grad_enabled()
-        if not quick or type(weight) is not nn.Parameter or weight.device.type != "cpu":
+        trained = allowed().directly and weight.requires_grad and torch.is_grad_enabled()
+        plain = type(weight) is nn.Parameter and weight.device.type == "cpu"
+        if not (trained and plain) or torch.compiler.is_compiling():
             return super().forward(input)
-        if torch.compiler.is_compiling():
-            return super().forward(input)
-        anchor = torch.zeros(
-            (), requires_grad=True
-        )  # has autograd call `backward`, for the table is no input
+        # has autograd call `backward`, for the table is no input
+        anchor = torch.zeros((), requires_grad=True)
         rows: Tensor = _Rows.apply(anchor, input, self)
         return rows
 
