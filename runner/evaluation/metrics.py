@@ -7,8 +7,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 from torchmetrics import Metric
-from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef, SpearmanCorrCoef
-from torchmetrics.utilities.data import dim_zero_cat
 
 from iolaus.conf.values import suggest
 from iolaus.runner.data.labelled.tags import entities
@@ -30,6 +28,8 @@ def label_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
 
 def number_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
     """Metrics of numbers [D]."""
+    from iolaus.runner.evaluation.correlations import LinearCorrelation, MeanSquaredError, RankCorrelation
+
     made = {"pearson": LinearCorrelation, "spearman": RankCorrelation, "mse": MeanSquaredError}
     with warnings.catch_warnings(action="ignore"):  # Spearman's stores all values, two numbers an example
         return {name: metric(**options).set_dtype(torch.float64) for name, metric in made.items()}
@@ -85,39 +85,6 @@ def get_metrics_for_task(task: str, num_labels: int = 2, **options: Any) -> dict
             f"there are no metrics for {task!r}; there are: {', '.join(KINDS)}" + suggest(task, KINDS)
         )
     return KINDS[task](num_labels, **options)
-
-
-class LinearCorrelation(PearsonCorrCoef):
-    """Pearson's correlation; 0 where one side does not vary."""
-
-    def compute(self) -> Tensor:
-        """The correlation, float64."""
-        with warnings.catch_warnings(action="ignore"):  # of a variance near 0
-            return super().compute().nan_to_num(0.0)
-
-
-class RankCorrelation(SpearmanCorrCoef):
-    """Spearman's correlation without the term that torchmetrics adds below the line; 0 where one side does not vary.
-
-    Example:
-        >>> metric = RankCorrelation().set_dtype(torch.float64)
-        >>> metric.update(torch.tensor([1.0, 2.0, 2.0]), torch.tensor([3.0, 4.0, 5.0]))
-        >>> round(metric.compute().item(), 12)
-        0.866025403784
-    """
-
-    def compute(self) -> Tensor:
-        """The correlation of the ranks, float64."""
-        x, y = map(_centred_ranks, map(dim_zero_cat, (self.preds, self.target)))
-        spread = ((x @ x) * (y @ y)).sqrt()
-        return torch.where(spread > 0, x @ y / spread.clamp(min=0.25), 0.0)
-
-
-def _centred_ranks(values: Tensor) -> Tensor:
-    """The ranks [D] less their mean; equal values share theirs."""
-    _, group, counts = torch.unique(values, return_inverse=True, return_counts=True)
-    ranks: Tensor = counts.cumsum(0).double() - (counts - 1) / 2
-    return ranks[group] - (len(values) + 1) / 2
 
 
 Score = Callable[[Tensor, Tensor, Tensor], Tensor]

@@ -6,11 +6,14 @@ The names of our packages are imported on first use: those imported under `if TY
 import ast
 import gc
 import inspect
+import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
 from typing import Any
 
 
@@ -57,12 +60,13 @@ def many_imports() -> Iterator[None]:
     """Imports within it are not searched for garbage, which a million new objects of libraries have next to none of.
 
     Where they bring one of `LIBRARIES`, what exists by then stays out of later collections as well, also out of those at
-    the end of the process: modules last as long as it does.
+    the end of the process: modules last as long as it does. Of torchmetrics comes what Lightning needs.
 
     Example:
         >>> with many_imports():
         ...     import torch
     """
+    metrics_in_parts()
     before, enabled = [name in sys.modules for name in LIBRARIES], gc.isenabled()
     gc.disable()
     try:
@@ -72,3 +76,49 @@ def many_imports() -> Iterator[None]:
             gc.freeze()
         if enabled:
             gc.enable()
+
+
+METRICS = "torchmetrics"
+
+PARTS: dict[str, tuple[str, ...]] = {
+    "__about__": ("__version__",),
+    "utilities": (),
+    "metric": ("Metric",),
+    "collections": ("MetricCollection",),
+}
+"""The modules of torchmetrics that Lightning needs, in an order in which they can be imported, with their public names.
+
+Lightning takes these names, for which Python would import all of it, with scipy where that is installed.
+"""
+
+
+class _InParts(ModuleType):
+    """A package whose further modules come one by one, and whose further names come with the whole."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        self.__class__ = ModuleType  # type: ignore[assignment]
+        spec: Any = self.__spec__
+        spec.loader.exec_module(self)
+        return getattr(self, name)
+
+
+def metrics_in_parts() -> None:
+    """Imports `PARTS` of torchmetrics, and has the rest of it imported when it is first used.
+
+    It changes nothing where torchmetrics is imported already, or is of a version that cannot be had in parts.
+    """
+    spec = None if METRICS in sys.modules else find_spec(METRICS)
+    if spec is None:
+        return
+    package = sys.modules[METRICS] = module_from_spec(spec)
+    vars(package)["_logger"] = logging.getLogger(METRICS)  # which its modules take from it
+    try:
+        for name, public in PARTS.items():
+            part = import_module(f"{METRICS}.{name}")
+            vars(package).update({of: getattr(part, of) for of in public})
+        package.__class__ = _InParts
+    except (ImportError, AttributeError):
+        for name in [name for name in sys.modules if name.partition(".")[0] == METRICS]:
+            del sys.modules[name]

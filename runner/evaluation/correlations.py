@@ -1,0 +1,43 @@
+"""Metrics of numbers. They alone need all of torchmetrics, so they are imported where numbers are measured."""
+
+import warnings
+
+import torch
+from torch import Tensor
+from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef, SpearmanCorrCoef
+from torchmetrics.utilities.data import dim_zero_cat
+
+__all__ = ["LinearCorrelation", "MeanSquaredError", "RankCorrelation"]
+
+
+class LinearCorrelation(PearsonCorrCoef):
+    """Pearson's correlation; 0 where one side does not vary."""
+
+    def compute(self) -> Tensor:
+        """The correlation, float64."""
+        with warnings.catch_warnings(action="ignore"):  # of a variance near 0
+            return super().compute().nan_to_num(0.0)
+
+
+class RankCorrelation(SpearmanCorrCoef):
+    """Spearman's correlation without the term that torchmetrics adds below the line; 0 where one side does not vary.
+
+    Example:
+        >>> metric = RankCorrelation().set_dtype(torch.float64)
+        >>> metric.update(torch.tensor([1.0, 2.0, 2.0]), torch.tensor([3.0, 4.0, 5.0]))
+        >>> round(metric.compute().item(), 12)
+        0.866025403784
+    """
+
+    def compute(self) -> Tensor:
+        """The correlation of the ranks, float64."""
+        x, y = map(_centred_ranks, map(dim_zero_cat, (self.preds, self.target)))
+        spread = ((x @ x) * (y @ y)).sqrt()
+        return torch.where(spread > 0, x @ y / spread.clamp(min=0.25), 0.0)
+
+
+def _centred_ranks(values: Tensor) -> Tensor:
+    """The ranks [D] less their mean; equal values share theirs."""
+    _, group, counts = torch.unique(values, return_inverse=True, return_counts=True)
+    ranks: Tensor = counts.cumsum(0).double() - (counts - 1) / 2
+    return ranks[group] - (len(values) + 1) / 2

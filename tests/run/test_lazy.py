@@ -1,0 +1,94 @@
+"""Of torchmetrics a process imports what Lightning needs, and the rest when it is used."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BEGIN = """
+import sys
+from iolaus.runner.run import lazy
+
+def whole():
+    return "torchmetrics.functional" in sys.modules
+"""
+
+
+def run_script(script: str, folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BEGIN + script], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_run_does_not_need_all_of_it(tmp_path: Path) -> None:
+    words = "trainer=cpu model=bert_tiny trainer.max_steps=2 trainer.validate_every=2 trainer.validation_batches=1"
+    run_script(
+        f"""
+from iolaus.runner.cli.commands import main
+main({words.split()!r})
+assert "lightning.pytorch" in sys.modules
+assert not whole()
+""",
+        tmp_path,
+    )
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "from torchmetrics import Accuracy",
+        "import torchmetrics; torchmetrics.Accuracy",
+        "from torchmetrics import functional",
+        "from torchmetrics.regression import PearsonCorrCoef as Accuracy",
+        "from torchmetrics.functional.text import edit_distance as Accuracy",
+        "from torchmetrics import *",
+    ],
+)
+def test_what_is_used_is_there(use: str, tmp_path: Path) -> None:
+    run_script(
+        f"""
+with lazy.many_imports():
+    from lightning.pytorch import LightningModule
+    from torchmetrics import Metric, MetricCollection
+assert not whole()
+{use}
+assert whole()
+import torchmetrics
+assert torchmetrics.Metric is Metric
+assert torchmetrics.MetricCollection is MetricCollection
+assert issubclass(torchmetrics.MeanSquaredError, Metric)
+assert set(torchmetrics.__all__) <= set(dir(torchmetrics))
+assert not hasattr(torchmetrics, "nothing")
+""",
+        tmp_path,
+    )
+
+
+@pytest.mark.parametrize(
+    "parts", ['{"metric": ()}', '{"utilities": (), "gone": ()}', '{"utilities": ("gone",)}']
+)
+def test_a_version_that_does_not_come_apart_is_imported_whole(parts: str, tmp_path: Path) -> None:
+    run_script(
+        f"""
+lazy.PARTS = {parts}
+with lazy.many_imports():
+    import lightning.pytorch
+assert whole()
+""",
+        tmp_path,
+    )
+
+
+def test_one_that_is_imported_stays(tmp_path: Path) -> None:
+    run_script(
+        """
+import torchmetrics
+with lazy.many_imports():
+    import lightning.pytorch
+assert sys.modules["torchmetrics"] is torchmetrics
+assert type(torchmetrics) is type(sys)
+""",
+        tmp_path,
+    )
