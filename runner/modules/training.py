@@ -70,6 +70,7 @@ class TrainingModule(ModelModule):
         self.validated_step = self._first_step = -1
         self._of_sources: SourceLosses | None = None
         self._clipping: CompiledClipping | None = None
+        self._grad_norm = torch.zeros(())
         self.last_metrics: dict[str, float] = {}
 
     def make_optimizer(self, model: TaskModel) -> Any:
@@ -105,11 +106,15 @@ class TrainingModule(ModelModule):
                 replay.first(compute)
         with needs.step(step):
             loss = compute() if replay is None else replay.second(compute)
-            grad_norm = self._clip()
-            if logged or grad_norm.device.type == "cpu":  # the host would wait for a GPU
-                self.check_finite(grad_norm, step, batch)
+            if (scaler := self._scaler()) is None:
+                self._grad_norm = self._clip()
+                if logged or self._grad_norm.device.type == "cpu":  # the host would wait for a GPU
+                    self.check_finite(self._grad_norm, step, batch)
             with torch.autocast(self.device.type, enabled=False):  # Lightning's is around the whole step
                 optimizer.step()  # type: ignore[union-attr]
+            grad_norm = self._grad_norm
+            if logged and scaler is not None and scaler.get_scale() < 1:  # above it leaves such steps out
+                self.check_finite(grad_norm, step, batch)
         optimizer.zero_grad()  # type: ignore[union-attr]
         groups = self.trainer.optimizers[0].param_groups
         rates = {f"optim/lr/{group.get('name', i)}": float(group["lr"]) for i, group in enumerate(groups)}
@@ -127,6 +132,17 @@ class TrainingModule(ModelModule):
             "padded_tokens": int(totals["padded_tokens"]),
             "flops": totals["flops"],
         }
+
+    def _scaler(self) -> torch.amp.GradScaler | None:
+        """What keeps small gradients in fp16: it has scaled them until the optimizer's step; None in other precisions."""
+        return getattr(self.trainer.precision_plugin, "scaler", None)
+
+    def on_before_optimizer_step(self, optimizer: Any) -> None:
+        """Clips gradients of fp16; Lightning has unscaled them by now, but for optimizers that do so themselves."""
+        if (scaler := self._scaler()) is not None:
+            if getattr(optimizer, "_step_supports_amp_scaling", False):
+                scaler.unscale_(optimizer)
+            self._grad_norm = self._clip()
 
     def _is_logged(self, step: int) -> bool:
         """Whether the log has a line of the step."""

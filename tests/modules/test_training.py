@@ -1,19 +1,23 @@
 """The step itself, without a run around it: what it sums, when ranks synchronise, and the seed of its random choices."""
 
 import contextlib
+import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from hydra import compose, initialize_config_module
-from lightning.pytorch import Trainer
+from lightning.pytorch import Callback, Trainer
+from lightning.pytorch.plugins import MixedPrecision
 from lightning.pytorch.strategies import SingleDeviceStrategy
 
 from iolaus.runner.loop.assembly import assemble
 from iolaus.runner.loop.trainer import quiet_libraries
+from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
 from iolaus.runner.modules.training import check_same_model, seed_generators, step_seed
+from iolaus.runner.run.errors import Diverged
 from tests.conftest import TINY
 
 
@@ -50,6 +54,70 @@ def test_ranks_synchronise_in_the_last_micro_batch_alone(text_file: Path) -> Non
     count = len(share["micro_batches"])
     assert count > 2
     assert strategy.passes == [True] * (count - 1) + [False]
+
+
+class Trained(NamedTuple):
+    """What each step has returned, and how far all of the weights together have moved."""
+
+    steps: list[dict[str, Any]]
+    moved: float
+
+
+def trained(
+    text_file: Path, scale: float | None, *, fused: bool = False, limit: float = 1.0, log_every: int = 9
+) -> Trained:
+    """Two steps of plain SGD at a rate of 0.5: in fp16 with a loss that is scaled so much, else in fp32."""
+    words = [*TINY, f"data.source={text_file}", "scheduler=constant", f"module.max_grad_norm={limit}"]
+    words += [f"trainer.log_every={log_every}"]
+    with initialize_config_module("iolaus.conf", version_base="1.3"):
+        parts = assemble(compose("config", words))
+    module = parts.module
+    module._make_optimizer = lambda model: torch.optim.SGD(model.parameters(), lr=0.5, fused=fused)
+    steps: list[dict[str, Any]] = []
+
+    class Noted(Callback):
+        def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:
+            steps.append(outputs)
+
+    quiet_libraries()
+    scaler = None if scale is None else torch.amp.GradScaler("cpu", init_scale=scale)
+    trainer = Trainer(
+        accelerator="cpu", max_steps=2, logger=False, enable_checkpointing=False, limit_val_batches=0,
+        enable_progress_bar=False, enable_model_summary=False, callbacks=[Noted()],
+        plugins=[MixedPrecision("16-mixed", "cpu", scaler)] if scaler else None,
+    )  # fmt: skip
+    before = [p.detach().clone() for p in module.parameters()]
+    shares = parts.data.train_batches(0, 2)
+    trainer.fit(module, torch.utils.data.DataLoader(shares, batch_size=None))  # type: ignore[arg-type]
+    moves = [(new.detach() - old).norm() for old, new in zip(before, module.parameters(), strict=True)]
+    return Trained(steps, float(torch.stack(moves).norm()))
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.filterwarnings("ignore:You defined a `validation_step`")
+def test_gradients_of_fp16_are_clipped_by_their_own_norm(text_file: Path, fused: bool) -> None:
+    plain = trained(text_file, None, limit=0.01)
+    scaled = trained(text_file, 1024.0, fused=fused, limit=0.01)
+    norms = [[float(step["grad_norm"]) for step in run.steps] for run in (plain, scaled)]
+    assert norms[1] == pytest.approx(norms[0], rel=0.02)
+    assert scaled.moved == pytest.approx(plain.moved, rel=0.02)
+    assert 0.5 * 0.01 < plain.moved <= 0.5 * 0.02
+
+
+@pytest.mark.filterwarnings("ignore:You defined a `validation_step`", "ignore:Detected call of `lr_scheduler")
+def test_a_loss_that_is_scaled_too_much_leaves_steps_out_and_ends_no_run(text_file: Path) -> None:
+    run = trained(text_file, 2.0**40)
+    assert not any(math.isfinite(step["grad_norm"]) for step in run.steps)
+    assert run.moved == 0
+
+
+@pytest.mark.filterwarnings("ignore:You defined a `validation_step`")
+def test_gradients_that_no_scale_helps_end_the_run(text_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        SparseMaskedLM, "forward", lambda self, batch: {"loss": next(self.parameters()).sum() * math.inf}
+    )
+    with pytest.raises(Diverged, match="not a number at step 1"):
+        trained(text_file, 1.0, log_every=1)
 
 
 def test_seeds_of_steps_and_ranks_never_alias() -> None:
