@@ -88,7 +88,7 @@ def trained(
     )  # fmt: skip
     before = [p.detach().clone() for p in module.parameters()]
     shares = parts.data.train_batches(0, 2)
-    trainer.fit(module, torch.utils.data.DataLoader(shares, batch_size=None))  # type: ignore[arg-type]
+    trainer.fit(module, torch.utils.data.DataLoader(shares, batch_size=None))
     moves = [(new.detach() - old).norm() for old, new in zip(before, module.parameters(), strict=True)]
     return Trained(steps, float(torch.stack(moves).norm()))
 
