@@ -94,3 +94,19 @@ class ModelModule(pl.LightningModule):
         self.end_evaluation()
 
     on_test_end = on_validation_end
+
+
+def check_same_model(ours: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
+    """Raises ValueError, naming the first difference, unless a checkpoint holds the weights of this very model."""
+    for name in {**ours, **saved}:
+        if name not in saved:
+            difference = f"it has no {name!r}"
+        elif name not in ours:
+            difference = f"it has {name!r}, which this one lacks"
+        elif saved[name].shape != ours[name].shape:
+            difference = (
+                f"{name!r} has shape {tuple(saved[name].shape)} there, {tuple(ours[name].shape)} here"
+            )
+        else:
+            continue
+        raise ValueError(f"the checkpoint is of another model: {difference}")

@@ -21,7 +21,7 @@ from iolaus.runner.models.flops import step_flops
 from iolaus.runner.models.packed.dropout_keys import dropout_keys
 from iolaus.runner.models.quick.allowed import quick_gradients
 from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.modules.base import ModelModule
+from iolaus.runner.modules.base import ModelModule, check_same_model
 from iolaus.runner.modules.fixed_models import FixedModels
 from iolaus.runner.modules.replay import Replay
 from iolaus.runner.modules.seeds import seed_generators, step_seed
@@ -291,19 +291,3 @@ def first_samples(batch: Share) -> str:
         return f"samples {', '.join(batch['sample_names'][:8])}"
     ids = batch["sample_ids"][:8].tolist()
     return "samples epoch:index " + ", ".join(f"{epoch}:{index}" for epoch, index in ids)
-
-
-def check_same_model(ours: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
-    """Raises ValueError, naming the first difference, unless a checkpoint holds the weights of this very model."""
-    for name in {**ours, **saved}:
-        if name not in saved:
-            difference = f"it has no {name!r}"
-        elif name not in ours:
-            difference = f"it has {name!r}, which this one lacks"
-        elif saved[name].shape != ours[name].shape:
-            difference = (
-                f"{name!r} has shape {tuple(saved[name].shape)} there, {tuple(ours[name].shape)} here"
-            )
-        else:
-            continue
-        raise ValueError(f"the checkpoint is of another model: {difference}")

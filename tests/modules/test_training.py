@@ -16,7 +16,8 @@ from lightning.pytorch.strategies import SingleDeviceStrategy
 from iolaus.runner.loop.assembly import assemble
 from iolaus.runner.loop.trainer import quiet_libraries
 from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
-from iolaus.runner.modules.training import check_same_model, seed_generators, step_seed
+from iolaus.runner.modules.base import check_same_model
+from iolaus.runner.modules.training import seed_generators, step_seed
 from iolaus.runner.run.errors import Diverged
 from tests.conftest import TINY
 
