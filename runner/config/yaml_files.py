@@ -67,6 +67,10 @@ def _named(file: Path) -> Iterator[None]:
         yield
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        if mark and "maximum nesting depth" in (
+            error.problem or ""
+        ):  # libyaml reads ahead, and has a bound too
+            raise _too_deep(file, mark) from None
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         told = " ".join(str(error.problem or error.context).split())
         tab = " (YAML indents by spaces, not by tabs)" if r"'\t'" in told else ""
@@ -77,6 +81,11 @@ def _named(file: Path) -> Iterator[None]:
         raise ValueError(f"{file} is not UTF-8 (byte {error.start}): save it as UTF-8") from None
 
 
+def _too_deep(file: Path, mark: yaml.Mark) -> ValueError:
+    """The error for a file whose values are nested too deep at a place."""
+    return ValueError(f"{file}, line {mark.line + 1}: nested more than {DEEPEST} levels deep")
+
+
 def _check(file: Path) -> None:
     """Raises ValueError for a file that would become too much, or no settings."""
     text = file.read_text(encoding="utf-8")
@@ -84,9 +93,7 @@ def _check(file: Path) -> None:
     for event in yaml.parse(text, Loader=_LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
-            raise ValueError(
-                f"{file}, line {event.start_mark.line + 1}: nested more than {DEEPEST} levels deep"
-            )
+            raise _too_deep(file, event.start_mark)
     root = yaml.compose(text, Loader=_LOADER)
     if root is None:
         return

@@ -4,10 +4,8 @@ import warnings
 
 import torch
 from torch import Tensor
-from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef, SpearmanCorrCoef
+from torchmetrics.regression import PearsonCorrCoef, SpearmanCorrCoef
 from torchmetrics.utilities.data import dim_zero_cat
-
-__all__ = ["LinearCorrelation", "MeanSquaredError", "RankCorrelation"]
 
 
 class LinearCorrelation(PearsonCorrCoef):

@@ -28,7 +28,9 @@ def label_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
 
 def number_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
     """Metrics of numbers [D]."""
-    from iolaus.runner.evaluation.correlations import LinearCorrelation, MeanSquaredError, RankCorrelation
+    from torchmetrics.regression import MeanSquaredError
+
+    from iolaus.runner.evaluation.correlations import LinearCorrelation, RankCorrelation
 
     made = {"pearson": LinearCorrelation, "spearman": RankCorrelation, "mse": MeanSquaredError}
     with warnings.catch_warnings(action="ignore"):  # Spearman's stores all values, two numbers an example
