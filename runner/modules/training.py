@@ -20,6 +20,7 @@ from iolaus.runner.loop.sharding import check_shardable, clip_shards, synchronis
 from iolaus.runner.models.flops import step_flops
 from iolaus.runner.models.packed.dropout_keys import dropout_keys
 from iolaus.runner.models.quick.allowed import quick_gradients
+from iolaus.runner.models.quick.clipping import clip
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.base import ModelModule, check_same_model
 from iolaus.runner.modules.fixed_models import FixedModels
@@ -208,11 +209,7 @@ class TrainingModule(ModelModule):
         if self.compiled and on_gpu(parameters):
             self._clipping = self._clipping or CompiledClipping()
             return self._clipping(parameters, limit)
-        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters])
-        if norm.device.type != "cpu" or limit < norm < math.inf:
-            # a CPU skips multiplying by 1, or by no number; for a GPU the test would wait, so it always multiplies
-            torch.nn.utils.clip_grads_with_norm_(parameters, limit, norm)
-        return norm
+        return clip(parameters, limit)
 
     def _log_step(self, step: int, metrics: dict[str, float]) -> None:
         metrics["train/epoch"] = self.datamodule.epoch_at(step)

@@ -1,12 +1,14 @@
-"""The places of documents in a packed row, and which of their tokens see each other.
+"""The places of documents in a packed row, which of their tokens see each other, and documents as padded batches.
 
-Letters in shapes: D documents, T tokens of all of them, L of the longest, N heads, H size of a head.
+Batches are gathered and put back as rows of one head's numbers: one pass over them, where others copy and transpose.
+Letters in shapes: D documents, T tokens of all of them, L of the longest, N heads, H size of a head; R places of all
+heads in all buckets.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,97 +18,8 @@ from iolaus.runner.models.packed.chosen_queries import Chosen
 _WASTE = 1 << 12
 """Pairs of tokens that padding may add per head; another bucket takes about as long on a CPU."""
 
-
-@dataclass(frozen=True)
-class Padding:
-    """The contents of the D * L places of documents of different lengths."""
-
-    tokens: Tensor
-    """[D * L], the token at each place; any for padding."""
-    gaps: Tensor
-    """The places of padding."""
-    places: Tensor
-    """The places of tokens."""
-    unseen: Tensor
-    """[D, 1, 1, L], added to the scores of keys: 0 for tokens, and for padding what makes their weight 0."""
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """Documents of similar lengths, computed as one batch [D, N, L, H]."""
-
-    num_documents: int
-    length: int
-    start: int
-    """The first token."""
-    padding: Padding | None
-    """None if the documents have one length and follow one another."""
-    documents: tuple[tuple[int, int], ...]
-    """The length and the first token of each."""
-
-    def of_chosen(self, chosen: Chosen) -> "Bucket":
-        """The bucket of the chosen tokens of the same documents, counted among the chosen ones."""
-        ends = torch.tensor([(start, start + length) for length, start in self.documents])
-        bounds = torch.searchsorted(chosen.positions, ends)
-        return _bucket([(stop - start, start) for start, stop in bounds.tolist()])
-
-    def padded(self, flat: Tensor) -> Tensor:
-        """The bucket's part of [T, N, H] as [D, N, L, H], zeros for padding; a view where none is needed."""
-        if self.padding is None:
-            rows = flat.narrow(0, self.start, self.num_documents * self.length)
-        else:
-            rows = flat.index_select(0, self.padding.tokens).index_fill_(0, self.padding.gaps, 0)
-        return rows.unflatten(0, (self.num_documents, self.length)).transpose(1, 2)
-
-    def mask(self, before: int, behind: int, query: Tensor) -> Tensor | None:
-        """A mask to add to scores [D, N, L, L], of a shape that broadcasts to theirs."""
-        window = window_mask(self.length, before, behind, query)
-        if self.padding is None or window is None:
-            return window if self.padding is None else self.padding.unseen
-        return self.padding.unseen + window
-
-    def put(self, padded: Tensor, flat: Tensor) -> None:
-        """Writes [D, N, L, H] to its places in [T, N, H], without the padding."""
-        rows = padded.transpose(1, 2).flatten(0, 1)
-        if self.padding is None:
-            flat.narrow(0, self.start, len(rows)).copy_(rows)
-        else:
-            places = self.padding.places
-            flat.index_copy_(0, self.padding.tokens[places], rows.index_select(0, places))
-
-
-@lru_cache(maxsize=8)  # asked for by every layer
-@torch.inference_mode(False)  # what an evaluation leaves here is used in training
-def buckets(bounds: tuple[int, ...]) -> tuple[Bucket, ...]:
-    """The documents between `bounds` in buckets with little padding, longest first."""
-    sizes = [(stop - start, start) for start, stop in pairwise(bounds)]
-    found: list[list[tuple[int, int]]] = []
-    waste = 0
-    for length, start in sorted((size for size in sizes if size[0]), key=lambda size: -size[0]):
-        waste += found[-1][0][0] ** 2 - length**2 if found else 0
-        if not found or waste > _WASTE:
-            found.append([])
-            waste = 0
-        found[-1].append((length, start))
-    return tuple(_bucket(some) for some in found)
-
-
-def _bucket(documents: list[tuple[int, int]]) -> Bucket:
-    """The bucket of documents as (length, first token)."""
-    longest, first = max(length for length, _ in documents), documents[0][1]
-    count = len(documents)
-    if all(document == (longest, first + i * longest) for i, document in enumerate(documents)):
-        return Bucket(count, longest, first, None, tuple(documents))
-    lengths, starts = torch.tensor(documents).T[..., None]
-    place = torch.arange(longest)
-    real = place < lengths
-    tokens = torch.where(real, starts + place, 0).flatten()
-    places, gaps = (where.flatten().nonzero()[:, 0] for where in (real, ~real))
-    # finite, for a place without a token may be too far from all others to see one
-    unseen = torch.zeros(real.shape).masked_fill_(~real, torch.finfo(torch.float32).min / 2)
-    return Bucket(
-        count, longest, first, Padding(tokens, gaps, places, unseen[:, None, None]), tuple(documents)
-    )
+Documents = list[tuple[int, int]]
+"""The length and the first token of each."""
 
 
 def padded_places(cu_seqlens: Tensor, longest: int) -> tuple[Tensor, Tensor]:
@@ -164,3 +77,122 @@ def _band(length: int, before: int, behind: int, dtype: torch.dtype, device: tor
     ahead = places - places[:, None]
     far = (before >= 0) & (-ahead > before) | (behind >= 0) & (ahead > behind)
     return torch.zeros(far.shape, dtype=dtype, device=device).masked_fill_(far, -torch.inf)
+
+
+class Bucket(NamedTuple):
+    """Documents of similar lengths, computed as one batch [D * N, L, H]."""
+
+    shape: tuple[int, int]
+    """D * N, and L."""
+    tokens: Tensor
+    """[D, L], the token at each place; one of the same document for padding."""
+    sources: Tensor
+    """[D * N * L], where each place of each head is in [T * N, H]."""
+    gaps: Tensor
+    """The places of padding, of each head."""
+    unseen: Tensor | None
+    """[D, 1, 1, L], added to the scores of keys: 0 for tokens, and for padding what makes their weight 0; None without
+    padding."""
+    first: int
+    """The first of its places among the R of all buckets."""
+
+    def padded(self, flat: Tensor) -> Tensor:
+        """The bucket's part of [T, N, H] as [D * N, L, H]; padding repeats tokens."""
+        found = flat.reshape(-1, flat.shape[-1]).index_select(0, self.sources)
+        return found.view(*self.shape, flat.shape[-1])
+
+    def padded_with_zeros(self, flat: Tensor) -> Tensor:
+        """As `padded`, zeros for padding."""
+        found = self.padded(flat)
+        found.view(-1, flat.shape[-1]).index_fill_(0, self.gaps, 0)
+        return found
+
+    def part(self, places: Tensor) -> Tensor:
+        """The bucket's part [D * N, L, H] of [R, H], a view."""
+        mine = places.narrow(0, self.first, len(self.sources))
+        return mine.view(*self.shape, places.shape[-1])
+
+    def mask(self, before: int, behind: int, query: Tensor) -> Tensor | None:
+        """A mask to add to scores [D, N, L, L], of a shape that broadcasts to theirs."""
+        window = window_mask(self.shape[1], before, behind, query)
+        if self.unseen is None or window is None:
+            return window if self.unseen is None else self.unseen
+        return self.unseen + window
+
+
+class Buckets(NamedTuple):
+    """All documents of a packed row, in buckets."""
+
+    parts: tuple[Bucket, ...]
+    places: Tensor
+    """[T * N], where each token of each head is among the R of all buckets."""
+
+    def empty(self, like: Tensor) -> Tensor:
+        """Room [R, H] for what the buckets make of [T, N, H]."""
+        return like.new_empty((sum(len(part.sources) for part in self.parts), like.shape[-1]))
+
+    def flat(self, made: Tensor, num_heads: int) -> Tensor:
+        """What the buckets made, [R, H], as [T, N, H]."""
+        return made.index_select(0, self.places).view(-1, num_heads, made.shape[-1])
+
+
+@lru_cache(maxsize=8)  # asked for by every layer
+@torch.inference_mode(False)  # what an evaluation leaves here is used in training
+def buckets(bounds: tuple[int, ...], num_heads: int) -> Buckets:
+    """The documents between `bounds` in buckets with little padding, longest first.
+
+    Example:
+        >>> row = torch.arange(6.0)[:, None, None]
+        >>> found = buckets((0, 2, 6), 1)
+        >>> [part.padded(row).flatten(1).tolist() for part in found.parts]
+        [[[2.0, 3.0, 4.0, 5.0], [0.0, 1.0, 1.0, 1.0]]]
+    """
+    return _placed(_groups(bounds), num_heads)
+
+
+def buckets_of_chosen(bounds: tuple[int, ...], num_heads: int, chosen: Chosen) -> Buckets:
+    """The chosen tokens of the documents between `bounds`, counted among the chosen ones, in the same buckets."""
+    groups = []
+    for documents in _groups(bounds):
+        ends = torch.tensor([(start, start + length) for length, start in documents])
+        found = torch.searchsorted(chosen.positions, ends).tolist()
+        groups.append([(stop - start, start) for start, stop in found])
+    return _placed(groups, num_heads)
+
+
+def _groups(bounds: tuple[int, ...]) -> list[Documents]:
+    sizes = [(stop - start, start) for start, stop in pairwise(bounds)]
+    found: list[Documents] = []
+    waste = 0
+    for length, start in sorted((size for size in sizes if size[0]), key=lambda size: -size[0]):
+        waste += found[-1][0][0] ** 2 - length**2 if found else 0
+        if not found or waste > _WASTE:
+            found.append([])
+            waste = 0
+        found[-1].append((length, start))
+    return found
+
+
+def _placed(groups: list[Documents], num_heads: int) -> Buckets:
+    parts, first = [], 0
+    num_tokens = sum(length for documents in groups for length, _ in documents)
+    places = torch.empty(num_tokens * num_heads, dtype=torch.int64)
+    heads = torch.arange(num_heads)[:, None]
+    for documents in groups:
+        lengths, starts = torch.tensor(documents).T[..., None]
+        longest = int(lengths.max())
+        place = torch.arange(longest)
+        tokens = starts + torch.minimum(place, (lengths - 1).clamp(min=0))
+        tokens = tokens.clamp(max=max(num_tokens - 1, 0))  # of a document without any
+        real = place < lengths
+        sources = (tokens[:, None] * num_heads + heads).flatten()
+        of_heads = real[:, None].expand(-1, num_heads, -1).flatten()
+        mine = of_heads.nonzero()[:, 0]
+        places[sources[mine]] = mine + first
+        # finite, for a place without a token may be too far from all others to see one
+        unseen = torch.zeros(real.shape).masked_fill_(~real, torch.finfo(torch.float32).min / 2)
+        shape = (len(documents) * num_heads, longest)
+        gaps, mask = (~of_heads).nonzero()[:, 0], None if real.all() else unseen[:, None, None]
+        parts.append(Bucket(shape, tokens, sources, gaps, mask, first))
+        first += len(sources)
+    return Buckets(tuple(parts), places)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from iolaus.runner.models.packed.chosen_queries import Chosen
-from iolaus.runner.models.packed.documents import buckets
+from iolaus.runner.models.packed.documents import buckets, buckets_of_chosen
 from iolaus.runner.models.packed.dropout_keys import DropoutKeys, bits_drawn, current_keys, number_modules
 
 _LEVELS = 1 << 16
@@ -70,47 +70,49 @@ class DroppedAttention(torch.autograd.Function):
         Weights are dropped at `rate`, by the `keys` [T] of the queries if given. With `chosen`, queries and `keys` are
         those of M tokens alone, which see all of their documents, and so is the result [M, N, H].
         """
-        found = buckets(tuple(cu_seqlens.tolist()))
-        ctx.buckets = [(each, each if chosen is None else each.of_chosen(chosen)) for each in found]
-        ctx.scale, ctx.shapes = scale, (query.shape, key.shape, value.shape)
-        query = query * scale
-        saved, out = [], value.new_empty((*query.shape[:2], value.shape[2]))
+        bounds, heads = tuple(cu_seqlens.tolist()), query.shape[1]
+        asked = buckets(bounds, heads)
+        asking = asked if chosen is None else buckets_of_chosen(bounds, heads, chosen)
+        ctx.asked, ctx.asking, ctx.scale = asked, asking, scale
+        query, out, saved = query * scale, asking.empty(value), []
         with torch.autocast("cpu", enabled=False):
-            for bucket, asking in ctx.buckets:
-                q, k, v = (
-                    each.padded(x).contiguous()
-                    for each, x in ((asking, query), (bucket, key), (bucket, value))
-                )
-                scores, mask = torch.matmul(q, k.transpose(-1, -2)), bucket.mask(before, behind, q)
-                weights = torch.softmax(scores if mask is None else scores.add_(mask), -1)
+            for ours, theirs in zip(asking.parts, asked.parts, strict=True):
+                q, k, v = ours.padded(query), theirs.padded(key), theirs.padded(value)
+                scores = torch.bmm(q, k.transpose(1, 2)).unflatten(0, (-1, heads))
+                if (mask := theirs.mask(before, behind, q)) is not None:
+                    scores.add_(mask)
+                weights = torch.softmax(scores, -1)
                 if keys is None:
                     bits = bits_drawn(weights.shape)
                 else:
-                    queries = asking.padded(keys[:, None, None])[:, 0, :, 0]
-                    bits = DropoutKeys.of_weights(queries, *weights.shape[1::2])
-                dropped = kept(bits, rate, weights.dtype).mul_(weights)
-                asking.put(torch.matmul(dropped, v), out)
-                saved += [q, k, v, weights, dropped]
-        ctx.save_for_backward(out, *saved)
-        return out
+                    bits = DropoutKeys.of_weights(keys[ours.tokens], heads, weights.shape[-1])
+                dropped = kept(bits, rate, weights.dtype).mul_(weights).flatten(0, 1)
+                torch.bmm(dropped, v, out=ours.part(out))
+                saved += [q, k, v, weights.flatten(0, 1), dropped]
+        found = asking.flat(out, heads)
+        ctx.save_for_backward(found, *saved)
+        return found
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of query, key and value."""
         out, *saved = ctx.saved_tensors
+        asking, asked, heads = ctx.asking, ctx.asked, out.shape[1]
+        of_query, of_key, of_value = asking.empty(saved[0]), asked.empty(saved[0]), asked.empty(out)
         with torch.autocast("cpu", enabled=False):  # gradients are taken inside the step's autocast
             row_sums = (gradient * out).sum(-1, keepdim=True)
-            found = tuple(map(out.new_empty, ctx.shapes))
-            for i, (bucket, asking) in enumerate(ctx.buckets):
+            for i, (ours, theirs) in enumerate(zip(asking.parts, asked.parts, strict=True)):
                 q, k, v, weights, dropped = saved[5 * i : 5 * i + 5]
-                g, sums = asking.padded(gradient).contiguous(), asking.padded(row_sums)
-                of_scores = torch.matmul(g, v.transpose(-1, -2)).mul_(dropped)
+                g, sums = ours.padded_with_zeros(gradient), ours.padded_with_zeros(row_sums)
+                of_scores = torch.bmm(g, v.transpose(1, 2)).mul_(dropped)
                 of_scores.addcmul_(weights, sums, value=-1)
-                asking.put(torch.matmul(of_scores, k).mul_(ctx.scale), found[0])
-                bucket.put(torch.matmul(of_scores.transpose(-1, -2), q), found[1])
-                bucket.put(torch.matmul(dropped.transpose(-1, -2), g), found[2])
-        return (*found, *[None] * 7)
+                torch.bmm(of_scores, k, out=ours.part(of_query))
+                torch.bmm(of_scores.transpose(1, 2), q, out=theirs.part(of_key))
+                torch.bmm(dropped.transpose(1, 2), g, out=theirs.part(of_value))
+            of_query.mul_(ctx.scale)
+        made = (asking.flat(of_query, heads), asked.flat(of_key, heads), asked.flat(of_value, heads))
+        return (*made, *[None] * 7)
 
 
 def plain_attention(
@@ -130,4 +132,7 @@ def plain_attention(
 def kept(bits: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
     """The factor of each element by its int16 bits: 0 with probability `rate`, else the one that keeps the mean."""
     gone = round(rate * _LEVELS)
-    return bits.ge(gone - _LEVELS // 2).to(dtype).mul_(_LEVELS / (_LEVELS - gone))
+    # as floats, which hold the bits exactly: torch compares numbers with a result of bools one by one
+    exact = torch.promote_types(dtype, torch.float32)
+    factors = bits.to(exact).ge_(gone - _LEVELS // 2).mul_(_LEVELS / (_LEVELS - gone))
+    return factors.to(dtype)

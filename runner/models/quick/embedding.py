@@ -46,12 +46,19 @@ class Embedding(nn.Embedding):
         numbers, gradient = numbers.flatten(), gradient.flatten(0, -2).to(self.weight.dtype)
         if self.padding_idx is not None:
             gradient = gradient.masked_fill((numbers == self.padding_idx)[:, None], 0)
-        state = self.__dict__.get("_row_gradients")
-        if state is None:  # also in a copy
-            state = self.__dict__["_row_gradients"] = _RowGradients(self.weight)
+        state = getattr(self.weight, "row_gradients", None)  # shared with other modules of the table
+        if state is None:
+            state = _RowGradients(self.weight)
+            self.weight.row_gradients = state  # type: ignore[attr-defined]
         state.begin(self.weight, numbers)
         assert self.weight.grad is not None
         self.weight.grad.index_add_(0, numbers, gradient)
+
+
+def changed_rows(gradient: Tensor) -> Tensor | None:
+    """The rows of a gradient that may not be zero, each once, where it was made by row; else None."""
+    rows: list[Tensor] = getattr(gradient, "rows", [])
+    return torch.cat(rows).unique() if rows else None
 
 
 class _RowGradients:
@@ -70,15 +77,14 @@ class _RowGradients:
             elif self._rows:
                 self._gradient.index_fill_(0, torch.cat(self._rows), 0)
             weight.grad, self._rows = self._gradient, []
+            self._gradient.rows = self._rows  # type: ignore[attr-defined]
         if weight.grad is self._gradient:
             self._rows.append(numbers)
 
     def _accumulated(self, weight: Tensor) -> None:
-        """Forgets the gradient, as autograd has added another to it, or made one."""
-        self._gradient, self._rows = None, []
-
-    def __deepcopy__(self, memory: Any) -> None:
-        """A copy of the model begins anew."""
+        """Forgets the gradient and its rows, as autograd has added another to it, or made one."""
+        self._rows.clear()
+        self._gradient = None
 
 
 class _Rows(torch.autograd.Function):

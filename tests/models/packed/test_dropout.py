@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from iolaus.runner.models.packed.attention import packed_attention
-from iolaus.runner.models.packed.documents import buckets
+from iolaus.runner.models.packed.chosen_queries import Chosen
+from iolaus.runner.models.packed.documents import buckets, buckets_of_chosen
 from iolaus.runner.models.packed.dropout import Dropout, DroppedAttention, can_drop, replace_dropout
 from tests.support.precision import in_fp32
 
@@ -64,10 +65,25 @@ def test_without_a_drop_it_is_the_attention_of_each_document(
 
 
 def test_documents_of_like_lengths_share_a_bucket() -> None:
-    found = buckets((0, 4, 70, 75, 141, 143))
-    assert [(bucket.num_documents, bucket.length) for bucket in found] == [(2, 66), (3, 5)]
-    assert buckets((0, 30, 60))[0].padding is None
-    assert buckets((0, 0, 3))[0].num_documents == 1, "an empty document has no place"
+    found = buckets((0, 4, 70, 75, 141, 143), 2).parts
+    assert [bucket.shape for bucket in found] == [(2 * 2, 66), (3 * 2, 5)]
+    assert buckets((0, 30, 60), 2).parts[0].unseen is None
+    assert buckets((0, 0, 3), 2).parts[0].shape == (2, 3), "an empty document has no place"
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+def test_what_buckets_take_apart_they_put_together(lengths: tuple[int, ...]) -> None:
+    bounds = tuple(bounds_of(*lengths).tolist())
+    flat = torch.arange(bounds[-1] * 6.0).view(-1, 3, 2)
+    for found, row in (
+        (buckets(bounds, 3), flat),
+        (buckets_of_chosen(bounds, 3, Chosen(torch.tensor([1, 4]))), flat[[1, 4]]),
+    ):
+        made = found.empty(row).fill_(torch.nan)
+        for bucket in found.parts:
+            bucket.part(made).copy_(bucket.padded_with_zeros(row))
+        assert torch.equal(found.flat(made, 3), row)
+        assert made.sum() == row.sum(), "padding is zeros"
 
 
 def test_drops_the_share_and_keeps_the_mean() -> None:

@@ -1,6 +1,7 @@
 """Gradients of a table by row are those that torch makes of the whole table, step after step."""
 
 from collections.abc import Callable
+from copy import deepcopy
 
 import pytest
 import torch
@@ -74,6 +75,36 @@ def test_the_gradient_is_made_once_and_taken_again() -> None:
         assert not net.table.weight.grad[~used].any(), "rows of other steps are zero"
         net.zero_grad()
     assert len(places) == 1
+
+
+def test_modules_that_share_a_table_share_its_gradient() -> None:
+    def gradients(quick: bool) -> list[Tensor]:
+        one, other, found = nn.Embedding(9, 4), nn.Embedding(9, 4), []
+        other.weight, net = one.weight, nn.ModuleList([one, other])
+        if quick:
+            replace_embeddings(net)
+        for numbers in BATCHES:
+            first, second = torch.tensor(numbers)
+            with quick_gradients(once=True, directly=True):
+                (one(first).sum() + 2 * other(second).sum()).backward()
+            assert one.weight.grad is not None
+            found.append(one.weight.grad.clone())
+            net.zero_grad()
+        return found
+
+    torch.testing.assert_close(gradients(True), gradients(False))
+
+
+def test_a_copy_has_a_gradient_of_its_own() -> None:
+    net = Net(False, None)
+    replace_embeddings(net)
+    with quick_gradients(once=True, directly=True):
+        net(torch.tensor(BATCHES[0])).backward()
+    copied = deepcopy(net).table
+    with quick_gradients(once=True, directly=True):
+        copied(torch.tensor([8])).sum().backward()
+    assert net.table.weight.grad is not None
+    assert not net.table.weight.grad[8].any()
 
 
 @pytest.mark.parametrize("allowed", [(True, False), (False, True), (False, False)])
