@@ -54,7 +54,7 @@ class Trainer:
     Gradients are added up in fp32, and the weights that the optimizer changes stay fp32."""
     precision: str = setting("auto", allowed=Choice(PRECISIONS))
     """`32-true`, `bf16-mixed`, ..., or `auto`, chosen once per run: bf16-mixed on hardware with bf16 units, else fp32.
-    On a CPU with AMX models narrower than 256 are fp32 too."""
+    A CPU with such units takes the faster of the two for the model, which is timed once and kept in the cache."""
     attention: str = setting("auto", allowed=Choice(("auto", "flash_attn", "varlen_attn")), execution=True)
     """Attention of packed rows on a GPU in half precision: the package `flash_attn`, torch's `varlen_attn`, or `auto`:
     the package where it is installed. With dropout of attention `varlen_attn`, which has none, pads rows in training."""

@@ -7,7 +7,7 @@
 - `budget`: a budget of tokens or FLOPs in steps; `speed`: one of seconds, by a trial.
 - `phased_step`: what the phases of a run change in a training step.
 - `sharding`: FSDP2, tensor parallelism, and ranks of one replica.
-- `trial`: the cost of a step, measured; `profiling`: the time of a step, traced.
+- `trials`: steps that are run before a run, for their cost; `profiling`: the time of a step, traced.
 - `plain`: models, optimizers and schedulers of torch and transformers; `lightning_loop`: LightningModules of one's own.
 """
 

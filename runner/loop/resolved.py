@@ -22,8 +22,9 @@ from iolaus.runner.loop.phases import steps_of
 from iolaus.runner.loop.token_ramps import RECORD as RAMPS
 from iolaus.runner.loop.token_ramps import counted_ramps
 from iolaus.runner.loop.trainer import resolve_accelerator, resolve_precision
-from iolaus.runner.loop.trial import can_be_tried, fitting_tokens
-from iolaus.runner.models.autocast import cpu_has_bf16, usable_precision
+from iolaus.runner.loop.trials.precision import precision_of
+from iolaus.runner.loop.trials.steps import can_be_tried, fitting_tokens
+from iolaus.runner.models.autocast import cpu_has_bf16
 from iolaus.runner.models.packed.kernels import FLASH_KERNELS, gpu_has_flash
 from iolaus.runner.run.cluster import member, num_nodes, processes_per_node
 from iolaus.runner.run.folder import RunFolder
@@ -69,13 +70,13 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
     """The settings of a run, from its config with the hardware chosen, its data and its module.
 
     A precision that `auto` has chosen here becomes fp32 in the config where the model cannot be computed in it, or is
-    slower. Data and module get what micro-batches and compilation have come to.
+    slower (`trials.precision`). Data and module get what micro-batches and compilation have come to.
     """
     trainer, layout, model = config.trainer, getattr(data, "layout", None), getattr(module, "model", None)
     attention = None
     if layout is not None and hasattr(model, "pretrained"):  # neither is a plain part of Lightning
         if asked.trainer.get("precision", "auto") == "auto" and "precision" not in before:
-            trainer.precision = usable_precision(trainer.precision, trainer.accelerator, model, layout)
+            trainer.precision = precision_of(config, data, module)
         attention = attention_of(model, layout, trainer)
         if asked.data.get("micro_batch_tokens") == "auto":
             _choose_tokens(trainer, before, data, module)

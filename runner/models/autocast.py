@@ -1,4 +1,4 @@
-"""Whether a model is to be computed in autocast: some cannot, and some are slower in it."""
+"""Whether a model can be computed in autocast, and what is known of the processors that are slower in it."""
 
 import logging
 from typing import Any
@@ -15,16 +15,10 @@ NARROW = 256
 """Hidden size below which a CPU with AMX is faster in fp32: the casts take longer than the products save."""
 
 
-def usable_precision(precision: str, accelerator: str, task_model: Any, layout: str) -> str:
-    """`precision`, or `32-true` where the model can be computed in fp32 alone, or is faster in it.
-
-    It depends on the kind of the processor and the model, not on a measurement, so that all runs of a sweep have the
-    same. One line in the log says where a model cannot be computed in it.
-    """
+def usable_precision(precision: str, task_model: Any, layout: str) -> str:
+    """`precision`, or `32-true` where the model can be computed in fp32 alone, after one line in the log."""
     if not precision.endswith("-mixed"):
         return precision
-    if is_slower(accelerator, getattr(task_model.pretrained.config.get_text_config(), "hidden_size", None)):
-        return "32-true"
     reason = _failure(task_model, layout, autocast_dtype(precision))
     if reason is None or _failure(task_model, layout, None) is not None:
         return precision
@@ -33,9 +27,9 @@ def usable_precision(precision: str, accelerator: str, task_model: Any, layout: 
     return "32-true"
 
 
-def is_slower(accelerator: str, width: int | None) -> bool:
-    """Whether a model of a hidden size, None where it is not known, is slower in bf16 on hardware that has it."""
-    return bool(accelerator == "cpu" and torch.cpu._is_amx_tile_supported() and width and width < NARROW)
+def is_slower(width: int | None) -> bool:
+    """Whether this CPU is known to be slower in bf16 for a model of a hidden size, None where that is not known."""
+    return bool(torch.cpu._is_amx_tile_supported() and width and width < NARROW)
 
 
 def has_bf16(accelerator: str) -> bool:

@@ -13,11 +13,9 @@ from iolaus.runner.checkpoints.files import entry_of
 from iolaus.runner.data.module import TOKENS_OF_CPUS
 from iolaus.runner.loop import resolved as resolving
 from iolaus.runner.loop.resolved import Record, resolve
-from iolaus.runner.loop.trial import LARGEST, SMALLEST, fitting_tokens
-from iolaus.runner.models.autocast import NARROW, usable_precision
+from iolaus.runner.loop.trials.steps import LARGEST, SMALLEST, fitting_tokens
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY
-from tests.models.tiny import tiny
 from tests.runs.test_train import assert_bitwise, weights
 
 Run = Callable[..., RunFolder]
@@ -33,25 +31,6 @@ def parts(text_file: Any) -> Callable[..., Any]:
         return assemble(config), config
 
     return made
-
-
-@pytest.mark.parametrize(
-    ("amx", "width", "accelerator", "expected"),
-    [
-        (True, NARROW - 64, "cpu", "32-true"),
-        (True, NARROW, "cpu", "bf16-mixed"),
-        (False, NARROW - 64, "cpu", "bf16-mixed"),
-        (True, NARROW - 64, "gpu", "bf16-mixed"),
-    ],
-)
-def test_narrow_models_are_fp32_on_a_cpu_with_amx(
-    monkeypatch: pytest.MonkeyPatch, amx: bool, width: int, accelerator: str, expected: str
-) -> None:
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
-    model = SimpleNamespace(pretrained=tiny("bert", hidden_size=width, num_attention_heads=4))
-    model.tried = lambda rows: torch.zeros(1)
-    model.training, model.eval, model.train = True, lambda: None, lambda _: None
-    assert usable_precision("bf16-mixed", accelerator, model, "packed") == expected
 
 
 def test_automatic_run_is_the_one_of_the_values_given_by_hand(run_here: Run) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.launch.test_kill import only_run
 from tests.models.tiny import tiny
 from tests.runs.test_train import Run, assert_bitwise, continued, weights
 from tests.support.in_process import iolaus_here
+from tests.support.precision import pretend_units
 
 Machine = Callable[[bool], None]
 SAVING = ["trainer.precision=auto", "checkpoint.every_steps=5", "checkpoint.keep_last=9"]
@@ -32,11 +34,7 @@ PRECISION = {True: "bf16-mixed", False: "32-true"}
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     """Makes this CPU one with bf16 units, or one without."""
 
-    def pretend(has_bf16: bool) -> None:
-        for name, has in (("_is_amx_tile_supported", False), ("_is_avx512_bf16_supported", has_bf16)):
-            monkeypatch.setattr(torch.cpu, name, lambda has=has: has, raising=False)
-
-    return pretend
+    return partial(pretend_units, monkeypatch)
 
 
 def without_record(run: RunFolder, step: int) -> None:

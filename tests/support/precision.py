@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what is imported with conftest.py must not start torch, whose threads are set there
+    import pytest
     from torch import Tensor, nn
 
 KNOWN = ("32-true", "bf16-mixed")
@@ -43,6 +44,17 @@ def in_fp32() -> AbstractContextManager[object]:
     import torch
 
     return torch.autocast("cpu", enabled=False)
+
+
+def pretend_units(monkeypatch: "pytest.MonkeyPatch", bf16: bool, amx: bool = False) -> None:
+    """Makes this CPU one with units for bf16, or one without, whose rule `trainer.precision=auto` follows untimed."""
+    import torch
+
+    from iolaus.runner.loop.trials import precision
+
+    for name, there in (("_is_amx_tile_supported", amx), ("_is_avx512_bf16_supported", bf16)):
+        monkeypatch.setattr(torch.cpu, name, lambda there=there: there, raising=False)
+    monkeypatch.setattr(precision, "_kept", lambda precisions, *_: precisions[0])
 
 
 def rounding(fp32: float, bf16: float) -> float:

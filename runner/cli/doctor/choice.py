@@ -63,12 +63,13 @@ def _choose(config: DictConfig, choice: Choice) -> None:
 
     from iolaus.runner.launch.job import nodes_to_join
     from iolaus.runner.loop.resolved import attention_of, choose_hardware
-    from iolaus.runner.models.autocast import is_slower
+    from iolaus.runner.models.autocast import has_bf16, is_slower
 
     here = member()
     nodes = nodes_to_join(config, here)
     asked, trainer = config.trainer, choose_hardware(config, {}).trainer
-    narrow = asked.get("precision", "auto") == "auto" and is_slower(trainer.accelerator, width_of(config))
+    narrow = asked.get("precision", "auto") == "auto" and has_bf16(trainer.accelerator)
+    narrow = narrow and trainer.accelerator == "cpu" and is_slower(width_of(config))
     if narrow:
         trainer.precision = "32-true"
     per_node, gpus = processes_per_node(trainer), gpus_of_torch() if trainer.accelerator == "gpu" else []
@@ -117,11 +118,14 @@ def _why_precision(accelerator: str, narrow: bool) -> str:
     from iolaus.runner.models.autocast import NARROW, has_bf16
 
     device = "GPU" if accelerator == "gpu" else "processor"
-    if has_bf16(accelerator):
-        if narrow:
-            return f"this {device} multiplies in bf16, and is slower so for a model narrower than {NARROW}"
-        return f"this {device} multiplies in bf16; a model that cannot is computed in 32-true"
-    return f"this {device} has no bf16 units"
+    if not has_bf16(accelerator):
+        return f"this {device} has no bf16 units"
+    timed = (
+        "" if accelerator == "gpu" else ", unless a run's timed step is clearly faster in the other precision"
+    )
+    if narrow:
+        return f"this {device} multiplies in bf16, and is slower so for a model narrower than {NARROW}{timed}"
+    return f"this {device} multiplies in bf16; a model that cannot is computed in 32-true{timed}"
 
 
 def _hints(config: DictConfig, folder: Path) -> Iterator[str]:

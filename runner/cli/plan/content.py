@@ -147,16 +147,16 @@ def _costs(config: DictConfig, parts: Parts, batches: Any, ranks: int) -> Iterat
     """Memory of a rank in bytes, FLOPs and time of the run, from one step that is tried."""
     import torch
 
-    from iolaus.runner.loop.trainer import resolve_accelerator, resolve_precision
-    from iolaus.runner.loop.trial import try_step
-    from iolaus.runner.models.autocast import usable_precision
+    from iolaus.runner.loop.resolved import choose_hardware
+    from iolaus.runner.loop.trials.precision import precision_of
+    from iolaus.runner.loop.trials.steps import try_step
     from iolaus.runner.models.flops import peak_flops, step_flops
 
-    accelerator = resolve_accelerator(config.trainer.accelerator)
+    chosen = choose_hardware(config, {})
+    accelerator, precision = chosen.trainer.accelerator, chosen.trainer.precision
     device = torch.device("cuda" if accelerator == "gpu" else accelerator)
-    precision = resolve_precision(config.trainer.precision, accelerator)
-    if config.trainer.precision == "auto":
-        precision = usable_precision(precision, accelerator, parts.module.model, parts.data.layout)
+    if config.trainer.get("precision", "auto") == "auto":
+        precision = precision_of(chosen, parts.data, parts.module)
     share = batches[0]
     cost = try_step(parts.module, parts.optimizer, share, device, precision)
     per_step = ranks * step_flops(parts.module.model, parts.module.model.flop_counts(), share)

@@ -19,6 +19,7 @@ from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT, TINY, run_program
 from tests.launch.test_kill import only_run
 from tests.support.in_process import Done, iolaus_here
+from tests.support.precision import pretend_units
 
 GIB = 2**30
 AUTO = [word for word in TINY if not word.startswith("trainer")]
@@ -56,11 +57,6 @@ def program(folder: Path, name: str, text: str = "#!/bin/sh\n") -> None:
     (folder / name).chmod(0o755)
 
 
-def with_bf16(monkeypatch: pytest.MonkeyPatch, has: bool, amx: bool = False) -> None:
-    for name, there in (("_is_amx_tile_supported", amx), ("_is_avx512_bf16_supported", has)):
-        monkeypatch.setattr(torch.cpu, name, lambda there=there: there, raising=False)
-
-
 def with_gpus(monkeypatch: pytest.MonkeyPatch, count: int, capability: tuple[int, int] = (9, 0)) -> None:
     facts = SimpleNamespace(name="NVIDIA H200", total_memory=140 * GIB)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
@@ -75,7 +71,7 @@ def with_gpus(monkeypatch: pytest.MonkeyPatch, count: int, capability: tuple[int
 def test_run_chooses_what_it_says(
     has_bf16: bool, amx: bool, doctor: Any, text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_bf16(monkeypatch, has_bf16, amx)
+    pretend_units(monkeypatch, has_bf16, amx)
     words = [*AUTO, *SHORT, f"data.source={text_file}"]
     said = doctor(*words)["chosen"]
     assert iolaus_here(tmp_path, *words).returncode == 0
@@ -97,7 +93,7 @@ def test_ranks_choose_what_it_says(text_file: Path, tmp_path: Path, monkeypatch:
 
 def test_no_gpu_and_no_bf16(doctor: Any, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_gpus(monkeypatch, 0)
-    with_bf16(monkeypatch, False)
+    pretend_units(monkeypatch, False)
     found = doctor()
     assert (found["gpus"], found["driver"]) == ([], {"version": None, "gpus": []})
     assert (found["chosen"]["accelerator"], found["chosen"]["precision"]) == ("cpu", "32-true")
@@ -257,7 +253,7 @@ def shown(tmp_path: Path, *words: str) -> Done:
 
 def test_screen_fits_and_says_what_the_document_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_gpus(monkeypatch, 0)
-    with_bf16(monkeypatch, False)
+    pretend_units(monkeypatch, False)
     done = shown(tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) <= 30

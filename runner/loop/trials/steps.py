@@ -55,7 +55,7 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
     def run(micro_batches: list[MicroBatch], quick: bool = False) -> None:
         for micro_batch in micro_batches:
             allowed = quick_gradients(quick and not needs.create_graph, directly=True)
-            with allowed, _forward(module, micro_batch, device, precision) as loss:
+            with allowed, loss_of(module, micro_batch, device, precision) as loss:
                 (loss / weight).backward(create_graph=needs.create_graph)
                 needs.after_backward()
 
@@ -93,10 +93,8 @@ def fitting_tokens(module: Any, data: Any, device: torch.device, precision: str,
     Both passes of the largest micro-batch are run. Weights, gradients, buffers and random states are as before.
     """
     given, tokens = data.micro_batch_tokens, LARGEST
-    placed, buffers = module.model.pretrained.device, [b.clone() for b in module.model.buffers()]
-    module.to(device)
     try:
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        with leaving_no_trace(module, device):
             data.micro_batch_tokens = LARGEST
             share = data.train_batches(0, ranks)[0]
             while tokens > SMALLEST and tokens // 2 >= share["padded_tokens"]:
@@ -105,10 +103,25 @@ def fitting_tokens(module: Any, data: Any, device: torch.device, precision: str,
                 tokens //= 2
     finally:
         data.micro_batch_tokens = given
+    return tokens
+
+
+@contextmanager
+def leaving_no_trace(module: Any, device: torch.device) -> Iterator[None]:
+    """A context with the module on a device in training, after which it and random states are as they were."""
+    placed, buffers = module.model.pretrained.device, [b.clone() for b in module.model.buffers()]
+    modes = [(part, part.training) for part in module.modules()]
+    module.to(device).train()
+    try:
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            yield
+    finally:
+        module.zero_grad(set_to_none=True)
+        for part, training in modes:
+            part.training = training
         module.to(placed)
         for buffer, before in zip(module.model.buffers(), buffers, strict=True):
             buffer.copy_(before)
-    return tokens
 
 
 def _fits(module: Any, data: Any, tokens: int, device: torch.device, precision: str, ranks: int) -> bool:
@@ -116,7 +129,6 @@ def _fits(module: Any, data: Any, tokens: int, device: torch.device, precision: 
     data.micro_batch_tokens = tokens
     micro_batches = data.train_batches(0, ranks)[0]["micro_batches"]
     largest = move_data_to_device(max(micro_batches, key=lambda m: m["input_ids"].numel()), device)
-    training = module.training
     try:
         trained = [p for p in module.parameters() if p.requires_grad]
         state = torch.empty(2 * sum(p.nbytes for p in trained), dtype=torch.uint8, device=device)
@@ -124,15 +136,13 @@ def _fits(module: Any, data: Any, tokens: int, device: torch.device, precision: 
         if on_gpu:
             torch.cuda.reset_peak_memory_stats(device)
             begun = torch.cuda.memory_allocated(device)
-        module.train()
-        with _forward(module, largest, device, precision) as loss:
+        with loss_of(module, largest, device, precision) as loss:
             loss.backward()
         peak = torch.cuda.max_memory_allocated(device) if on_gpu else 0
         del state
     except torch.OutOfMemoryError:
         return False
     finally:
-        module.train(training)
         module.zero_grad(set_to_none=True)
         if device.type == "cuda":
             torch.cuda.empty_cache()
@@ -143,7 +153,7 @@ def _fits(module: Any, data: Any, tokens: int, device: torch.device, precision: 
 
 
 @contextmanager
-def _forward(module: Any, micro_batch: MicroBatch, device: torch.device, precision: str) -> Iterator[Tensor]:
+def loss_of(module: Any, micro_batch: MicroBatch, device: torch.device, precision: str) -> Iterator[Tensor]:
     """The loss; within it both passes are in autocast, and dropout by keys, as in `TrainingModule.training_step`."""
     mixed, dtype = precision.endswith("-mixed"), autocast_dtype(precision)
     with torch.autocast(device.type, dtype, enabled=mixed), dropout_keys(micro_batch, 0) as keys:
