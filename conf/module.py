@@ -21,6 +21,9 @@ class Pretraining:
     """Compiles by torch.compile: true, false, or `auto`: on a GPU, in a run of 1,000 steps or more, where the model has
     no dropout, which compiled code draws otherwise. Compiled are the encoder, in pretraining the head with its loss, and
     on a GPU, without shards, clipping and the step of torch's optimizers that are not `fused`."""
+    cuda_graphs: bool = setting(False, execution=True)
+    """For `objective=mlm`: fills packed rows in training to shapes that do not change, and launches encoder and head with
+    its loss as CUDA graphs, one launch for all kernels. It needs `compile_model` and a model without dropout."""
     gradient_checkpointing: bool = setting(False, execution=True)
     """Recomputes activations in the backward pass: less memory, about a third more time."""
     log_parameter_norms: bool = setting(False, execution=True)
@@ -64,6 +67,25 @@ class VisionLanguage(Finetuning):
     """Samples of each evaluated set, drawn once, that an answer is generated for; 0 takes all."""
     max_new_tokens: int = setting(32, allowed=COUNT)
     """Longest generated answer, in tokens."""
+
+
+GRAPHS_NEED = {
+    "compiled": "module.compile_model=true (auto compiles long runs on a GPU alone)",
+    "packed": "packed rows (data.layout=packed)",
+    "bounded": "a number of data.micro_batch_tokens, which rows are filled to",
+    "whole": "the whole model on each device (trainer.strategy=ddp, not fsdp)",
+    "masked": "masked language modelling (objective=mlm, without a teacher)",
+    "undropped": "a model without dropout (model.dropout=0)",
+    "flash": "flash attention, which a GPU has in half precision (trainer.precision=bf16-mixed)",
+}
+"""What a run needs for `cuda_graphs`, by the names of `check_cuda_graphs`."""
+
+
+def check_cuda_graphs(**found: bool) -> None:
+    """Raises ValueError for the first thing that `cuda_graphs` needs and that is not there."""
+    for name, there in found.items():
+        if not there:
+            raise ValueError(f"module.cuda_graphs=true needs {GRAPHS_NEED[name]}")
 
 
 register("module", pretraining=Pretraining, finetuning=Finetuning, vision_language=VisionLanguage)

@@ -13,6 +13,7 @@ from iolaus.conf.config import LATER, Config
 from iolaus.conf.data.labelled import check_fold
 from iolaus.conf.data.mixture import check_weights, mixed_sources
 from iolaus.conf.fields import check_fields, fields_of
+from iolaus.conf.module import check_cuda_graphs
 from iolaus.conf.objective.contrastive import check_contrastive
 from iolaus.conf.objective.distillation import check_teacher
 from iolaus.conf.objective.labelled import check_class_weights, check_thresholds
@@ -79,6 +80,7 @@ def check_config(config: DictConfig) -> None:
         check_weights(mixed_sources(values["data"]), values["data"].get("mixture_tau"), named)
     _check_task(values)
     _check_shares(values)
+    _check_graphs(values)
     if option_of("objective", values["objective"]) == "contrastive":
         data = values["data"]
         check_contrastive(
@@ -201,6 +203,18 @@ def _check_network(model: Values, data: Values) -> None:
     if option_of("data", data) and isinstance(length, int) and length > longest:
         raise ValueError(
             f"data.max_length={length} is more than the model can take: model.max_position_embeddings={longest}"
+        )
+
+
+def _check_graphs(values: Values) -> None:
+    """Checks what CUDA graphs need, as far as it does not depend on data, model and machine."""
+    module, data = values["module"], values["data"]
+    if option_of("module", module) and module.get("cuda_graphs"):
+        check_cuda_graphs(
+            compiled=module.get("compile_model") is not False,
+            packed=data.get("layout", "auto") in ("auto", "packed"),
+            bounded=data.get("micro_batch_tokens", "auto") is not None,
+            whole=values["trainer"].get("strategy") != "fsdp",
         )
 
 

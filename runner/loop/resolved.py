@@ -13,6 +13,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from omegaconf import DictConfig
 
+from iolaus.conf.module import check_cuda_graphs
 from iolaus.runner.checkpoints.callback import ResumePoint
 from iolaus.runner.checkpoints.files import entry_of
 from iolaus.runner.config.completed import completed
@@ -26,6 +27,7 @@ from iolaus.runner.loop.trials.precision import precision_of
 from iolaus.runner.loop.trials.steps import can_be_tried, fitting_tokens
 from iolaus.runner.models.autocast import cpu_has_bf16
 from iolaus.runner.models.packed.kernels import FLASH_KERNELS, gpu_has_flash
+from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
 from iolaus.runner.run.cluster import member, num_nodes, processes_per_node
 from iolaus.runner.run.folder import RunFolder
 
@@ -84,6 +86,8 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
             module.compile_model = before.get("compile", pays_back(trainer, module))
     if getattr(module, "compile_model", False):
         keep_compiled(config.data.get("cache_dir"))
+    if getattr(getattr(module, "settings", None), "cuda_graphs", False):
+        _check_graphs(trainer, layout, attention, data, module)
     asked = completed(asked)
     budget = budget_of(asked.trainer)
     return {
@@ -120,10 +124,23 @@ def pays_back(trainer: Any, module: Any) -> bool:
     On a CPU it gains next to nothing (`docs/precision.md` has figures), and numbers of compiled dropout would depend on
     ranks and micro-batches.
     """
-    # of modules alone: configs have rates of heads that the model may not have
-    drops = any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in module.model.modules())
-    drops = drops or any(getattr(m, "attention_dropout", 0.0) for m in module.model.modules())
-    return trainer.accelerator == "gpu" and not drops and bool(module.max_steps >= COMPILED_STEPS)
+    return trainer.accelerator == "gpu" and module.max_steps >= COMPILED_STEPS and not _drops(module.model)
+
+
+def _drops(model: Any) -> bool:
+    """Whether modules of a model drop anything: configs have rates of heads that the model may not have."""
+    modules = list(model.modules())
+    drops = any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in modules)
+    return drops or any(getattr(m, "attention_dropout", 0.0) for m in modules)
+
+
+def _check_graphs(trainer: Any, layout: str | None, attention: str | None, data: Any, module: Any) -> None:
+    """Raises ValueError where a run cannot have the CUDA graphs that it asks for."""
+    check_cuda_graphs(
+        masked=type(module.model) is SparseMaskedLM, packed=layout == "packed",
+        bounded=data.micro_batch_tokens is not None, whole=trainer.strategy != "fsdp",
+        undropped=not _drops(module.model), flash=attention != PADDED, compiled=module.compile_model,
+    )  # fmt: skip
 
 
 def keep_compiled(cache: Any) -> None:

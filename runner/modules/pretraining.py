@@ -10,6 +10,7 @@ from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.evaluation.monitor import MIXED_LOSS
 from iolaus.runner.evaluation.totals import add_sums, bits_per_byte
+from iolaus.runner.models.pretraining.fixed_shapes import sizes_of
 from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
 from iolaus.runner.modules.samples import Sample, guessed_samples
 from iolaus.runner.modules.training import TrainingModule
@@ -31,6 +32,12 @@ class PretrainingRun(TrainingModule):
     def on_fit_start(self) -> None:
         """Starts without samples."""
         self._samples: dict[str, list[Sample]] = {}
+
+    def on_train_start(self) -> None:
+        """Prepares the model; micro-batches for CUDA graphs have their size by now."""
+        super().on_train_start()
+        if self.settings.cuda_graphs and isinstance(self.model, SparseMaskedLM):
+            self.model.fix_shapes(sizes_of(self.datamodule))
 
     def on_validation_start(self) -> None:
         """Starts the sums over the validation sets, with the weights to evaluate."""

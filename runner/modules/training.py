@@ -19,6 +19,7 @@ from iolaus.runner.loop.plain import put_back_cycled
 from iolaus.runner.loop.sharding import check_shardable, clip_shards, synchronise, whole
 from iolaus.runner.models.flops import step_flops
 from iolaus.runner.models.packed.dropout_keys import dropout_keys
+from iolaus.runner.models.pretraining.fixed_shapes import keep_gradients
 from iolaus.runner.models.quick.allowed import quick_gradients
 from iolaus.runner.models.quick.clipping import clip
 from iolaus.runner.models.task_model import TaskModel
@@ -169,6 +170,7 @@ class TrainingModule(ModelModule):
         if self.model.couples_batch:
             compute = in_two_passes(compute, micro_batches, needs, seeds, replica)
         self._of_sources = self._begin_source_losses() if self._is_logged(step) else None
+        kept: set[torch.nn.Parameter] = set()
         for i, micro_batch in enumerate(micro_batches):
             synchronise(self.model, i + 1 == len(micro_batches))
             with contextlib.ExitStack() as stack:
@@ -181,6 +183,8 @@ class TrainingModule(ModelModule):
                 if keys is not None:
                     keys.computing_again = True
                 self.manual_backward(loss_sum * scale, create_graph=needs.create_graph)
+                if self.settings.cuda_graphs:
+                    keep_gradients(self.model.parameters(), kept)
                 needs.after_backward()
             total += loss_sum.detach()
             if self._of_sources:

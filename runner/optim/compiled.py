@@ -36,8 +36,9 @@ COMPILABLE = (Adam, AdamW, Adagrad, RMSprop, SGD)
 class Compiled:
     """A function that is compiled as one graph when it is first called, or computed as it is, after one line in the log.
 
-    Sizes of its tensors are `dynamic` or not, as `torch.compile` has it. What is computed in its place may be another
-    function, `plain`. Errors of the functions themselves are raised.
+    Sizes of its tensors are `dynamic` or not, as `torch.compile` has it; with `cuda_graphs` a GPU replays the kernels of
+    each size, whose results the next replay overwrites. What is computed in its place may be another function, `plain`.
+    Errors of the functions themselves are raised.
 
     Example:
         >>> twice = Compiled(lambda x: 2 * x, "doubling")
@@ -49,10 +50,15 @@ class Compiled:
         what: str,
         dynamic: bool | None = None,
         plain: Callable[..., Any] | None = None,
+        cuda_graphs: bool = False,
     ) -> None:
         self._plain, self._what = plain or function, what
         self._compiled: Callable[..., Any] | None = torch.compile(
-            function, backend=BACKEND, fullgraph=True, dynamic=dynamic
+            function,
+            backend=BACKEND,
+            fullgraph=True,
+            dynamic=dynamic,
+            mode="reduce-overhead" if cuda_graphs else None,
         )
 
     @property

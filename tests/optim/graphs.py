@@ -12,12 +12,16 @@ class Graphs:
     def __init__(self) -> None:
         self.made: list[torch.fx.GraphModule] = []
         self.calls: list[int] = []
+        self.modes: list[str | None] = []
 
-    def backend(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+    def backend(
+        self, graph: torch.fx.GraphModule, inputs: list[Any], mode: str | None = None
+    ) -> Callable[..., Any]:
         """What `torch.compile` takes as `backend`."""
         number = len(self.made)
         self.made.append(graph)
         self.calls.append(0)
+        self.modes.append(mode)
 
         def run(*arguments: Any) -> Any:
             self.calls[number] += 1

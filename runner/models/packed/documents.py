@@ -38,10 +38,14 @@ def flat_places(cu_seqlens: Tensor, longest: int, num_tokens: int) -> Tensor:
 
 
 def runs(cu_seqlens: Tensor) -> Iterator[tuple[int, int, int]]:
-    """First token, the one after the last, and length of documents; neighbours of one length are together."""
+    """First token, the one after the last, and length of documents; neighbours of one length are together.
+
+    Documents without a token, which fill up `cu_seqlens`, are left out.
+    """
     for length, same in groupby(pairwise(cu_seqlens.tolist()), lambda bounds: bounds[1] - bounds[0]):
         neighbours = list(same)
-        yield neighbours[0][0], neighbours[-1][1], length
+        if length:
+            yield neighbours[0][0], neighbours[-1][1], length
 
 
 def documents(flat: Tensor, start: int, stop: int, length: int) -> Tensor:

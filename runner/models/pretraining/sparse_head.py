@@ -16,9 +16,10 @@ from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.label_loss import has_dropout
 from iolaus.runner.models.packed.dropout_keys import current_keys
 from iolaus.runner.models.packed.trials import evaluating
+from iolaus.runner.models.pretraining.fixed_shapes import FixedShapes
 from iolaus.runner.models.pretraining.head_alone import head_alone
 from iolaus.runner.models.quick.allowed import allowed
-from iolaus.runner.models.quick.filled import filled
+from iolaus.runner.models.quick.filled import Sizes, filled
 from iolaus.runner.models.quick.linear_cross_entropy import can_fuse, linear_cross_entropy
 from iolaus.runner.models.row_sums import rows_of, summed_by_row
 from iolaus.runner.models.wrapped import WrappedModel
@@ -50,6 +51,7 @@ class SparseMaskedLM(WrappedModel):
         self._ends_in_layer: bool | None = None
         self._drops: bool | None = None
         self._compiled_losses: Compiled | None = None
+        self._fixed: FixedShapes | None = None
         self._head_alone: tuple[PreTrainedModel, ...] = ()  # no module of this one: it has the same weights
 
     @property
@@ -71,9 +73,11 @@ class SparseMaskedLM(WrappedModel):
         self, micro_batch: MicroBatch, positions: Tensor
     ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         """The losses of the targets at positions [N], and whether they are guessed right: see `scored`."""
-        if self._is_filled(micro_batch):
-            wider, places = filled(micro_batch, positions)
-            chosen = rows_at(self.encode(wider, places), places)
+        fixed = self._fixed_shapes if "cu_seqlens" in micro_batch else None
+        if fixed or self._is_filled(micro_batch):
+            wider, places = filled(micro_batch, positions, fixed.sizes if fixed else None)
+            hidden = fixed.encode(self.arguments(wider)) if fixed else self.encode(wider, places)
+            chosen = rows_at(hidden, places)
             losses, correct = self.scored(chosen, wider["targets"], wider["target_weights"], places)
             return [torch.cat(list(losses))[: len(positions)]], correct
         chosen = rows_at(self.encode(micro_batch, positions), positions)
@@ -145,6 +149,15 @@ class SparseMaskedLM(WrappedModel):
         self.trace_head()
         self._compiled_losses = Compiled(self._losses, "head and loss", dynamic=True)
 
+    def fix_shapes(self, sizes: Sizes) -> None:
+        """Fills packed rows in training to these sizes and computes them in CUDA graphs; needs `compile_core` first."""
+        self._fixed = FixedShapes(self.pretrained, self._losses, self._compiled_losses, sizes)
+
+    @property
+    def _fixed_shapes(self) -> FixedShapes | None:
+        """What computes filled rows in training; None where rows are not filled to fixed shapes."""
+        return self._fixed if self.training and self._fixed is not None and self._fixed.works else None
+
     def trace_head(self) -> None:
         """Lets `logits` be part of what is compiled."""
         self._head_alone = (head_alone(self.pretrained),)
@@ -181,7 +194,8 @@ class SparseMaskedLM(WrappedModel):
     ) -> tuple[Tensor, Tensor]:
         keys = current_keys()
         with nullcontext() if keys is None else keys.piece(positions):
-            compiled = self._compiled_losses if self.training else None
+            fixed = self._fixed_shapes
+            compiled = fixed.losses if fixed else self._compiled_losses if self.training else None
             if compiled is None and self.training and allowed().once and self._can_fuse(hidden):
                 layer = self.pretrained.get_output_embeddings()
                 with _returning_inputs(layer):

@@ -231,7 +231,7 @@ def test_attention_and_its_gradient_are_those_of_a_mask(
     monkeypatch: pytest.MonkeyPatch, window: int | None, way: str, num_key_heads: int, causal: bool
 ) -> None:
     torch.manual_seed(0)
-    ends = torch.tensor([0, 40, 52, 64, 76, 77, 80], dtype=torch.int32)
+    ends = torch.tensor([0, 40, 52, 64, 76, 77, 77, 80, 80, 80], dtype=torch.int32)  # some have no token
     if way == "padded":
         monkeypatch.setattr(packed_attention, "_loop", as_on_a_gpu)
     heads = (4, num_key_heads, num_key_heads)
@@ -275,7 +275,7 @@ def test_second_derivatives_are_there_where_flash_attention_is_ruled_out() -> No
 
 
 def test_operator_keeps_torchs_contract() -> None:
-    ends = torch.tensor([0, 3, 6, 7], dtype=torch.int32)
+    ends = torch.tensor([0, 3, 6, 7, 7], dtype=torch.int32)
     query, key, value = (torch.randn(7, 2, 4, requires_grad=True) for _ in range(3))
     torch.library.opcheck(flash_documents.document_attention, (query, key, value, ends, 1, 0, 0.5))
 

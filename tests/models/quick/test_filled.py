@@ -12,7 +12,7 @@ from iolaus.runner.models import SparseMaskedLM
 from iolaus.runner.models.label_loss import has_dropout
 from iolaus.runner.models.pretraining import sparse_head
 from iolaus.runner.models.quick.allowed import quick_gradients
-from iolaus.runner.models.quick.filled import filled, rounded
+from iolaus.runner.models.quick.filled import Sizes, filled, fixed_sizes, multiple, rounded
 from tests.models.tiny import tiny
 from tests.objectives.samples import collator, documents, flat
 from tests.support.precision import gradients
@@ -38,6 +38,52 @@ def test_what_is_added_counts_for_nothing(lengths: list[int]) -> None:
     assert len(places) == len(wider["targets"]) == rounded(targets)
     assert wider["target_weights"].tolist() == [1.0] * targets + [0.0] * (rounded(targets) - targets)
     assert batch["input_ids"].shape[-1] == tokens, "the batch itself is as it was"
+
+
+SIZES = Sizes(tokens=64, targets=32, documents=8, longest=32)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "times"),
+    [([30, 12, 5], (1, 1)), ([32, 31], (1, 1)), ([32, 32], (2, 1)), ([3] * 9, (1, 2)), ([40, 24, 1], (2, 1))],
+)
+def test_sizes_are_fixed_or_a_multiple(lengths: list[int], times: tuple[int, int]) -> None:
+    batch = collator("mlm")(flat(documents(lengths), packed=True))
+    wider, places = filled(batch, batch["target_positions"], SIZES)
+    bounds, width = wider["cu_seqlens"], times[0] * SIZES.tokens
+    longest = multiple(max(lengths), SIZES.longest)
+    assert (wider["input_ids"].shape[-1], len(bounds)) == (width, times[1] * SIZES.documents + 1)
+    assert (wider["max_length"], len(places)) == (longest, SIZES.targets)
+    assert bounds.dtype == torch.int32
+    assert (int(bounds[-1]), int(bounds.diff().max()) <= longest) == (width, True)
+    assert bounds.diff().min() >= 0, "documents without a token come last"
+    assert wider["position_ids"].max() < longest, "no model has more positions"
+    expected = torch.cat([torch.arange(length) for length in bounds.diff().tolist()])
+    assert torch.equal(wider["position_ids"][0], expected)
+    assert places[len(batch["targets"]) :].eq(width - 1).all()
+    assert wider["target_weights"].sum() == len(batch["targets"])
+
+
+def test_no_value_is_read_to_fill_a_row() -> None:
+    batch = collator("mlm")(flat(documents([30, 12, 5]), packed=True))
+    there: Any = {n: v.to("meta") if isinstance(v, Tensor) else v for n, v in batch.items()}
+    wider, places = filled(there, there["target_positions"], SIZES)
+    assert {wider[name].device.type for name in ("input_ids", "position_ids", "cu_seqlens", "targets")} == {
+        "meta"
+    }
+    assert (wider["input_ids"].shape[-1], len(places)) == (64, 32)
+
+
+@pytest.mark.parametrize("rate", [0.15, 0.3, 1.0])
+def test_full_rows_fit_the_fixed_sizes_of_a_run(rate: float) -> None:
+    sizes = fixed_sizes(512, rate, 64)
+    for seed in range(20):
+        batch = collator("mlm", mlm_probability=rate)(flat(documents([64] * 8, seed), packed=True))
+        wider, places = filled(batch, batch["target_positions"], sizes)
+        found = wider["input_ids"].shape[-1], len(places), len(wider["cu_seqlens"]) - 1, wider["max_length"]
+        assert found == sizes
+    assert sizes.tokens <= 512 + 16
+    assert sizes.targets <= 512
 
 
 def widths(model: SparseMaskedLM, lengths: list[int], autocast: bool, once: bool = True) -> set[int]:
@@ -73,6 +119,12 @@ def test_rows_are_filled_in_bf16_alone_in_training_and_without_dropout() -> None
         assert max(widths(model, lengths, autocast, once)) == 103
 
 
+def test_further_tokens_have_positions_that_a_model_has() -> None:
+    lengths = [60] * 37
+    assert rounded(sum(lengths) + 1) - sum(lengths) > 80, "as many positions as the model has"
+    assert max(widths(packed(), lengths, True)) == rounded(sum(lengths) + 1)
+
+
 def test_dropout_of_a_part_with_a_config_of_its_own_is_seen() -> None:
     model = tiny("bert", 0, **NO_DROPOUT)
     assert not has_dropout(model)
@@ -100,8 +152,8 @@ def test_loss_and_gradient_are_those_of_the_row_alone(share: float, monkeypatch:
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
     added = sparse_head.filled
 
-    def weighty(micro_batch: MicroBatch, places: Tensor) -> tuple[MicroBatch, Tensor]:
-        wider, places = added(micro_batch, places)
+    def weighty(micro_batch: MicroBatch, places: Tensor, *sizes: Any) -> tuple[MicroBatch, Tensor]:
+        wider, places = added(micro_batch, places, *sizes)
         wider["target_weights"] = torch.ones(len(places))
         return wider, places
 
