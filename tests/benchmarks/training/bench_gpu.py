@@ -24,7 +24,14 @@ from tests.benchmarks.training.bench_end_to_end import Column, prepared, silence
 from tests.benchmarks.training.peer_pretraining import MASKED, Case, hugging_face, ours
 
 VOCABULARY = 50368
-OURS, COMPILED = "Iolaus, packed", "Iolaus, packed and compiled"
+OURS = {
+    "Iolaus, packed": ["module.compile_model=false", "data.micro_batch_tokens=65536"],
+    "Iolaus, packed and compiled": ["module.compile_model=true", "data.micro_batch_tokens=65536"],
+    "Iolaus, packed, CUDA graphs": [
+        "module.compile_model=true", "module.cuda_graphs=true", "data.micro_batch_tokens=16384",
+    ],
+}  # fmt: skip
+"""The words of each of ours; rows for CUDA graphs are filled up, so they are smaller parts of a step."""
 TRAINERS = {"Trainer, sdpa": "sdpa", "Trainer, flash attention": "flash_attention_2"}
 
 
@@ -71,7 +78,7 @@ def main() -> None:
 def contenders(device: str) -> list[str]:
     """Who trains on this machine."""
     without = [] if device == "cuda" and find_spec("flash_attn") else ["Trainer, flash attention"]
-    return [OURS, COMPILED, *(name for name in TRAINERS if name not in without)]
+    return [*OURS, *(name for name in TRAINERS if name not in without)]
 
 
 def row(figures: Figures) -> str:
@@ -107,8 +114,7 @@ def measure(who: str, model: str, length: int, options: Any) -> Figures:
     column = Column(VOCABULARY if on_gpu else 512, length, on_gpu, options.steps, 1, options.documents)
     further = [
         f"trainer.accelerator={'gpu' if on_gpu else 'cpu'}", "data.num_workers=4",
-        f"module.compile_model={who == COMPILED}", f"model.max_position_embeddings={length}",
-        "data.micro_batch_tokens=65536",
+        f"model.max_position_embeddings={length}", *OURS.get(who, ["module.compile_model=false"]),
     ]  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         case, _, _ = prepared(column, options, Path(folder), further=further)
@@ -116,7 +122,7 @@ def measure(who: str, model: str, length: int, options: Any) -> Figures:
         network = case.make_model()
         flops = count_flops(network)
         with silence():
-            clock, _ = ours(case) if who in (OURS, COMPILED) else hugging_face(attending(case, TRAINERS[who]))
+            clock, _ = ours(case) if who in OURS else hugging_face(attending(case, TRAINERS[who]))
     lengths = [len(document) for document in case.documents]
     mean, pairs = sum(lengths) / len(lengths), sum(n * n for n in lengths) / len(lengths)
     per_token = flops.step(mean, pairs, MASKED * mean) / mean
