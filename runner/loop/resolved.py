@@ -145,8 +145,7 @@ def _check_graphs(trainer: Any, layout: str | None, attention: str | None, data:
 
 def keep_compiled(cache: Any) -> None:
     """Has torch keep what it compiles in the project's cache, where the next job of a sweep finds it."""
-    folder = Path(cache).expanduser() if cache else cache_folder()
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder / "compiled"))
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder(cache) / "compiled"))
 
 
 def attention_of(model: Any, layout: str, trainer: Any) -> str:

@@ -24,6 +24,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from iolaus.runner.checkpoints.sharded import read_shares
 from iolaus.runner.models.adapters import is_adapted
 from iolaus.runner.models.task_model import TaskModel
+from iolaus.runner.optim.compiled import factor_to
 
 SHARDABLE = ("adam", "adamw", "adagrad", "lion", "rmsprop", "sgd")
 """Optimizers that treat each weight by itself, and so need not see a whole matrix or its norm."""
@@ -118,7 +119,7 @@ def clip_shards(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
     norms = [whole(torch.nn.utils.get_total_norm(part)) for part in meshes.values()]
     norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
     if math.isfinite(limit):
-        factor = (limit / (norm + 1e-6)).clamp(max=1.0)
+        factor = factor_to(limit, norm)
         torch._foreach_mul_([g.to_local() if isinstance(g, DTensor) else g for g in gradients], factor)
     return norm
 

@@ -98,8 +98,13 @@ def scaled_to_limit(gradients: list[Tensor], limit: float) -> Tensor:
     norms = torch._foreach_norm(gradients)
     norm: Tensor = torch.linalg.vector_norm(torch.stack([each.float() for each in norms]))
     if math.isfinite(limit):
-        torch._foreach_mul_(gradients, (limit / (norm + 1e-6)).clamp(max=1.0))
+        torch._foreach_mul_(gradients, factor_to(limit, norm))
     return norm
+
+
+def factor_to(limit: float, norm: Tensor) -> Tensor:
+    """What gradients of a total norm are multiplied by, at most 1, so that their norm is at most `limit`; 0-dim."""
+    return (limit / (norm + 1e-6)).clamp(max=1.0)
 
 
 def on_gpu(tensors: Sequence[Tensor]) -> bool:

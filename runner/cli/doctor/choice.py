@@ -63,13 +63,13 @@ def _choose(config: DictConfig, choice: Choice) -> None:
 
     from iolaus.runner.launch.job import nodes_to_join
     from iolaus.runner.loop.resolved import attention_of, choose_hardware
-    from iolaus.runner.models.autocast import has_bf16, is_slower
+    from iolaus.runner.models.autocast import is_slower
 
     here = member()
     nodes = nodes_to_join(config, here)
     asked, trainer = config.trainer, choose_hardware(config, {}).trainer
-    narrow = asked.get("precision", "auto") == "auto" and has_bf16(trainer.accelerator)
-    narrow = narrow and trainer.accelerator == "cpu" and is_slower(width_of(config))
+    automatic = asked.get("precision", "auto") == "auto" and trainer.accelerator == "cpu"
+    narrow = automatic and is_slower(width_of(config))
     if narrow:
         trainer.precision = "32-true"
     per_node, gpus = processes_per_node(trainer), gpus_of_torch() if trainer.accelerator == "gpu" else []

@@ -22,9 +22,9 @@ def key_of(inputs: dict[str, Any]) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def cache_folder() -> Path:
-    """The folder of what later runs use again, where no setting names one: IOLAUS_CACHE, else ~/.cache/iolaus."""
-    return Path(os.environ.get("IOLAUS_CACHE") or "~/.cache/iolaus").expanduser()
+def cache_folder(named: str | None = None) -> Path:
+    """The folder of what later runs use again: the one that a setting names, else IOLAUS_CACHE, else ~/.cache/iolaus."""
+    return Path(named or os.environ.get("IOLAUS_CACHE") or "~/.cache/iolaus").expanduser()
 
 
 def locked(path: Path, timeout: float = -1) -> AbstractContextManager[Any]:

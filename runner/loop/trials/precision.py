@@ -4,19 +4,17 @@ What a timing says depends on what else the machine does. So it is taken once fo
 version of torch and a model, whichever run comes first; it has to be clear; and the jobs of a sweep take it over.
 """
 
-import hashlib
 import json
 import logging
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.data.store.cached import cache_folder, locked
-from iolaus.runner.loop.trials.steps import can_be_tried, leaving_no_trace, loss_of
+from iolaus.runner.data.store.cached import cache_folder, key_of, locked
+from iolaus.runner.loop.trials.steps import can_be_tried, largest_micro_batch, leaving_no_trace, loss_of
 from iolaus.runner.manifest.machine import machine
 from iolaus.runner.models.autocast import is_slower, usable_precision
 from iolaus.runner.models.packed.trials import in_one_line
@@ -82,9 +80,7 @@ def faster(precisions: Sequence[str], seconds: dict[str, float]) -> str:
 def _kept(precisions: list[str], data: Any, module: Any, ranks: int, cache: Any) -> str:
     """The faster precision, from the cache or timed; processes that ask at once wait for the first."""
     asked = {"precisions": precisions, **_setting(data, module)}
-    name = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
-    folder = Path(cache).expanduser() if cache else cache_folder()
-    path = folder / "precision" / f"{name}.json"
+    path = cache_folder(cache) / "precision" / f"{key_of(asked)}.json"
     with locked(path):
         chosen = read_json(path, {}).get("chosen")
         if chosen not in precisions:
@@ -98,13 +94,12 @@ def _kept(precisions: list[str], data: Any, module: Any, ranks: int, cache: Any)
 def _setting(data: Any, module: Any) -> dict[str, Any]:
     """What the time of a step depends on: the machine, and the model by kind and sizes."""
     here, model = machine(), module.model
-    shapes = [list(p.shape) for p in model.parameters()]
     return {
         **{name: here[name] for name in ("cpu", "features")},
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "model": [type(model).__name__, type(model.pretrained).__name__],
-        "shapes": hashlib.sha256(json.dumps(shapes).encode()).hexdigest()[:16],
+        "shapes": key_of({"parameters": [list(p.shape) for p in model.parameters()]}),
         **{name: getattr(data, name, None) for name in ("layout", "micro_batch_tokens", "micro_batch_size")},
     }
 
@@ -131,15 +126,11 @@ def _seconds(precisions: Sequence[str], data: Any, module: Any, ranks: int) -> d
 
 def _tried(data: Any, module: Any, ranks: int) -> MicroBatch:
     """The largest micro-batch of the first step, of fewer tokens for a large model."""
-    given = data.micro_batch_tokens
-    fitting = FLOPS / (6 * sum(p.numel() for p in module.model.parameters()))
-    try:
-        if given is not None:
-            data.micro_batch_tokens = min(given, max(LEAST, int(fitting)))
-        micro_batches: list[MicroBatch] = data.train_batches(0, ranks)[0]["micro_batches"]
-    finally:
-        data.micro_batch_tokens = given
-    return max(micro_batches, key=lambda one: one["input_ids"].numel())
+    tokens = data.micro_batch_tokens
+    if tokens is not None:
+        fitting = FLOPS / (6 * sum(p.numel() for p in module.model.parameters()))
+        tokens = min(tokens, max(LEAST, int(fitting)))
+    return largest_micro_batch(data, tokens, ranks)
 
 
 def _told(seconds: dict[str, float]) -> str:

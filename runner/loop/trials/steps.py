@@ -92,18 +92,30 @@ def fitting_tokens(module: Any, data: Any, device: torch.device, precision: str,
 
     Both passes of the largest micro-batch are run. Weights, gradients, buffers and random states are as before.
     """
-    given, tokens = data.micro_batch_tokens, LARGEST
+    tokens = LARGEST
+    with leaving_no_trace(module, device):
+        places = _first_share(data, LARGEST, ranks)["padded_tokens"]
+        while tokens > SMALLEST and tokens // 2 >= places:
+            tokens //= 2
+        while tokens > SMALLEST and not _fits(module, data, tokens, device, precision, ranks):
+            tokens //= 2
+    return tokens
+
+
+def largest_micro_batch(data: Any, tokens: int | None, ranks: int) -> MicroBatch:
+    """The largest of the first step, cut into micro-batches of so many tokens whatever the data's own setting is."""
+    micro_batches: list[MicroBatch] = _first_share(data, tokens, ranks)["micro_batches"]
+    return max(micro_batches, key=lambda one: one["input_ids"].numel())
+
+
+def _first_share(data: Any, tokens: int | None, ranks: int) -> Share:
+    """The first rank's share of the first step in micro-batches of so many tokens; the data's own setting stays."""
+    given, data.micro_batch_tokens = data.micro_batch_tokens, tokens
     try:
-        with leaving_no_trace(module, device):
-            data.micro_batch_tokens = LARGEST
-            share = data.train_batches(0, ranks)[0]
-            while tokens > SMALLEST and tokens // 2 >= share["padded_tokens"]:
-                tokens //= 2
-            while tokens > SMALLEST and not _fits(module, data, tokens, device, precision, ranks):
-                tokens //= 2
+        share: Share = data.train_batches(0, ranks)[0]
+        return share
     finally:
         data.micro_batch_tokens = given
-    return tokens
 
 
 @contextmanager
@@ -126,9 +138,7 @@ def leaving_no_trace(module: Any, device: torch.device) -> Iterator[None]:
 
 def _fits(module: Any, data: Any, tokens: int, device: torch.device, precision: str, ranks: int) -> bool:
     """Whether both passes of the largest micro-batch of so many tokens leave room in memory."""
-    data.micro_batch_tokens = tokens
-    micro_batches = data.train_batches(0, ranks)[0]["micro_batches"]
-    largest = move_data_to_device(max(micro_batches, key=lambda m: m["input_ids"].numel()), device)
+    largest = move_data_to_device(largest_micro_batch(data, tokens, ranks), device)
     try:
         trained = [p for p in module.parameters() if p.requires_grad]
         state = torch.empty(2 * sum(p.nbytes for p in trained), dtype=torch.uint8, device=device)

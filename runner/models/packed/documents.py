@@ -119,14 +119,16 @@ class Bucket(NamedTuple):
     def mask(self, before: int, behind: int, query: Tensor) -> Tensor | None:
         """A mask to add to scores [D, N, L, L], of a shape that broadcasts to theirs."""
         window = window_mask(self.shape[1], before, behind, query)
-        if self.unseen is None or window is None:
-            return window if self.unseen is None else self.unseen
-        return self.unseen + window
+        if self.unseen is None:
+            return window
+        return self.unseen if window is None else self.unseen + window
 
 
 class Buckets(NamedTuple):
     """All documents of a packed row, in buckets."""
 
+    groups: list[Documents]
+    """The documents of each."""
     parts: tuple[Bucket, ...]
     places: Tensor
     """[T * N], where each token of each head is among the R of all buckets."""
@@ -138,6 +140,15 @@ class Buckets(NamedTuple):
     def flat(self, made: Tensor, num_heads: int) -> Tensor:
         """What the buckets made, [R, H], as [T, N, H]."""
         return made.index_select(0, self.places).view(-1, num_heads, made.shape[-1])
+
+    def of_chosen(self, chosen: Chosen, num_heads: int) -> "Buckets":
+        """The chosen tokens of the documents, counted among the chosen ones, in the same buckets."""
+        groups = []
+        for documents in self.groups:
+            ends = torch.tensor([(start, start + length) for length, start in documents])
+            found = torch.searchsorted(chosen.positions, ends).tolist()
+            groups.append([(stop - start, start) for start, stop in found])
+        return _placed(groups, num_heads)
 
 
 @lru_cache(maxsize=8)  # asked for by every layer
@@ -152,16 +163,6 @@ def buckets(bounds: tuple[int, ...], num_heads: int) -> Buckets:
         [[[2.0, 3.0, 4.0, 5.0], [0.0, 1.0, 1.0, 1.0]]]
     """
     return _placed(_groups(bounds), num_heads)
-
-
-def buckets_of_chosen(bounds: tuple[int, ...], num_heads: int, chosen: Chosen) -> Buckets:
-    """The chosen tokens of the documents between `bounds`, counted among the chosen ones, in the same buckets."""
-    groups = []
-    for documents in _groups(bounds):
-        ends = torch.tensor([(start, start + length) for length, start in documents])
-        found = torch.searchsorted(chosen.positions, ends).tolist()
-        groups.append([(stop - start, start) for start, stop in found])
-    return _placed(groups, num_heads)
 
 
 def _groups(bounds: tuple[int, ...]) -> list[Documents]:
@@ -199,4 +200,4 @@ def _placed(groups: list[Documents], num_heads: int) -> Buckets:
         gaps, mask = (~of_heads).nonzero()[:, 0], None if real.all() else unseen[:, None, None]
         parts.append(Bucket(shape, tokens, sources, gaps, mask, first))
         first += len(sources)
-    return Buckets(tuple(parts), places)
+    return Buckets(groups, tuple(parts), places)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from iolaus.runner.models.packed.chosen_queries import Chosen
-from iolaus.runner.models.packed.documents import buckets, buckets_of_chosen
+from iolaus.runner.models.packed.documents import buckets
 from iolaus.runner.models.packed.dropout_keys import DropoutKeys, bits_drawn, current_keys, number_modules
 
 _LEVELS = 1 << 16
@@ -70,9 +70,9 @@ class DroppedAttention(torch.autograd.Function):
         Weights are dropped at `rate`, by the `keys` [T] of the queries if given. With `chosen`, queries and `keys` are
         those of M tokens alone, which see all of their documents, and so is the result [M, N, H].
         """
-        bounds, heads = tuple(cu_seqlens.tolist()), query.shape[1]
-        asked = buckets(bounds, heads)
-        asking = asked if chosen is None else buckets_of_chosen(bounds, heads, chosen)
+        heads = query.shape[1]
+        asked = buckets(tuple(cu_seqlens.tolist()), heads)
+        asking = asked if chosen is None else asked.of_chosen(chosen, heads)
         ctx.asked, ctx.asking, ctx.scale = asked, asking, scale
         query, out, saved = query * scale, asking.empty(value), []
         with torch.autocast("cpu", enabled=False):

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from iolaus.runner.models.quick.embedding import changed_rows
+from iolaus.runner.optim.compiled import factor_to
 
 
 def clip(parameters: Sequence[Tensor], limit: float) -> Tensor:
@@ -27,8 +28,7 @@ def clip(parameters: Sequence[Tensor], limit: float) -> Tensor:
     norm = torch.nn.utils.get_total_norm(read)
     if norm.device.type == "cpu" and not limit < norm < math.inf:  # for a GPU the test would wait
         return norm
-    factor = (limit / (norm + 1e-6)).clamp(max=1.0)
-    torch._foreach_mul_(read, factor)
+    torch._foreach_mul_(read, factor_to(limit, norm))
     for gradient, changed, values in zip(gradients, rows, read, strict=True):
         if changed is not None:
             gradient.index_copy_(0, changed, values)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from iolaus.runner.models.packed.attention import packed_attention
 from iolaus.runner.models.packed.chosen_queries import Chosen
-from iolaus.runner.models.packed.documents import buckets, buckets_of_chosen
+from iolaus.runner.models.packed.documents import buckets
 from iolaus.runner.models.packed.dropout import Dropout, DroppedAttention, can_drop, replace_dropout
 from tests.support.precision import in_fp32
 
@@ -77,7 +77,7 @@ def test_what_buckets_take_apart_they_put_together(lengths: tuple[int, ...]) -> 
     flat = torch.arange(bounds[-1] * 6.0).view(-1, 3, 2)
     for found, row in (
         (buckets(bounds, 3), flat),
-        (buckets_of_chosen(bounds, 3, Chosen(torch.tensor([1, 4]))), flat[[1, 4]]),
+        (buckets(bounds, 3).of_chosen(Chosen(torch.tensor([1, 4])), 3), flat[[1, 4]]),
     ):
         made = found.empty(row).fill_(torch.nan)
         for bucket in found.parts:
