@@ -58,6 +58,12 @@ class Option(ConfigNode):
     def node(self, config: DictConfig | None) -> None:
         self._node = config
 
+    def __copy__(self) -> "Option":
+        """What Hydra takes for each config that it composes, and copies the node of: so the node is made once."""
+        copied = Option(self.group, self.name.removesuffix(".yaml"), self.source)
+        copied.node = self.node
+        return copied
+
 
 def _open_mappings(config: DictConfig) -> None:
     """Lets fields that are mappings (`model.config`) take any key; dataclasses refuse unknown keys."""

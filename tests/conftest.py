@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.precision import PRECISION, as_in_training
+from tests.support.processes import ROOT, warm_process
 
 # The same examples every time: a red run is a change's fault. HYPOTHESIS_PROFILE=default looks for new ones.
 settings.register_profile("repeatable", derandomize=True)
@@ -31,8 +32,6 @@ os.environ |= {"OMP_WAIT_POLICY": "passive", "HF_HUB_DISABLE_TELEMETRY": "1", "C
 # What a shell starts in the background ignores Ctrl-C and Ctrl-\, and so would the programs that are tested.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
-
-ROOT = Path(__file__).parent.parent
 
 WHOLE_RUNS = ("runs", "cli", "sweeps", "launch", "loop", "logging", "checkpoints", "inference", "config")
 """Folders of tests that start the program."""
@@ -65,12 +64,17 @@ def precision_of_training() -> Iterator[None]:
 def run_program(
     *arguments: str, cwd: Path, check: bool = True, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the program as a user calls it, in the folder `cwd`."""
-    command = [sys.executable, "-m", "runner.train", *arguments]
+    """Runs the program as a user calls it, in the folder `cwd`; with variables of its own in a new interpreter."""
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
     env = {**os.environ, "PYTHONPATH": paths, **environment}
-    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
-    assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    if environment:
+        command = [sys.executable, "-m", "runner.train", *arguments]
+        done = subprocess.run(
+            command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False
+        )
+    else:
+        done = warm_process().run("runner.train", arguments, cwd, env)
+    assert not check or done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
     return done
 
 

@@ -3,7 +3,6 @@
 import os
 import sys
 import sysconfig
-from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,23 +51,20 @@ def own_modules() -> dict[str, str]:
     ours = [_place_of("iolaus").parent / part for part in (".", "conf", "runner")]
     installed = map(Path, sysconfig.get_paths().values())
     known = tuple(f"{folder.resolve()}{os.sep}" for folder in (*installed, *ours))
-    real, modules = _real_paths(), [*sys.modules.values()]
-    named = {str(getattr(module, "__dict__", {}).get("__file__")) for module in modules}
-    files = {real(os.path.abspath(path)) for path in named if path.endswith(".py")}
-    own = [path for path in sorted(map(Path, files)) if not str(path).startswith(known) and path.is_file()]
-    return digests_of({str(path): path for path in own if "hydra_plugins" not in path.parts})
+    named = {str(getattr(module, "__dict__", {}).get("__file__")) for module in [*sys.modules.values()]}
+    files = sorted({_real(os.path.abspath(path)) for path in named if path.endswith(".py")})
+    own = [Path(path) for path in files if not path.startswith(known)]
+    return digests_of(
+        {str(path): path for path in own if path.is_file() and "hydra_plugins" not in path.parts}
+    )
 
 
-def _real_paths() -> Callable[[str], str]:
-    """`os.path.realpath` of absolute paths, which looks at a folder once, for thousands of files in a few hundred."""
-
-    @cache
-    def real(path: str) -> str:
-        parent, name = os.path.split(path)
-        here = os.path.join(real(parent), name) if name else path
-        return os.path.realpath(here) if os.path.islink(here) else here
-
-    return real
+@cache
+def _real(path: str) -> str:
+    """`os.path.realpath` of an absolute path, which looks at a folder once, for thousands of files in a few hundred."""
+    parent, name = os.path.split(path)
+    here = os.path.join(_real(parent), name) if name else path
+    return os.path.realpath(here) if os.path.islink(here) else here
 
 
 def patch() -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_module
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from iolaus.runner.run.command import overrides
 from tests.conftest import ROOT, Command
@@ -138,3 +138,14 @@ def test_mapping_with_keys_of_its_own_still_refuses_others() -> None:
         pytest.raises(HydraException, match="sizee"),
     ):
         compose("config", ["data=shapes", "data.train.sizee=3"])
+
+
+def test_options_are_made_configs_once_and_every_config_has_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    def muon() -> DictConfig:
+        with initialize_config_module("iolaus.conf", version_base="1.3"):
+            return compose("config", ["optimizer=muon"])
+
+    first, before = muon(), muon().optimizer.lr
+    first.optimizer.lr = 5.0
+    monkeypatch.setattr(OmegaConf, "structured", None)
+    assert muon().optimizer.lr == before != 5.0

@@ -1,15 +1,19 @@
 """Runs as processes of their own, to be sent signals to, and what is left of them."""
 
+import json
 import multiprocessing
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from tests.conftest import ROOT
+ROOT = Path(__file__).parents[2]
 
 PROGRAM = ("-c", "from iolaus.runner.cli.commands import main; main()")
 """Arguments of Python that make it the command `iolaus`."""
@@ -109,3 +113,78 @@ def assert_workers_end_with_their_parent(read: Callable[[Connection], None]) -> 
     while left := [worker for worker in workers if Path(f"/proc/{worker}").exists()]:
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
+
+
+_LIBRARIES = (
+    "hydra",
+    "torch._dynamo",
+    "lightning.pytorch",
+    "transformers.modeling_utils",
+    "transformers.models.auto",
+)
+"""What each run imports."""
+
+_SERVER = """
+import gc, importlib, json, os, runpy, signal, sys
+
+gc.disable()
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+gc.freeze()
+gc.enable()
+for line in sys.stdin:
+    asked = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+else:
+    sys.exit()
+signal.alarm(300)
+for number, path in enumerate([os.devnull, *asked["outputs"]]):
+    file = os.open(path, os.O_WRONLY | os.O_CREAT if number else os.O_RDONLY)
+    os.dup2(file, number)
+    os.close(file)
+os.chdir(asked["cwd"])
+os.environ.clear()
+os.environ.update(asked["environment"])
+sys.argv[1:] = asked["arguments"]
+sys.path[:1] = [asked["cwd"], *asked["environment"]["PYTHONPATH"].split(os.pathsep)]
+runpy.run_module(asked["module"], run_name="__main__", alter_sys=True)
+"""
+
+
+class WarmProcess:
+    """A process that has imported the libraries, nothing of ours, and forks for each run.
+
+    A run starts in a tenth of a second, where a new interpreter takes three seconds of imports.
+    """
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-c", _SERVER, *_LIBRARIES]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.lock = threading.Lock()
+
+    def run(
+        self, module: str, arguments: tuple[str, ...], cwd: Path, environment: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        """`python -m MODULE ARGUMENTS` in the folder `cwd`, to its end; `environment` has a PYTHONPATH."""
+        assert self.process.stdin
+        assert self.process.stdout
+        with tempfile.TemporaryDirectory() as folder, self.lock:
+            outputs = [Path(folder) / name for name in ("stdout", "stderr")]
+            asked = {
+                "module": module,
+                "arguments": arguments,
+                "cwd": str(cwd),
+                "environment": {**environment},
+            }
+            print(json.dumps({**asked, "outputs": [*map(str, outputs)]}), file=self.process.stdin, flush=True)
+            code = int(self.process.stdout.readline())
+            return subprocess.CompletedProcess(
+                [module, *arguments], code, *(file.read_text() for file in outputs)
+            )
+
+
+warm_process = cache(WarmProcess)
+"""The one of these tests."""
