@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -108,7 +107,6 @@ class PretrainingDataModule(PassesDataModule):
         """Opens the result of `prepare_data`, for any stage."""
         if self.streaming or self.prepared is not None:
             return
-        cache = self.cache_dir or cache_folder()
         self.prepared = prepare_text(
             self.source,
             self.validation_sources,
@@ -119,7 +117,7 @@ class PretrainingDataModule(PassesDataModule):
             lowercase=False,
             max_length=self.max_sequence_length,
             long_documents="truncate",
-            cache_dir=Path(cache).expanduser(),
+            cache_dir=cache_folder(self.cache_dir),
             seed=self.seed,
             keep_repeated=True,
         )
