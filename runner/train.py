@@ -22,7 +22,7 @@ from iolaus.runner.cli import commands
 from iolaus.runner.cli.compose import flags_first, prepare
 from iolaus.runner.config.checks import check_config, lacks_data
 from iolaus.runner.config.permissions import on_command_line
-from iolaus.runner.config.skipped import skipped_batches
+from iolaus.runner.config.skipped import left_out, noted_rewinds
 from iolaus.runner.config.yaml_files import checked_files
 from iolaus.runner.launch.hub import spare_retries
 from iolaus.runner.launch.job import in_sweep, report_failure, report_job_failure, report_stop, run_job
@@ -174,7 +174,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = resolved.recorded(folder, checkpoint)
     chosen = speed.settled(config, resolved.choose_hardware(config, before), before, folder)
-    chosen.skip_batches = skipped_batches(folder.path)
+    chosen.skip_batches = left_out(chosen.get("skip_batches"), noted_rewinds(folder.path))
     parts = assemble(chosen, before)
     data, module, max_steps = parts.data, parts.module, parts.max_steps
     values = resolved.resolve(config, chosen, before, data, module)

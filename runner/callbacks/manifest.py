@@ -50,7 +50,8 @@ class Manifest(Callback):
         if trainer.is_global_zero:
             folder = RunFolder(Path(trainer.default_root_dir))
             resolved = {**(folder.status().get("resolved") or {}), **_kernels(trainer)}
-            begin_manifest(folder, _inputs(trainer, folder), resolved, step)
+            config: Any = OmegaConf.load(folder.path / "config.yaml")
+            begin_manifest(folder, config, _inputs(trainer, folder, config), resolved, step)
             self._file = open_at(folder.path / FILE_NAME, step)
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
@@ -104,10 +105,9 @@ class Manifest(Callback):
         del self.totals["order"]
 
 
-def _inputs(trainer: Trainer, folder: RunFolder) -> dict[str, Any]:
+def _inputs(trainer: Trainer, folder: RunFolder, config: DictConfig) -> dict[str, Any]:
     """What a run begins with; what it began with in its first session, a later one leaves out."""
     first = not read_manifest(folder.path)
-    config: Any = OmegaConf.load(folder.path / "config.yaml")
     point = Path(trainer.ckpt_path) if trainer.ckpt_path else None
     branch = point if point and not folder.is_same(point) else None
     return inputs_of(trainer.datamodule, config, first, branch)  # type: ignore[attr-defined]

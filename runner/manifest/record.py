@@ -11,7 +11,7 @@ import shutil
 from datetime import datetime
 from pathlib import Path
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from iolaus.runner.manifest.code import code, patch
 from iolaus.runner.manifest.digests import digests_of, file_digest, folder_digests, value_digest
@@ -36,11 +36,13 @@ KEPT = ("weights", "checkpoint")
 """Inputs of a run's first session, which later ones no longer read."""
 
 
-def begin_manifest(folder: RunFolder, inputs: Manifest, resolved: Manifest, step: int) -> None:
+def begin_manifest(
+    folder: RunFolder, config: DictConfig, inputs: Manifest, resolved: Manifest, step: int
+) -> None:
     """Writes what is known when a session begins at `step`; earlier sessions, and what the run began with, stay.
 
-    `inputs` are fingerprints of data, tokenizer and weights, and what data and order of a checkpoint were where a session
-    has `changed` them; `resolved` is what every `auto` came to.
+    `config` is what `config.yaml` holds. `inputs` are fingerprints of data, tokenizer and weights, and what data and
+    order of a checkpoint were where a session has `changed` them; `resolved` is what every `auto` came to.
     """
     before = read_manifest(folder.path)
     now: Manifest = {"code": code(), "packages": packages(), "machine": machine(), "resolved": resolved}
@@ -65,7 +67,7 @@ def begin_manifest(folder: RunFolder, inputs: Manifest, resolved: Manifest, step
     manifest: Manifest = {
         "version": VERSION,
         "complete": False,
-        "config": {"hash": folder.status().get("config_hash"), **_config(folder.path)},
+        "config": {"hash": folder.status().get("config_hash"), **_config(folder.path, config)},
         **now,
         "inputs": {
             **given,
@@ -108,7 +110,8 @@ def complete_manifest(folder: RunFolder) -> None:
     """
     if not (manifest := read_manifest(folder.path)):
         return
-    whole = {**manifest, "config": {**manifest["config"], **_config(folder.path)}}
+    config = OmegaConf.load(folder.path / "config.yaml")
+    whole = {**manifest, "config": {**manifest["config"], **_config(folder.path, config)}}
     whole |= {"steps": kept_lines(folder.path), "outputs": outputs_of(folder.path), "complete": True}
     whole = json.loads(_text_of(whole))  # as it will be read
     _write(folder, {**whole, "digest": value_digest(whole)})
@@ -129,10 +132,9 @@ def outputs_of(folder: Path) -> dict[str, str]:
     return found
 
 
-def _config(folder: Path) -> Manifest:
+def _config(folder: Path, config: object) -> Manifest:
     """The resolved config, and the digest of its file."""
-    file = folder / "config.yaml"
-    return {"digest": file_digest(file), "resolved": OmegaConf.to_container(OmegaConf.load(file))}
+    return {"digest": file_digest(folder / "config.yaml"), "resolved": OmegaConf.to_container(config)}
 
 
 def _changes(before: Manifest, now: Manifest) -> Manifest:
