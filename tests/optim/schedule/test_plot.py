@@ -1,16 +1,12 @@
 """Schedules drawn without training."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from iolaus.runner.optim import ThreePhaseSchedule
 from iolaus.runner.optim.schedule.plot import drawn
-
-ROOT = Path(__file__).parents[3]
+from tests.support.in_process import iolaus_here
 
 
 def test_the_drawing_shows_the_three_phases() -> None:
@@ -37,16 +33,8 @@ def test_one_step_and_unbounded_schedules_can_be_drawn() -> None:
 
 
 def test_the_command_draws_a_config(tmp_path: Path) -> None:
-    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "runner.schedule", *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-
-    done = call(
-        "scheduler=cosine", "scheduler.warmup_steps=10", "trainer.max_steps=200", "optimizer.lr=0.004"
-    )
+    words = ["scheduler=cosine", "scheduler.warmup_steps=10", "trainer.max_steps=200", "optimizer.lr=0.004"]
+    done = iolaus_here(tmp_path, "schedule", *words)
     assert done.returncode == 0, done.stderr
     assert "4.00e-03" in done.stdout
     assert "cosine" in done.stdout
@@ -54,8 +42,9 @@ def test_the_command_draws_a_config(tmp_path: Path) -> None:
     own = tmp_path / "configs" / "experiment" / "mine.yaml"
     own.parent.mkdir(parents=True)
     own.write_text("# @package _global_\noptimizer: {lr: 0.007}\n")
-    assert "7.00e-03" in call("--config-dir", "configs", "experiment=mine").stdout
-    wrong = call("scheduler.training_kind=cosin")
+    mine = iolaus_here(tmp_path, "schedule", "--config-dir", "configs", "experiment=mine")
+    assert "7.00e-03" in mine.stdout
+    wrong = iolaus_here(tmp_path, "schedule", "scheduler.training_kind=cosin")
     assert wrong.returncode == 1
     assert "Did you mean 'cosine'?" in wrong.stderr
     assert "Traceback" not in wrong.stderr
