@@ -23,7 +23,7 @@ class Pretraining:
     on a GPU, without shards, clipping and the step of torch's optimizers that are not `fused`."""
     cuda_graphs: bool = setting(False, execution=True)
     """For `objective=mlm`: fills packed rows in training to shapes that do not change, and launches encoder and head with
-    its loss as CUDA graphs, one launch for all kernels. It needs `compile_model` and a model without dropout."""
+    its loss as CUDA graphs, one launch for all kernels. It needs `compile_model=true` and a model without dropout."""
     gradient_checkpointing: bool = setting(False, execution=True)
     """Recomputes activations in the backward pass: less memory, about a third more time."""
     log_parameter_norms: bool = setting(False, execution=True)
@@ -70,7 +70,7 @@ class VisionLanguage(Finetuning):
 
 
 GRAPHS_NEED = {
-    "compiled": "module.compile_model=true (auto compiles long runs on a GPU alone)",
+    "compiled": "module.compile_model=true",
     "packed": "packed rows (data.layout=packed)",
     "bounded": "a number of data.micro_batch_tokens, which rows are filled to",
     "whole": "the whole model on each device (trainer.strategy=ddp, not fsdp)",

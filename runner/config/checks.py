@@ -211,7 +211,7 @@ def _check_graphs(values: Values) -> None:
     module, data = values["module"], values["data"]
     if option_of("module", module) and module.get("cuda_graphs"):
         check_cuda_graphs(
-            compiled=module.get("compile_model") is not False,
+            compiled=module.get("compile_model") is True,
             packed=data.get("layout", "auto") in ("auto", "packed"),
             bounded=data.get("micro_batch_tokens", "auto") is not None,
             whole=values["trainer"].get("strategy") != "fsdp",

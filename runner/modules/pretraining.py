@@ -1,6 +1,7 @@
 """Pretraining: the shared step, validation by the model's own figures, and its guesses for masked tokens."""
 
 import json
+import logging
 from typing import Any
 
 from torch import Tensor
@@ -16,6 +17,8 @@ from iolaus.runner.modules.samples import Sample, guessed_samples
 from iolaus.runner.modules.training import TrainingModule
 from iolaus.runner.run.files import write_atomically
 from iolaus.runner.run.folder import RunFolder
+
+log = logging.getLogger("iolaus")
 
 
 class PretrainingRun(TrainingModule):
@@ -38,6 +41,10 @@ class PretrainingRun(TrainingModule):
         super().on_train_start()
         if self.settings.cuda_graphs and isinstance(self.model, SparseMaskedLM):
             self.model.fix_shapes(sizes_of(self.datamodule))
+            if self.device.type != "cuda":
+                log.warning(
+                    "module.cuda_graphs=true: a CPU launches no graphs, rows are filled for them all the same"
+                )
 
     def on_validation_start(self) -> None:
         """Starts the sums over the validation sets, with the weights to evaluate."""

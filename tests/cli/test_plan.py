@@ -1,5 +1,6 @@
 """`iolaus plan`: the plan of a run, which trains and leaves nothing."""
 
+import json
 import re
 import tempfile
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from iolaus import assemble, compose
 from iolaus.runner.models.packed import dropout
 from iolaus.runner.models.packed.dropout_keys import current_keys
 from tests.conftest import TINY
@@ -61,6 +63,18 @@ def test_lengths_fill_groups_and_rate_are_shown(inspected: tuple[Done, Path]) ->
     assert re.search(r"tensors such as .*, lr 0.003, decay", fact(done, "decay"))
     assert "│" in done.stdout
     assert re.search(r"^training +constant", done.stdout, re.MULTILINE)
+
+
+def test_time_is_that_of_usual_steps_not_of_the_one_that_is_tried(tmp_path: Path, text_file: Path) -> None:
+    words = ["sampler=sequential", "sampler.global_batch_size=2", "data.validation_documents=1"]
+    done = iolaus_here(tmp_path, "plan", "--json", *TINY, f"data.source={text_file}", *words)
+    plan = json.loads(done.stdout)
+    found = plan["time"]["tokens_per_second"] * plan["time"]["step_seconds"]
+    config = compose(*TINY, f"data.source={text_file}", *words)
+    data = assemble(config).data
+    tokens = [int(data.train_batches(0, 1)[step]["tokens"]) for step in range(8)]
+    assert found == pytest.approx(sum(tokens) / 8, rel=1e-6)
+    assert abs(tokens[0] - found) > 1
 
 
 def test_cost_is_that_of_the_model(inspected: tuple[Done, Path]) -> None:

@@ -27,10 +27,14 @@ SHORT = [
 GRAPHED = ["module.compile_model=true", "module.cuda_graphs=true"]
 
 
-def test_a_run_in_fixed_shapes_is_that_without(graphs: Graphs, run_here: Runner) -> None:
+def test_a_run_in_fixed_shapes_is_that_without(
+    graphs: Graphs, run_here: Runner, caplog: pytest.LogCaptureFixture
+) -> None:
     plain = run_here(*SHORT, folder="plain")
     assert not graphs.made
+    assert "a CPU launches no graphs" not in caplog.text
     run = run_here(*SHORT, *GRAPHED, folder="graphed")
+    assert "module.cuda_graphs=true: a CPU launches no graphs" in caplog.text
     assert losses(run) == pytest.approx(losses(plain), rel=rounding(1e-5, 1e-2))
     assert (len(graphs.made), graphs.modes) == (2, ["reduce-overhead"] * 2), "encoder and head"
     assert graphs.calls[0] == graphs.calls[1] > 6, "several micro-batches in a step"
@@ -94,6 +98,7 @@ def test_nothing_that_a_graph_has_made_is_read_after_the_next_replay(
     ("words", "needed"),
     [
         (["module.compile_model=false"], "module.compile_model=true"),
+        (["module.compile_model=auto"], "module.compile_model=true"),
         (["data.layout=padded"], "packed rows"),
         (["data.micro_batch_tokens=null"], "a number of data.micro_batch_tokens"),
         (["trainer=fsdp"], "the whole model on each device"),
@@ -109,7 +114,6 @@ def test_what_is_missing_is_told_before_data_is_read(words: list[str], needed: s
 @pytest.mark.parametrize(
     ("words", "needed"),
     [
-        (["module.compile_model=auto"], "module.compile_model=true"),
         (["model.dropout=0.1"], "a model without dropout"),
         (["model.architecture=deberta-v2"], "packed rows"),
         (["objective=clm"], "masked language modelling"),

@@ -56,7 +56,7 @@ def test_intervals_that_lie_apart_and_single_seeds_are_said(tmp_path: Path) -> N
     [
         ([[1.0], [2.0]], "One seed may be luck."),
         ([[1.0, 2.0], [3.0]], "The next, lr=0.2, has one seed."),
-        ([[1.0, 5.0], [4.0, 5.0]], "The interval of the next, lr=0.2, overlaps."),
+        ([[1.0, 5.0], [4.0, 5.0]], "95 % interval -22.412 to 28.412)."),
     ],
 )
 def test_runs_of_a_judgement_are_not_sent_to_one(

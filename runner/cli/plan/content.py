@@ -1,6 +1,6 @@
 """The parts of a plan: data, samples, lengths, parameter groups, learning rate and costs of a run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,6 +12,7 @@ from iolaus.conf.registry import option_of
 from iolaus.runner.cli.plan.phases import phase_rows
 from iolaus.runner.config.completed import completed
 from iolaus.runner.config.skipped import left_out, noted_rewinds
+from iolaus.runner.data.micro_batch import Share
 from iolaus.runner.launch.processes import quiet_threads
 from iolaus.runner.launch.resume import named_run
 from iolaus.runner.loop.assembly import Parts, assemble
@@ -26,7 +27,7 @@ from iolaus.runner.run.lazy import many_imports
 HISTOGRAM_LINES = 8
 MOST_MEASURED = 200_000  # sequences of the histogram
 ALONE = {"devices": 1, "num_nodes": 1, "strategy": "auto", "tensor_parallel_size": 1}
-FILLED = 8  # global batches that are collated for the fill rate
+COLLATED = 8  # global batches that tell the tokens of a step
 
 Part = tuple[str, Any]
 
@@ -58,8 +59,11 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     batches = parts.data.train_batches(0, ranks) if indexed else None
     yield "dataset", {"described": describe(parts.data), **_data_facts(parts.data, config, indexed)}
     yield "phases", phase_rows(config, parts.data) if config.get("phases") else None
-    yield "samples", None if batches is None else _samples(parts.data, batches[0])
-    yield "lengths", None if batches is None else _lengths(parts.data) | _fill(batches)
+    shares: list[Share] = (
+        [] if batches is None else [batches[step] for step in range(min(COLLATED, len(batches)))]
+    )
+    yield "samples", _samples(parts.data, shares[0]) if shares else None
+    yield "lengths", _lengths(parts.data) | _fill(shares, batches) if shares else None
     own = not is_plain(parts.data, parts.module)
     yield "optimization", _optimizer(parts) if own else None
     yield "model", describe(parts.module)
@@ -67,7 +71,7 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     yield "budget", str(budget) if budget else None
     yield "steps", parts.max_steps
     yield "epochs", parts.data.epoch_at(parts.max_steps) if indexed else None
-    yield from _costs(config, parts, batches, ranks) if own and batches is not None else NO_COSTS.items()
+    yield from _costs(config, parts, shares, ranks) if own and shares else NO_COSTS.items()
 
 
 def _steps_in(budget: Budget, asked: DictConfig, ranks: int) -> int:
@@ -108,7 +112,7 @@ def _data_facts(data: Any, config: DictConfig, indexed: bool) -> dict[str, Any]:
     }
 
 
-def _samples(data: Any, share: dict[str, Any]) -> list[dict[str, Any]]:
+def _samples(data: Any, share: Share) -> list[dict[str, Any]]:
     """The samples of the first micro-batch as marked text."""
     ids = share["sample_ids"].tolist()
     texts = marked_texts(share["micro_batches"][0], data.tokenizer, data.collator)
@@ -123,17 +127,18 @@ def _lengths(data: Any) -> dict[str, Any]:
     width = -(-(int(np.ptp(lengths)) + 1) // HISTOGRAM_LINES)
     edges = np.arange(lengths.min(), lengths.max() + width + 1, width)
     counts, _ = np.histogram(lengths, bins=edges)
-    bars = zip(counts / len(lengths), edges.tolist(), strict=False)
+    bars = zip(
+        edges.tolist(), np.minimum(edges[1:] - 1, lengths.max()).tolist(), counts / len(lengths), strict=False
+    )
     low, middle, high = np.percentile(lengths, [0, 50, 100]).tolist()
     return {
-        "histogram": [{"from": start, "to": start + width - 1, "share": share} for share, start in bars],
+        "histogram": [dict(zip(("from", "to", "share"), bar, strict=True)) for bar in bars],
         "min": low, "median": middle, "max": high, "mean": float(lengths.mean()),
     }  # fmt: skip
 
 
-def _fill(batches: Any) -> dict[str, Any]:
+def _fill(shares: Sequence[Share], batches: Any) -> dict[str, Any]:
     """The share of tokens that are not padding, and the number of micro-batches of a rank and step."""
-    shares = [batches[step] for step in range(min(FILLED, len(batches)))]
     tokens, places = (sum(share[name] for share in shares) for name in ("tokens", "padded_tokens"))
     micro = sum(len(share["micro_batches"]) for share in shares) / len(shares)
     return {"fill": tokens / places, "packed": batches.packed, "micro_batches": micro}
@@ -143,8 +148,8 @@ NO_COSTS = {"memory": None, "time": None}
 """Of runs whose step is not tried."""
 
 
-def _costs(config: DictConfig, parts: Parts, batches: Any, ranks: int) -> Iterator[Part]:
-    """Memory of a rank in bytes, FLOPs and time of the run, from one step that is tried."""
+def _costs(config: DictConfig, parts: Parts, shares: Sequence[Share], ranks: int) -> Iterator[Part]:
+    """Memory of a rank in bytes, FLOPs and time of the run, from one step that is tried; others have other tokens."""
     import torch
 
     from iolaus.runner.loop.resolved import choose_hardware
@@ -157,9 +162,11 @@ def _costs(config: DictConfig, parts: Parts, batches: Any, ranks: int) -> Iterat
     device = torch.device("cuda" if accelerator == "gpu" else accelerator)
     if config.trainer.get("precision", "auto") == "auto":
         precision = precision_of(chosen, parts.data, parts.module)
-    share = batches[0]
+    share = shares[0]
     cost = try_step(parts.module, parts.optimizer, share, device, precision)
-    per_step = ranks * step_flops(parts.module.model, parts.module.model.flop_counts(), share)
+    usual = sum(each["tokens"] for each in shares) / len(shares) / share["tokens"]
+    seconds = cost.step_seconds * usual
+    per_step = ranks * usual * step_flops(parts.module.model, parts.module.model.flop_counts(), share)
     shards = ranks if config.trainer.get("strategy") == "fsdp" else 1
     name = torch.cuda.get_device_name() if device.type == "cuda" else device.type
     peak = peak_flops(name, precision)
@@ -169,12 +176,12 @@ def _costs(config: DictConfig, parts: Parts, batches: Any, ranks: int) -> Iterat
     yield (
         "time",
         {
-            "step_seconds": cost.step_seconds,
-            "seconds": parts.max_steps * cost.step_seconds,
+            "step_seconds": seconds,
+            "seconds": parts.max_steps * seconds,
             "flops_per_step": per_step,
             "flops": per_step * parts.max_steps,
             "tokens_per_second": ranks * share["tokens"] / cost.step_seconds,
-            "mfu": per_step / ranks / cost.step_seconds / peak if peak else None,
+            "mfu": per_step / ranks / seconds / peak if peak else None,
             "precision": precision,
             "device": name,
         },

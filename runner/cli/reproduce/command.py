@@ -138,7 +138,9 @@ def steps_to_train(original: Recorded, asked: int | None) -> int | None:
     if asked is None:
         return None if original.manifest.get("complete") else last
     if asked < first:
-        raise ValueError(f"--steps {asked}: the first step that the run has digests of is {first}")
+        raise ValueError(
+            f"--steps {asked}: the first step that the run has digests of is {first}, by its callback.manifest.every"
+        )
     return None if asked >= last and original.manifest.get("complete") else min(asked, last)
 
 

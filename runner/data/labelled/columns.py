@@ -83,5 +83,8 @@ def _is_repeated(values: Sequence[Any]) -> bool:
 
 
 def _typed(name: str) -> str:
-    """A name as it is typed on a command line."""
-    return name if name.isidentifier() else f'"{name}"' if "'" in name else f"'{name}'"
+    """A name as it is typed on a command line; Hydra strips spaces that are not in quotes of its own."""
+    if name.isidentifier():
+        return name
+    quoted = f'"{name}"' if "'" in name else f"'{name}'"
+    return quoted if name == name.strip() else f'"{quoted}"' if "'" not in name else f"'{quoted}'"

@@ -236,12 +236,13 @@ class Comparison:
         second, next_one = others[0], f"the next, {self.name(order[1])},"
         if second.interval is None or first.interval is None:
             return f"{text}T{next_one[1:]} has {one}{more}"
+        if self.judged:  # by pairs, which tell more than intervals of each
+            return text.rstrip()
         apart = first.interval[1] < second.interval[0] or first.interval[0] > second.interval[1]
         return text + (
             f"The interval of {next_one} lies apart from it."
             if apart
-            else f"The interval of {next_one} overlaps"
-            + ("." if self.judged else ": `iolaus judge` tells whether it may be luck.")
+            else f"The interval of {next_one} overlaps: `iolaus judge` tells whether it may be luck."
         )
 
 

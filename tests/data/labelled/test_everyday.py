@@ -239,6 +239,7 @@ def test_a_run_that_goes_on_reads_tables_as_it_began(tmp_path: Path) -> None:
     ("header", "expected"),
     [
         ("Customer Question,Intent", "set data.text_column='Customer Question' data.label_column=Intent"),
+        ("Question, Intent", """set data.text_column=Question data.label_column="' Intent'\""""),
         ("text,Intent", "set data.label_column=Intent"),
         ("Intent,label", "set data.text_column=Intent"),
     ],
