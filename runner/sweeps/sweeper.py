@@ -247,6 +247,8 @@ def result_of(run: RunFolder, name: str, overrides: Sequence[str]) -> JobReturn:
 class SweepPage(Callback):
     """Around a multirun: its folder, the memory of its jobs, and at its end the page that compares the runs."""
 
+    _frozen = False
+
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Fixes the sweep's folder, for jobs that are composed in another process."""
         folder = str(config.hydra.sweep.dir)
@@ -259,8 +261,9 @@ class SweepPage(Callback):
         if config.hydra.mode == RunMode.MULTIRUN:
             job_return.cfg = job_return.hydra_cfg = None
             gc.collect()  # trainers and the threads that write checkpoints are in cycles
-            if not gc.get_freeze_count():
+            if not self._frozen:  # asking gc takes as long as it counts all that is frozen
                 gc.freeze()  # the libraries: looking at them again would take as long as a short job
+                self._frozen = True
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Compares the runs in the sweep's folder; ends with exit status 1 where a job has failed."""

@@ -68,23 +68,22 @@ class Held:
 
 
 @pytest.mark.parametrize("mode", ["MULTIRUN", "RUN"])
-def test_job_of_a_sweep_leaves_neither_its_config_nor_circles(mode: str) -> None:
-    frozen = gc.get_freeze_count()
+def test_job_of_a_sweep_leaves_neither_its_config_nor_circles(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen: list[bool] = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(True))
     gc.disable()
     try:
-        left = weakref.ref(Held())
-        done: Any = JobReturn(cfg=OmegaConf.create({"a": 1}), hydra_cfg=OmegaConf.create({"b": 1}))
-        SweepPage().on_job_end(OmegaConf.create({"hydra": {"mode": RunMode[mode]}}), job_return=done)
-        if mode == "RUN":
-            assert done.cfg is not None
-            assert left() is not None
-        else:
-            assert done.cfg is done.hydra_cfg is None
-            assert left() is None
+        page = SweepPage()
+        for _ in range(2):
+            left = weakref.ref(Held())
+            done: Any = JobReturn(cfg=OmegaConf.create({"a": 1}), hydra_cfg=OmegaConf.create({"b": 1}))
+            page.on_job_end(OmegaConf.create({"hydra": {"mode": RunMode[mode]}}), job_return=done)
+            assert (done.cfg is None, done.hydra_cfg is None, left() is None) == (mode == "MULTIRUN",) * 3
     finally:
         gc.enable()
-        if not frozen:
-            gc.unfreeze()
+    assert len(frozen) == (mode == "MULTIRUN"), "the libraries once, no later job's objects"
 
 
 def start_method_in_job() -> tuple[str, str]:
