@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.precision import PRECISION, as_in_training
-from tests.support.processes import ROOT, warm_process
+from tests.support.processes import ROOT, process, warm_process
 
 # The same examples every time: a red run is a change's fault. HYPOTHESIS_PROFILE=default looks for new ones.
 settings.register_profile("repeatable", derandomize=True)
@@ -68,10 +67,7 @@ def run_program(
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
     env = {**os.environ, "PYTHONPATH": paths, **environment}
     if environment:
-        command = [sys.executable, "-m", "runner.train", *arguments]
-        done = subprocess.run(
-            command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False
-        )
+        done = process("-m", "runner.train", *arguments, cwd=cwd, **env)
     else:
         done = warm_process().run("runner.train", arguments, cwd, env)
     assert not check or done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"

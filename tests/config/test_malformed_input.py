@@ -79,15 +79,13 @@ def with_runs(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
 
 
 def contents(folder: Path) -> dict[str, Any]:
-    """Size and time of every file but those that the runs of the tests write; a file `pwned` counts there as well."""
-    places = ((place, f"{os.sep}outputs" in place, names) for place, _, names in os.walk(folder))
-    files = (
-        os.path.join(p, name)
-        for p, of_runs, names in places
-        for name in names
-        if not of_runs or name == "pwned"
-    )
-    return {file: (os.stat(file).st_size, os.stat(file).st_mtime_ns) for file in files}
+    """Size and time of every file but those that the runs of the tests write."""
+    found = {}
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != "outputs"]
+        for file in (os.path.join(place, name) for name in names):
+            found[file] = (os.stat(file).st_size, os.stat(file).st_mtime_ns)
+    return found
 
 
 def assert_said(folder: Path, recipe: list[str], settings: list[str], words: list[str]) -> None:
@@ -98,6 +96,7 @@ def assert_said(folder: Path, recipe: list[str], settings: list[str], words: lis
     for word in words:
         assert word in message, message
     assert contents(folder) == before
+    assert not list(folder.rglob("pwned"))
 
 
 def test_there_are_three_hundred() -> None:

@@ -127,12 +127,11 @@ def _lengths(data: Any) -> dict[str, Any]:
     width = -(-(int(np.ptp(lengths)) + 1) // HISTOGRAM_LINES)
     edges = np.arange(lengths.min(), lengths.max() + width + 1, width)
     counts, _ = np.histogram(lengths, bins=edges)
-    bars = zip(
-        edges.tolist(), np.minimum(edges[1:] - 1, lengths.max()).tolist(), counts / len(lengths), strict=False
-    )
+    ends = np.minimum(edges[1:] - 1, lengths.max())
+    bars = zip(edges[:-1].tolist(), ends.tolist(), counts / len(lengths), strict=True)
     low, middle, high = np.percentile(lengths, [0, 50, 100]).tolist()
     return {
-        "histogram": [dict(zip(("from", "to", "share"), bar, strict=True)) for bar in bars],
+        "histogram": [{"from": start, "to": end, "share": share} for start, end, share in bars],
         "min": low, "median": middle, "max": high, "mean": float(lengths.mean()),
     }  # fmt: skip
 

@@ -86,5 +86,6 @@ def _typed(name: str) -> str:
     """A name as it is typed on a command line; Hydra strips spaces that are not in quotes of its own."""
     if name.isidentifier():
         return name
-    quoted = f'"{name}"' if "'" in name else f"'{name}'"
-    return quoted if name == name.strip() else f'"{quoted}"' if "'" not in name else f"'{quoted}'"
+    inner, outer = ('"', "'") if "'" in name else ("'", '"')
+    quoted = f"{inner}{name}{inner}"
+    return quoted if name == name.strip() else f"{outer}{quoted}{outer}"
