@@ -12,9 +12,8 @@ from iolaus.conf.registry import OPTIONS
 from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from iolaus.runner.data.labelled.examples import ExampleReader, TaskSequences
 from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
-from iolaus.runner.data.read.files import split_files, splits_in
+from iolaus.runner.data.read.files import load_hub, split_files, splits_in
 from iolaus.runner.data.read.formats import ROWS
-from iolaus.runner.data.read.hub import load_hub
 from iolaus.runner.data.read.rows import Rows, read_rows
 from iolaus.runner.data.text.tokenizer import load_tokenizer
 from iolaus.runner.loaders.base import PassesDataModule

@@ -194,7 +194,7 @@ class RunFolder:
 
     def check_resumable(self, now: bool = True) -> None:
         """Raises ValueError unless this is the folder of a run, in which no process is training `now`."""
-        if not self.path.is_dir():
+        if not self.path.exists():
             raise ValueError(f"resume: there is no folder {str(self.path)!r}{meant_run(self.path)}")
         if not any((self.path / name).exists() for name in MARKS):
             raise ValueError(f"resume: {str(self.path)!r} is not a run folder (it has no status.json)")

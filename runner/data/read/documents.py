@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from iolaus.runner.data.read.file_documents import FileSource, choose_column, real_documents
-from iolaus.runner.data.read.files import locate
+from iolaus.runner.data.read.files import load_hub, locate
 from iolaus.runner.data.read.formats import DOCUMENTS, TEXT_UNITS, ending_format
-from iolaus.runner.data.read.hub import load_hub
 from iolaus.runner.data.read.opened import AS_FOUND, Dialect, Reading
 from iolaus.runner.data.read.pieces import Piece, documents_of, pieces_of
 

@@ -10,9 +10,9 @@ from typing import Any
 from iolaus.conf.values import suggest
 from iolaus.runner.data.read.bad_rows import BadRow, MissingColumn
 from iolaus.runner.data.read.conll import conll, conllu
+from iolaus.runner.data.read.content import COMPRESSED
 from iolaus.runner.data.read.delimited import delimited
 from iolaus.runner.data.read.opened import (
-    COMPRESSED,
     LONGEST,
     File,
     Reading,

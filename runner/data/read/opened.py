@@ -10,9 +10,7 @@ from typing import Any, NamedTuple, TextIO
 
 from iolaus.conf.data.tables import Tables
 from iolaus.runner.data.read.bad_rows import RAISED, BadRows
-
-COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-"""Compressions of text files by their endings; the ending before gives the format."""
+from iolaus.runner.data.read.content import COMPRESSED, UTF_16, binary, check_text, start_of
 
 
 class Reading(NamedTuple):
@@ -78,9 +76,6 @@ def named_columns(given: Sequence[Any] | Mapping[str, Any] | str | None) -> dict
         )
     return {str(name): column for name, column in found.items()}
 
-
-UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-"""The marks that files in UTF-16 begin with."""
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 """Delimiters that are recognised in csv files."""
@@ -153,11 +148,13 @@ def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
         encoding = "utf-8"
     packed = path.suffix.lower() in COMPRESSED
     try:
-        "".encode(encoding)
+        has_zeros = b"\0" in "a".encode(encoding)
     except LookupError:
         raise ValueError(
             f"data.encoding={encoding!r} is none that Python knows; give one such as utf-8, utf-16 or latin-1"
         ) from None
+    if not has_zeros and path.is_file():  # a pipe can be read once
+        check_text(path)
     errors = "surrogateescape" if file.bad.skip else "strict"
     try:
         with _bytes(file) as content, _Lines(content, encoding, errors, newline=newline) as text:
@@ -210,7 +207,7 @@ def _wrong_byte(file: File, encoding: str, error: UnicodeDecodeError, offset: in
     if offset is not None and file.span is None:
         place += f", line {_line_at(file.path, offset)}"
     skipped = f"; {file.bad.setting} leaves out the rows of such bytes" if file.bad.setting else ""
-    if _start_of(file.path)[:2] in UTF_16:
+    if start_of(file.path)[:2] in UTF_16:
         return f"{file.path} is not {name}: it begins with the mark of UTF-16: set data.encoding=utf-16"
     return (
         f"{file.path} is not {name}: byte 0x{error.object[error.start]:02x}{place}. Convert it, for instance with iconv "
@@ -237,20 +234,11 @@ def _bytes(file: File) -> Any:
         return io.BytesIO(whole.read(stop - first))
 
 
-def binary(path: Path) -> Any:
-    """The bytes of a file, unpacked if its ending is that of a compression."""
-    if path.suffix.lower() not in COMPRESSED:
-        return open(path, "rb")
-    import pyarrow
-
-    return pyarrow.input_stream(str(path), compression=COMPRESSED[path.suffix.lower()])
-
-
 def unicode_of(file: File) -> str | None:
     """UTF-16 of a table with its byte-order mark, as spreadsheets write it, UTF-8 with one; None without a mark."""
     if file.format not in ("csv", "tsv"):
         return None
-    start = _start_of(file.path)
+    start = start_of(file.path)
     if start[:2] in UTF_16:
         return "utf-16"
     return "utf-8-sig" if start == codecs.BOM_UTF8 else None
@@ -275,14 +263,5 @@ def is_mostly_utf8(content: bytes) -> bool:
 
 def sample_of(file: File) -> bytes:
     """The first lines of a file, unpacked; ValueError names a damaged compression."""
-    found = _start_of(file.path, _SAMPLED)
+    found = start_of(file.path, _SAMPLED)
     return found if len(found) < _SAMPLED else found[: found.rfind(b"\n") + 1]
-
-
-def _start_of(path: Path, num_bytes: int = 3) -> bytes:
-    """The first bytes of a file, unpacked; ValueError names a damaged compression."""
-    try:
-        with binary(path) as content:
-            return bytes(content.read(num_bytes))
-    except OSError as error:
-        raise ValueError(f"{path} is no readable {path.suffix[1:]} file: {error}") from error

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 from iolaus.runner.data.read.bad_rows import RAISED, BadRow, BadRows
 from iolaus.runner.data.read.dialects import dialect_of
-from iolaus.runner.data.read.files import locate
+from iolaus.runner.data.read.files import class_names, load_hub, locate
 from iolaus.runner.data.read.formats import FORMATS, ROWS, arrow_batches, files_of, is_pair
-from iolaus.runner.data.read.hub import class_names, load_hub
 from iolaus.runner.data.read.opened import AS_FOUND, Dialect, File, Reading
 
 

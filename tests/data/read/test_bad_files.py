@@ -61,6 +61,14 @@ BAD_FILES = {
         bad("a.txt", "One.".encode("utf-16")),
         r"a\.txt is not UTF-8: it begins with the mark of UTF-16: set data\.encoding=utf-16",
     ),
+    "UTF-16 without its mark": (
+        bad("a.csv", "text\nseven herons\n".encode("utf-16-be")),
+        r"a\.csv is no text: 18 of its first 36 bytes are zero, as in UTF-16 .* set data\.encoding=utf-16-be",
+    ),
+    "a program": (
+        bad("a.txt", b"\x7fELF\x01\0\0\0seven\0herons\n"),
+        r"a\.txt is no text: 4 of its first 21 bytes are zero$",
+    ),
     "missing column, jsonl": (
         bad("a.jsonl", '{"id": 1, "body": "x"}'),
         "no column 'text'; it has: id, body. Set data.text",

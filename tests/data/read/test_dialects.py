@@ -44,6 +44,12 @@ def test_a_wrong_byte_is_counted_from_the_beginning_of_the_file(tmp_path: Path) 
             read(tmp_path / "a.jsonl")
 
 
+def test_a_zero_that_slipped_into_a_text_is_a_character_of_it(tmp_path: Path) -> None:
+    herons = "seven\0herons " + "herons " * 20 + "fly"
+    (tmp_path / "a.txt").write_text(f"{herons}\n")
+    assert documents(tmp_path / "a.txt") == [herons]
+
+
 def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
     write_packed(tmp_path / "a.csv.gz", lambda content: gzip.compress(content)[:-20])
     for read in (documents, rows):

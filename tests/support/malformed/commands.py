@@ -169,6 +169,7 @@ COMMANDS: dict[str, list[str]] = {
     "plan resume=gone": ["gone", "resume: there is no folder 'gone"],
     "frobnicate": ["there is no command 'frobnicate"],
     "optimzer": ["there is no command 'optimzer"],
+    "train resume=good.csv": ["good.csv", "is not a run folder"],
     "train resume=gone": ["gone", "resume: there is no folder 'gone"],
     "train --config-name": ["--config-name", "/-cn: expected one argument"],
     "--info nope nope": ["nope", "iolaus info: there is no group"],

@@ -1,0 +1,46 @@
+"""The bytes of a file, unpacked if it is compressed, and whether they can be text at all."""
+
+import codecs
+from pathlib import Path
+from typing import Any
+
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+"""Compressions of text files by their endings; the ending before gives the format."""
+
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""The marks that files in UTF-16 begin with."""
+
+_TOLD_BY = 1 << 13
+"""Bytes at the start of a file that tell whether it is text."""
+
+
+def binary(path: Path) -> Any:
+    """The bytes of a file, unpacked if its ending is that of a compression."""
+    if path.suffix.lower() not in COMPRESSED:
+        return open(path, "rb")
+    import pyarrow
+
+    return pyarrow.input_stream(str(path), compression=COMPRESSED[path.suffix.lower()])
+
+
+def start_of(path: Path, num_bytes: int = 3) -> bytes:
+    """The first bytes of a file, unpacked; ValueError names a damaged compression."""
+    try:
+        with binary(path) as content:
+            return bytes(content.read(num_bytes))
+    except OSError as error:
+        raise ValueError(f"{path} is no readable {path.suffix[1:]} file: {error}") from error
+
+
+def check_text(path: Path) -> None:
+    """Raises ValueError where a file has more zeros than a text does, of which some slip in; a mark of UTF-16 is none."""
+    start = start_of(path, _TOLD_BY)
+    zeros = [offset for offset, byte in enumerate(start) if byte == 0]
+    if 100 * len(zeros) <= len(start) or start[:2] in UTF_16:
+        return
+    odd = sum(offset % 2 for offset in zeros)
+    wide = 10 * max(odd, len(zeros) - odd) > 9 * len(zeros) and 4 * len(zeros) > len(start)
+    advice = (
+        f", as in UTF-16 without its mark: set data.encoding=utf-16-{'le' if odd else 'be'}" if wide else ""
+    )
+    raise ValueError(f"{path} is no text: {len(zeros):,} of its first {len(start):,} bytes are zero{advice}")
