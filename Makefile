@@ -13,9 +13,6 @@ TRAINS = tests/models tests/modules tests/objectives tests/data/pairs tests/loop
 READY = $(VENV)/.ready
 # The versions that the tests have passed with; PIP_CONSTRAINT= takes the newest that pyproject.toml admits.
 export PIP_CONSTRAINT ?= $(CURDIR)/.ci/constraints.txt
-# Idle threads sleep instead of spinning: on a busy machine that is the difference between slow and eight times as slow.
-export OMP_WAIT_POLICY ?= passive
-export GOMP_SPINCOUNT ?= 0
 
 .PHONY: help run speedrun test test-bf16 test-all mutants test-slurm check bench docs dist lock image
 

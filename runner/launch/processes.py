@@ -21,6 +21,9 @@ from iolaus.runner.run.lazy import many_imports
 
 DEFAULT_RESTARTS = 3
 
+SPINS = "500"
+"""Turns of GNU's OpenMP that an idle thread waits before it sleeps, some microseconds (`docs/benchmarks.md`)."""
+
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
@@ -81,12 +84,14 @@ def _environment_of_ranks(config: DictConfig, count: int) -> Iterator[None]:
 
 
 def quiet_threads() -> None:
-    """Lets idle OpenMP threads sleep: on a busy machine spinning ones cost up to a factor of 8.
+    """Lets idle OpenMP threads sleep soon: on a busy machine those that spin for long cost up to a factor of 8.
 
-    Takes effect where torch is not imported yet; what the user has set stays.
+    Those that never spin wake up late for each of a step's many small operations. Takes effect where torch is not
+    imported yet; what the user has set stays.
     """
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    os.environ.setdefault("GOMP_SPINCOUNT", "0")
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ["OMP_WAIT_POLICY"] = "passive"
+        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
 
 
 def threads_of_ranks(count: int) -> int:

@@ -2,4 +2,4 @@
 
 from iolaus.runner.launch.processes import quiet_threads
 
-quiet_threads()  # before torch is imported: spinning threads measure the machine's other work
+quiet_threads()  # before torch is imported: threads that spin for long measure the machine's other work

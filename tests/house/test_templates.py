@@ -23,7 +23,7 @@ from tests.support.processes import start, wait_for_steps
 
 TEMPLATES = ROOT / "docs" / "templates"
 
-ORDER = ["FROM", "COPY", "RUN", "ENV", "WORKDIR", "USER", "ENTRYPOINT"]
+ORDER = ["FROM", "COPY", "RUN", "WORKDIR", "USER", "ENTRYPOINT"]
 """Instructions of a Dockerfile that ours uses."""
 
 
@@ -171,11 +171,10 @@ def test_dockerfile_is_in_order_and_runs_as_nobody_special() -> None:
 
 def test_apptainer_definition_has_the_sections_of_one() -> None:
     found = sections((TEMPLATES / "iolaus.def").read_text())
-    assert list(found) == ["", "files", "post", "environment", "runscript"]
+    assert list(found) == ["", "files", "post", "runscript"]
     assert found[""][0] == "Bootstrap: docker"
     assert found["runscript"] == ['exec iolaus "$@"']
     docker = dict(instructions((TEMPLATES / "Dockerfile").read_text()))
-    assert found["environment"] == [f"export {docker['ENV']}"]
     assert found[""][1].removeprefix("From: ") == docker["FROM"].split()[0]
 
 

@@ -91,11 +91,11 @@ def build(sizes: dict[str, int], rate: float) -> SparseMaskedLM:
     return model.train()
 
 
-def documents() -> MicroBatch:
+def documents(tokens: int = TOKENS) -> MicroBatch:
     """A micro-batch of paragraphs, cut at 128 tokens, 15 % of them targets."""
     draw = np.random.default_rng(0)
     lengths: list[int] = []
-    while sum(lengths) < TOKENS:
+    while sum(lengths) < tokens:
         lengths.append(int(np.clip(draw.lognormal(4.2, 0.7), 8, 128)))
     row = packed_row([torch.from_numpy(draw.integers(5, 30_000, length)) for length in lengths])
     positions = torch.from_numpy(np.flatnonzero(draw.random(sum(lengths)) < 0.15))

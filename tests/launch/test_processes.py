@@ -1,0 +1,29 @@
+"""What this process and its ranks have in their environment."""
+
+import os
+
+import pytest
+
+from iolaus.runner.launch.processes import SPINS, quiet_threads
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": SPINS}),
+        ({"GOMP_SPINCOUNT": "7"}, {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "7"}),
+        ({"OMP_WAIT_POLICY": "active"}, {"OMP_WAIT_POLICY": "active"}),
+    ],
+)
+def test_idle_threads_spin_for_microseconds_unless_the_user_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], expected: dict[str, str]
+) -> None:
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.setenv(name, "")  # restored after the test
+        monkeypatch.delenv(name)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+
+    quiet_threads()
+
+    assert {name: os.environ[name] for name in os.environ if "OMP_WAIT" in name or "SPIN" in name} == expected
