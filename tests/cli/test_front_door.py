@@ -153,6 +153,7 @@ def test_reader_that_has_seen_enough_is_no_error(words: list[str], status: int, 
     assert (done.returncode, done.stderr) == (status, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", ["runner.train", *(name.removesuffix(".__main__") for name in DOORS)])
 def test_name_of_version_0_1_is_a_door_to_its_subcommand(door: str, tmp_path: Path) -> None:
     name = DOORS.get(door) or DOORS.get(f"{door}.__main__") or "train"

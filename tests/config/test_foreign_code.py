@@ -283,7 +283,9 @@ def test_model_of_a_strangers_run_is_not_made_by_their_code(tmp_path: Path) -> N
         consolidate(run / "checkpoints" / "step-00000001.ckpt", tmp_path / "model")
 
 
-@pytest.mark.parametrize("words", [["experiment=nice"], ["resume=theirs"]])
+@pytest.mark.parametrize(
+    "words", [["experiment=nice"], pytest.param(["resume=theirs"], marks=pytest.mark.slow)]
+)
 def test_a_process_runs_nothing_either(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "own" / "experiment").mkdir(parents=True)
     recipe = f"# @package _global_\n{RECIPES['hydras_callback'][0]}"

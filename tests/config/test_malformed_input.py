@@ -219,7 +219,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 def test_a_line_of_a_gigabyte_is_refused_within_bounded_memory(tmp_path: Path, start: str) -> None:
     name, _, content = start.partition(":")
     with open(tmp_path / name, "w") as file:
-        file.write(content)
+        file.write(content + "herons" * 5000)
         file.truncate(1 << 30)  # takes no room on the disk
     command = [sys.executable, "-c", READING, str(tmp_path / name)]
     done = subprocess.run(

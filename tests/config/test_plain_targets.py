@@ -65,7 +65,7 @@ SCHEDULERS: list[Options] = [
 
 
 @pytest.mark.parametrize("node", SCHEDULERS, ids=lambda node: node["_target_"].rpartition(".")[2])
-@pytest.mark.parametrize("optimizer", ["adamw", "plain"])
+@pytest.mark.parametrize("optimizer", ["adamw", pytest.param("plain", marks=pytest.mark.slow)])
 def test_scheduler_resumes_exactly(tiny: Iolaus, tmp_path: Path, node: Options, optimizer: str) -> None:
     options = {"scheduler": node}
     if optimizer == "plain":

@@ -96,6 +96,7 @@ def test_documented_import_is_the_thing_of_today(module: str) -> None:
         assert getattr(old, name) is getattr(today, name)
 
 
+@pytest.mark.slow
 def test_every_import_works_in_a_process_of_its_own(tmp_path: Path) -> None:
     lines = [f"from {module} import {', '.join(names.split())}" for module, names in NAMES.items()]
     lines += [f"import {module}" for module in MOVED]

@@ -66,6 +66,7 @@ def test_command_trains(
         assert "500 sheep" in done.stdout
 
 
+@pytest.mark.slow
 def test_package_of_the_page_is_installed_and_trains(tmp_path: Path, text_file: Path) -> None:
     write_files(tmp_path / "source")
     (tmp_path / "source" / "my_package" / "__init__.py").touch()

@@ -52,6 +52,7 @@ def test_installed_package_is_listed_and_its_mistakes_are_named(installed: str, 
     assert "Did you mean 'objective.nth'?" in done.stderr
 
 
+@pytest.mark.slow
 def test_installed_package_is_allowed_by_being_installed(installed: str, tmp_path: Path) -> None:
     words = [*SMALL, "data=files", "data.source={_target_: iolaus_example.components.Sheep, count: 300}",
              "data.cache_dir=cache"]  # fmt: skip

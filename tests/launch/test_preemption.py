@@ -49,6 +49,7 @@ def undisturbed(sweep: Path) -> dict[int, RunFolder]:
     return {2: RunFolder(sweep / "0"), 1: RunFolder(sweep / "1")}
 
 
+@pytest.mark.slow
 def test_sweep_over_the_number_of_processes(undisturbed: dict[int, RunFolder]) -> None:
     for run in undisturbed.values():
         assert run.status()["state"] == "done"

@@ -49,7 +49,8 @@ def test_message_of_an_error_is_shown() -> None:
     assert (done.returncode, done.stderr) == (1, "why\n")
 
 
-@pytest.mark.parametrize("starter", [TORCHRUN, pytest.param([], marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("starter", [TORCHRUN, []])
 def test_ranks_with_busy_threads_end_well(starter: list[str], text_file: Path, tmp_path: Path) -> None:
     plain = [o for o in TINY if o != "trainer=cpu"]
     threads = "+callback.threads={_target_: tests.launch.test_teardown.StartThreads}"

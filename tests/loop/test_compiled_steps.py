@@ -57,6 +57,7 @@ def test_steps_of_the_hessian_are_not_compiled(graphs: Graphs, run_here: Runner)
     assert graphs.calls_with("cross_entropy") == graphs.calls_with("_foreach_norm") == 4, "of 6 steps"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("as_on_a_gpu")
 def test_a_resumed_run_is_the_undisturbed_one(graphs: Graphs, run_here: Runner) -> None:
     words = [*SHORT, "optimizer.fused=false", "module.compile_model=true", "checkpoint.every_steps=3"]

@@ -52,6 +52,7 @@ def test_a_resumed_run_is_the_undisturbed_one_and_may_go_on_without(graphs: Grap
     assert losses(without) == pytest.approx(losses(whole), rel=rounding(1e-5, 1e-2))
 
 
+@pytest.mark.slow
 def test_nothing_that_a_graph_has_made_is_read_after_the_next_replay(
     graphs: Graphs, run_here: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

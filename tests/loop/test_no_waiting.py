@@ -109,6 +109,7 @@ def test_no_value_is_looked_at_between_two_rows_of_the_log(two_ranks: Any) -> No
     assert two_ranks() == [str(LOGGED)] * 2
 
 
+@pytest.mark.slow
 def test_a_look_is_noticed(two_ranks: Any) -> None:
     with pytest.raises(ProcessRaisedException, match="cannot be called on meta tensors"):
         two_ranks(looks=True)

@@ -51,6 +51,7 @@ def test_every_small_mistake_is_found_but_none_in_words(toy: Path) -> None:
     assert "if (age <= 0):" in changes["age < 0 -> age <= 0"].text
 
 
+@pytest.mark.slow
 def test_survivors_and_equivalent_mutants_are_told_from_killed_ones(
     toy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -76,6 +77,7 @@ def test_tests_that_fail_without_a_mutant_judge_nothing(
     assert "the tests fail without a mutant: test_toy.py::test_fee" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_an_endless_loop_is_ended(toy: Path) -> None:
     with copied(toy) as copy:
         run_tests(copy, ["test_toy.py"], limit=60)
@@ -86,6 +88,7 @@ def test_an_endless_loop_is_ended(toy: Path) -> None:
     assert (outcome.passed, outcome.failure) == (False, "no end after 2 s")
 
 
+@pytest.mark.slow
 def test_tests_run_in_the_order_they_are_named_in(toy: Path) -> None:
     (toy / "test_first.py").write_text("def test_a():\n    assert 0\n\n\ndef test_b():\n    assert 0\n")
     (toy / "test_toy.py").write_text("def test_fee():\n    assert 0\n")

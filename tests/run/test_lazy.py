@@ -45,6 +45,7 @@ USES = [
 ]
 
 
+@pytest.mark.slow
 def test_what_is_used_is_there(tmp_path: Path) -> None:
     run_script(
         f"""
@@ -72,6 +73,7 @@ assert not hasattr(torchmetrics, "nothing")
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parts", ['{"metric": ()}', '{"utilities": (), "gone": ()}', '{"utilities": ("gone",)}']
 )

@@ -5,6 +5,9 @@ import pytest
 from iolaus.runner.optim import OPTIMIZERS, ThreePhaseSchedule
 from tests.runs.test_train import Run, assert_bitwise, continued, rows, weights
 
+FEW = ("adafactor", "adamw", "galore", "muon", "sophiah", "splus")
+"""One of each kind of state; the others take their turn among the long tests."""
+
 STEPS = 9
 OFTEN = [
     f"trainer.max_steps={STEPS}",
@@ -14,7 +17,10 @@ OFTEN = [
 ]
 
 
-@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+@pytest.mark.parametrize(
+    "name",
+    [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in sorted(OPTIMIZERS)],
+)
 def test_resumed_run_is_bitwise_and_follows_the_schedule(run_here: Run, name: str) -> None:
     own = [
         *OFTEN,

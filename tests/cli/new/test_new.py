@@ -17,6 +17,7 @@ from tests.support.in_process import iolaus_here
 from tests.support.installed import install_project
 
 
+@pytest.mark.slow
 def test_project_passes_its_own_tests(tmp_path: Path) -> None:
     """Those train three steps of its recipe too; its `README.md` names the same commands."""
     assert iolaus_here(tmp_path, "new", "my-first").returncode == 0

@@ -122,6 +122,7 @@ def test_one_in_ten_texts_falls_to_each_smaller_part() -> None:
         assert 400 < counts.count(part) < 600
 
 
+@pytest.mark.slow
 def test_no_text_of_pairs_occurs_twice_in_any_part() -> None:
     rows = [row for part in PARTS for row in StdlibRetrieval(part).rows()]
     texts = Counter(text for row in rows for text in row.values())

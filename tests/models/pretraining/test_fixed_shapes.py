@@ -56,6 +56,7 @@ def test_micro_batches_of_any_size_are_one_graph_of_each_part(graphs: Graphs, ar
     assert graphs.modes == ["reduce-overhead"] * 2
 
 
+@pytest.mark.slow
 def test_rows_that_are_not_filled_are_more_graphs(graphs: Graphs) -> None:
     assert_trains_alike(*models("bert", Sizes(tokens=1, targets=1, documents=1, longest=1)))
     assert len(graphs.made) > len(BATCHES)
