@@ -25,7 +25,7 @@ run: $(READY)  ## pretrain a small encoder on real text; overrides go in ARGS="o
 speedrun: $(READY)  ## the default recipe's loss in as little time as a recipe takes (docs/speedrun.md)
 	@OMP_NUM_THREADS=1 $(BIN)/iolaus experiment=speedrun $(ARGS)
 
-test: $(READY)  ## the tests that prove every promise, in a few minutes
+test: $(READY)  ## the tests that prove the promises, in some minutes
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 test-bf16: $(READY)  ## the tests of all that trains once more, in bf16, which any CPU can

@@ -85,7 +85,6 @@ def test_rank_that_is_killed_and_rank_that_hangs_are_replaced(
     assert "Thread 0x" in (run.path / "train.log").read_text(), "the stacks of the rank that waited"
 
 
-@pytest.mark.slow
 def test_nodes_come_and_go_and_the_order_stays(
     arguments: list[str], undisturbed: RunFolder, tmp_path: Path
 ) -> None:

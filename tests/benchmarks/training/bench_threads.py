@@ -1,8 +1,7 @@
 """How long idle threads of OpenMP spin before they sleep: `python -m tests.benchmarks threads`.
 
-Forward and backward pass of a packed micro-batch with dropout by keys of samples, on every core, in
-wall time, alone and beside another run. Each way
-has processes of its own, as the libraries read it once; the ways take turns.
+Forward and backward pass of a packed micro-batch with dropout by keys of samples, on every core, in wall time, alone and
+beside another run. Each way has processes of its own, as the libraries read it once; the ways take turns.
 """
 
 import os
