@@ -67,7 +67,11 @@ def begin_manifest(
     manifest: Manifest = {
         "version": VERSION,
         "complete": False,
-        "config": {"hash": folder.status().get("config_hash"), **_config(folder.path, config)},
+        "config": {
+            "hash": folder.status().get("config_hash"),
+            "digest": file_digest(folder.path / "config.yaml"),
+            "resolved": OmegaConf.to_container(config),
+        },
         **now,
         "inputs": {
             **given,
@@ -110,9 +114,12 @@ def complete_manifest(folder: RunFolder) -> None:
     """
     if not (manifest := read_manifest(folder.path)):
         return
-    config = OmegaConf.load(folder.path / "config.yaml")
-    whole = {**manifest, "config": {**manifest["config"], **_config(folder.path, config)}}
-    whole |= {"steps": kept_lines(folder.path), "outputs": outputs_of(folder.path), "complete": True}
+    whole = {
+        **manifest,
+        "steps": kept_lines(folder.path),
+        "outputs": outputs_of(folder.path),
+        "complete": True,
+    }
     whole = json.loads(_text_of(whole))  # as it will be read
     _write(folder, {**whole, "digest": value_digest(whole)})
     if (folder.path / "model").is_dir():
@@ -130,11 +137,6 @@ def outputs_of(folder: Path) -> dict[str, str]:
         if (folder / part).is_dir():
             found |= {f"{part}/{name}": digest for name, digest in digests(folder / part).items()}
     return found
-
-
-def _config(folder: Path, config: object) -> Manifest:
-    """The resolved config, and the digest of its file."""
-    return {"digest": file_digest(folder / "config.yaml"), "resolved": OmegaConf.to_container(config)}
 
 
 def _changes(before: Manifest, now: Manifest) -> Manifest:
