@@ -3,7 +3,7 @@
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,12 @@ os.environ |= {"OMP_WAIT_POLICY": "passive", "HF_HUB_DISABLE_TELEMETRY": "1", "C
 # What a shell starts in the background ignores Ctrl-C and Ctrl-\, and so would the programs that are tested.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
+def few_of(names: Iterable[str], few: Collection[str]) -> list[Any]:
+    """Values for `parametrize`: a `few` of the names for the usual tests, and the others for the long ones."""
+    return [name if name in few else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
 
 WHOLE_RUNS = ("runs", "cli", "sweeps", "launch", "loop", "logging", "checkpoints", "inference", "config")
 """Folders of tests that start the program."""

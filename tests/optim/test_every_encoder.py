@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 
 from iolaus.runner.optim import get_optimizer
 from iolaus.runner.optim.roles import parts
+from tests.conftest import few_of
 from tests.models.every_encoder import ENCODERS, tasks_of, tiny_model
 from tests.objectives.samples import END, VOCABULARY
 
@@ -63,9 +64,7 @@ FEW = (
 """Architectures of all kinds of layers and heads; the others are tried by `make test-all`."""
 
 
-@pytest.mark.parametrize(
-    "architecture", [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in ENCODERS]
-)
+@pytest.mark.parametrize("architecture", few_of(ENCODERS, FEW))
 def test_every_head_is_trained(architecture: str) -> None:
     for task in tasks_of(architecture):
         if (architecture, task) == ("longformer", "question_answering"):

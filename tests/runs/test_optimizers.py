@@ -3,6 +3,7 @@
 import pytest
 
 from iolaus.runner.optim import OPTIMIZERS, ThreePhaseSchedule
+from tests.conftest import few_of
 from tests.runs.test_train import Run, assert_bitwise, continued, rows, weights
 
 FEW = ("adafactor", "adamw", "galore", "muon", "sophiah", "splus")
@@ -17,10 +18,7 @@ OFTEN = [
 ]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in sorted(OPTIMIZERS)],
-)
+@pytest.mark.parametrize("name", few_of(sorted(OPTIMIZERS), FEW))
 def test_resumed_run_is_bitwise_and_follows_the_schedule(run_here: Run, name: str) -> None:
     own = [
         *OFTEN,

@@ -143,9 +143,8 @@ def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
 
     Where bad rows are left out, wrong bytes become the characters that `wrong_byte` finds.
     """
-    path, encoding = file.path, file.encoding
-    if file.span and file.span[0]:  # a byte-order mark is one at the start of a file alone
-        encoding = "utf-8"
+    path, inside = file.path, bool(file.span and file.span[0])
+    encoding = "utf-8" if inside else file.encoding  # a byte-order mark is one at the start of a file alone
     packed = path.suffix.lower() in COMPRESSED
     try:
         has_zeros = b"\0" in "a".encode(encoding)
@@ -153,7 +152,7 @@ def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
         raise ValueError(
             f"data.encoding={encoding!r} is none that Python knows; give one such as utf-8, utf-16 or latin-1"
         ) from None
-    if not has_zeros and path.is_file():  # a pipe can be read once
+    if not (has_zeros or inside) and path.is_file():  # a pipe can be read once
         check_text(path)
     errors = "surrogateescape" if file.bad.skip else "strict"
     try:
