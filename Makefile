@@ -20,16 +20,16 @@ help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 run: $(READY)  ## pretrain a small encoder on real text; overrides go in ARGS="optimizer=muon seed=1"
-	@$(BIN)/iolaus $(ARGS)
+	@$(BIN)/tiryns $(ARGS)
 
 speedrun: $(READY)  ## the default recipe's loss in as little time as a recipe takes (docs/speedrun.md)
-	@OMP_NUM_THREADS=1 $(BIN)/iolaus experiment=speedrun $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/tiryns experiment=speedrun $(ARGS)
 
 test: $(READY)  ## the tests that prove the promises, in some minutes
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 test-bf16: $(READY)  ## the tests of all that trains once more, in bf16, which any CPU can
-	@IOLAUS_TEST_PRECISION=bf16-mixed $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(TRAINS) $(ARGS)
+	@TIRYNS_TEST_PRECISION=bf16-mixed $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(TRAINS) $(ARGS)
 
 test-all: $(READY)  ## the long tests too
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not benchmark and not slurm" $(ARGS)
@@ -58,10 +58,10 @@ lock: $(READY)  ## uv.lock anew, with the newest versions that pyproject.toml ad
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/python -m uv lock --upgrade
 
-image:  ## a container image of this checkout: iolaus:<version> with docker, iolaus.sif with apptainer
+image:  ## a container image of this checkout: tiryns:<version> with docker, tiryns.sif with apptainer
 	@if docker info > /dev/null 2>&1; then \
-		docker build --file docs/templates/Dockerfile --tag iolaus:$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml) .; \
-	elif command -v apptainer > /dev/null; then apptainer build iolaus.sif docs/templates/iolaus.def; \
+		docker build --file docs/templates/Dockerfile --tag tiryns:$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml) .; \
+	elif command -v apptainer > /dev/null; then apptainer build tiryns.sif docs/templates/tiryns.def; \
 	else echo "make image needs docker or apptainer, and neither runs here" && exit 1; fi
 
 $(VENV)/.ready-docs: $(READY)

@@ -6,7 +6,7 @@ Read `conf/config.py` first: it lists the groups and their defaults. `conf/exper
 
 import sys
 
-from iolaus.conf import (
+from tiryns.conf import (
     callback,
     checkpoint,
     config,
@@ -21,17 +21,17 @@ from iolaus.conf import (
     sweeps,
     trainer,
 )
-from iolaus.conf.registry import load_plugins, register_configs
+from tiryns.conf.registry import load_plugins, register_configs
 
 __all__ = [
     "callback", "checkpoint", "config", "data", "logger", "model", "module", "objective", "optimizer", "sampler",
     "scheduler", "sweeps", "trainer",
 ]  # fmt: skip
 
-if __name__ == "conf":  # imported from a checkout's folder: stands for the one copy, `iolaus.conf`
-    from iolaus import conf
+if __name__ == "conf":  # imported from a checkout's folder: stands for the one copy, `tiryns.conf`
+    from tiryns import conf
 
     sys.modules["conf"] = conf
 else:
-    register_configs("iolaus.conf.published")
+    register_configs("tiryns.conf.published")
     load_plugins()

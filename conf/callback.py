@@ -5,8 +5,8 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from iolaus.conf.registry import register_parts
-from iolaus.conf.values import AT_LEAST_0, COUNT, NAMED, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
+from tiryns.conf.registry import register_parts
+from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
@@ -40,14 +40,14 @@ class Progress:
 
 @dataclass
 class OrderAudit:
-    """Writes a hash of every global batch to `order.txt`; `iolaus audit RUN RUN` compares two runs."""
+    """Writes a hash of every global batch to `order.txt`; `tiryns audit RUN RUN` compares two runs."""
 
     _target_: str = "runner.callbacks.OrderAudit"
 
 
 @dataclass
 class Manifest:
-    """Writes `manifest.json`: code, packages, machine, data and results by digest; `iolaus verify RUN` compares them."""
+    """Writes `manifest.json`: code, packages, machine, data and results by digest; `tiryns verify RUN` compares them."""
 
     _target_: str = "runner.callbacks.Manifest"
     every: int = setting(100, allowed=COUNT)
@@ -126,7 +126,7 @@ class Suite:
     """Starts each evaluation as a process of its own, or with a launcher among `overrides` as its jobs, and trains on;
     otherwise the run waits for it."""
     overrides: list[str] = setting(factory=list)
-    """Further words of the command `iolaus suite=...`, in quotation marks: `["suite.tasks=[docstrings]"]`."""
+    """Further words of the command `tiryns suite=...`, in quotation marks: `["suite.tasks=[docstrings]"]`."""
 
 
 register_parts(

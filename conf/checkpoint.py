@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, COUNT, WHOLE_FROM_0, Choice, setting
+from tiryns.conf.registry import register
+from tiryns.conf.values import AT_LEAST_0, COUNT, WHOLE_FROM_0, Choice, setting
 
 
 @dataclass

@@ -5,10 +5,10 @@ from typing import Any
 
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from iolaus.conf.module import RECOMMENDED_COMPILE
-from iolaus.conf.registry import register_config, register_root
-from iolaus.conf.trainer import BUDGETS
-from iolaus.conf.values import PAIRS, Choice, Named, setting
+from tiryns.conf.module import RECOMMENDED_COMPILE
+from tiryns.conf.registry import register_config, register_root
+from tiryns.conf.trainer import BUDGETS
+from tiryns.conf.values import PAIRS, Choice, Named, setting
 
 DEFAULTS: list[Any] = [
     {"data": "stdlib_text"},
@@ -81,14 +81,14 @@ HYDRA: dict[str, Any] = {
     "run": {"dir": "${run_folder:}"},
     "sweep": {"dir": "${sweep_folder:}", "subdir": "${hydra.job.num}"},
     "callbacks": {
-        "checks": {"_target_": "iolaus.runner.config.EarlyChecks"},
-        "sweep_page": {"_target_": "iolaus.runner.sweeps.SweepPage"},
+        "checks": {"_target_": "tiryns.runner.config.EarlyChecks"},
+        "sweep_page": {"_target_": "tiryns.runner.sweeps.SweepPage"},
     },
     "output_subdir": None,
     "job": {"chdir": False},
     "help": {
-        "app_name": "iolaus",
-        "header": "iolaus [train] GROUP=OPTION ... FIELD=VALUE ...   pretrain or finetune; alone, the default run.",
+        "app_name": "tiryns",
+        "header": "tiryns [train] GROUP=OPTION ... FIELD=VALUE ...   pretrain or finetune; alone, the default run.",
     },
     "job_logging": {"formatters": {"simple": {"format": "%(message)s"}}},
 }
@@ -127,7 +127,7 @@ class Config:
     logger: Any = setting(MISSING, execution=True)
     """Where metrics go; several with `logger=[csv,wandb]`."""
     mode: str = setting("train", allowed=Choice(("train", "inspect", "evaluate", "probe")), execution=True)
-    """`train`; `inspect` (as `iolaus plan`), which shows what a run would do; `evaluate` (as `iolaus evaluate`), which
+    """`train`; `inspect` (as `tiryns plan`), which shows what a run would do; `evaluate` (as `tiryns evaluate`), which
     measures the finished run that `resume` names on `data.test`, on `data.validation` if it was trained on text; or
     `probe`, which measures the frozen features of `model` on `data`."""
     pooling: str | None = setting(None, allowed=Choice(("mean", "cls", "max")), execution=True)

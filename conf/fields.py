@@ -12,9 +12,9 @@ from typing import Any, get_args, get_type_hints
 
 from omegaconf import MISSING
 
-from iolaus.conf.config import DEFAULTS, Config
-from iolaus.conf.registry import OPTIONS
-from iolaus.conf.values import Choice, Named, Rule, rules_of, suggest
+from tiryns.conf.config import DEFAULTS, Config
+from tiryns.conf.registry import OPTIONS
+from tiryns.conf.values import Choice, Named, Rule, rules_of, suggest
 
 UNSEEN = ("_target_", "_convert_")
 """Fields that are no settings."""
@@ -55,7 +55,7 @@ class Field:
             return f"{self.allowed}" + (" | none" if optional else "")
         if isinstance(self.type, type):
             return self.type.__name__
-        return "any" if self.type is Any else str(self.type).replace("iolaus.conf.optimizer.elementwise.", "")
+        return "any" if self.type is Any else str(self.type).replace("tiryns.conf.optimizer.elementwise.", "")
 
 
 def fields_of(node: type, prefix: str) -> list[Field]:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from iolaus.conf.registry import register_parts
-from iolaus.conf.values import Choice, Named, setting
+from tiryns.conf.registry import register_parts
+from tiryns.conf.values import Choice, Named, setting
 
 
 @dataclass
@@ -18,7 +18,7 @@ class Wandb:
     """Weights & Biases, with its files in the run folder; a resumed run keeps its id."""
 
     _target_: str = "runner.logging.wandb_logger"
-    project: str = "iolaus"
+    project: str = "tiryns"
     """Name of the project."""
     group: str | None = None
     """Name of a group of runs that are shown together; none takes the sweep's name for a job of a sweep."""
@@ -40,7 +40,7 @@ class Mlflow:
     """MLflow, in a database in the run folder or at a server; a run there has every step once."""
 
     _target_: str = "runner.logging.mlflow_logger"
-    experiment_name: str = "iolaus"
+    experiment_name: str = "tiryns"
     """Name of the experiment, a list of runs."""
     tracking_uri: str | None = setting(None, allowed=Named("an address"))
     """Address of a server or database, such as `http://host:5000` or `sqlite:///mlflow.db`; none takes that of
@@ -56,7 +56,7 @@ class Trackio:
     """Trackio, in its database on this machine; a run there has every step once."""
 
     _target_: str = "runner.logging.trackio_logger"
-    project: str = "iolaus"
+    project: str = "tiryns"
     """Name of the project."""
     group: str | None = None
     """Name of a group of runs that are shown together; none takes the sweep's name for a job of a sweep."""

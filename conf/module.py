@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
+from tiryns.conf.registry import register
+from tiryns.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
 
 RECOMMENDED_COMPILE = "${oc.select:trainer.recommends.compile_model,false}"
 """What the trainer recommends, which no setting of one's own is."""

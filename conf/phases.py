@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from iolaus.conf.data.mixture import Mixture
-from iolaus.conf.trainer import BUDGETS, Trainer
-from iolaus.conf.values import POSITIVE, Choice, rules_of, suggest
+from tiryns.conf.data.mixture import Mixture
+from tiryns.conf.trainer import BUDGETS, Trainer
+from tiryns.conf.values import POSITIVE, Choice, rules_of, suggest
 
 OF_MIXTURES = ("mixture", "mixture_by", "mixture_tau")
 """Settings of a phase that data with one source has not."""

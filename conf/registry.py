@@ -9,8 +9,8 @@ from typing import Any, get_origin
 from hydra.core.config_store import ConfigNode, ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.values import rules_of
-from iolaus.old_names import current_name
+from tiryns.conf.values import rules_of
+from tiryns.old_names import current_name
 
 # Hydra copies the whole store once per group for --help, seconds of work; `load` hands out copies of its nodes anyway
 ConfigStore.__deepcopy__ = lambda store, memo: store  # type: ignore[attr-defined]
@@ -44,7 +44,7 @@ class Option(ConfigNode):
 
     def __init__(self, group: str | None, name: str, source: Any) -> None:
         self.source = source
-        super().__init__(f"{name}.yaml", None, group, None, "iolaus")  # type: ignore[arg-type]
+        super().__init__(f"{name}.yaml", None, group, None, "tiryns")  # type: ignore[arg-type]
 
     @property
     def node(self) -> DictConfig:
@@ -81,7 +81,7 @@ def register(group: str, **options: type) -> None:
 
     Example:
         >>> from dataclasses import dataclass
-        >>> from iolaus import compose, register
+        >>> from tiryns import compose, register
         >>> @dataclass
         ... class Shouted:
         ...     _target_: str = "my_package.ShoutedCollator"
@@ -216,13 +216,13 @@ def register_configs(package: str) -> None:
     """Adds the YAML options and recipes of a package, such as `my_package.conf` with `experiment/mine.yaml`.
 
     Example:
-        >>> from iolaus import register_configs
+        >>> from tiryns import register_configs
         >>> register_configs("my_package.conf")  # doctest: +SKIP
     """
     SEARCHED.append(f"pkg://{package}")
 
 
 def load_plugins() -> None:
-    """Imports every installed entry point of the group `iolaus.plugins`, which register options."""
-    for plugin in entry_points(group="iolaus.plugins"):
+    """Imports every installed entry point of the group `tiryns.plugins`, which register options."""
+    for plugin in entry_points(group="tiryns.plugins"):
         plugin.load()

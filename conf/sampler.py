@@ -5,8 +5,8 @@ from typing import Any
 
 from omegaconf import II
 
-from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, setting
+from tiryns.conf.registry import register
+from tiryns.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, setting
 
 
 @dataclass

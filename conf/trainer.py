@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
+from tiryns.conf.registry import register
+from tiryns.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
 
 PRECISIONS = ("auto", "32-true", "32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true", "64")
 

@@ -1,4 +1,4 @@
-"""Rules of fields beyond their types, which `setting` gives, `runner.config.checks` applies and `iolaus info` shows."""
+"""Rules of fields beyond their types, which `setting` gives, `runner.config.checks` applies and `tiryns info` shows."""
 
 import difflib
 import math

@@ -8,10 +8,10 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-import iolaus
-from iolaus import conf
-from iolaus.conf.fields import default_options, fields_of, root_fields, summary
-from iolaus.conf.registry import OPTIONS
+import tiryns
+from tiryns import conf
+from tiryns.conf.fields import default_options, fields_of, root_fields, summary
+from tiryns.conf.registry import OPTIONS
 
 RECIPES = sorted((Path(conf.__file__).parent / "experiment").glob("*.yaml"))
 
@@ -47,7 +47,7 @@ def pages() -> dict[str, str]:
 def _index() -> Iterator[str]:
     yield "# Configuration\n"
     yield "Every setting of every option, from the dataclasses in `conf/`. `GROUP=OPTION` chooses an option,"
-    yield "`GROUP.FIELD=VALUE` sets a field; `iolaus info GROUP=OPTION` says the same in a terminal.\n"
+    yield "`GROUP.FIELD=VALUE` sets a field; `tiryns info GROUP=OPTION` says the same in a terminal.\n"
     yield "| group | options | default |"
     yield "|---|---|---|"
     defaults = default_options()
@@ -96,9 +96,9 @@ def _recipes() -> Iterator[str]:
 
 def _api() -> Iterator[str]:
     yield "# Python names\n"
-    yield "What `import iolaus` has, with the documentation of each. [In Python](../python.md) shows how they are used.\n"
-    for name in iolaus.__all__:
-        found = getattr(iolaus, name)
+    yield "What `import tiryns` has, with the documentation of each. [In Python](../python.md) shows how they are used.\n"
+    for name in tiryns.__all__:
+        found = getattr(tiryns, name)
         try:
             shown = str(signature(found)) if callable(found) else ""
         except ValueError:  # a type of Python's own

@@ -15,7 +15,7 @@ Imports run downwards in this list:
 
 import sys
 
-if __name__ == "runner":  # imported from a checkout's folder: stands for the one copy, `iolaus.runner`
-    from iolaus import runner
+if __name__ == "runner":  # imported from a checkout's folder: stands for the one copy, `tiryns.runner`
+    from tiryns import runner
 
     sys.modules["runner"] = runner

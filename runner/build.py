@@ -5,11 +5,11 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.fields import check_fields
-from iolaus.conf.registry import component_of
-from iolaus.runner.config.allowed import check_targets
-from iolaus.runner.config.calling import Call
-from iolaus.runner.config.targets import group_of, locate
+from tiryns.conf.fields import check_fields
+from tiryns.conf.registry import component_of
+from tiryns.runner.config.allowed import check_targets
+from tiryns.runner.config.calling import Call
+from tiryns.runner.config.targets import group_of, locate
 
 INSTRUCTIONS = ("_target_", "_args_", "_partial_", "_convert_", "_recursive_")
 """Keys of a node that are no arguments of its target."""

@@ -1,4 +1,4 @@
-"""Composes, trains and assembles from Python, as `import iolaus` offers it.
+"""Composes, trains and assembles from Python, as `import tiryns` offers it.
 
 The program's own set-up of Hydra is restored afterwards. Errors of the user are exceptions with one message.
 """
@@ -17,24 +17,24 @@ from hydra.core.utils import JobStatus, run_job
 from hydra.types import HydraContext
 from omegaconf import DictConfig, OmegaConf, flag_override
 
-from iolaus.conf.registry import own_options
-from iolaus.runner import train
-from iolaus.runner.cli.compose import compose as composed
-from iolaus.runner.cli.compose import initialized, overrides_of
-from iolaus.runner.cli.runs import all_runs
-from iolaus.runner.config.checks import check_config
-from iolaus.runner.config.permissions import check_permissions, on_command_line
-from iolaus.runner.inference.opened_run import Run, open_run
-from iolaus.runner.launch.resume import saved_overrides
-from iolaus.runner.loop import assembly
-from iolaus.runner.run.errors import explained
-from iolaus.runner.run.signals import Stopped
+from tiryns.conf.registry import own_options
+from tiryns.runner import train
+from tiryns.runner.cli.compose import compose as composed
+from tiryns.runner.cli.compose import initialized, overrides_of
+from tiryns.runner.cli.runs import all_runs
+from tiryns.runner.config.checks import check_config
+from tiryns.runner.config.permissions import check_permissions, on_command_line
+from tiryns.runner.inference.opened_run import Run, open_run
+from tiryns.runner.launch.resume import saved_overrides
+from tiryns.runner.loop import assembly
+from tiryns.runner.run.errors import explained
+from tiryns.runner.run.signals import Stopped
 
 Folder = str | Path
 
 
 def compose(*overrides: str, config_dir: Folder | None = None) -> DictConfig:
-    """The config of `iolaus train` with these overrides; `config_dir` holds options and recipes of your own.
+    """The config of `tiryns train` with these overrides; `config_dir` holds options and recipes of your own.
 
     Raises:
         ValueError: there is no such option or setting, or a recipe sets what only the command line may.
@@ -54,7 +54,7 @@ def compose(*overrides: str, config_dir: Folder | None = None) -> DictConfig:
 
 
 def run(*config: str | DictConfig, config_dir: Folder | None = None) -> Run:
-    """Trains as `iolaus train` does, in a new run folder, and returns the run.
+    """Trains as `tiryns train` does, in a new run folder, and returns the run.
 
     One device trains in this process, several in processes of their own. Ctrl-C saves, stops, and raises
     KeyboardInterrupt.
@@ -126,7 +126,7 @@ def _replayed(words: Sequence[str]) -> list[str]:
     """The overrides of the run that `resume` names, then those given."""
     replayed = saved_overrides(list(words))
     if replayed[:1] == ["-m"]:
-        raise ValueError("resume names a sweep: resume it on the command line, by iolaus train resume=...")
+        raise ValueError("resume names a sweep: resume it on the command line, by tiryns train resume=...")
     return replayed
 
 
@@ -147,7 +147,7 @@ def _composing(config_dir: Folder | None) -> Iterator[None]:
 @contextmanager
 def _command(words: list[str]) -> Iterator[None]:
     """A context with the command line of these words, which a run notes in its folder."""
-    before, sys.argv = sys.argv, ["iolaus", *words]
+    before, sys.argv = sys.argv, ["tiryns", *words]
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""`iolaus train`: composes a config, starts its ranks, and in each rank builds, fits, exports and reports.
+"""`tiryns train`: composes a config, starts its ranks, and in each rank builds, fits, exports and reports.
 
 The Hydra process never joins a process group; rank processes are started with `--rank <run folder>`, without Hydra.
 """
@@ -17,34 +17,34 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from iolaus.runner.build import build, build_all
-from iolaus.runner.cli import commands
-from iolaus.runner.cli.compose import flags_first, prepare
-from iolaus.runner.config.checks import check_config, lacks_data
-from iolaus.runner.config.permissions import on_command_line
-from iolaus.runner.config.skipped import left_out, noted_rewinds
-from iolaus.runner.config.yaml_files import checked_files
-from iolaus.runner.launch.hub import spare_retries
-from iolaus.runner.launch.job import in_sweep, report_failure, report_job_failure, report_stop, run_job
-from iolaus.runner.launch.processes import keep_freed_memory
-from iolaus.runner.launch.rank import HEARTBEAT, run_rank
-from iolaus.runner.launch.requeue import requeue
-from iolaus.runner.launch.resume import saved_overrides
-from iolaus.runner.logging.log_file import message_of
-from iolaus.runner.loop.assembly import assemble, check_numbered, known_task, preprocessor_of
-from iolaus.runner.run.cluster import member, refuse_sweep_of_ranks
-from iolaus.runner.run.command.status import INTERRUPTED
-from iolaus.runner.run.errors import Diverged, Rewound, TrainingFailure, wants_traceback
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.lazy import many_imports
-from iolaus.runner.run.lifetime import outlast_readers, without_teardown
-from iolaus.runner.run.redaction import know_secrets, redact_logs
-from iolaus.runner.run.signals import Stopped, ending_with_command, forwarding, stoppable
-from iolaus.runner.sweeps.replicates import with_replicates
-from iolaus.runner.sweeps.suite.in_training import check_evaluations
-from iolaus.runner.sweeps.suite.words import as_sweep
+from tiryns.runner.build import build, build_all
+from tiryns.runner.cli import commands
+from tiryns.runner.cli.compose import flags_first, prepare
+from tiryns.runner.config.checks import check_config, lacks_data
+from tiryns.runner.config.permissions import on_command_line
+from tiryns.runner.config.skipped import left_out, noted_rewinds
+from tiryns.runner.config.yaml_files import checked_files
+from tiryns.runner.launch.hub import spare_retries
+from tiryns.runner.launch.job import in_sweep, report_failure, report_job_failure, report_stop, run_job
+from tiryns.runner.launch.processes import keep_freed_memory
+from tiryns.runner.launch.rank import HEARTBEAT, run_rank
+from tiryns.runner.launch.requeue import requeue
+from tiryns.runner.launch.resume import saved_overrides
+from tiryns.runner.logging.log_file import message_of
+from tiryns.runner.loop.assembly import assemble, check_numbered, known_task, preprocessor_of
+from tiryns.runner.run.cluster import member, refuse_sweep_of_ranks
+from tiryns.runner.run.command.status import INTERRUPTED
+from tiryns.runner.run.errors import Diverged, Rewound, TrainingFailure, wants_traceback
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.lazy import many_imports
+from tiryns.runner.run.lifetime import outlast_readers, without_teardown
+from tiryns.runner.run.redaction import know_secrets, redact_logs
+from tiryns.runner.run.signals import Stopped, ending_with_command, forwarding, stoppable
+from tiryns.runner.sweeps.replicates import with_replicates
+from tiryns.runner.sweeps.suite.in_training import check_evaluations
+from tiryns.runner.sweeps.suite.words import as_sweep
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 def main(words: Sequence[str]) -> None:
@@ -54,7 +54,7 @@ def main(words: Sequence[str]) -> None:
         with without_teardown():
             run_rank(Path(words[1]), train)
         return
-    os.environ.setdefault("IOLAUS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
+    os.environ.setdefault("TIRYNS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors and does not print them
     words = with_replicates(words)
     refuse_sweep_of_ranks(words)
@@ -63,7 +63,7 @@ def main(words: Sequence[str]) -> None:
     prepare()
     at_the_end = nullcontext() if member() is None else without_teardown()
     with at_the_end, forwarding(), on_command_line(typed), checked_files():
-        hydra.main(version_base="1.3", config_path="pkg://iolaus.conf", config_name="config")(run)()
+        hydra.main(version_base="1.3", config_path="pkg://tiryns.conf", config_name="config")(run)()
 
 
 def run(config: DictConfig) -> float | None:
@@ -115,7 +115,7 @@ def work(config: DictConfig) -> dict[str, float]:
 def inspect(config: DictConfig, folder: RunFolder) -> None:
     """Shows the plan of a run, and removes the folder that Hydra has made for it."""
     with many_imports():
-        from iolaus.runner.cli.plan.shown import show_plan
+        from tiryns.runner.cli.plan.shown import show_plan
 
     try:
         show_plan(config)
@@ -125,7 +125,7 @@ def inspect(config: DictConfig, folder: RunFolder) -> None:
 
 def evaluate(config: DictConfig, folder: RunFolder) -> None:
     """Measures a finished run on the sets of the config; where that fails the folder is removed."""
-    from iolaus.runner.cli.models.evaluate import evaluate_sets
+    from tiryns.runner.cli.models.evaluate import evaluate_sets
 
     try:
         evaluate_sets(config, folder.path)
@@ -136,7 +136,7 @@ def evaluate(config: DictConfig, folder: RunFolder) -> None:
 
 def probe(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     """Measures the frozen features of a model; returns the figures, `objective` among them."""
-    from iolaus.runner.cli.models.probe import probe_model
+    from tiryns.runner.cli.models.probe import probe_model
 
     return probe_model(config, folder)
 
@@ -160,15 +160,15 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
 def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     """Builds, trains, exports and reports; raises Rewound where the run was taken back to a checkpoint instead."""
     with many_imports():
-        from iolaus.runner.callbacks import Heartbeat, Preemption, taken_back
-        from iolaus.runner.callbacks.preemption import KILLED_LOADER
-        from iolaus.runner.checkpoints.callback import checkpoint_to_resume
-        from iolaus.runner.logging.loggers import finish_loggers
-        from iolaus.runner.loop import resolved, speed
-        from iolaus.runner.loop.lightning_loop import one_epoch, savers
-        from iolaus.runner.loop.trainer import describe_run, make_trainer
-        from iolaus.runner.report.summary import show
-        from iolaus.runner.sweeps.pruning import pruning_of
+        from tiryns.runner.callbacks import Heartbeat, Preemption, taken_back
+        from tiryns.runner.callbacks.preemption import KILLED_LOADER
+        from tiryns.runner.checkpoints.callback import checkpoint_to_resume
+        from tiryns.runner.logging.loggers import finish_loggers
+        from tiryns.runner.loop import resolved, speed
+        from tiryns.runner.loop.lightning_loop import one_epoch, savers
+        from tiryns.runner.loop.trainer import describe_run, make_trainer
+        from tiryns.runner.report.summary import show
+        from tiryns.runner.sweeps.pruning import pruning_of
 
     keep_freed_memory()
     checkpoint = checkpoint_to_resume(folder, config.resume)
@@ -198,7 +198,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         saved = {"step": checkpoint.step} if checkpoint and folder.is_same(checkpoint.path) else {}
         folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitored, **saved)
         decided, budget = resolved.described(config, before, values), values.get("budget")
-        show("iolaus", describe_run(trainer, parts, folder, checkpoint, decided, budget), folder.path)
+        show("tiryns", describe_run(trainer, parts, folder, checkpoint, decided, budget), folder.path)
         for line in resolved.changes(before if checkpoint else {}, values):
             log.warning("%s", line)
     try:
@@ -221,8 +221,8 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
 
 def conclude(trainer: Any, module: Any, data: Any, folder: RunFolder) -> None:
     """Measures the last weights: by validation, by what the module does at its end, and by a suite; collective."""
-    from iolaus.runner.callbacks import evaluate_at_end
-    from iolaus.runner.loop.trainer import final_validation
+    from tiryns.runner.callbacks import evaluate_at_end
+    from tiryns.runner.loop.trainer import final_validation
 
     final_validation(trainer, module, data)
     getattr(module, "after_training", lambda folder: None)(folder)
@@ -231,8 +231,8 @@ def conclude(trainer: Any, module: Any, data: Any, folder: RunFolder) -> None:
 
 def callbacks_of(config: DictConfig, parts: Any) -> dict[str, Any]:
     """The callbacks of a config, behind the one that begins its phases."""
-    from iolaus.runner.callbacks import PhaseChanges
-    from iolaus.runner.loop.phases import phases_in
+    from tiryns.runner.callbacks import PhaseChanges
+    from tiryns.runner.loop.phases import phases_in
 
     phases = phases_in(config)
     own = {"phases": PhaseChanges(phases, parts.rotary)} if phases else {}
@@ -241,8 +241,8 @@ def callbacks_of(config: DictConfig, parts: Any) -> dict[str, Any]:
 
 def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
     """The callbacks of a run; those that read global batches are left out for Lightning's own loop."""
-    from iolaus.runner.callbacks import Divergence, OrderAudit, SuiteEvaluation
-    from iolaus.runner.loop.lightning_loop import LightningLoop, is_plain, limits_of_plain
+    from tiryns.runner.callbacks import Divergence, OrderAudit, SuiteEvaluation
+    from tiryns.runner.loop.lightning_loop import LightningLoop, is_plain, limits_of_plain
 
     rewinding = any(getattr(callback, "rewinds", False) for callback in callbacks.values())
     if rewinding:
@@ -257,7 +257,7 @@ def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
     if any(isinstance(callback, SuiteEvaluation) for callback in callbacks.values()):
         raise ValueError(
             f"callback=suite evaluates weights between global batches, and {type(module).__name__} is trained by "
-            "Lightning's own loop: leave it out, and evaluate model/ at the end: iolaus suite=NAME model=RUN"
+            "Lightning's own loop: leave it out, and evaluate model/ at the end: tiryns suite=NAME model=RUN"
         )
     log.warning("%s", limits_of_plain(data, module))
     kept = [callback for callback in callbacks.values() if not isinstance(callback, Divergence | OrderAudit)]
@@ -270,12 +270,12 @@ def finish(
     """Exports and reports a trained run, on every rank; returns its figures."""
     import torch
 
-    from iolaus.runner.callbacks.suite import suite_results
-    from iolaus.runner.inference.export import export_model
-    from iolaus.runner.loop.lightning_loop import plain_results
-    from iolaus.runner.manifest.record import complete_manifest
-    from iolaus.runner.report.single import write_report
-    from iolaus.runner.report.summary import end_summary
+    from tiryns.runner.callbacks.suite import suite_results
+    from tiryns.runner.inference.export import export_model
+    from tiryns.runner.loop.lightning_loop import plain_results
+    from tiryns.runner.manifest.record import complete_manifest
+    from tiryns.runner.report.single import write_report
+    from tiryns.runner.report.summary import end_summary
 
     own = hasattr(module, "gathered_weights")
     weights = module.gathered_weights() if own and not pruned else None

@@ -53,7 +53,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cache")
-    os.environ["IOLAUS_CACHE"] = str(folder)
+    os.environ["TIRYNS_CACHE"] = str(folder)
     os.environ["HF_HOME"] = str(folder / "hf")
     os.environ["TRACKIO_DIR"] = str(folder / "trackio")
     return folder
@@ -81,8 +81,8 @@ def run_program(
 
 
 @pytest.fixture
-def iolaus(tmp_path: Path) -> Command:
-    """Runs the program in an empty folder: `iolaus("trainer.max_steps=3", "data=files")`."""
+def tiryns(tmp_path: Path) -> Command:
+    """Runs the program in an empty folder: `tiryns("trainer.max_steps=3", "data=files")`."""
     return partial(run_program, cwd=tmp_path)
 
 
@@ -127,13 +127,13 @@ def train_as(folder: Path, arguments: list[str]) -> Any:
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    from iolaus.runner.launch.resume import run_folder
-    from iolaus.runner.run.folder import RunFolder
-    from iolaus.runner.train import train
+    from tiryns.runner.launch.resume import run_folder
+    from tiryns.runner.run.folder import RunFolder
+    from tiryns.runner.train import train
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     run = RunFolder(folder)
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         config = compose("config", arguments)
     run.begin(config, arguments)
     train(config, run)
@@ -155,8 +155,8 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The `Graphs` of what is compiled beside the encoder, which itself is not."""
     import torch
 
-    from iolaus.runner.optim import compiled
     from tests.optim.graphs import Graphs
+    from tiryns.runner.optim import compiled
 
     torch._dynamo.reset()
     found = Graphs()

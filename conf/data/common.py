@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from iolaus.conf.values import COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
+from tiryns.conf.values import COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass

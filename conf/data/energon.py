@@ -5,9 +5,9 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from iolaus.conf.data.common import ImagesAndText
-from iolaus.conf.registry import register
-from iolaus.conf.values import COUNT, NAMED, WHOLE_FROM_0, Choice, setting
+from tiryns.conf.data.common import ImagesAndText
+from tiryns.conf.registry import register
+from tiryns.conf.values import COUNT, NAMED, WHOLE_FROM_0, Choice, setting
 
 
 @dataclass
@@ -16,7 +16,7 @@ class Energon(ImagesAndText):
 
     _target_: str = "runner.data.EnergonData"
     path: Any = setting(MISSING, allowed=NAMED)
-    """Folder of a data set, or yaml file of a blend of several (a metadataset); `iolaus prepare` makes a data set."""
+    """Folder of a data set, or yaml file of a blend of several (a metadataset); `tiryns prepare` makes a data set."""
     tokenizer_samples: int = 100_000
     """Number of training samples, the first in the shards, that a tokenizer is trained on."""
     max_bad_samples: int = 0

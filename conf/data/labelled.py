@@ -5,10 +5,10 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from iolaus.conf.data.common import Batching, Tokenizing
-from iolaus.conf.data.tables import Tables
-from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
+from tiryns.conf.data.common import Batching, Tokenizing
+from tiryns.conf.data.tables import Tables
+from tiryns.conf.registry import register
+from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 FOLD_SET = "fold"
 """The name of the test set that is the held-out fold."""
@@ -30,7 +30,7 @@ class FinetuningData(Tables, Tokenizing, Batching):
     test: Any = setting(None, allowed=NAMED)
     """Examples to test the best weights on, like `validation`; they may lack labels."""
     folds: Any = setting(None, allowed=Bounds(2, whole=True))
-    """Parts of `train` for cross-validation, balanced by label; `iolaus folds=5` trains a run for each."""
+    """Parts of `train` for cross-validation, balanced by label; `tiryns folds=5` trains a run for each."""
     fold: Any = setting(None, allowed=COUNT)
     """The part, 1 to `folds`, that is not trained on: it becomes the test set `fold`."""
     group_column: Any = None
@@ -85,7 +85,7 @@ def check_fold(folds: int | None, fold: int | None) -> None:
     if (folds is None) != (fold is None) or not (folds is None or 1 <= (fold or 0) <= folds):
         raise ValueError(
             f"data.folds={folds} and data.fold={fold}: give both, with data.fold from 1 to data.folds; "
-            f"`iolaus folds={folds or 5}` trains a run for each fold"
+            f"`tiryns folds={folds or 5}` trains a run for each fold"
         )
 
 

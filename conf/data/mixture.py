@@ -7,9 +7,9 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from iolaus.conf.data.pretraining import PretrainingData
-from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, NAMED, POSITIVE, Choice, rules_of, setting, suggest
+from tiryns.conf.data.pretraining import PretrainingData
+from tiryns.conf.registry import register
+from tiryns.conf.values import AT_LEAST_0, NAMED, POSITIVE, Choice, rules_of, setting, suggest
 
 MIXTURE = "mixture"
 """Name of the figures of all sources together, which no source has."""

@@ -5,14 +5,14 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from iolaus.conf.data.common import Batching
-from iolaus.conf.registry import register
-from iolaus.conf.values import NAMED, Bounds, setting
+from tiryns.conf.data.common import Batching
+from tiryns.conf.registry import register
+from tiryns.conf.values import NAMED, Bounds, setting
 
 
 @dataclass
 class Mteb(Batching):
-    """Tasks of mteb by name (needs `iolaus[mteb]`): `mode=probe data=mteb data.tasks=[STSBenchmark]`."""
+    """Tasks of mteb by name (needs `tiryns[mteb]`): `mode=probe data=mteb data.tasks=[STSBenchmark]`."""
 
     _target_: str = "runner.data.MtebTasks"
     tasks: list[str] = MISSING

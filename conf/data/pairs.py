@@ -5,9 +5,9 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from iolaus.conf.data.labelled import FinetuningData
-from iolaus.conf.registry import register
-from iolaus.conf.values import NAMED, Bounds, setting
+from tiryns.conf.data.labelled import FinetuningData
+from tiryns.conf.registry import register
+from tiryns.conf.values import NAMED, Bounds, setting
 
 
 @dataclass

@@ -5,10 +5,10 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from iolaus.conf.data.common import Batching, Tokenizing
-from iolaus.conf.data.tables import Tables
-from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
+from tiryns.conf.data.common import Batching, Tokenizing
+from tiryns.conf.data.tables import Tables
+from tiryns.conf.registry import register
+from tiryns.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
@@ -18,7 +18,7 @@ class PretrainingData(Tables, Tokenizing, Batching):
     _target_: str = "runner.data.PretrainingData"
     source: Any = setting(MISSING, allowed=NAMED)
     """A file, folder, glob, hub name, or a list of them; with a split: `path@split`, `name:config@split`. Or
-    `store:FOLDER` of `iolaus prepare corpus`, or a node with the `_target_` of a source."""
+    `store:FOLDER` of `tiryns prepare corpus`, or a node with the `_target_` of a source."""
     validation: Any = setting(None, allowed=NAMED)
     """Validation sources by name; none holds out documents of the training source."""
     validation_documents: Any = setting(0.02, allowed=AT_LEAST_0)
@@ -39,7 +39,7 @@ class PretrainingData(Tables, Tokenizing, Batching):
     """Length of that warm-up: steps (int), or a fraction of the run's steps (float between 0 and 1)."""
     long_documents: str = setting("sentences", allowed=Choice(("truncate", "sentences", "tokens")))
     """Documents over `max_length`: `truncate`, or split at `sentences` or `tokens`."""
-    cache_dir: str = setting("${oc.env:IOLAUS_CACHE,'~/.cache/iolaus'}", execution=True)
+    cache_dir: str = setting("${oc.env:TIRYNS_CACHE,'~/.cache/tiryns'}", execution=True)
     """Folder of tokenised data and trained tokenizers, which later runs use again."""
     seed: int = 0
     """Seed of the choice of held-out documents, which does not depend on the run's `seed`."""

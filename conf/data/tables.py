@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from iolaus.conf.values import Choice, setting
+from tiryns.conf.values import Choice, setting
 
 FORMATS = "auto csv tsv jsonl json parquet arrow txt md conll conllu squad"
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from iolaus.conf.data.common import Batching, ImagesAndText
-from iolaus.conf.data.tables import Tables
-from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, setting
+from tiryns.conf.data.common import Batching, ImagesAndText
+from tiryns.conf.data.tables import Tables
+from tiryns.conf.registry import register
+from tiryns.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, setting
 
 
 @dataclass

@@ -1,5 +1,5 @@
 """Models: encoders of text, those at published sizes, and vision-language models."""
 
-from iolaus.conf.model import published, text, vision
+from tiryns.conf.model import published, text, vision
 
 __all__ = ["published", "text", "vision"]

@@ -7,8 +7,8 @@ The vocabulary is that of the tokenizer; `model.config.vocab_size` rounds it up,
 from dataclasses import dataclass, field
 from typing import Any
 
-from iolaus.conf.model.text import Encoder, ModernBertBase
-from iolaus.conf.registry import register
+from tiryns.conf.model.text import Encoder, ModernBertBase
+from tiryns.conf.registry import register
 
 
 @dataclass

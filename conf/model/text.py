@@ -5,8 +5,8 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from iolaus.conf.registry import register
-from iolaus.conf.values import COUNT, NAMED, POSITIVE, Bounds, Choice, Named, setting
+from tiryns.conf.registry import register
+from tiryns.conf.values import COUNT, NAMED, POSITIVE, Bounds, Choice, Named, setting
 
 
 @dataclass

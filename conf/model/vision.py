@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from iolaus.conf.registry import register
-from iolaus.conf.values import COUNT, NAMED, setting
+from tiryns.conf.registry import register
+from tiryns.conf.values import COUNT, NAMED, setting
 
 
 @dataclass

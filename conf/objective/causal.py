@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from iolaus.conf.objective.pretraining import MaskedTargets
-from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, SHARE, setting
+from tiryns.conf.objective.pretraining import MaskedTargets
+from tiryns.conf.registry import register
+from tiryns.conf.values import AT_LEAST_0, SHARE, setting
 
 
 @dataclass

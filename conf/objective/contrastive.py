@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from iolaus.conf.registry import register, register_task
-from iolaus.conf.values import AT_LEAST_0, COUNT, NAMED, POSITIVE, Choice, setting
+from tiryns.conf.registry import register, register_task
+from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, POSITIVE, Choice, setting
 
 SCORED = ("cosent", "cosine")
 """Losses that compare the cosines of pairs with their scores."""
@@ -84,4 +84,4 @@ class Contrastive:
 
 register("objective", contrastive=Contrastive)
 
-register_task("contrastive", "iolaus.runner.tasks.contrastive.Contrastive")
+register_task("contrastive", "tiryns.runner.tasks.contrastive.Contrastive")

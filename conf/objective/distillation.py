@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from iolaus.conf.values import AT_LEAST_0, NAMED, Bounds, setting
+from tiryns.conf.values import AT_LEAST_0, NAMED, Bounds, setting
 
 
 @dataclass

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from iolaus.conf.objective.distillation import Taught
-from iolaus.conf.registry import register, register_task
-from iolaus.conf.values import AT_LEAST_0, COUNT, Bounds, setting
+from tiryns.conf.objective.distillation import Taught
+from tiryns.conf.registry import register, register_task
+from tiryns.conf.values import AT_LEAST_0, COUNT, Bounds, setting
 
 BALANCED = "balanced"
 THRESHOLDS = ("global", "per_label")
@@ -66,7 +66,7 @@ class SequenceClassification(LabelLoss, Taught):
     chosen on the first validation set by the highest F1; a number, or numbers by label or in a list. None is 0.5."""
     cache_teacher: bool = False
     """Asks the teacher once about each training sample, in the precision of its weights, and keeps what it says on disk,
-    in the folder that the environment variable IOLAUS_CACHE names, else ~/.cache/iolaus."""
+    in the folder that the environment variable TIRYNS_CACHE names, else ~/.cache/tiryns."""
 
 
 @dataclass
@@ -125,9 +125,9 @@ register("objective", token_classification=TokenClassification, question_answeri
 register("objective", multiple_choice=MultipleChoice, joint_tagging=JointTagging)
 register("objective", vision_language=VisionLanguage)
 
-register_task("classification", "iolaus.runner.tasks.classification.Classification")
-register_task("token_classification", "iolaus.runner.tasks.token_classification.TokenClassification")
-register_task("question_answering", "iolaus.runner.tasks.question_answering.QuestionAnswering")
-register_task("vision_language", "iolaus.runner.tasks.vision_language.VisionLanguage")
-register_task("multiple_choice", "iolaus.runner.tasks.multiple_choice.MultipleChoice")
-register_task("joint_tagging", "iolaus.runner.tasks.joint_tagging.JointTagging")
+register_task("classification", "tiryns.runner.tasks.classification.Classification")
+register_task("token_classification", "tiryns.runner.tasks.token_classification.TokenClassification")
+register_task("question_answering", "tiryns.runner.tasks.question_answering.QuestionAnswering")
+register_task("vision_language", "tiryns.runner.tasks.vision_language.VisionLanguage")
+register_task("multiple_choice", "tiryns.runner.tasks.multiple_choice.MultipleChoice")
+register_task("joint_tagging", "tiryns.runner.tasks.joint_tagging.JointTagging")

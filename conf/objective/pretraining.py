@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from iolaus.conf.objective.distillation import Taught
-from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, COUNT, NAMED, SHARE, Bounds, Choice, setting
+from tiryns.conf.objective.distillation import Taught
+from tiryns.conf.registry import register
+from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, SHARE, Bounds, Choice, setting
 
 UNITS = Choice(("tokens", "words", "spans"))
 """What is masked together."""

@@ -1,5 +1,5 @@
 """Optimizers: `elementwise` and `matrixwise`."""
 
-from iolaus.conf.optimizer import elementwise, matrixwise
+from tiryns.conf.optimizer import elementwise, matrixwise
 
 __all__ = ["elementwise", "matrixwise"]

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from omegaconf import MISSING
 
-from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, Bounds, setting
+from tiryns.conf.registry import register
+from tiryns.conf.values import AT_LEAST_0, Bounds, setting
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Optimizer:
     overrides: list[GroupOverride] = field(default_factory=list)
     """Other rates or decays for parameters by name; a pattern that matches nothing is an error."""
     quantized: bool = False
-    """Keeps the state in 8 bits (needs `iolaus[quantized]`); an error for optimizers without an 8-bit variant."""
+    """Keeps the state in 8 bits (needs `tiryns[quantized]`); an error for optimizers without an 8-bit variant."""
 
 
 @dataclass

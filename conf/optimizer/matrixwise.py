@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from iolaus.conf.optimizer.elementwise import Optimizer
-from iolaus.conf.registry import register
+from tiryns.conf.optimizer.elementwise import Optimizer
+from tiryns.conf.registry import register
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Recipes of published encoders, on Hydra's search path: `iolaus experiment=modernbert`.
+"""Recipes of published encoders, on Hydra's search path: `tiryns experiment=modernbert`.
 
 - `experiment/`: one file each; `experiment/toy/`: what `scale=toy` changes of them.
 - `scale/`: what all recipes of a scale have.

@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
-from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, Bounds, setting
+from tiryns.conf.registry import register
+from tiryns.conf.values import AT_LEAST_0, Bounds, setting
 
 
 @dataclass
 class Slurm:
     """A SLURM job per run, submitted as an array: one task on each node, which starts and watches the ranks there."""
 
-    _target_: str = "hydra_plugins.iolaus.SlurmLauncher"
+    _target_: str = "hydra_plugins.tiryns.SlurmLauncher"
     partition: str | None = None
     """Partition to submit to; none takes the cluster's default."""
     account: str | None = None
@@ -50,7 +50,7 @@ class Slurm:
     """Further arguments for srun."""
     additional_parameters: dict[str, Any] = setting(factory=dict, runs_code=True)
     """Further parameters for sbatch, such as `{mail-type: END}`."""
-    name: str = "iolaus"
+    name: str = "tiryns"
     """Name of the jobs in the queue."""
     submitit_folder: str = "${hydra.sweep.dir}/.submitit/%j"
     """Folder of the batch script and of the jobs' output, on a file system that the nodes share."""
@@ -60,9 +60,9 @@ class Slurm:
 
 @dataclass
 class Ray:
-    """A task of a Ray cluster per run (needs `iolaus[ray]`); a run whose process or machine dies goes on elsewhere."""
+    """A task of a Ray cluster per run (needs `tiryns[ray]`); a run whose process or machine dies goes on elsewhere."""
 
-    _target_: str = "hydra_plugins.iolaus.RayLauncher"
+    _target_: str = "hydra_plugins.tiryns.RayLauncher"
     address: str | None = None
     """Address of the cluster, such as `10.0.0.1:6379`; none takes `RAY_ADDRESS`, else this machine's, else starts one."""
     cpus: float = setting(1, allowed=AT_LEAST_0)

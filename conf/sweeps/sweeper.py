@@ -5,15 +5,15 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from iolaus.conf.registry import register
-from iolaus.conf.values import NAMED, setting
+from tiryns.conf.registry import register
+from tiryns.conf.values import NAMED, setting
 
 
 @dataclass
 class Grid:
     """One run for every combination of the values; the same sweep started again skips finished runs."""
 
-    _target_: str = "hydra_plugins.iolaus.GridSweeper"
+    _target_: str = "hydra_plugins.tiryns.GridSweeper"
     max_batch_size: int | None = None
     """Most jobs that the launcher starts at once; none sets no bound."""
     params: Any = None
@@ -22,9 +22,9 @@ class Grid:
 
 @dataclass
 class Optuna:
-    """Trials suggested by Optuna (needs `iolaus[search]`); a killed search resumes with the same trials."""
+    """Trials suggested by Optuna (needs `tiryns[search]`); a killed search resumes with the same trials."""
 
-    _target_: str = "hydra_plugins.iolaus.OptunaSweeper"
+    _target_: str = "hydra_plugins.tiryns.OptunaSweeper"
     n_trials: int = 20
     """Number of trials, failed and pruned ones included; a larger number continues a finished search."""
     n_jobs: int = 1
@@ -47,9 +47,9 @@ class Optuna:
 
 @dataclass
 class Suite:
-    """Models on every task of a suite, with one table: `iolaus suite=small model=RUN`; `suite.data=...` sets a field."""
+    """Models on every task of a suite, with one table: `tiryns suite=small model=RUN`; `suite.data=...` sets a field."""
 
-    _target_: str = "hydra_plugins.iolaus.SuiteSweeper"
+    _target_: str = "hydra_plugins.tiryns.SuiteSweeper"
     suite: str = setting(MISSING, allowed=NAMED)
     """Name of the suite (`suite=NAME`), or a path to a YAML file."""
     models: Any = None

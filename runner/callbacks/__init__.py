@@ -13,17 +13,17 @@
 - `manifest`: writes what the run is made of, digests of its weights, and the order audit.
 """
 
-from iolaus.runner.callbacks.divergence import Divergence, taken_back
-from iolaus.runner.callbacks.early_stopping import EarlyStopping, StopAfter
-from iolaus.runner.callbacks.groups import ParameterGroups
-from iolaus.runner.callbacks.heartbeat import Heartbeat
-from iolaus.runner.callbacks.manifest import Manifest, OrderAudit
-from iolaus.runner.callbacks.phases import PhaseChanges
-from iolaus.runner.callbacks.plateau import Plateau
-from iolaus.runner.callbacks.preemption import Preemption
-from iolaus.runner.callbacks.progress import Progress
-from iolaus.runner.callbacks.suite import SuiteEvaluation, evaluate_at_end
-from iolaus.runner.callbacks.throughput import CpuTime, Throughput
+from tiryns.runner.callbacks.divergence import Divergence, taken_back
+from tiryns.runner.callbacks.early_stopping import EarlyStopping, StopAfter
+from tiryns.runner.callbacks.groups import ParameterGroups
+from tiryns.runner.callbacks.heartbeat import Heartbeat
+from tiryns.runner.callbacks.manifest import Manifest, OrderAudit
+from tiryns.runner.callbacks.phases import PhaseChanges
+from tiryns.runner.callbacks.plateau import Plateau
+from tiryns.runner.callbacks.preemption import Preemption
+from tiryns.runner.callbacks.progress import Progress
+from tiryns.runner.callbacks.suite import SuiteEvaluation, evaluate_at_end
+from tiryns.runner.callbacks.throughput import CpuTime, Throughput
 
 __all__ = [
     "CpuTime",

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
-from iolaus.runner.report.summary import clock
+from tiryns.runner.report.summary import clock
 
 
 class Bars:

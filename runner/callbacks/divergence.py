@@ -6,13 +6,13 @@ from typing import Any
 
 from lightning.pytorch import Callback, Trainer
 
-from iolaus.runner.callbacks.loss_level import LossLevel
-from iolaus.runner.checkpoints.callback import last_good
-from iolaus.runner.checkpoints.rewind import rewind
-from iolaus.runner.config.skipped import described_rewind, own_rewinds
-from iolaus.runner.modules.training import first_samples
-from iolaus.runner.run.errors import Diverged, Rewound, TrainingFailure
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.callbacks.loss_level import LossLevel
+from tiryns.runner.checkpoints.callback import last_good
+from tiryns.runner.checkpoints.rewind import rewind
+from tiryns.runner.config.skipped import described_rewind, own_rewinds
+from tiryns.runner.modules.training import first_samples
+from tiryns.runner.run.errors import Diverged, Rewound, TrainingFailure
+from tiryns.runner.run.folder import RunFolder
 
 
 class Divergence(Callback):

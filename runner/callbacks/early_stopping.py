@@ -6,9 +6,9 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from iolaus.runner.checkpoints.monitored import monitored_metric
+from tiryns.runner.checkpoints.monitored import monitored_metric
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 class EarlyStopping(Callback):
@@ -63,7 +63,7 @@ class EarlyStopping(Callback):
 class StopAfter(Callback):
     """Ends a run after so many steps of its schedule, whose rates and order stay those of the whole run.
 
-    Example: `iolaus callback=[default,stop_after] callback.stop_after.steps=100`
+    Example: `tiryns callback=[default,stop_after] callback.stop_after.steps=100`
     """
 
     def __init__(self, steps: int) -> None:

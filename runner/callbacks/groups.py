@@ -6,15 +6,15 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from iolaus.runner.optim import groups_table
-from iolaus.runner.report.summary import group_summary
-from iolaus.runner.run.files import write_atomically
+from tiryns.runner.optim import groups_table
+from tiryns.runner.report.summary import group_summary
+from tiryns.runner.run.files import write_atomically
 
 
 class ParameterGroups(Callback):
     """Prints parameter groups and schedule, and writes the names in each group to `parameter_groups.json`.
 
-    Example: `iolaus ~callback.groups`
+    Example: `tiryns ~callback.groups`
     """
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

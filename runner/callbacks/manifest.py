@@ -9,21 +9,21 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.strategies import ModelParallelStrategy
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.runner.callbacks.throughput import cpu_seconds
-from iolaus.runner.checkpoints.digests import state_digest
-from iolaus.runner.data.replicas import Replica, gathered
-from iolaus.runner.data.text.tokenizer import tokenizer_fingerprint
-from iolaus.runner.loop.assembly import preprocessor_of
-from iolaus.runner.manifest.digests import value_digest
-from iolaus.runner.manifest.inputs import checkpoint_of, data_files, read_manifest, weights_of
-from iolaus.runner.manifest.record import begin_manifest, update_session
-from iolaus.runner.manifest.steps import FILE_NAME, Step, chained
-from iolaus.runner.run.audit import FILE_NAME as ORDER
-from iolaus.runner.run.audit import open_at
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.model_folder import model_folder
+from tiryns.runner.callbacks.throughput import cpu_seconds
+from tiryns.runner.checkpoints.digests import state_digest
+from tiryns.runner.data.replicas import Replica, gathered
+from tiryns.runner.data.text.tokenizer import tokenizer_fingerprint
+from tiryns.runner.loop.assembly import preprocessor_of
+from tiryns.runner.manifest.digests import value_digest
+from tiryns.runner.manifest.inputs import checkpoint_of, data_files, read_manifest, weights_of
+from tiryns.runner.manifest.record import begin_manifest, update_session
+from tiryns.runner.manifest.steps import FILE_NAME, Step, chained
+from tiryns.runner.run.audit import FILE_NAME as ORDER
+from tiryns.runner.run.audit import open_at
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.model_folder import model_folder
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 class Manifest(Callback):
@@ -33,7 +33,7 @@ class Manifest(Callback):
     state. It is taken every `every` steps and at the last one. All ranks have the same; of weights in shards it is one of
     the shards in turn, marked with their number, and so the same in the same layout.
 
-    Example: `iolaus callback.manifest.every=10`
+    Example: `tiryns callback.manifest.every=10`
     """
 
     def __init__(self, every: int) -> None:
@@ -169,7 +169,7 @@ def _kernels(trainer: Trainer) -> dict[str, Any]:
 class OrderAudit(Callback):
     """Writes the hash of every global batch to `order.txt` in the run folder; main process only.
 
-    A resumed run drops the lines after its checkpoint and writes them again. Example: `iolaus ~callback.audit`
+    A resumed run drops the lines after its checkpoint and writes them again. Example: `tiryns ~callback.audit`
     """
 
     _file: TextIO | None = None

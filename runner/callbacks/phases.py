@@ -9,12 +9,12 @@ from typing import Any
 
 from lightning.pytorch import Callback, Trainer
 
-from iolaus.conf.phases import Phase
-from iolaus.runner.models.positions import RotaryPhases
-from iolaus.runner.optim.schedule.chain import timeline_of
-from iolaus.runner.run.folder import RunFolder
+from tiryns.conf.phases import Phase
+from tiryns.runner.models.positions import RotaryPhases
+from tiryns.runner.optim.schedule.chain import timeline_of
+from tiryns.runner.run.folder import RunFolder
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 OF_LOSS = ("data", "model", "objective")
 """Groups whose settings make the loss of a phase another one."""

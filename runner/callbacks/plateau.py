@@ -5,11 +5,11 @@ from pathlib import Path
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from iolaus.runner.callbacks.groups import schedule_of
-from iolaus.runner.report.summary import plateau_of
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.callbacks.groups import schedule_of
+from tiryns.runner.report.summary import plateau_of
+from tiryns.runner.run.folder import RunFolder
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 FIRST_STEPS = 100
@@ -20,7 +20,7 @@ class Plateau(Callback):
     """Warns after each validation since the warm-up in which no loss is well below its unigram entropy.
 
     `status.json` has it of every such validation; a line is logged from step 100 on.
-    Example: `iolaus ~callback.plateau`
+    Example: `tiryns ~callback.plateau`
     """
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

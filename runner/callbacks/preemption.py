@@ -5,8 +5,8 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from iolaus.runner.checkpoints.callback import Checkpoint
-from iolaus.runner.run import signals
+from tiryns.runner.checkpoints.callback import Checkpoint
+from tiryns.runner.run import signals
 
 KILLED_LOADER = (
     "a loader process was killed", "loader processes of energon were killed", "DataLoader worker (pid",

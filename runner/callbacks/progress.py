@@ -10,14 +10,14 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ProgressBar
 from torch import Tensor
 
-from iolaus.runner.callbacks.display import Bars, Lines
-from iolaus.runner.callbacks.throughput import Throughput
+from tiryns.runner.callbacks.display import Bars, Lines
+from tiryns.runner.callbacks.throughput import Throughput
 
 
 class Progress(ProgressBar):
     """Shows steps, loss, learning rate, tokens per second and time left; reads the loss for a refresh only.
 
-    Example: `iolaus callback.progress.seconds_per_line=60`
+    Example: `tiryns callback.progress.seconds_per_line=60`
     """
 
     def __init__(self, refresh_per_second: float, seconds_per_line: float) -> None:

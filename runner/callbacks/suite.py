@@ -20,30 +20,30 @@ from typing import Any
 from lightning.pytorch import Callback, Trainer
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.runner.callbacks.heartbeat import Heartbeat
-from iolaus.runner.callbacks.throughput import Throughput
-from iolaus.runner.checkpoints.digests import state_digest
-from iolaus.runner.config.permissions import words_of
-from iolaus.runner.inference.export import model_card, write_model
-from iolaus.runner.loop.assembly import known_task, preprocessor_of
-from iolaus.runner.report.suite.figures import cells_of, read_suite_results
-from iolaus.runner.report.summary import typed_path
-from iolaus.runner.run import signals
-from iolaus.runner.run.command.started import same_modules, tells_rank
-from iolaus.runner.run.files import read_text, takes_lock, write_atomically
-from iolaus.runner.run.folder import RunFolder, flags
-from iolaus.runner.run.metrics_file import logged_in, whole_rows
-from iolaus.runner.run.sweep_folder import SWEEP, quoted
+from tiryns.runner.callbacks.heartbeat import Heartbeat
+from tiryns.runner.callbacks.throughput import Throughput
+from tiryns.runner.checkpoints.digests import state_digest
+from tiryns.runner.config.permissions import words_of
+from tiryns.runner.inference.export import model_card, write_model
+from tiryns.runner.loop.assembly import known_task, preprocessor_of
+from tiryns.runner.report.suite.figures import cells_of, read_suite_results
+from tiryns.runner.report.summary import typed_path
+from tiryns.runner.run import signals
+from tiryns.runner.run.command.started import same_modules, tells_rank
+from tiryns.runner.run.files import read_text, takes_lock, write_atomically
+from tiryns.runner.run.folder import RunFolder, flags
+from tiryns.runner.run.metrics_file import logged_in, whole_rows
+from tiryns.runner.run.sweep_folder import SWEEP, quoted
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 WEIGHTS, OUTPUT = "weights.txt", "output.txt"
 """In the folder of an evaluation: the digest of its weights, and what its command has printed."""
 
-PROGRAM = "from iolaus.runner.cli.commands import main; main()"
-WITH_PARENT = "from iolaus.runner.run.lifetime import set_parent_death_signal as end; end(15); "
+PROGRAM = "from tiryns.runner.cli.commands import main; main()"
+WITH_PARENT = "from tiryns.runner.run.lifetime import set_parent_death_signal as end; end(15); "
 
-OF_THIS_PROCESS = ("IOLAUS_HEARTBEAT", "IOLAUS_LAUNCH", "IOLAUS_RANK_CONFIG", "IOLAUS_COMMAND_PROCESS")
+OF_THIS_PROCESS = ("TIRYNS_HEARTBEAT", "TIRYNS_LAUNCH", "TIRYNS_RANK_CONFIG", "TIRYNS_COMMAND_PROCESS")
 """Environment variables that another command must not inherit."""
 
 SECONDS_BETWEEN_LOOKS, SECONDS_TO_STOP = 0.5, 20.0
@@ -57,7 +57,7 @@ class SuiteEvaluation(Callback):
 
     The suite is a command of its own, so that the training does not change. One that fails is a warning.
 
-    Example: `iolaus 'callback=[default,suite]' callback.suite.suite=probe callback.suite.every=500`
+    Example: `tiryns 'callback=[default,suite]' callback.suite.suite=probe callback.suite.every=500`
     """
 
     def __init__(self, suite: str, every: int, jobs: bool, overrides: list[str]) -> None:
@@ -86,7 +86,7 @@ class SuiteEvaluation(Callback):
             names = ", ".join(folder.name for folder in waiting)
             last = typed_path(waiting[-1])
             log.warning(
-                "suite %s: no figures yet of %s in %s; when it has ended, read them with: iolaus resume=%s",
+                "suite %s: no figures yet of %s in %s; when it has ended, read them with: tiryns resume=%s",
                 self.suite, names, last.parent, last,
             )  # fmt: skip
 
@@ -172,7 +172,7 @@ class SuiteEvaluation(Callback):
         """Says why there are no figures; a later session tries again."""
         self._given_up.add(folder)
         step, shown = step_of(folder), typed_path(folder)
-        again = f"; go on with: iolaus resume={shown}" if (folder / SWEEP).exists() else ""
+        again = f"; go on with: tiryns resume={shown}" if (folder / SWEEP).exists() else ""
         log.warning("step %d: suite %s: %s; see %s%s", step, self.suite, why, shown, again)
 
     def _open(self, trainer: Trainer) -> list[Path]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from iolaus.runner.models.flops import peak_flops
+from tiryns.runner.models.flops import peak_flops
 
 
 class Throughput(Callback):
@@ -105,7 +105,7 @@ class CpuTime(Callback):
     compare as runs in processes of their own do. A validation is counted with its own cost, a session before a resume
     up to its last checkpoint, and a loader process once it has ended.
 
-    Example: `iolaus callback=[default,cpu_time] data.num_workers=0`
+    Example: `tiryns callback=[default,cpu_time] data.num_workers=0`
     """
 
     start_up: ClassVar[float | None] = None

@@ -11,10 +11,10 @@
 
 from typing import TYPE_CHECKING
 
-from iolaus.runner.run.lazy import lazy_names
+from tiryns.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from iolaus.runner.checkpoints.callback import Checkpoint
+    from tiryns.runner.checkpoints.callback import Checkpoint
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 

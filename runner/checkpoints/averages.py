@@ -9,8 +9,8 @@ from omegaconf import OmegaConf
 from safetensors.torch import load_file
 from torch import Tensor
 
-from iolaus.runner.checkpoints.files import AtomicCheckpointIO, damage_of
-from iolaus.runner.config.yaml_files import read_config
+from tiryns.runner.checkpoints.files import AtomicCheckpointIO, damage_of
+from tiryns.runner.config.yaml_files import read_config
 
 PRETRAINED = "model.pretrained."
 """What begins the names of exported weights in a checkpoint."""
@@ -64,7 +64,7 @@ def read_checkpoint(path: Path, ema: bool) -> Source:
     if config.is_file() and OmegaConf.select(read_config(config), "objective.shared_embeddings") == "gdes":
         raise ValueError(
             f"{str(path)!r} is of a run with objective.shared_embeddings=gdes, whose tables are differences from its "
-            "generator's: write a folder of each checkpoint with `iolaus consolidate`, and average the folders"
+            "generator's: write a folder of each checkpoint with `tiryns consolidate`, and average the folders"
         )
     return Source(path, tensors)
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from iolaus.runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint, entry_of
-from iolaus.runner.checkpoints.monitored import loss_beside, monitored_metric
-from iolaus.runner.run.files import replacing
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint, entry_of
+from tiryns.runner.checkpoints.monitored import loss_beside, monitored_metric
+from tiryns.runner.run.files import replacing
+from tiryns.runner.run.folder import RunFolder
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 class ResumePoint(NamedTuple):

@@ -18,7 +18,7 @@ from lightning.fabric.plugins import CheckpointIO
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from iolaus.runner.checkpoints import sharded
+from tiryns.runner.checkpoints import sharded
 
 RESERVED_FROM = 64 * 2**20
 """Bytes from which memory for the copy is reserved: a page of new memory costs more than copying it."""

@@ -3,17 +3,17 @@
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.checkpoints.callback import (
+from tiryns.runner.checkpoints.callback import (
     checkpoint_to_resume,
     file_name,
     link,
     newest_checkpoint,
     step_of,
 )
-from iolaus.runner.checkpoints.files import delete_checkpoint, entry_of
-from iolaus.runner.config.skipped import NOTED, noted_rewinds
-from iolaus.runner.order.skipping import Pairs, number_of
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.checkpoints.files import delete_checkpoint, entry_of
+from tiryns.runner.config.skipped import NOTED, noted_rewinds
+from tiryns.runner.order.skipping import Pairs, number_of
+from tiryns.runner.run.folder import RunFolder
 
 
 def rewind(folder: RunFolder, step: int, first: int, skipped: Pairs) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The command line: `iolaus` and its subcommands.
+"""The command line: `tiryns` and its subcommands.
 
 - `commands`: the table of subcommands, and the program that runs one; `completion`: what a shell offers for a word.
 - `compose`: a config as the command line composes it, and the overrides that compose one.

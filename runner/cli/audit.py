@@ -4,9 +4,9 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from iolaus.runner.run.audit import compare, first_difference, length
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
-from iolaus.runner.run.command.status import DIFFERENT
+from tiryns.runner.run.audit import compare, first_difference, length
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.status import DIFFERENT
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""The command `iolaus` with its subcommands, each a module that is imported only when it is used.
+"""The command `tiryns` with its subcommands, each a module that is imported only when it is used.
 
 A subcommand's `main` takes the arguments of its `add_arguments`; that of `train` takes the words, which Hydra reads.
 """
@@ -11,49 +11,49 @@ from contextlib import nullcontext
 from importlib import import_module
 from typing import Any, NoReturn
 
-from iolaus.old_names import DOORS
-from iolaus.runner.run.command.json_output import json_alone
-from iolaus.runner.run.command.status import ERROR, INTERRUPTED
+from tiryns.old_names import DOORS
+from tiryns.runner.run.command.json_output import json_alone
+from tiryns.runner.run.command.status import ERROR, INTERRUPTED
 
 COMMANDS = {
-    "train": ("pretrains or finetunes; the default command", "iolaus.runner.train"),
-    "plan": ("shows what a run would do, and trains nothing", "iolaus.runner.train"),
-    "info": ("lists groups and options, and the fields of those that are named", "iolaus.runner.cli.info"),
-    "runs": ("lists runs, shows one, or compares several", "iolaus.runner.cli.runs"),
+    "train": ("pretrains or finetunes; the default command", "tiryns.runner.train"),
+    "plan": ("shows what a run would do, and trains nothing", "tiryns.runner.train"),
+    "info": ("lists groups and options, and the fields of those that are named", "tiryns.runner.cli.info"),
+    "runs": ("lists runs, shows one, or compares several", "tiryns.runner.cli.runs"),
     "judge": (
         "tells whether one setting is better than another, by pairs of equal seeds",
-        "iolaus.runner.cli.judge.command",
+        "tiryns.runner.cli.judge.command",
     ),
-    "report": ("makes a page, Markdown or csv of runs", "iolaus.runner.cli.report"),
-    "audit": ("compares the samples and masks of two runs, step by step", "iolaus.runner.cli.audit"),
+    "report": ("makes a page, Markdown or csv of runs", "tiryns.runner.cli.report"),
+    "audit": ("compares the samples and masks of two runs, step by step", "tiryns.runner.cli.audit"),
     "order": (
         "shows the samples of any step, finds a text in them, or compares two runs",
-        "iolaus.runner.cli.order.command",
+        "tiryns.runner.cli.order.command",
     ),
-    "verify": ("tells whether a finished run or its model was changed", "iolaus.runner.cli.verify"),
+    "verify": ("tells whether a finished run or its model was changed", "tiryns.runner.cli.verify"),
     "reproduce": (
         "builds a run again, and tells whether it came out the same",
-        "iolaus.runner.cli.reproduce.command",
+        "tiryns.runner.cli.reproduce.command",
     ),
-    "predict": ("predicts with a model for a text or a file", "iolaus.runner.cli.models.predict"),
-    "evaluate": ("measures a model on labelled files, or on text", "iolaus.runner.cli.models.evaluate"),
-    "push": ("copies an exported model to a folder or the hub", "iolaus.runner.cli.models.push"),
-    "consolidate": ("exports the model of any checkpoint", "iolaus.runner.cli.models.consolidate"),
-    "average": ("makes one model of several", "iolaus.runner.cli.models.average"),
-    "prepare": ("makes an energon data set of images and text", "iolaus.runner.cli.prepare"),
-    "schedule": ("draws the learning rate over the steps", "iolaus.runner.cli.schedule"),
-    "new": ("makes a project of your own: configs, code and tests", "iolaus.runner.cli.new.command"),
+    "predict": ("predicts with a model for a text or a file", "tiryns.runner.cli.models.predict"),
+    "evaluate": ("measures a model on labelled files, or on text", "tiryns.runner.cli.models.evaluate"),
+    "push": ("copies an exported model to a folder or the hub", "tiryns.runner.cli.models.push"),
+    "consolidate": ("exports the model of any checkpoint", "tiryns.runner.cli.models.consolidate"),
+    "average": ("makes one model of several", "tiryns.runner.cli.models.average"),
+    "prepare": ("makes an energon data set of images and text", "tiryns.runner.cli.prepare"),
+    "schedule": ("draws the learning rate over the steps", "tiryns.runner.cli.schedule"),
+    "new": ("makes a project of your own: configs, code and tests", "tiryns.runner.cli.new.command"),
     "doctor": (
         "tells what this machine can do, and what a run would choose here",
-        "iolaus.runner.cli.doctor.command",
+        "tiryns.runner.cli.doctor.command",
     ),
-    "schema": ("prints a JSON schema of recipes, for editors", "iolaus.runner.cli.schema"),
-    "version": ("prints the versions of this program and its libraries", "iolaus.runner.cli.version"),
+    "schema": ("prints a JSON schema of recipes, for editors", "tiryns.runner.cli.schema"),
+    "version": ("prints the versions of this program and its libraries", "tiryns.runner.cli.version"),
 }
 """Each subcommand with its description and its module."""
 
 OF_TWO_WORDS = {
-    "prepare corpus": ("tokenises a large corpus with many tasks", "iolaus.runner.cli.prepare_corpus"),
+    "prepare corpus": ("tokenises a large corpus with many tasks", "tiryns.runner.cli.prepare_corpus"),
 }
 """Subcommands of two words, as those of one."""
 
@@ -73,8 +73,8 @@ def main(words: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails to flush at exit
         sys.exit(ERROR)
     except Exception as error:
-        from iolaus.runner.logging.log_file import message_of
-        from iolaus.runner.run.errors import wants_traceback
+        from tiryns.runner.logging.log_file import message_of
+        from tiryns.runner.run.errors import wants_traceback
 
         if wants_traceback():
             raise
@@ -86,7 +86,7 @@ def _run(words: list[str]) -> None:
         return
     name, rest = command_of(words)
     if words[: name.count(" ") + 1] != name.split() and {"-h", "--help"} & set(words):
-        print("iolaus COMMAND ...; `iolaus COMMAND --help` says more\n")
+        print("tiryns COMMAND ...; `tiryns COMMAND --help` says more\n")
         commands = (COMMANDS | OF_TWO_WORDS).items()
         print(*(f"  {command:<12} {about}" for command, (about, _) in commands), "", sep="\n")
     module = _module_of(name)
@@ -97,7 +97,7 @@ def _run(words: list[str]) -> None:
     if name == "plan":
         wants_json, given = "--json" in rest, [*(word for word in rest if word != "--json"), "mode=inspect"]
         if wants_json and {"-m", "--multirun"} & set(rest):
-            raise ValueError("iolaus plan --json prints the plan of one run: leave out -m")
+            raise ValueError("tiryns plan --json prints the plan of one run: leave out -m")
     else:
         given = parser_of(name).parse_intermixed_args(rest)
         wants_json = getattr(given, "json", False)
@@ -109,7 +109,7 @@ def parser_of(name: str) -> ArgumentParser:
     """The argument parser of a command other than `train` and `plan`."""
     module = _module_of(name)
     about = module.__doc__ or ""
-    parser = _Parser(f"iolaus {name}", description=about, formatter_class=RawDescriptionHelpFormatter)
+    parser = _Parser(f"tiryns {name}", description=about, formatter_class=RawDescriptionHelpFormatter)
     if hasattr(module, "add_arguments"):
         module.add_arguments(parser)
     return parser
@@ -136,7 +136,7 @@ def command_of(words: list[str]) -> tuple[str, list[str]]:
         if first != "train":
             return first, words
     elif first and "=" not in first and not first.startswith(("-", "~")):
-        from iolaus.conf.values import suggest
+        from tiryns.conf.values import suggest
 
         expected = f"expected GROUP=OPTION or FIELD=VALUE, or one of {', '.join(COMMANDS)}"
         raise ValueError(f"there is no command {first!r}; {expected}{suggest(first, COMMANDS)}")
@@ -150,7 +150,7 @@ def command_of(words: list[str]) -> tuple[str, list[str]]:
 
 def _completes() -> bool:
     """Prints the words that complete the typed line; False where Hydra does, for which the command is removed."""
-    from iolaus.runner.cli.completion import TAKE_SETTINGS, completed
+    from tiryns.runner.cli.completion import TAKE_SETTINGS, completed
 
     line = os.environ.get("COMP_LINE", "")
     found = completed(line, COMMANDS | OF_TWO_WORDS, parser_of)

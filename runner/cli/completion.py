@@ -7,7 +7,7 @@ from glob import escape, glob
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from iolaus.conf.fields import Field
+    from tiryns.conf.fields import Field
 
 TAKE_SETTINGS = ("train", "plan", "info", "schedule")
 """Commands whose words are groups and settings."""
@@ -25,9 +25,9 @@ def completed(
     shell, which offers them where there is nothing else.
 
     Example:
-        >>> completed("iolaus ru", {"runs": "", "train": ""}, lambda name: ArgumentParser())
+        >>> completed("tiryns ru", {"runs": "", "train": ""}, lambda name: ArgumentParser())
         ['runs']
-        >>> completed("iolaus plan mode=in", {"plan": ""}, lambda name: ArgumentParser())
+        >>> completed("tiryns plan mode=in", {"plan": ""}, lambda name: ArgumentParser())
         ['mode=inspect']
     """
     words = line.split()[1:]
@@ -76,7 +76,7 @@ def _values(word: str) -> list[str] | None:
     key, _, value = word.partition("=")
     found: Iterable[str] | None = None
     if "=" in word and (fields := _fields(key.lstrip("+"))):
-        from iolaus.conf.values import Choice, Named
+        from tiryns.conf.values import Choice, Named
 
         rules = {type(field.allowed): field.allowed for field in fields}
         if key == "resume":
@@ -92,9 +92,9 @@ def _values(word: str) -> list[str] | None:
 
 def _fields(key: str) -> "list[Field]":
     """The settings of this name, in any option of its group."""
-    import iolaus.conf  # noqa: F401  registers the options
-    from iolaus.conf.fields import fields_of, root_fields
-    from iolaus.conf.registry import OPTIONS
+    import tiryns.conf  # noqa: F401  registers the options
+    from tiryns.conf.fields import fields_of, root_fields
+    from tiryns.conf.registry import OPTIONS
 
     prefix = key.rpartition(".")[0]
     options = OPTIONS.get(key.partition(".")[0], {}).values()

@@ -15,15 +15,15 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
-import iolaus.conf  # noqa: F401  registers the groups
-from iolaus.conf.config import LATER
-from iolaus.conf.fields import default_options
-from iolaus.conf.registry import OPTIONS, option_of, target_of
-from iolaus.runner.config.yaml_files import MOST_DIGITS, checked_files
-from iolaus.runner.launch.resume import run_folder
-from iolaus.runner.run.redaction import watch_environment
-from iolaus.runner.run.sweep_folder import literal
-from iolaus.runner.sweeps.sweeper import register_plugins, sweep_folder
+import tiryns.conf  # noqa: F401  registers the groups
+from tiryns.conf.config import LATER
+from tiryns.conf.fields import default_options
+from tiryns.conf.registry import OPTIONS, option_of, target_of
+from tiryns.runner.config.yaml_files import MOST_DIGITS, checked_files
+from tiryns.runner.launch.resume import run_folder
+from tiryns.runner.run.redaction import watch_environment
+from tiryns.runner.run.sweep_folder import literal
+from tiryns.runner.sweeps.sweeper import register_plugins, sweep_folder
 
 
 def prepare() -> None:
@@ -47,7 +47,7 @@ def initialized(folders: Sequence[Path] = ()) -> Iterator[ConfigLoader]:
     """A context with Hydra initialized on the project's configs and those in `folders`; ValueError if one is missing."""
     prepare()
     version.setbase("1.3")
-    search_path = create_config_search_path("pkg://iolaus.conf")
+    search_path = create_config_search_path("pkg://tiryns.conf")
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"--config-dir: there is no folder {str(folder)!r}")
@@ -55,7 +55,7 @@ def initialized(folders: Sequence[Path] = ()) -> Iterator[ConfigLoader]:
     GlobalHydra.instance().clear()
     try:
         with checked_files():
-            yield Hydra.create_main_hydra2("iolaus", search_path).config_loader
+            yield Hydra.create_main_hydra2("tiryns", search_path).config_loader
     finally:
         GlobalHydra.instance().clear()
 
@@ -156,4 +156,4 @@ def accept_lazy_help() -> None:
 
 
 def _refuse(message: str) -> NoReturn:
-    raise ValueError(f"{message}; `iolaus --hydra-help` shows what there is")
+    raise ValueError(f"{message}; `tiryns --hydra-help` shows what there is")

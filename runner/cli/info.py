@@ -1,4 +1,4 @@
-"""`iolaus info`: the groups and options; `iolaus info optimizer=lion ...`: every field of an option.
+"""`tiryns info`: the groups and options; `tiryns info optimizer=lion ...`: every field of an option.
 
 Each field has its documentation, its type, its value in the config of these words, and the source of that value.
 """
@@ -13,13 +13,13 @@ from typing import Any
 from hydra.core.config_loader import ConfigLoader
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.config import Config
-from iolaus.conf.fields import Field, default_options, fields_of, is_part, root_fields, summary
-from iolaus.conf.registry import OPTIONS
-from iolaus.conf.values import suggest
-from iolaus.runner.cli.compose import add_config_dir_argument, compose, initialized
-from iolaus.runner.config.search_path import file_on_search_path, names_on_search_path
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.conf.config import Config
+from tiryns.conf.fields import Field, default_options, fields_of, is_part, root_fields, summary
+from tiryns.conf.registry import OPTIONS
+from tiryns.conf.values import suggest
+from tiryns.runner.cli.compose import add_config_dir_argument, compose, initialized
+from tiryns.runner.config.search_path import file_on_search_path, names_on_search_path
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
 
 RECIPES = "experiment"
 SCALES = "scale"
@@ -29,8 +29,8 @@ ABOUT = {
     "hydra/launcher": "Where the jobs of `-m` run.",
     "hydra/sweeper": "Which jobs `-m` makes of several values.",
     RECIPES: "Recipes: whole configs, described by their header.",
-    SCALES: "A recipe in another size: `iolaus experiment=modernbert scale=toy`.",
-    SUITES: "Tasks that models are finetuned and measured on, as one sweep: `iolaus suite=small model=RUN`.",
+    SCALES: "A recipe in another size: `tiryns experiment=modernbert scale=toy`.",
+    SUITES: "Tasks that models are finetuned and measured on, as one sweep: `tiryns suite=small model=RUN`.",
 }
 """Groups that are no field of the config."""
 
@@ -80,7 +80,7 @@ def _listing(loader: ConfigLoader) -> Iterator[str]:
         yield ""
     yield f"{_bold('settings of the whole run')}: {', '.join(content['settings'])}"
     yield ""
-    yield "iolaus info GROUP=OPTION [overrides] shows every field of an option, its value, and where that comes from"
+    yield "tiryns info GROUP=OPTION [overrides] shows every field of an option, its value, and where that comes from"
 
 
 def _composed(words: list[str]) -> tuple[DictConfig, list[str]]:
@@ -88,7 +88,7 @@ def _composed(words: list[str]) -> tuple[DictConfig, list[str]]:
     known = [*OPTIONS, RECIPES, SCALES]
     for word in words:
         if "=" not in word and not word.startswith("~") and word not in known:
-            raise ValueError(f"iolaus info: there is no group {word!r}" + suggest(word, known))
+            raise ValueError(f"tiryns info: there is no group {word!r}" + suggest(word, known))
     named = {word.partition("=")[0].lstrip("+") for word in words}
     return compose([word for word in words if word not in known]), [
         group for group in OPTIONS if group in named

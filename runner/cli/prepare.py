@@ -8,9 +8,9 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.data.energon.prepare import prepare, prepare_shapes
-from iolaus.runner.data.vision.conversations import COLUMNS
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.data.energon.prepare import prepare, prepare_shapes
+from tiryns.runner.data.vision.conversations import COLUMNS
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -53,4 +53,4 @@ def main(arguments: Namespace) -> None:
         print_json({"folder": places[-1], "samples": counts})
         return
     written = ", ".join(f"{split}: {count:,} samples" for split, count in counts.items())
-    print(f"{places[-1]}: {written}\ntrain on it with: iolaus data=energon data.path={places[-1]} ...")
+    print(f"{places[-1]}: {written}\ntrain on it with: tiryns data=energon data.path={places[-1]} ...")

@@ -1,7 +1,7 @@
 """Tokenises a large corpus into a sharded store, which `data=files data.source=store:FOLDER` trains on.
 
 SOURCE is a file, folder or glob, FOLDER the one to write; both may be URLs of fsspec such as s3://bucket/books. The same
-command again goes on where it was stopped. It needs datatrove: pip install 'iolaus[corpus]'.
+command again goes on where it was stopped. It needs datatrove: pip install 'tiryns[corpus]'.
 """
 
 import json
@@ -9,7 +9,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
 
 SETTINGS = ("NAME", "SETTING=VALUE")
 
@@ -53,12 +53,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> None:
     """Prepares the corpus, and prints what the store holds; raises ValueError for wrong arguments."""
     try:
-        from iolaus.runner.data.corpus.plan import Step
-        from iolaus.runner.data.corpus.prepare import prepare_corpus
-        from iolaus.runner.data.store.sharded import place_at_length
+        from tiryns.runner.data.corpus.plan import Step
+        from tiryns.runner.data.corpus.prepare import prepare_corpus
+        from tiryns.runner.data.store.sharded import place_at_length
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"{str(error.name).partition('.')[0]} is missing: pip install 'iolaus[corpus]'"
+            f"{str(error.name).partition('.')[0]} is missing: pip install 'tiryns[corpus]'"
         ) from error
     given = dict(vars(arguments))
     executor = Step(*_named("--executor", given["executor"]))
@@ -80,13 +80,13 @@ def main(arguments: Namespace) -> None:
         return
     for place, content in made.items():
         if content is None:
-            print(f"{place}: submitted; the store is there when the last job, iolaus-index, has ended")
+            print(f"{place}: submitted; the store is there when the last job, tiryns-index, has ended")
         for name, held in (_sums(content) or {}).items():
             sums = ", ".join(f"{held[word]:,} {word}" for word in _COUNTS.values())
             print(f"{place}: {name}: {sums} in {held['shards']} shards, {held['fingerprint']}")
     if index is not None:
         cutting = f"data.max_length={first} data.long_documents={index['long_documents']}"
-        print(f"train on it with: iolaus data=files data.source=store:{arguments.folder} {cutting}")
+        print(f"train on it with: tiryns data=files data.source=store:{arguments.folder} {cutting}")
 
 
 def _sums(index: dict[str, Any] | None) -> dict[str, dict[str, Any]] | None:

@@ -1,19 +1,19 @@
-"""A report of a run or a suite, or a comparison of runs: `iolaus report RUN [RUN ...] [--format html|md|csv]`."""
+"""A report of a run or a suite, or a comparison of runs: `tiryns report RUN [RUN ...] [--format html|md|csv]`."""
 
 import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from iolaus.runner.report.comparison.importance import Importance
-from iolaus.runner.report.comparison.pages import write_comparison
-from iolaus.runner.report.runs import find_runs, load_run
-from iolaus.runner.report.single import report_page, save
-from iolaus.runner.report.suite.figures import Content, read_suite_results
-from iolaus.runner.report.suite.pages import write_suite
-from iolaus.runner.report.suite.table import suite_csv, suite_markdown
-from iolaus.runner.report.table import as_csv, as_markdown, compared_content
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
-from iolaus.runner.sweeps.importance import study_importance
+from tiryns.runner.report.comparison.importance import Importance
+from tiryns.runner.report.comparison.pages import write_comparison
+from tiryns.runner.report.runs import find_runs, load_run
+from tiryns.runner.report.single import report_page, save
+from tiryns.runner.report.suite.figures import Content, read_suite_results
+from tiryns.runner.report.suite.pages import write_suite
+from tiryns.runner.report.suite.table import suite_csv, suite_markdown
+from tiryns.runner.report.table import as_csv, as_markdown, compared_content
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.sweeps.importance import study_importance
 
 
 def add_arguments(parser: ArgumentParser) -> None:

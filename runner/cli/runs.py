@@ -7,10 +7,10 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from iolaus.conf.values import suggest
-from iolaus.runner.config.settings import flatten
-from iolaus.runner.config.yaml_files import read_config
-from iolaus.runner.report.runs import (
+from tiryns.conf.values import suggest
+from tiryns.runner.config.settings import flatten
+from tiryns.runner.config.yaml_files import read_config
+from tiryns.runner.report.runs import (
     RECIPE,
     SCALE,
     branch_in,
@@ -18,10 +18,10 @@ from iolaus.runner.report.runs import (
     failure_in,
     load_run,
 )
-from iolaus.runner.report.summary import clock, plateau_note, plateau_of, resume_command, show
-from iolaus.runner.report.table import as_text, compared_content, compared_text
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.report.summary import clock, plateau_note, plateau_of, resume_command, show
+from tiryns.runner.report.table import as_text, compared_content, compared_text
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.folder import RunFolder
 
 WHAT = {"list": "no RUN", "show": "one RUN", "compare": "RUN RUN ..."}
 """The actions with the runs that they take."""
@@ -51,7 +51,7 @@ def main(arguments: Namespace) -> None:
     """Lists runs, shows one, or compares several."""
     count = len(arguments.runs)
     if not {"list": count == 0, "show": count == 1, "compare": count > 0}[arguments.what]:
-        raise ValueError(f"iolaus runs {arguments.what} takes {WHAT[arguments.what]}, not {count} of them")
+        raise ValueError(f"tiryns runs {arguments.what} takes {WHAT[arguments.what]}, not {count} of them")
     found = [find_run(arguments.outputs, run) for run in arguments.runs]
     if arguments.what == "show":
         show_run(found[0], arguments.json)
@@ -72,9 +72,9 @@ def _action(word: str) -> str:
     if suggested := suggest(word, WHAT):
         hint = suggested
     elif Path(word).is_dir() and not (Path(word) / "status.json").exists():
-        hint = f"; for the runs in that folder: iolaus runs --outputs {word}"
+        hint = f"; for the runs in that folder: tiryns runs --outputs {word}"
     else:
-        hint = f"; for a run: iolaus runs show {word}"
+        hint = f"; for a run: tiryns runs show {word}"
     raise ArgumentTypeError(f"invalid choice: {word!r} (choose from {', '.join(WHAT)}){hint}")
 
 

@@ -1,12 +1,12 @@
 """Draws the learning rate of any config over the steps, without training.
 
-`iolaus schedule [overrides]` takes the overrides of `iolaus train`.
+`tiryns schedule [overrides]` takes the overrides of `tiryns train`.
 """
 
 from argparse import ArgumentParser, Namespace
 
-from iolaus.runner.cli.compose import add_config_dir_argument, compose, initialized
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.cli.compose import add_config_dir_argument, compose, initialized
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -22,15 +22,15 @@ def main(arguments: Namespace) -> None:
         config = compose(arguments.overrides)
     import torch
 
-    from iolaus.conf.phases import lengths_of
-    from iolaus.conf.values import AT_LEAST_0
-    from iolaus.runner.config.allowed import allow_code
-    from iolaus.runner.config.completed import completed
-    from iolaus.runner.loop.phased_step import make_phased_scheduler_of
-    from iolaus.runner.loop.phases import phases_in, settle_phases
-    from iolaus.runner.loop.token_ramps import ramps_in
-    from iolaus.runner.optim.schedule.plot import drawn, numbers
-    from iolaus.runner.optim.schedule.schedulers import ThreePhaseScheduler
+    from tiryns.conf.phases import lengths_of
+    from tiryns.conf.values import AT_LEAST_0
+    from tiryns.runner.config.allowed import allow_code
+    from tiryns.runner.config.completed import completed
+    from tiryns.runner.loop.phased_step import make_phased_scheduler_of
+    from tiryns.runner.loop.phases import phases_in, settle_phases
+    from tiryns.runner.loop.token_ramps import ramps_in
+    from tiryns.runner.optim.schedule.plot import drawn, numbers
+    from tiryns.runner.optim.schedule.schedulers import ThreePhaseScheduler
 
     config = completed(config)
     phases = phases_in(config)
@@ -41,7 +41,7 @@ def main(arguments: Namespace) -> None:
         counted = next((ramp.where for ramp in ramps_in(config, config, config.trainer.max_steps)), "")
     if counted:
         raise ValueError(
-            f"{counted}: its steps follow from the data; `iolaus plan` draws them, or give steps"
+            f"{counted}: its steps follow from the data; `tiryns plan` draws them, or give steps"
         )
     max_steps = int(config.trainer.max_steps)
     allow_code(config)

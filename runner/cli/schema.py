@@ -1,6 +1,6 @@
-"""`iolaus schema`: a JSON schema of recipes and of every group's options, for editors that complete and check YAML.
+"""`tiryns schema`: a JSON schema of recipes and of every group's options, for editors that complete and check YAML.
 
-A recipe names it in its first line: `# yaml-language-server: $schema=iolaus.json`.
+A recipe names it in its first line: `# yaml-language-server: $schema=tiryns.json`.
 """
 
 import types
@@ -8,10 +8,10 @@ import typing
 from argparse import Namespace
 from typing import Any
 
-from iolaus.conf.fields import Field, default_options, fields_of, is_part, root_fields, summary
-from iolaus.conf.registry import OPTIONS
-from iolaus.conf.values import Bounds, Choice, Named, Rule
-from iolaus.runner.run.command.json_output import print_json
+from tiryns.conf.fields import Field, default_options, fields_of, is_part, root_fields, summary
+from tiryns.conf.registry import OPTIONS
+from tiryns.conf.values import Bounds, Choice, Named, Rule
+from tiryns.runner.run.command.json_output import print_json
 
 INTERPOLATION = {"type": "string", "pattern": r"^.*\$\{.*\}"}
 """A reference to another setting, such as `${seed}`, which every setting may be."""
@@ -24,7 +24,7 @@ def schema() -> dict[str, Any]:
     options = [(group, name, node) for group, nodes in OPTIONS.items() for name, node in nodes.items()]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "An Iolaus recipe",
+        "title": "An Tiryns recipe",
         "type": "object",
         "properties": {
             "defaults": _defaults(),

@@ -1,4 +1,4 @@
-"""`iolaus verify RUN`: tells whether anything in a finished run, or in an exported model, was changed since.
+"""`tiryns verify RUN`: tells whether anything in a finished run, or in an exported model, was changed since.
 
 It compares checkpoints, model, metrics, order and config with `manifest.json`, and the weights that the run began with,
 as far as other runs have made them. The exit status is 0 where all is as it was, 4 where something was changed or is
@@ -9,10 +9,10 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from iolaus.runner.manifest.signing import check_signature, sign
-from iolaus.runner.manifest.verification import verify
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
-from iolaus.runner.run.command.status import DIFFERENT
+from tiryns.runner.manifest.signing import check_signature, sign
+from tiryns.runner.manifest.verification import verify
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.status import DIFFERENT
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from importlib.metadata import version
 
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
 
 LIBRARIES = ("torch", "lightning", "transformers", "hydra-core")
 
@@ -15,7 +15,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> None:
     """Prints the versions in one line."""
-    own, *others = ((name, version(name)) for name in ("iolaus", *LIBRARIES))
+    own, *others = ((name, version(name)) for name in ("tiryns", *LIBRARIES))
     if arguments.json:
         print_json(dict([own, *others]))
     else:

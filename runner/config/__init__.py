@@ -10,10 +10,10 @@
 
 from typing import TYPE_CHECKING
 
-from iolaus.runner.run.lazy import lazy_names
+from tiryns.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from iolaus.runner.config.checks import EarlyChecks
+    from tiryns.runner.config.checks import EarlyChecks
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from iolaus.runner.config.custom_code import allow_custom_code
-from iolaus.runner.config.targets import allow_targets, check_target
+from tiryns.runner.config.custom_code import allow_custom_code
+from tiryns.runner.config.targets import allow_targets, check_target
 
 
 def allow_code(config: DictConfig) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from iolaus.conf.values import suggest
-from iolaus.runner.config.targets import LIBRARIES, OURS
-from iolaus.runner.run.errors import TrainingFailure
+from tiryns.conf.values import suggest
+from tiryns.runner.config.targets import LIBRARIES, OURS
+from tiryns.runner.run.errors import TrainingFailure
 
 OTHER_NAMES: dict[str | None, dict[str, tuple[str, ...]]] = {
     "scheduler": {"max_steps": ("total_steps", "num_training_steps", "T_max")},

@@ -9,27 +9,27 @@ from typing import Any
 from hydra.experimental.callback import Callback
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from iolaus.conf.config import LATER, Config
-from iolaus.conf.data.labelled import check_fold
-from iolaus.conf.data.mixture import check_weights, mixed_sources
-from iolaus.conf.fields import check_fields, fields_of
-from iolaus.conf.module import check_cuda_graphs
-from iolaus.conf.objective.contrastive import check_contrastive
-from iolaus.conf.objective.distillation import check_teacher
-from iolaus.conf.objective.labelled import check_class_weights, check_thresholds
-from iolaus.conf.objective.pretraining import check_shares
-from iolaus.conf.phases import lengths_of, named_sources, phases_of, place_of
-from iolaus.conf.registry import OPTIONS, TASKS, option_of, target_of
-from iolaus.conf.trainer import BUDGETS, check_length
-from iolaus.conf.values import suggest
-from iolaus.runner.config.allowed import allow_code, check_targets
-from iolaus.runner.config.completed import EMPTY
-from iolaus.runner.config.permissions import check_permissions
-from iolaus.runner.config.phases import check_phases
-from iolaus.runner.optim.schedule.chain import decays_of, has_own_schedules, schedule_of
-from iolaus.runner.run.cluster import nodes_of, processes_per_node
-from iolaus.runner.run.errors import explain, wants_traceback
-from iolaus.runner.run.model_folder import model_folder
+from tiryns.conf.config import LATER, Config
+from tiryns.conf.data.labelled import check_fold
+from tiryns.conf.data.mixture import check_weights, mixed_sources
+from tiryns.conf.fields import check_fields, fields_of
+from tiryns.conf.module import check_cuda_graphs
+from tiryns.conf.objective.contrastive import check_contrastive
+from tiryns.conf.objective.distillation import check_teacher
+from tiryns.conf.objective.labelled import check_class_weights, check_thresholds
+from tiryns.conf.objective.pretraining import check_shares
+from tiryns.conf.phases import lengths_of, named_sources, phases_of, place_of
+from tiryns.conf.registry import OPTIONS, TASKS, option_of, target_of
+from tiryns.conf.trainer import BUDGETS, check_length
+from tiryns.conf.values import suggest
+from tiryns.runner.config.allowed import allow_code, check_targets
+from tiryns.runner.config.completed import EMPTY
+from tiryns.runner.config.permissions import check_permissions
+from tiryns.runner.config.phases import check_phases
+from tiryns.runner.optim.schedule.chain import decays_of, has_own_schedules, schedule_of
+from tiryns.runner.run.cluster import nodes_of, processes_per_node
+from tiryns.runner.run.errors import explain, wants_traceback
+from tiryns.runner.run.model_folder import model_folder
 
 RESOLVED = ("trainer", "scheduler", "model")
 """Groups that are resolved whole; in others only single settings are, which is quicker."""

@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.registry import option_of
-from iolaus.conf.trainer import Trainer
+from tiryns.conf.registry import option_of
+from tiryns.conf.trainer import Trainer
 
 LIGHTNING = {
     "log_every": "log_every_n_steps",

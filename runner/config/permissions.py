@@ -1,7 +1,7 @@
 """Settings that only the user may allow: those that let code of others run, and objects that Hydra itself builds.
 
 Recipes and resumed runs may come from anyone. So such a setting counts only where it is typed on the command line, or in
-a folder of the user's own that `IOLAUS_CONF` names. Imports no torch.
+a folder of the user's own that `TIRYNS_CONF` names. Imports no torch.
 """
 
 import os
@@ -15,11 +15,11 @@ from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from iolaus.conf.config import Config
-from iolaus.conf.registry import OPTIONS
-from iolaus.conf.values import rules_of
-from iolaus.runner.config.targets import check_target
-from iolaus.runner.run.sweep_folder import literal
+from tiryns.conf.config import Config
+from tiryns.conf.registry import OPTIONS
+from tiryns.conf.values import rules_of
+from tiryns.runner.config.targets import check_target
+from tiryns.runner.run.sweep_folder import literal
 
 BUILT_IN = (
     "hydra._internal.core_plugins.basic_launcher.BasicLauncher",
@@ -178,9 +178,9 @@ def _is_typed(key: str, value: Any, words: Sequence[str]) -> bool:
 
 
 def _is_in_own_folder(config: DictConfig, key: str, value: Any) -> bool:
-    """Whether a chosen option or recipe gives a setting just this value, in a folder that `IOLAUS_CONF` names."""
+    """Whether a chosen option or recipe gives a setting just this value, in a folder that `TIRYNS_CONF` names."""
     for group, choice in config.hydra.runtime.choices.items() if "hydra" in config else ():
-        for folder in filter(None, os.environ.get("IOLAUS_CONF", "").split(os.pathsep)):
+        for folder in filter(None, os.environ.get("TIRYNS_CONF", "").split(os.pathsep)):
             file = Path(folder).expanduser() / str(group) / f"{choice}.yaml"
             if file.is_file():
                 content, inside = OmegaConf.load(file), key.removeprefix(f"{str(group).replace('/', '.')}.")

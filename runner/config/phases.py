@@ -5,10 +5,10 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from iolaus.conf.fields import check_fields, fields_of
-from iolaus.conf.phases import Phase, check_data, lengths_of, phases_of, place_of
-from iolaus.conf.registry import OPTIONS, option_of
-from iolaus.conf.values import suggest
+from tiryns.conf.fields import check_fields, fields_of
+from tiryns.conf.phases import Phase, check_data, lengths_of, phases_of, place_of
+from tiryns.conf.registry import OPTIONS, option_of
+from tiryns.conf.values import suggest
 
 EVALUATED = ("validation_mlm_probability", "evaluation_copies")
 """Settings of objectives that count in validation alone."""

@@ -6,10 +6,10 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from iolaus.runner.config.yaml_files import read_config
-from iolaus.runner.manifest.inputs import read_manifest
-from iolaus.runner.order.skipping import Pairs, merged
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.config.yaml_files import read_config
+from tiryns.runner.manifest.inputs import read_manifest
+from tiryns.runner.order.skipping import Pairs, merged
+from tiryns.runner.run.folder import RunFolder
 
 NOTED = "skipped"
 """Key of a run's rewinds in `status.json` and `manifest.json`: the `batches` [first, last] that were left out, the `step`

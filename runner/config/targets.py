@@ -15,11 +15,11 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from iolaus.conf.config import HYDRA
-from iolaus.conf.registry import OPTIONS
-from iolaus.old_names import current_name
+from tiryns.conf.config import HYDRA
+from tiryns.conf.registry import OPTIONS
+from tiryns.old_names import current_name
 
-OURS = ("iolaus", "runner")
+OURS = ("tiryns", "runner")
 
 LIBRARIES = (
     *OURS, "torch", "transformers", "lightning", "torchmetrics", "pytorch_optimizer", "hydra", "hydra_plugins",
@@ -151,7 +151,7 @@ def _is_listed(name: str) -> bool:
 @cache
 def _plugins() -> frozenset[str]:
     """The packages, or single modules, that have an entry point of ours: whoever installed them has trusted them."""
-    modules = (plugin.module for plugin in entry_points(group="iolaus.plugins"))
+    modules = (plugin.module for plugin in entry_points(group="tiryns.plugins"))
     packages = {module.rpartition(".")[0] or module for module in modules}
     return frozenset(name for name in packages if name.partition(".")[0] not in _NOT_THE_USERS)
 
@@ -166,12 +166,12 @@ def _is_public(target: str) -> bool:
 def _located(target: str) -> Any:
     """The module, class or function of a dotted name; `runner.NAME` is ours, or the user's where there is none."""
     try:
-        ours = target.startswith("runner.") and find_spec(".".join(["iolaus", *target.split(".")[:2]]))
-        return _attribute(f"iolaus.{target}" if ours else target)
+        ours = target.startswith("runner.") and find_spec(".".join(["tiryns", *target.split(".")[:2]]))
+        return _attribute(f"tiryns.{target}" if ours else target)
     except Exception as error:
         missing, hint = target.partition(".")[0], ""
         if isinstance(error, ModuleNotFoundError) and error.name == missing and missing not in LIBRARIES:
-            hint = f"; its folder must be on PYTHONPATH, such as PYTHONPATH=. iolaus ... where {missing} lies here"
+            hint = f"; its folder must be on PYTHONPATH, such as PYTHONPATH=. tiryns ... where {missing} lies here"
         raise ImportError(f"cannot find the target {target!r}: {error}{hint}") from error
 
 

@@ -20,21 +20,21 @@ The data modules for a plain `lightning.Trainer` are in `runner.loaders`.
 
 from typing import TYPE_CHECKING
 
-from iolaus.runner.run.lazy import lazy_names
+from tiryns.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
-    from iolaus.runner.data.energon.run import EnergonData
-    from iolaus.runner.data.labelled.finetuning import FinetuningData
-    from iolaus.runner.data.labelled.mteb_tasks import MtebTasks
-    from iolaus.runner.data.labelled.retrieval import RetrievalPairs
-    from iolaus.runner.data.mixture.module import MixtureData
-    from iolaus.runner.data.pairs.module import PairsData
-    from iolaus.runner.data.text.pretraining import PretrainingData
-    from iolaus.runner.data.vision.image_text import ImageTextDataModule
+    from tiryns.runner.data.energon.module import EnergonMultiModalDataModule
+    from tiryns.runner.data.energon.run import EnergonData
+    from tiryns.runner.data.labelled.finetuning import FinetuningData
+    from tiryns.runner.data.labelled.mteb_tasks import MtebTasks
+    from tiryns.runner.data.labelled.retrieval import RetrievalPairs
+    from tiryns.runner.data.mixture.module import MixtureData
+    from tiryns.runner.data.pairs.module import PairsData
+    from tiryns.runner.data.text.pretraining import PretrainingData
+    from tiryns.runner.data.vision.image_text import ImageTextDataModule
 
 __getattr__, __dir__ = lazy_names(
-    __name__, dict.fromkeys(("FinetuningDataModule", "PretrainingDataModule"), "iolaus.runner.loaders")
+    __name__, dict.fromkeys(("FinetuningDataModule", "PretrainingDataModule"), "tiryns.runner.loaders")
 )
 
 __all__ = [

@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
-from iolaus.runner.data.length_warmup import GatheredSequences, LengthWarmup
-from iolaus.runner.data.micro_batch import Collate, FlatSamples, MicroBatch, Share
-from iolaus.runner.data.phases import PhaseCollators
-from iolaus.runner.order.keyed import derive_seed, sample_keys
-from iolaus.runner.order.partition import partition
-from iolaus.runner.samplers import GlobalBatchSampler
+from tiryns.runner.data.length_warmup import GatheredSequences, LengthWarmup
+from tiryns.runner.data.micro_batch import Collate, FlatSamples, MicroBatch, Share
+from tiryns.runner.data.phases import PhaseCollators
+from tiryns.runner.order.keyed import derive_seed, sample_keys
+from tiryns.runner.order.partition import partition
+from tiryns.runner.samplers import GlobalBatchSampler
 
 MASK_STREAM, VALIDATION_STREAM = 1, 2
 """Streams of the keyed generator, so that training and validation have different masks."""

@@ -6,9 +6,9 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from iolaus.conf.data.labelled import FinetuningData
-from iolaus.conf.data.vision import ImageText
-from iolaus.runner.data.module import GlobalBatchDataModule
+from tiryns.conf.data.labelled import FinetuningData
+from tiryns.conf.data.vision import ImageText
+from tiryns.runner.data.module import GlobalBatchDataModule
 
 EVALUATED_AT_ONCE = 512
 """Samples of an evaluation that are sorted by length together; without gradients they fit into memory."""

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.optim.schedule.phases import count_steps
-from iolaus.runner.order.ranges import ranges
+from tiryns.runner.optim.schedule.phases import count_steps
+from tiryns.runner.order.ranges import ranges
 
 
 class GatheredSequences(Protocol):

@@ -10,26 +10,26 @@ import lightning.pytorch as pl
 import torch
 from torch.utils.data import DataLoader
 
-from iolaus.conf.phases import Phase, place_of
-from iolaus.conf.trainer import check_length
-from iolaus.runner.data.batches import (
+from tiryns.conf.phases import Phase, place_of
+from tiryns.conf.trainer import check_length
+from tiryns.runner.data.batches import (
     MASK_STREAM,
     VALIDATION_STREAM,
     GlobalBatches,
 )
-from iolaus.runner.data.length_warmup import GatheredSequences, LengthWarmup
-from iolaus.runner.data.micro_batch import Collate
-from iolaus.runner.data.phases import PhaseCollators, PhaseParts
-from iolaus.runner.data.replicas import replica_of
-from iolaus.runner.data.workers import StepLoader, StepSampler
-from iolaus.runner.order.skipping import Pairs, merged, number_of, passed
-from iolaus.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential
-from iolaus.runner.samplers.base import SeamlessSampler
-from iolaus.runner.samplers.mixed import Mixed
-from iolaus.runner.samplers.phased import PHASES, Draws, Phased
-from iolaus.runner.samplers.remaining import SKIPPED, Remaining
+from tiryns.runner.data.length_warmup import GatheredSequences, LengthWarmup
+from tiryns.runner.data.micro_batch import Collate
+from tiryns.runner.data.phases import PhaseCollators, PhaseParts
+from tiryns.runner.data.replicas import replica_of
+from tiryns.runner.data.workers import StepLoader, StepSampler
+from tiryns.runner.order.skipping import Pairs, merged, number_of, passed
+from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential
+from tiryns.runner.samplers.base import SeamlessSampler
+from tiryns.runner.samplers.mixed import Mixed
+from tiryns.runner.samplers.phased import PHASES, Draws, Phased
+from tiryns.runner.samplers.remaining import SKIPPED, Remaining
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 TOKENS_OF_CPUS = 4096

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from iolaus.runner.data.micro_batch import Collate
-from iolaus.runner.order.timeline import Timeline
-from iolaus.runner.samplers import GlobalBatchSampler
+from tiryns.runner.data.micro_batch import Collate
+from tiryns.runner.order.timeline import Timeline
+from tiryns.runner.samplers import GlobalBatchSampler
 
 
 class PhaseParts(NamedTuple):

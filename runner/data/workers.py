@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from iolaus.runner.data.handover import serialize_batch
-from iolaus.runner.run.lifetime import end_with_parent
-from iolaus.runner.run.signals import STOPPING
+from tiryns.runner.data.handover import serialize_batch
+from tiryns.runner.run.lifetime import end_with_parent
+from tiryns.runner.run.signals import STOPPING
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 END = object()
 """After the last batch."""
@@ -113,7 +113,7 @@ class WorkerDeath(RuntimeError):
     Example:
         >>> raise WorkerDeath("a loader process was killed")
         Traceback (most recent call last):
-        iolaus.runner.data.workers.WorkerDeath: a loader process was killed
+        tiryns.runner.data.workers.WorkerDeath: a loader process was killed
     """
 
 

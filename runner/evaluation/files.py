@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.run.files import write_atomically
+from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.run.files import write_atomically
 
 EVALUATION, PREDICTIONS = "evaluation.json", "predictions.jsonl"
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from iolaus.runner.data.labelled.tags import is_bio
-from iolaus.runner.evaluation.kinds.tags import mean_score
-from iolaus.runner.evaluation.metrics import ENTITY_FIGURES
-from iolaus.runner.evaluation.predictions import Compared, measured
+from tiryns.runner.data.labelled.tags import is_bio
+from tiryns.runner.evaluation.kinds.tags import mean_score
+from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
+from tiryns.runner.evaluation.predictions import Compared, measured
 
 Rows = Sequence[Mapping[str, Any]]
 """Lines of `predictions.jsonl`."""

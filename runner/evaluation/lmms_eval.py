@@ -17,8 +17,8 @@ from torchmetrics import Metric
 from torchmetrics.functional.text import edit_distance
 from torchmetrics.text import SacreBLEUScore
 
-from iolaus.conf.registry import register_metric
-from iolaus.runner.evaluation.metrics import MeanOverQuestions
+from tiryns.conf.registry import register_metric
+from tiryns.runner.evaluation.metrics import MeanOverQuestions
 
 KIND = "vision_language"
 

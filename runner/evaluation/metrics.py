@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from iolaus.conf.values import suggest
-from iolaus.runner.data.labelled.tags import entities
-from iolaus.runner.evaluation.squad import exact_match, normalized, token_f1
+from tiryns.conf.values import suggest
+from tiryns.runner.data.labelled.tags import entities
+from tiryns.runner.evaluation.squad import exact_match, normalized, token_f1
 
 ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
 """Figures of whole entities, over all types, where labels are BIO tags."""
@@ -30,7 +30,7 @@ def number_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
     """Metrics of numbers [D]."""
     from torchmetrics.regression import MeanSquaredError
 
-    from iolaus.runner.evaluation.correlations import LinearCorrelation, RankCorrelation
+    from tiryns.runner.evaluation.correlations import LinearCorrelation, RankCorrelation
 
     made = {"pearson": LinearCorrelation, "spearman": RankCorrelation, "mse": MeanSquaredError}
     with warnings.catch_warnings(action="ignore"):  # Spearman's stores all values, two numbers an example

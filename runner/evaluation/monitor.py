@@ -5,9 +5,9 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.data.mixture import MIXTURE
-from iolaus.conf.registry import TASKS, better_when, option_of
-from iolaus.conf.values import suggest
+from tiryns.conf.data.mixture import MIXTURE
+from tiryns.conf.registry import TASKS, better_when, option_of
+from tiryns.conf.values import suggest
 
 MIXED_LOSS = f"val/{MIXTURE}/loss"
 """The losses of a mixture's validation sets, each by its source's share in the tokens that are trained on."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torchmetrics import Metric
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.metrics import KINDS, get_metrics_for_task
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.metrics import KINDS, get_metrics_for_task
 
 Gather = Callable[[Any], list[Any]]
 """Gathers an object of every rank on every rank."""

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torchmetrics import Metric
 from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef, SpearmanCorrCoef
 
-from iolaus.runner.data.labelled.tags import entities
-from iolaus.runner.evaluation.metrics import (
+from tiryns.runner.data.labelled.tags import entities
+from tiryns.runner.evaluation.metrics import (
     ENTITY_FIGURES,
     ClassScore,
     CountedScore,
@@ -25,8 +25,8 @@ from iolaus.runner.evaluation.metrics import (
     MeanOverQuestions,
     get_metrics_for_task,
 )
-from iolaus.runner.evaluation.predictions import Compared, Predictions, as_tensor, computed
-from iolaus.runner.evaluation.statistics.intervals import Weights, bootstrap, each
+from tiryns.runner.evaluation.predictions import Compared, Predictions, as_tensor, computed
+from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap, each
 
 Numbers = NDArray[np.float64]
 Owners = NDArray[np.int64]

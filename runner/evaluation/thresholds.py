@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.conf.objective.labelled import THRESHOLDS, check_thresholds
-from iolaus.runner.data.labelled.labels import by_label
+from tiryns.conf.objective.labelled import THRESHOLDS, check_thresholds
+from tiryns.runner.data.labelled.labels import by_label
 
 USUAL = 0.5
 

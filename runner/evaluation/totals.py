@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.predictions import Gather, Predictions
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.predictions import Gather, Predictions
 
 SUMS = ("loss", "weight", "correct")
 """The sums over a labelled set."""

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import torch
 from PIL import Image
 
-from iolaus.runner.data.read.rows import Row
-from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
-from iolaus.runner.data.vision.conversations import ROLES, USER, Conversation, ConversationReader
-from iolaus.runner.data.vision.image_inputs import join_images
-from iolaus.runner.data.vision.images import Images, decode_image
-from iolaus.runner.evaluation.kinds.written_answers import question_of
-from iolaus.runner.inference.labelled import option_defaults, saved_task
-from iolaus.runner.run.model_folder import model_folder
+from tiryns.runner.data.read.rows import Row
+from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder
+from tiryns.runner.data.vision.conversations import ROLES, USER, Conversation, ConversationReader
+from tiryns.runner.data.vision.image_inputs import join_images
+from tiryns.runner.data.vision.images import Images, decode_image
+from tiryns.runner.evaluation.kinds.written_answers import question_of
+from tiryns.runner.inference.labelled import option_defaults, saved_task
+from tiryns.runner.run.model_folder import model_folder
 
 AT_ONCE = 16
 """Questions in one batch."""
@@ -59,8 +59,8 @@ def load_answerer(
     `settings` of `data` take the place of the exported ones; without any, texts are as long as the model reads. So do
     `columns` of single ones of its columns.
     """
-    from iolaus.runner.data.vision.processors import load_processor
-    from iolaus.runner.tasks import get_task
+    from tiryns.runner.data.vision.processors import load_processor
+    from tiryns.runner.tasks import get_task
 
     folder = model_folder(run)
     data = (

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.conf.values import check_choice, suggest
-from iolaus.runner.data.labelled.examples import READER_SETTINGS
-from iolaus.runner.data.read.bad_rows import BadRows
-from iolaus.runner.evaluation.files import entry_of, write_content, write_lines, write_sets
-from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.evaluation.resampling import intervals
-from iolaus.runner.evaluation.statistics.intervals import LEVEL, RESAMPLES
-from iolaus.runner.inference.answering import sees_images
-from iolaus.runner.inference.labelled import (
+from tiryns.conf.values import check_choice, suggest
+from tiryns.runner.data.labelled.examples import READER_SETTINGS
+from tiryns.runner.data.read.bad_rows import BadRows
+from tiryns.runner.evaluation.files import entry_of, write_content, write_lines, write_sets
+from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.evaluation.resampling import intervals
+from tiryns.runner.evaluation.statistics.intervals import LEVEL, RESAMPLES
+from tiryns.runner.inference.answering import sees_images
+from tiryns.runner.inference.labelled import (
     FinetunedModel,
     check_labels,
     labelled_rows,
@@ -28,29 +28,29 @@ from iolaus.runner.inference.labelled import (
     usable_samples,
     without_left_out,
 )
-from iolaus.runner.inference.language.figures import (
+from tiryns.runner.inference.language.figures import (
     SETTINGS,
     LanguageModel,
     load_language_model,
     measure_text,
     read_documents,
 )
-from iolaus.runner.inference.language.infill import open_model
-from iolaus.runner.inference.language.pseudo_likelihood import pseudo_perplexity
-from iolaus.runner.inference.measured_answers import SETTINGS as ANSWERED
-from iolaus.runner.inference.measured_answers import (
+from tiryns.runner.inference.language.infill import open_model
+from tiryns.runner.inference.language.pseudo_likelihood import pseudo_perplexity
+from tiryns.runner.inference.measured_answers import SETTINGS as ANSWERED
+from tiryns.runner.inference.measured_answers import (
     AnsweringModel,
     load_answering_model,
     measure_answers,
     read_questions,
 )
-from iolaus.runner.inference.measuring import Measured
-from iolaus.runner.inference.passes import Computation, Report, device_here
-from iolaus.runner.models.autocast import cpu_has_bf16
-from iolaus.runner.run.command.json_output import plain
-from iolaus.runner.tasks import get_task
+from tiryns.runner.inference.measuring import Measured
+from tiryns.runner.inference.passes import Computation, Report, device_here
+from tiryns.runner.models.autocast import cpu_has_bf16
+from tiryns.runner.run.command.json_output import plain
+from tiryns.runner.tasks import get_task
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 COMPUTED = ("micro_batch_tokens", "micro_batch_size")
 """Settings of `data` that say how samples are computed."""

@@ -10,14 +10,14 @@ from typing import Any
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from iolaus.runner.models.adapters import is_separate, save_model
-from iolaus.runner.models.embedding.contrastive import loaded_without_pooler
-from iolaus.runner.models.embedding.folder import write_embedding
-from iolaus.runner.models.positions import longest_text
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.models.weights import no_bars
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.model_folder import TASK, open_to_readers
+from tiryns.runner.models.adapters import is_separate, save_model
+from tiryns.runner.models.embedding.contrastive import loaded_without_pooler
+from tiryns.runner.models.embedding.folder import write_embedding
+from tiryns.runner.models.positions import longest_text
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.models.weights import no_bars
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.model_folder import TASK, open_to_readers
 
 INTERNAL = ("objective", "best_step")
 """Figures that the model card leaves out."""
@@ -26,7 +26,7 @@ MADE_BY = """
 ## What made it
 
 `manifest.json` holds it by digest: code, packages, machine, config, data, order, what it began with, and each file here.
-`iolaus verify <this folder>` tells whether any of them was changed.
+`tiryns verify <this folder>` tells whether any of them was changed.
 """
 
 OF_MODEL = """\
@@ -79,10 +79,10 @@ vectors = model.encode(["a text", "another one"])
 """
 
 # what the hub reads of a model card
-ABOUT = "library_name: {library}\ntags: [iolaus]"
+ABOUT = "library_name: {library}\ntags: [tiryns]"
 ABOUT_VECTORS = """library_name: sentence-transformers
 pipeline_tag: sentence-similarity
-tags: [iolaus, sentence-transformers, feature-extraction, sentence-similarity]"""
+tags: [tiryns, sentence-transformers, feature-extraction, sentence-similarity]"""
 
 
 def export_model(
@@ -96,7 +96,7 @@ def export_model(
     """Writes `model/` in the run folder, which `AutoModel...from_pretrained` loads without this project.
 
     Of a plain LightningModule, the model of transformers in it is written, if there is one. `preprocessor` is a tokenizer
-    or processor; `weights` are given where the model's own are in shards; `task` holds the settings for `iolaus predict`.
+    or processor; `weights` are given where the model's own are in shards; `task` holds the settings for `tiryns predict`.
 
     Raises:
         OSError: the folder cannot be written or is full.
@@ -185,7 +185,7 @@ def model_card(
 
 # {name}, {model.describe()}
 
-Trained with Iolaus for {step:,} steps:
+Trained with Tiryns for {step:,} steps:
 
 ```
 {command}

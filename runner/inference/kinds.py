@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from iolaus.conf.values import suggest
-from iolaus.runner.data.labelled.columns import meant_error
-from iolaus.runner.data.labelled.examples import text_of
-from iolaus.runner.data.read.bad_rows import RAISED, MissingColumn
-from iolaus.runner.data.read.files import is_saved
-from iolaus.runner.data.read.formats import ending_format
-from iolaus.runner.data.read.opened import AS_FOUND, Reading
-from iolaus.runner.data.read.rows import Row, Rows
-from iolaus.runner.data.vision.images import ImageFolder
-from iolaus.runner.inference.answering import ImageFiles, answer, load_answerer, questions_of
-from iolaus.runner.inference.labelled import (
+from tiryns.conf.values import suggest
+from tiryns.runner.data.labelled.columns import meant_error
+from tiryns.runner.data.labelled.examples import text_of
+from tiryns.runner.data.read.bad_rows import RAISED, MissingColumn
+from tiryns.runner.data.read.files import is_saved
+from tiryns.runner.data.read.formats import ending_format
+from tiryns.runner.data.read.opened import AS_FOUND, Reading
+from tiryns.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.vision.images import ImageFolder
+from tiryns.runner.inference.answering import ImageFiles, answer, load_answerer, questions_of
+from tiryns.runner.inference.labelled import (
     FinetunedModel,
     predict,
     reading_for,
@@ -24,9 +24,9 @@ from iolaus.runner.inference.labelled import (
     values_of_text,
     without_left_out,
 )
-from iolaus.runner.inference.language.generation import continuation, load_causal
-from iolaus.runner.inference.language.infill import MASK, fill, load
-from iolaus.runner.order.keyed import derive_seed
+from tiryns.runner.inference.language.generation import continuation, load_causal
+from tiryns.runner.inference.language.infill import MASK, fill, load
+from tiryns.runner.order.keyed import derive_seed
 
 
 @dataclass(frozen=True)

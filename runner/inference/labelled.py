@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 
 from omegaconf import OmegaConf
 
-from iolaus.conf.registry import OPTIONS, TASKS
-from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader
-from iolaus.runner.data.micro_batch import tokenizer_arguments
-from iolaus.runner.data.read.bad_rows import RAISED, BadRows
-from iolaus.runner.data.read.formats import ROWS, ending_format
-from iolaus.runner.data.read.opened import AS_FOUND, Reading, of_run
-from iolaus.runner.data.read.rows import HowRead, Rows, read_rows
-from iolaus.runner.inference.measuring import Measured, measure_set
-from iolaus.runner.inference.passes import Computation, Report, as_trained
-from iolaus.runner.run.model_folder import TASK, model_folder
-from iolaus.runner.tasks import Task, get_task
+from tiryns.conf.registry import OPTIONS, TASKS
+from tiryns.runner.data.labelled.examples import READER_SETTINGS, ExampleReader
+from tiryns.runner.data.micro_batch import tokenizer_arguments
+from tiryns.runner.data.read.bad_rows import RAISED, BadRows
+from tiryns.runner.data.read.formats import ROWS, ending_format
+from tiryns.runner.data.read.opened import AS_FOUND, Reading, of_run
+from tiryns.runner.data.read.rows import HowRead, Rows, read_rows
+from tiryns.runner.inference.measuring import Measured, measure_set
+from tiryns.runner.inference.passes import Computation, Report, as_trained
+from tiryns.runner.run.model_folder import TASK, model_folder
+from tiryns.runner.tasks import Task, get_task
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 class FinetunedModel(NamedTuple):
@@ -164,7 +164,7 @@ def check_labels(rows: Rows, name: str, column: str) -> None:
         return
     columns = list(dict.fromkeys(key for row in rows.rows[:1000] for key in row.values))
     there = "is empty" if column in columns else f"is not among its columns: {', '.join(map(str, columns))}"
-    advice = "name the right one (data.label_column, data.tag_columns), or predict without labels by `iolaus predict`"
+    advice = "name the right one (data.label_column, data.tag_columns), or predict without labels by `tiryns predict`"
     raise ValueError(f"{name} has no labels: the column {column!r} {there}; {advice}")
 
 

@@ -6,19 +6,19 @@ from typing import Any, NamedTuple
 
 from omegaconf import OmegaConf
 
-from iolaus.runner.config.yaml_files import read_config
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.data.read.opened import Reading, of_run
-from iolaus.runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
-from iolaus.runner.data.vision.image_text import read_conversations
-from iolaus.runner.evaluation.totals import loss_and_accuracy
-from iolaus.runner.inference.answering import Answerer, load_answerer
-from iolaus.runner.inference.labelled import option_defaults, saved_task
-from iolaus.runner.inference.measuring import Measured, measure_set
-from iolaus.runner.inference.passes import Computation, Report, as_trained
-from iolaus.runner.models.vision.answers import AnswerWriter
-from iolaus.runner.run.model_folder import model_folder
-from iolaus.runner.tasks import get_task
+from tiryns.runner.config.yaml_files import read_config
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.read.opened import Reading, of_run
+from tiryns.runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
+from tiryns.runner.data.vision.image_text import read_conversations
+from tiryns.runner.evaluation.totals import loss_and_accuracy
+from tiryns.runner.inference.answering import Answerer, load_answerer
+from tiryns.runner.inference.labelled import option_defaults, saved_task
+from tiryns.runner.inference.measuring import Measured, measure_set
+from tiryns.runner.inference.passes import Computation, Report, as_trained
+from tiryns.runner.models.vision.answers import AnswerWriter
+from tiryns.runner.run.model_folder import model_folder
+from tiryns.runner.tasks import get_task
 
 SETTINGS = (
     "columns",

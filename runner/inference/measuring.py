@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.evaluated import EVALUATED_AT_ONCE
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.evaluation.totals import LabelledSet, Totals, mean_loss
-from iolaus.runner.inference.passes import Computation, Report, RowSums, device_here, passes
+from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.evaluation.totals import LabelledSet, Totals, mean_loss
+from tiryns.runner.inference.passes import Computation, Report, RowSums, device_here, passes
 
 
 class Measured(NamedTuple):

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 from omegaconf import DictConfig
 
-from iolaus.runner.config.yaml_files import read_config
-from iolaus.runner.run.errors import explained
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.metrics_file import read_table
-from iolaus.runner.run.model_folder import check_is_run, model_folder
+from tiryns.runner.config.yaml_files import read_config
+from tiryns.runner.run.errors import explained
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.metrics_file import read_table
+from tiryns.runner.run.model_folder import check_is_run, model_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from iolaus.runner.inference.predictor import Predictor
+    from tiryns.runner.inference.predictor import Predictor
 
 
 class Run:
@@ -58,7 +58,7 @@ class Run:
 
     @property
     def config(self) -> DictConfig:
-        """The config without secrets, which `iolaus.run` trains anew; raises ValueError if it is missing or damaged."""
+        """The config without secrets, which `tiryns.run` trains anew; raises ValueError if it is missing or damaged."""
         config = read_config(self.path / "config.yaml")
         config.pop("resolved", None)  # the values of `auto`, which are no settings
         config.resume = None
@@ -72,14 +72,14 @@ class Run:
         return read_table(self.path / "metrics.csv")
 
     def checkpoints(self) -> list[Path]:
-        """Its checkpoints by step, the newest last, for `resume=` and `iolaus consolidate`."""
+        """Its checkpoints by step, the newest last, for `resume=` and `tiryns consolidate`."""
         return sorted((self.path / "checkpoints").glob("step-*.ckpt"))
 
     def model(self) -> "PreTrainedModel":
         """The exported model, loaded anew in evaluation mode on the CPU; raises ValueError where there is none."""
-        from iolaus.runner.inference.language.infill import open_model
-        from iolaus.runner.models.architectures.registered import class_named
-        from iolaus.runner.models.weights import load_trained
+        from tiryns.runner.inference.language.infill import open_model
+        from tiryns.runner.models.architectures.registered import class_named
+        from tiryns.runner.models.weights import load_trained
 
         with explained():
             config, _ = open_model(str(self.path))
@@ -89,7 +89,7 @@ class Run:
 
     def tokenizer(self) -> "PreTrainedTokenizerBase":
         """The tokenizer that was exported with the model; raises ValueError where there is none."""
-        from iolaus.runner.inference.language.infill import open_model
+        from tiryns.runner.inference.language.infill import open_model
 
         with explained():
             return open_model(str(self.path))[1]
@@ -106,7 +106,7 @@ class Run:
         order: str = "random",
         seed: int = 0,
     ) -> list[dict[str, Any]]:
-        """The model's prediction for each row, as `iolaus predict` makes it.
+        """The model's prediction for each row, as `tiryns predict` makes it.
 
         Args:
             rows: A text or a mapping of the columns that the run was trained on (`text`; `question` and `context`;
@@ -127,7 +127,7 @@ class Run:
         Raises:
             ValueError: the run has no model, or a row lacks a column.
         """
-        from iolaus.runner.inference.kinds import PredictOptions
+        from tiryns.runner.inference.kinds import PredictOptions
 
         given = [rows] if isinstance(rows, str | Mapping) else list(rows)
         options = PredictOptions(
@@ -139,7 +139,7 @@ class Run:
 
     @cached_property
     def _predictor(self) -> "Predictor":
-        from iolaus.runner.inference.predictor import Predictor
+        from tiryns.runner.inference.predictor import Predictor
 
         return Predictor(self.path)
 

@@ -10,13 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from iolaus.runner.data.batches import VALIDATION_STREAM, GatheredSequences, GlobalBatches
-from iolaus.runner.data.micro_batch import MicroBatch, Share
-from iolaus.runner.models.autocast import autocast_dtype
-from iolaus.runner.models.packed.rows import choose_layout, may_be_padded
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.model_folder import model_folder
-from iolaus.runner.samplers import Sequential
+from tiryns.runner.data.batches import VALIDATION_STREAM, GatheredSequences, GlobalBatches
+from tiryns.runner.data.micro_batch import MicroBatch, Share
+from tiryns.runner.models.autocast import autocast_dtype
+from tiryns.runner.models.packed.rows import choose_layout, may_be_padded
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.model_folder import model_folder
+from tiryns.runner.samplers import Sequential
 
 Report = Callable[[int, int], None]
 """Told how many samples of how many are done."""

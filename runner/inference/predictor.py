@@ -5,12 +5,12 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.data.labelled.examples import READER_SETTINGS
-from iolaus.runner.data.read.bad_rows import RAISED, BadRows
-from iolaus.runner.data.read.opened import File, Reading, opened
-from iolaus.runner.data.read.rows import HowRead, Row, Rows, stream_rows
-from iolaus.runner.inference.answering import sees_images
-from iolaus.runner.inference.kinds import (
+from tiryns.runner.data.labelled.examples import READER_SETTINGS
+from tiryns.runner.data.read.bad_rows import RAISED, BadRows
+from tiryns.runner.data.read.opened import File, Reading, opened
+from tiryns.runner.data.read.rows import HowRead, Row, Rows, stream_rows
+from tiryns.runner.inference.answering import sees_images
+from tiryns.runner.inference.kinds import (
     PLAIN,
     Answers,
     Continuations,
@@ -21,10 +21,10 @@ from iolaus.runner.inference.kinds import (
     PredictOptions,
     check_settings,
 )
-from iolaus.runner.inference.labelled import load_finetuned, task_of
-from iolaus.runner.inference.language.generation import generates, objective_of
-from iolaus.runner.inference.language.infill import open_model
-from iolaus.runner.inference.vectors import Vectors, makes_vectors
+from tiryns.runner.inference.labelled import load_finetuned, task_of
+from tiryns.runner.inference.language.generation import generates, objective_of
+from tiryns.runner.inference.language.infill import open_model
+from tiryns.runner.inference.vectors import Vectors, makes_vectors
 
 
 class Predictor:

@@ -5,15 +5,15 @@ from typing import Any
 
 from transformers import AutoModel
 
-from iolaus.runner.data.read.rows import Rows
-from iolaus.runner.inference.frozen.encoder import FrozenEncoder
-from iolaus.runner.inference.kinds import Kept, OfTexts, PredictOptions
-from iolaus.runner.inference.language.infill import is_language_model
-from iolaus.runner.inference.passes import as_trained
-from iolaus.runner.models.embedding.folder import read_embedding
-from iolaus.runner.models.positions import longest_text
-from iolaus.runner.models.weights import load_weights
-from iolaus.runner.run.model_folder import model_folder
+from tiryns.runner.data.read.rows import Rows
+from tiryns.runner.inference.frozen.encoder import FrozenEncoder
+from tiryns.runner.inference.kinds import Kept, OfTexts, PredictOptions
+from tiryns.runner.inference.language.infill import is_language_model
+from tiryns.runner.inference.passes import as_trained
+from tiryns.runner.models.embedding.folder import read_embedding
+from tiryns.runner.models.positions import longest_text
+from tiryns.runner.models.weights import load_weights
+from tiryns.runner.run.model_folder import model_folder
 
 
 def makes_vectors(run: str, config: Any) -> bool:

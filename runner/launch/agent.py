@@ -16,18 +16,18 @@ from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElas
 from torch.distributed.elastic.multiprocessing import LogsDest, LogsSpecs
 from torch.distributed.elastic.rendezvous.api import RendezvousError
 
-from iolaus.runner.config.skipped import described_rewind, noted_rewinds
-from iolaus.runner.launch.rank import RANK_ERROR, heartbeat_of, left_error
-from iolaus.runner.launch.rendezvous import rendezvous
-from iolaus.runner.launch.round import Round
-from iolaus.runner.report.summary import typed_path
-from iolaus.runner.run import signals
-from iolaus.runner.run.cluster import Nodes
-from iolaus.runner.run.command.status import LOST_PEER, PREEMPTED
-from iolaus.runner.run.errors import TrainingFailure
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.config.skipped import described_rewind, noted_rewinds
+from tiryns.runner.launch.rank import RANK_ERROR, heartbeat_of, left_error
+from tiryns.runner.launch.rendezvous import rendezvous
+from tiryns.runner.launch.round import Round
+from tiryns.runner.report.summary import typed_path
+from tiryns.runner.run import signals
+from tiryns.runner.run.cluster import Nodes
+from tiryns.runner.run.command.status import LOST_PEER, PREEMPTED
+from tiryns.runner.run.errors import TrainingFailure
+from tiryns.runner.run.folder import RunFolder
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 SECONDS_TO_FOLLOW = 10.0
 """How long the other ranks may take to end by themselves after one has failed."""

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from iolaus.runner.run.cluster import SECONDS_TO_AGREE, Member, agent_store, member, slurm_job, slurm_launch
-from iolaus.runner.run.files import locked, read_json, write_atomically
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.run.cluster import SECONDS_TO_AGREE, Member, agent_store, member, slurm_job, slurm_launch
+from tiryns.runner.run.files import locked, read_json, write_atomically
+from tiryns.runner.run.folder import RunFolder
 
 LAUNCH_FILE = ".launch"
 """In the run folder: the launch for which rank 0 has prepared it."""
@@ -64,7 +64,7 @@ def _through_torchrun(here: Member, outputs: Path, identity: str, choose: Callab
     """The folder that rank 0 chooses; ranks that torchrun has started again come back to the one they had."""
     run_id = os.environ.get("TORCHELASTIC_RUN_ID", "none")
     note = outputs / "nodes" / f"{re.sub(r'[^A-Za-z0-9]+', '-', run_id)}-{identity}.json"
-    store, key = agent_store(), f"iolaus/{here.launch}/{identity}"
+    store, key = agent_store(), f"tiryns/{here.launch}/{identity}"
     if here.rank == 0:
         again = run_id != "none" or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
         known = read_json(note, {}).get("folder") if again else None

@@ -10,7 +10,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 NAMING = ("name_or_path", "tokenizer", "source", "teacher")
 """Settings that may hold a name of the hub."""

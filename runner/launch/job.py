@@ -14,24 +14,24 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from iolaus.runner.config.permissions import words_to_repeat
-from iolaus.runner.launch import agreement
-from iolaus.runner.launch.leftovers import clear_leftovers
-from iolaus.runner.launch.nodes import Leadership
-from iolaus.runner.launch.processes import launch, quiet_threads
-from iolaus.runner.launch.rank import RANK_ERROR, Train, leave_error, left_error
-from iolaus.runner.launch.requeue import stops_explained
-from iolaus.runner.launch.resume import inherit
-from iolaus.runner.logging.log_file import NAME as LOG
-from iolaus.runner.logging.log_file import append_traceback, message_of
-from iolaus.runner.report.summary import typed_path
-from iolaus.runner.run import cluster, signals
-from iolaus.runner.run.cluster import Member, Nodes, slurm_job
-from iolaus.runner.run.errors import TrainingFailure, explain, wants_traceback
-from iolaus.runner.run.folder import RunFolder, flags, typed_overrides
-from iolaus.runner.run.sweep_folder import read_sweep
+from tiryns.runner.config.permissions import words_to_repeat
+from tiryns.runner.launch import agreement
+from tiryns.runner.launch.leftovers import clear_leftovers
+from tiryns.runner.launch.nodes import Leadership
+from tiryns.runner.launch.processes import launch, quiet_threads
+from tiryns.runner.launch.rank import RANK_ERROR, Train, leave_error, left_error
+from tiryns.runner.launch.requeue import stops_explained
+from tiryns.runner.launch.resume import inherit
+from tiryns.runner.logging.log_file import NAME as LOG
+from tiryns.runner.logging.log_file import append_traceback, message_of
+from tiryns.runner.report.summary import typed_path
+from tiryns.runner.run import cluster, signals
+from tiryns.runner.run.cluster import Member, Nodes, slurm_job
+from tiryns.runner.run.errors import TrainingFailure, explain, wants_traceback
+from tiryns.runner.run.folder import RunFolder, flags, typed_overrides
+from tiryns.runner.run.sweep_folder import read_sweep
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 SECONDS_FOR_THE_LAST_TO_END = 180.0
 """How long a job that SLURM starts again waits for its former processes to let go of the run folder."""
@@ -67,7 +67,7 @@ def run_job(config: DictConfig, folder: RunFolder, here: Member | None, train: T
         )
     if not in_sweep() and here is None and launcher != "basic":
         log.warning(
-            "hydra/launcher=%s counts with -m alone, so this trains here: iolaus -m hydra/launcher=%s ...",
+            "hydra/launcher=%s counts with -m alone, so this trains here: tiryns -m hydra/launcher=%s ...",
             launcher,
             launcher,
         )
@@ -186,7 +186,7 @@ def report_stop(folder: RunFolder, why: str, requeued: str | None) -> None:
     whole = folder.path.parent if in_sweep() and read_sweep(folder.path.parent) else folder.path
     step = folder.status().get("step")
     saved = f"saved at step {step}" if step else "nothing saved yet"
-    again = f"iolaus {shlex.join([*flags(), f'resume={typed_path(whole)}', *words_to_repeat()])}"
+    again = f"tiryns {shlex.join([*flags(), f'resume={typed_path(whole)}', *words_to_repeat()])}"
     how = f"requeued as job {requeued}" if requeued else f"go on with: {again}"
     print(f"{why}; {saved}; {how}", file=sys.stderr, flush=True)
 
@@ -195,7 +195,7 @@ def report_failure(folder: RunFolder) -> None:
     """Notes why a run failed in its log, and draws its curves as far as it got."""
     append_traceback(folder.path)
     if (folder.path / "metrics.csv").exists():
-        from iolaus.runner.report.single import write_report
+        from tiryns.runner.report.single import write_report
 
         write_report(folder.path)
 

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from iolaus.runner.launch.rank import clear
+from tiryns.runner.launch.rank import clear
 
 MEETING = ".rendezvous"
 """In the run folder: what the agents of several nodes know of each other."""

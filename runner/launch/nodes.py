@@ -8,13 +8,13 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from iolaus.runner.launch.leftovers import MEETING, clear_leftovers
-from iolaus.runner.launch.rank import clear
-from iolaus.runner.launch.resume import inherit
-from iolaus.runner.run.cluster import SECONDS_TO_AGREE
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.launch.leftovers import MEETING, clear_leftovers
+from tiryns.runner.launch.rank import clear
+from tiryns.runner.launch.resume import inherit
+from tiryns.runner.run.cluster import SECONDS_TO_AGREE
+from tiryns.runner.run.folder import RunFolder
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 READY = "ready"
 """In the meeting folder, once nothing of agents that are gone is left."""

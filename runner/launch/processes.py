@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 
 from omegaconf import DictConfig
 
-from iolaus.runner.launch.rank import RANK_CONFIG, Train, clear, packed
-from iolaus.runner.run.cluster import Nodes, processes_per_node
-from iolaus.runner.run.command.started import same_modules, tells_rank
-from iolaus.runner.run.errors import TrainingFailure
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.lazy import many_imports
+from tiryns.runner.launch.rank import RANK_CONFIG, Train, clear, packed
+from tiryns.runner.run.cluster import Nodes, processes_per_node
+from tiryns.runner.run.command.started import same_modules, tells_rank
+from tiryns.runner.run.errors import TrainingFailure
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.lazy import many_imports
 
 DEFAULT_RESTARTS = 3
 
@@ -48,9 +48,9 @@ def launch(
     if nodes == (1, 1) and count == 1 and not restarts:
         return train(config, folder)
     with many_imports():
-        from iolaus.runner.launch.agent import Supervision, supervise
+        from tiryns.runner.launch.agent import Supervision, supervise
 
-    command = [*same_modules(), "-m", "iolaus.runner.train", "--rank", str(folder.path)]
+    command = [*same_modules(), "-m", "tiryns.runner.train", "--rank", str(folder.path)]
     restarts = DEFAULT_RESTARTS if restarts is None else int(restarts)
     with _environment_of_ranks(config, count):
         plan = Supervision(

@@ -12,18 +12,18 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.runner.logging.log_file import append_traceback, message_of
-from iolaus.runner.run import signals
-from iolaus.runner.run.command import status
-from iolaus.runner.run.errors import Rewound, explain, wants_traceback
-from iolaus.runner.run.folder import RunFolder, editable
-from iolaus.runner.run.lifetime import end_with_parent, set_parent_death_signal
-from iolaus.runner.run.redaction import know_secrets
+from tiryns.runner.logging.log_file import append_traceback, message_of
+from tiryns.runner.run import signals
+from tiryns.runner.run.command import status
+from tiryns.runner.run.errors import Rewound, explain, wants_traceback
+from tiryns.runner.run.folder import RunFolder, editable
+from tiryns.runner.run.lifetime import end_with_parent, set_parent_death_signal
+from tiryns.runner.run.redaction import know_secrets
 
-RANK_CONFIG = "IOLAUS_RANK_CONFIG"
+RANK_CONFIG = "TIRYNS_RANK_CONFIG"
 """Environment variable with the run's config, packed; no file holds its secrets."""
 
-HEARTBEAT = "IOLAUS_HEARTBEAT"
+HEARTBEAT = "TIRYNS_HEARTBEAT"
 """Environment variable with the file whose time says when this rank last made progress."""
 
 RANK_ERROR = ".rank-error"

@@ -14,10 +14,10 @@ from torch.distributed.elastic.rendezvous.dynamic_rendezvous import (
     RendezvousTimeout,
 )
 
-from iolaus.runner.launch.leftovers import MEETING
-from iolaus.runner.launch.nodes import SECONDS_BETWEEN_HEARTBEATS, STATE
-from iolaus.runner.run.cluster import Nodes
-from iolaus.runner.run.files import locked, replacing
+from tiryns.runner.launch.leftovers import MEETING
+from tiryns.runner.launch.nodes import SECONDS_BETWEEN_HEARTBEATS, STATE
+from tiryns.runner.run.cluster import Nodes
+from tiryns.runner.run.files import locked, replacing
 
 SECONDS_FOR_MORE_NODES = 5
 """How long agents that are enough wait for others before the ranks start."""

@@ -1,7 +1,7 @@
 """Requeues a job of SLURM: a preempted one from its first rank, a killed one from its batch script.
 
 Example:
-    python -m iolaus.runner.launch.requeue FOLDER_OF_THE_SWEEP EXIT_STATUS_OF_SRUN MAX_NUM_KILLED
+    python -m tiryns.runner.launch.requeue FOLDER_OF_THE_SWEEP EXIT_STATUS_OF_SRUN MAX_NUM_KILLED
 """
 
 import contextlib
@@ -15,11 +15,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from iolaus.runner.launch.rank import RANK_ERROR, left_error
-from iolaus.runner.run.cluster import Member, member, slurm_job
-from iolaus.runner.run.environment import output_of
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.signals import STOPPING, Stopped, handler_before
+from tiryns.runner.launch.rank import RANK_ERROR, left_error
+from tiryns.runner.run.cluster import Member, member, slurm_job
+from tiryns.runner.run.environment import output_of
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.signals import STOPPING, Stopped, handler_before
 
 SECONDS_TO_BE_ENDED = 60.0
 """How long ranks other than the first wait for the end that a requeue brings."""

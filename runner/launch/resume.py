@@ -17,13 +17,13 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from iolaus.conf.trainer import BUDGETS
-from iolaus.runner.config.skipped import NOTED, noted_rewinds
-from iolaus.runner.launch.agreement import agreed_folder
-from iolaus.runner.launch.torchrun import agree_on_launch
-from iolaus.runner.run.cluster import member, nodes_of, slurm_job
-from iolaus.runner.run.files import read_text
-from iolaus.runner.run.folder import (
+from tiryns.conf.trainer import BUDGETS
+from tiryns.runner.config.skipped import NOTED, noted_rewinds
+from tiryns.runner.launch.agreement import agreed_folder
+from tiryns.runner.launch.torchrun import agree_on_launch
+from tiryns.runner.run.cluster import member, nodes_of, slurm_job
+from tiryns.runner.run.files import read_text
+from tiryns.runner.run.folder import (
     CONFIG_FLAGS,
     RunFolder,
     config_hash,
@@ -32,10 +32,10 @@ from iolaus.runner.run.folder import (
     public_overrides,
     typed_overrides,
 )
-from iolaus.runner.run.redaction import HIDDEN
-from iolaus.runner.run.sweep_folder import SWEEP, quoted, read_sweep
+from tiryns.runner.run.redaction import HIDDEN
+from tiryns.runner.run.sweep_folder import SWEEP, quoted, read_sweep
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 CARRIED = ("metrics.csv", "order.txt", "digests.txt")
 """What a branch takes over from the run it starts from; each is cut at the checkpoint's step."""
@@ -62,7 +62,7 @@ def run_folder(*, _root_: DictConfig) -> str:
 def _chosen_folder(_root_: DictConfig, identity: str) -> str:
     outputs = Path(_root_.outputs)
     if _root_.mode == "inspect":  # Hydra wants a folder; this one is removed
-        return str(Path(tempfile.gettempdir()) / f"iolaus-inspect-{secrets.token_hex(4)}")
+        return str(Path(tempfile.gettempdir()) / f"tiryns-inspect-{secrets.token_hex(4)}")
     if _root_.mode == "evaluate":
         return str(outputs / f"{new_name()}-evaluation")
     if _root_.resume is None:

@@ -4,7 +4,7 @@ import signal
 import socket
 from dataclasses import dataclass, field
 
-from iolaus.runner.run.command.status import LOST_PEER, PREEMPTED, REWOUND, UNSAVED
+from tiryns.runner.run.command.status import LOST_PEER, PREEMPTED, REWOUND, UNSAVED
 
 STOPPED = (PREEMPTED, UNSAVED)
 """Exit statuses of a rank that a signal has stopped."""

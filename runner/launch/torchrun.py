@@ -10,9 +10,9 @@ import time
 from datetime import timedelta
 from typing import Any
 
-from iolaus.runner.run.cluster import AGREED_LAUNCH, SECONDS_TO_AGREE, agent_store, member
+from tiryns.runner.run.cluster import AGREED_LAUNCH, SECONDS_TO_AGREE, agent_store, member
 
-KEY = "iolaus/launch"
+KEY = "tiryns/launch"
 
 SECONDS_BETWEEN_LOOKS = 0.05
 

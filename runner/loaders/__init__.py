@@ -9,11 +9,11 @@
 
 from typing import TYPE_CHECKING
 
-from iolaus.runner.run.lazy import lazy_names
+from tiryns.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from iolaus.runner.loaders.finetuning import FinetuningDataModule
-    from iolaus.runner.loaders.pretraining import PretrainingDataModule
+    from tiryns.runner.loaders.finetuning import FinetuningDataModule
+    from tiryns.runner.loaders.pretraining import PretrainingDataModule
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 

@@ -7,8 +7,8 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 
-from iolaus.runner.data.replicas import Replica, find_replica
-from iolaus.runner.loaders.passes import Passes, PassLoader
+from tiryns.runner.data.replicas import Replica, find_replica
+from tiryns.runner.loaders.passes import Passes, PassLoader
 
 EXPECTED_WARNINGS = (
     ".*IterableDataset.* has .__len__. defined.*",

@@ -8,18 +8,18 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from iolaus.conf.registry import OPTIONS
-from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
-from iolaus.runner.data.labelled.examples import ExampleReader, TaskSequences
-from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
-from iolaus.runner.data.read.files import load_hub, split_files, splits_in
-from iolaus.runner.data.read.formats import ROWS
-from iolaus.runner.data.read.rows import Rows, read_rows
-from iolaus.runner.data.text.tokenizer import load_tokenizer
-from iolaus.runner.loaders.base import PassesDataModule
-from iolaus.runner.loaders.passes import PassLoader, StoredPasses
-from iolaus.runner.run.model_folder import model_folder
-from iolaus.runner.tasks import get_trainer_task
+from tiryns.conf.registry import OPTIONS
+from tiryns.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
+from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences
+from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
+from tiryns.runner.data.read.files import load_hub, split_files, splits_in
+from tiryns.runner.data.read.formats import ROWS
+from tiryns.runner.data.read.rows import Rows, read_rows
+from tiryns.runner.data.text.tokenizer import load_tokenizer
+from tiryns.runner.loaders.base import PassesDataModule
+from tiryns.runner.loaders.passes import PassLoader, StoredPasses
+from tiryns.runner.run.model_folder import model_folder
+from tiryns.runner.tasks import get_trainer_task
 
 DEFAULT_SPLITS = {"train": "train", "val": "validation", "test": "test"}
 

@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import IterableDataset, get_worker_info
 
-from iolaus.runner.data.batches import GatheredSequences, flat_samples
-from iolaus.runner.data.micro_batch import FlatSamples
-from iolaus.runner.data.workers import ForkSafeLoader
-from iolaus.runner.objectives.rows.flat import row_batch
-from iolaus.runner.order.partition import partition
-from iolaus.runner.samplers import Sequential, Shuffled
+from tiryns.runner.data.batches import GatheredSequences, flat_samples
+from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.runner.data.workers import ForkSafeLoader
+from tiryns.runner.objectives.rows.flat import row_batch
+from tiryns.runner.order.partition import partition
+from tiryns.runner.samplers import Sequential, Shuffled
 
 WINDOW = 64
 """Batches of documents that are packed into rows together; one row of them may be half empty."""

@@ -8,22 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-from iolaus.conf.values import check_choice
-from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
-from iolaus.runner.data.micro_batch import tokenizer_arguments
-from iolaus.runner.data.read.documents import Source
-from iolaus.runner.data.read.opened import Reading
-from iolaus.runner.data.store.cached import cache_folder
-from iolaus.runner.data.store.reader import TokenStore, sampled_counts
-from iolaus.runner.data.text.chunking import Chunker
-from iolaus.runner.data.text.prepare import PreparedText, prepare_text
-from iolaus.runner.data.text.tokenizer import load_tokenizer
-from iolaus.runner.loaders.base import PassesDataModule
-from iolaus.runner.loaders.passes import PassLoader, StoredPasses
-from iolaus.runner.loaders.reading import open_splits, validation_sets
-from iolaus.runner.loaders.streaming import StreamedPasses
-from iolaus.runner.objectives import get_collator_cls
-from iolaus.runner.run.model_folder import model_folder
+from tiryns.conf.values import check_choice
+from tiryns.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
+from tiryns.runner.data.micro_batch import tokenizer_arguments
+from tiryns.runner.data.read.documents import Source
+from tiryns.runner.data.read.opened import Reading
+from tiryns.runner.data.store.cached import cache_folder
+from tiryns.runner.data.store.reader import TokenStore, sampled_counts
+from tiryns.runner.data.text.chunking import Chunker
+from tiryns.runner.data.text.prepare import PreparedText, prepare_text
+from tiryns.runner.data.text.tokenizer import load_tokenizer
+from tiryns.runner.loaders.base import PassesDataModule
+from tiryns.runner.loaders.passes import PassLoader, StoredPasses
+from tiryns.runner.loaders.reading import open_splits, validation_sets
+from tiryns.runner.loaders.streaming import StreamedPasses
+from tiryns.runner.objectives import get_collator_cls
+from tiryns.runner.run.model_folder import model_folder
 
 OBJECTIVES = ("mlm", "enhanced_mlm", "diffusion")
 
@@ -34,7 +34,7 @@ class PretrainingDataModule(PassesDataModule):
 
     Text is tokenised once into `cache_dir`, or while reading with `streaming`, and cut at `max_sequence_length`.
     With `packing` a batch is one row of whole documents, at most `max_sequence_length * train_batch_size` tokens.
-    `cache_dir` is by default the environment variable IOLAUS_CACHE, else ~/.cache/iolaus.
+    `cache_dir` is by default the environment variable TIRYNS_CACHE, else ~/.cache/tiryns.
     `validation_documents`, a number or a share below 1, are held out of the training data if no validation set is named.
     `text_unit` is a document in text files: `line`, `paragraph` or `file`.
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.data.read.documents import Source, open_source
-from iolaus.runner.data.read.files import SPLIT_NAMES, is_saved, split_files
-from iolaus.runner.data.read.formats import DOCUMENTS
+from tiryns.runner.data.read.documents import Source, open_source
+from tiryns.runner.data.read.files import SPLIT_NAMES, is_saved, split_files
+from tiryns.runner.data.read.formats import DOCUMENTS
 
 _USUAL = {name for names in SPLIT_NAMES.values() for name in names}
 

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch.utils.data import Sampler
 
-from iolaus.runner.data.replicas import find_replica
-from iolaus.runner.order.permutation import epoch_seed
-from iolaus.runner.samplers.base import ResumableSampler, check_fingerprint, check_sizes
-from iolaus.runner.samplers.modality_batches import ModalityBatches, deal_evenly
+from tiryns.runner.data.replicas import find_replica
+from tiryns.runner.order.permutation import epoch_seed
+from tiryns.runner.samplers.base import ResumableSampler, check_fingerprint, check_sizes
+from tiryns.runner.samplers.modality_batches import ModalityBatches, deal_evenly
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 _CHUNK = 1 << 19
 """Examples dealt to the ranks at a time."""

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.batches import keyed_samples
-from iolaus.runner.data.micro_batch import FlatSamples
-from iolaus.runner.data.read.documents import Source
-from iolaus.runner.data.text.chunking import Chunker
-from iolaus.runner.data.text.stream import Numbered, ShuffledStream
-from iolaus.runner.loaders.passes import WINDOW, Passes
-from iolaus.runner.order.keyed import derive_seed
-from iolaus.runner.order.packing import pack
-from iolaus.runner.order.ranges import ranges
+from tiryns.runner.data.batches import keyed_samples
+from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.runner.data.read.documents import Source
+from tiryns.runner.data.text.chunking import Chunker
+from tiryns.runner.data.text.stream import Numbered, ShuffledStream
+from tiryns.runner.loaders.passes import WINDOW, Passes
+from tiryns.runner.order.keyed import derive_seed
+from tiryns.runner.order.packing import pack
+from tiryns.runner.order.ranges import ranges
 
 
 @dataclass(eq=False, kw_only=True)

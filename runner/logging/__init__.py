@@ -8,12 +8,12 @@
 
 from typing import TYPE_CHECKING
 
-from iolaus.runner.run.lazy import lazy_names
+from tiryns.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from iolaus.runner.logging.loggers import MetricsFile, tensorboard_logger, wandb_logger
-    from iolaus.runner.logging.mlflow import mlflow_logger
-    from iolaus.runner.logging.trackio import trackio_logger
+    from tiryns.runner.logging.loggers import MetricsFile, tensorboard_logger, wandb_logger
+    from tiryns.runner.logging.mlflow import mlflow_logger
+    from tiryns.runner.logging.trackio import trackio_logger
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 

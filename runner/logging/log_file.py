@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from iolaus.runner.run.errors import explain, unexpected
-from iolaus.runner.run.redaction import redacted
+from tiryns.runner.run.errors import explain, unexpected
+from tiryns.runner.run.redaction import redacted
 
 NAME = "train.log"
 """The file in the run folder; the program's warnings go there too."""
@@ -43,7 +43,7 @@ def message_of(error: Exception, folder: Path | None = None) -> str:
         return message
     if folder is not None and (folder / "status.json").exists():
         return unexpected(error, folder / NAME)
-    number, name = tempfile.mkstemp(prefix="iolaus-", suffix=".log", text=True)
+    number, name = tempfile.mkstemp(prefix="tiryns-", suffix=".log", text=True)
     with open(number, "w", encoding="utf-8") as file:
         file.write(redacted("".join(traceback.format_exception(error))))
     return unexpected(error, Path(name))

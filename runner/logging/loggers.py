@@ -16,13 +16,13 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import OmegaConf
 
-from iolaus.runner.config.settings import flatten
-from iolaus.runner.logging import log_file
-from iolaus.runner.logging.resumable import Resumable, config_of, earlier_rows, group_of, keep_id, kept_id
-from iolaus.runner.logging.wandb import ResumableWandbLogger, finish_run
-from iolaus.runner.run.files import naming, replacing
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.metrics_file import FIXED_COLUMNS, whole_rows
+from tiryns.runner.config.settings import flatten
+from tiryns.runner.logging import log_file
+from tiryns.runner.logging.resumable import Resumable, config_of, earlier_rows, group_of, keep_id, kept_id
+from tiryns.runner.logging.wandb import ResumableWandbLogger, finish_run
+from tiryns.runner.run.files import naming, replacing
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.metrics_file import FIXED_COLUMNS, whole_rows
 
 METRICS = "the metrics to "
 """Names the file in messages."""

@@ -12,8 +12,8 @@ from lightning.pytorch.loggers import Logger, MLFlowLogger
 from lightning.pytorch.loggers.logger import DummyLogger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from iolaus.runner.config.settings import flatten
-from iolaus.runner.logging.resumable import (
+from tiryns.runner.config.settings import flatten
+from tiryns.runner.logging.resumable import (
     ATTACHED,
     Resumable,
     Row,
@@ -23,12 +23,12 @@ from iolaus.runner.logging.resumable import (
     keep_id,
     kept_id,
 )
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import RunFolder
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 STORE = "mlflow"
 """The folder in the run folder with database and artifacts, where no other place is set."""
@@ -49,7 +49,7 @@ def mlflow_logger(
         ValueError: there is no such place, or it does not answer.
     """
     if any(find_spec(package) is None for package in ("mlflow", "sqlalchemy", "alembic")):
-        raise ImportError("logger=mlflow needs the package mlflow: pip install 'iolaus[mlflow]'")
+        raise ImportError("logger=mlflow needs the package mlflow: pip install 'tiryns[mlflow]'")
     if rank_zero_only.rank:  # type: ignore[attr-defined]
         return DummyLogger()
     for library in ("mlflow", "alembic"):  # how the database is made

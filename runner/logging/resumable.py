@@ -9,10 +9,10 @@ from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import OmegaConf
 
-from iolaus.runner.config.yaml_files import read_config
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.metrics_file import logged_in, whole_rows
-from iolaus.runner.run.sweep_folder import read_sweep
+from tiryns.runner.config.yaml_files import read_config
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.metrics_file import logged_in, whole_rows
+from tiryns.runner.run.sweep_folder import read_sweep
 
 ATTACHED = (
     "config.yaml", "command.txt", "overrides.json", "environment.json", "parameter_groups.json", "metrics.csv",

@@ -10,14 +10,14 @@ from typing import Any
 from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from iolaus.runner.logging.resumable import Resumable, config_of, earlier_rows, group_of, keep_id, kept_id
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.logging.resumable import Resumable, config_of, earlier_rows, group_of, keep_id, kept_id
+from tiryns.runner.run.folder import RunFolder
 
 
 def trackio_logger(project: str, group: str | None, tags: list[str], folder: str | Path) -> "TrackioLogger":
     """A Trackio logger with the config; raises ImportError without Trackio."""
     if find_spec("trackio") is None:
-        raise ImportError("logger=trackio needs the package trackio: pip install 'iolaus[trackio]'")
+        raise ImportError("logger=trackio needs the package trackio: pip install 'tiryns[trackio]'")
     return TrackioLogger(project, group, tags, Path(folder))
 
 
@@ -25,7 +25,7 @@ class TrackioLogger(Resumable):
     """A run at Trackio, which a resumed run begins anew with the rows up to its checkpoint; main process only.
 
     Example:
-        >>> TrackioLogger("iolaus", None, [], Path("outputs/run")).log_metrics({"a": 1.0}, 1)  # doctest: +SKIP
+        >>> TrackioLogger("tiryns", None, [], Path("outputs/run")).log_metrics({"a": 1.0}, 1)  # doctest: +SKIP
     """
 
     def __init__(self, project: str, group: str | None, tags: list[str], folder: Path) -> None:

@@ -15,10 +15,10 @@ from lightning.pytorch.loggers import WandbLogger
 from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from iolaus.runner.logging.resumable import ATTACHED, Resumable, earlier_rows
-from iolaus.runner.run.signals import shielded
+from tiryns.runner.logging.resumable import ATTACHED, Resumable, earlier_rows
+from tiryns.runner.run.signals import shielded
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 UNFINISHED = "wandb_unfinished.txt"
 """In the run folder, until W&B has every row: the first step that this session logged."""

@@ -13,11 +13,11 @@
 
 from typing import TYPE_CHECKING
 
-from iolaus.runner.run.lazy import lazy_names
+from tiryns.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from iolaus.runner.loop.assembly import Parts, assemble
-    from iolaus.runner.loop.trainer import build_trainer
+    from tiryns.runner.loop.assembly import Parts, assemble
+    from tiryns.runner.loop.trainer import build_trainer
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.registry import option_of
-from iolaus.runner.build import bind, build
-from iolaus.runner.config.allowed import allow_code
-from iolaus.runner.config.calling import Call, parameters
-from iolaus.runner.evaluation.monitor import choose_monitor
+from tiryns.conf.registry import option_of
+from tiryns.runner.build import bind, build
+from tiryns.runner.config.allowed import allow_code
+from tiryns.runner.config.calling import Call, parameters
+from tiryns.runner.evaluation.monitor import choose_monitor
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
     from torch.optim.lr_scheduler import LRScheduler
 
-    from iolaus.runner.models.positions import RotaryPhases
+    from tiryns.runner.models.positions import RotaryPhases
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ def assemble(config: DictConfig, began: Mapping[str, Any] | None = None) -> Part
     optimizer and scheduler do where the module takes them. Raises ValueError for parts that do not fit together, data
     that cannot be used, a figure to monitor that nobody logs, or a budget that is not known here.
     """
-    from iolaus.runner.loop.phased_step import make_phased_scheduler_of, rotary_of
-    from iolaus.runner.loop.plain import make_optimizer_of
-    from iolaus.runner.loop.token_ramps import count_ramps
+    from tiryns.runner.loop.phased_step import make_phased_scheduler_of, rotary_of
+    from tiryns.runner.loop.plain import make_optimizer_of
+    from tiryns.runner.loop.token_ramps import count_ramps
 
     data, make_module = make_data(config), bind(config.module)
     began = began or {}
@@ -126,9 +126,9 @@ def assemble(config: DictConfig, began: Mapping[str, Any] | None = None) -> Part
 
 def make_data(config: DictConfig) -> Any:
     """The data module of a config, which has read nothing yet."""
-    from iolaus.runner.loop.phases import check_data_of
-    from iolaus.runner.models.embedding.start import settle_embedding
-    from iolaus.runner.tasks import get_task, import_modules
+    from tiryns.runner.loop.phases import check_data_of
+    from tiryns.runner.models.embedding.start import settle_embedding
+    from tiryns.runner.tasks import get_task, import_modules
 
     allow_code(config)
     import_modules(config.imports)
@@ -155,9 +155,9 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: Any = Non
 
     A budget becomes steps in the config, as the lengths of phases do; one of FLOPs needs the TaskModel.
     """
-    from iolaus.runner.loop.budget import budget_of, check_warmups, settle, steps_within
-    from iolaus.runner.loop.phases import connect_phases
-    from iolaus.runner.samplers.base import PROVISIONAL
+    from tiryns.runner.loop.budget import budget_of, check_warmups, settle, steps_within
+    from tiryns.runner.loop.phases import connect_phases
+    from tiryns.runner.samplers.base import PROVISIONAL
 
     options: dict[str, Any] = {"accept_changes": config.resume_changed_data}
     if config.get("skip_batches"):
@@ -201,9 +201,9 @@ def _global_batch_parts(
     """The objective, and the arguments of a module for data in global batches."""
     import torch
 
-    from iolaus.runner.loop.plain import make_model_of
-    from iolaus.runner.models import TaskModel
-    from iolaus.runner.models.packed.rows import choose_layout
+    from tiryns.runner.loop.plain import make_model_of
+    from tiryns.runner.models import TaskModel
+    from tiryns.runner.models.packed.rows import choose_layout
 
     data.prepare_data()
     torch.manual_seed(config.seed)  # the initial weights
@@ -225,9 +225,9 @@ def _plain_parts(config: DictConfig, data: Any, make_module: Call) -> dict[str, 
     """The arguments of a module for plain data; raises ValueError where the module reads global batches."""
     from lightning.pytorch import seed_everything
 
-    from iolaus.runner.loop.budget import budget_of, settle, steps_within
-    from iolaus.runner.loop.phases import steps_of_phases
-    from iolaus.runner.loop.plain import make_model_of
+    from tiryns.runner.loop.budget import budget_of, settle, steps_within
+    from tiryns.runner.loop.phases import steps_of_phases
+    from tiryns.runner.loop.plain import make_model_of
 
     if trains_global_batches(make_module.func):
         raise ValueError(
@@ -253,7 +253,7 @@ def baselines_of(data: Any, objective: Any) -> dict[str, float]:
 
 def evaluation_of(make_module: Call, data: Any, objective: Any) -> dict[str, Any]:
     """`make_predictions` for labelled data; raises ValueError where the module measures a task and the data has none."""
-    from iolaus.runner.tasks import get_task
+    from tiryns.runner.tasks import get_task
 
     if (chosen := getattr(objective, "needs_validation", None)) and not data.validation:
         raise ValueError(f"{chosen} is chosen on a validation set, and there is none: set data.validation")

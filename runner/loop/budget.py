@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig
 
-from iolaus.conf.trainer import BUDGETS
-from iolaus.runner.data.micro_batch import Share
-from iolaus.runner.models.flops import step_flops
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.samplers.base import PROVISIONAL, SeamlessSampler
-from iolaus.runner.samplers.mixed import Mixed
-from iolaus.runner.samplers.phased import Phased
+from tiryns.conf.trainer import BUDGETS
+from tiryns.runner.data.micro_batch import Share
+from tiryns.runner.models.flops import step_flops
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.samplers.base import PROVISIONAL, SeamlessSampler
+from tiryns.runner.samplers.mixed import Mixed
+from tiryns.runner.samplers.phased import Phased
 
 COUNTED = 16
 """First global batches that are read where the lengths of samples do not tell what a step takes."""

@@ -7,12 +7,12 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
 
-from iolaus.runner.checkpoints.callback import last_good
-from iolaus.runner.checkpoints.files import AtomicCheckpointIO
-from iolaus.runner.inference.export import exported_model
-from iolaus.runner.loop.assembly import serves_global_batches, trains_global_batches
-from iolaus.runner.run.errors import TrainingFailure
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.checkpoints.callback import last_good
+from tiryns.runner.checkpoints.files import AtomicCheckpointIO
+from tiryns.runner.inference.export import exported_model
+from tiryns.runner.loop.assembly import serves_global_batches, trains_global_batches
+from tiryns.runner.run.errors import TrainingFailure
+from tiryns.runner.run.folder import RunFolder
 
 LOADABLE = (bool, int, float, str, list, tuple, dict, type(None))
 """Types of hyperparameters that a checkpoint keeps: those that can be loaded without running code."""

@@ -5,12 +5,12 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.registry import target_of
-from iolaus.runner.loop.phases import phases_in
-from iolaus.runner.loop.plain import make_scheduler_of
-from iolaus.runner.models.positions import RotaryPhases
-from iolaus.runner.optim.schedule.chain import decays_of, has_own_schedules, schedule_of, timeline_of
-from iolaus.runner.optim.schedule.schedulers import PhasedScheduler, ThreePhaseScheduler
+from tiryns.conf.registry import target_of
+from tiryns.runner.loop.phases import phases_in
+from tiryns.runner.loop.plain import make_scheduler_of
+from tiryns.runner.models.positions import RotaryPhases
+from tiryns.runner.optim.schedule.chain import decays_of, has_own_schedules, schedule_of, timeline_of
+from tiryns.runner.optim.schedule.schedulers import PhasedScheduler, ThreePhaseScheduler
 
 CLOSED_FORM = "runner.optim.get_scheduler"
 """The target of the schedules of this project."""

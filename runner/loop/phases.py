@@ -8,12 +8,12 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.phases import LENGTHS, Phase, lengths_of, phases_of, place_of
-from iolaus.conf.registry import OPTIONS
-from iolaus.runner.build import bind, build
-from iolaus.runner.loop.budget import Budget, batch_warmup_steps, budget_of, settle, steps_within
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.samplers.base import PROVISIONAL
+from tiryns.conf.phases import LENGTHS, Phase, lengths_of, phases_of, place_of
+from tiryns.conf.registry import OPTIONS
+from tiryns.runner.build import bind, build
+from tiryns.runner.loop.budget import Budget, batch_warmup_steps, budget_of, settle, steps_within
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.samplers.base import PROVISIONAL
 
 GLOBAL_BATCHES = ("data", "sampler", "objective")
 """Groups of settings that change what global batches are made of."""
@@ -103,7 +103,7 @@ def connect_phases(
     `connect` takes the run's steps and the parts of phases. Phases of tokens are counted one after the other, each by
     its own order, of which nothing is left out: so a run has as many steps as without `skip_batches`.
     """
-    from iolaus.runner.data.phases import PhaseParts
+    from tiryns.runner.data.phases import PhaseParts
 
     in_tokens(config)
     phases, groups = phases_in(config), getattr(data, "phase_groups", ())

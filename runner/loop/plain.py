@@ -9,12 +9,12 @@ from torch import nn
 from torch.optim import Optimizer
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from iolaus.runner.build import bind
-from iolaus.runner.config.calling import Call, parameters
-from iolaus.runner.models.encoder import checked_fields, special_tokens
-from iolaus.runner.optim.groups import parameter_groups
-from iolaus.runner.optim.schedule.schedulers import ClosedFormScheduler
-from iolaus.runner.optim.state import check_same
+from tiryns.runner.build import bind
+from tiryns.runner.config.calling import Call, parameters
+from tiryns.runner.models.encoder import checked_fields, special_tokens
+from tiryns.runner.optim.groups import parameter_groups
+from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
+from tiryns.runner.optim.state import check_same
 
 GROUPING: dict[str, Any] = {
     "decay_embeddings": False, "decay_vectors": False, "layer_decay": 1.0, "overrides": ()

@@ -13,23 +13,23 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from omegaconf import DictConfig
 
-from iolaus.conf.module import check_cuda_graphs
-from iolaus.runner.checkpoints.callback import ResumePoint
-from iolaus.runner.checkpoints.files import entry_of
-from iolaus.runner.config.completed import completed
-from iolaus.runner.data.store.cached import cache_folder
-from iolaus.runner.loop.budget import budget_of
-from iolaus.runner.loop.phases import steps_of
-from iolaus.runner.loop.token_ramps import RECORD as RAMPS
-from iolaus.runner.loop.token_ramps import counted_ramps
-from iolaus.runner.loop.trainer import resolve_accelerator, resolve_precision
-from iolaus.runner.loop.trials.precision import precision_of
-from iolaus.runner.loop.trials.steps import can_be_tried, fitting_tokens
-from iolaus.runner.models.autocast import cpu_has_bf16
-from iolaus.runner.models.packed.kernels import FLASH_KERNELS, gpu_has_flash
-from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
-from iolaus.runner.run.cluster import member, num_nodes, processes_per_node
-from iolaus.runner.run.folder import RunFolder
+from tiryns.conf.module import check_cuda_graphs
+from tiryns.runner.checkpoints.callback import ResumePoint
+from tiryns.runner.checkpoints.files import entry_of
+from tiryns.runner.config.completed import completed
+from tiryns.runner.data.store.cached import cache_folder
+from tiryns.runner.loop.budget import budget_of
+from tiryns.runner.loop.phases import steps_of
+from tiryns.runner.loop.token_ramps import RECORD as RAMPS
+from tiryns.runner.loop.token_ramps import counted_ramps
+from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision
+from tiryns.runner.loop.trials.precision import precision_of
+from tiryns.runner.loop.trials.steps import can_be_tried, fitting_tokens
+from tiryns.runner.models.autocast import cpu_has_bf16
+from tiryns.runner.models.packed.kernels import FLASH_KERNELS, gpu_has_flash
+from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
+from tiryns.runner.run.cluster import member, num_nodes, processes_per_node
+from tiryns.runner.run.folder import RunFolder
 
 Resolved = dict[str, Any]
 """Settings by name; `resolve` lists them."""

@@ -21,10 +21,10 @@ from torch.optim import Optimizer
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from iolaus.runner.checkpoints.sharded import read_shares
-from iolaus.runner.models.adapters import is_adapted
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.optim.compiled import factor_to
+from tiryns.runner.checkpoints.sharded import read_shares
+from tiryns.runner.models.adapters import is_adapted
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.optim.compiled import factor_to
 
 SHARDABLE = ("adam", "adamw", "adagrad", "lion", "rmsprop", "sgd")
 """Optimizers that treat each weight by itself, and so need not see a whole matrix or its norm."""

@@ -9,17 +9,17 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from omegaconf import DictConfig
 
-from iolaus.runner.build import bind
-from iolaus.runner.loop.assembly import assemble
-from iolaus.runner.loop.budget import Budget, budget_of, check_warmups, settle
-from iolaus.runner.loop.lightning_loop import LightningLoop, is_plain, one_epoch
-from iolaus.runner.loop.phases import take_over
-from iolaus.runner.loop.resolved import Resolved, resolve
-from iolaus.runner.loop.token_ramps import take_over_ramps
-from iolaus.runner.loop.trainer import make_trainer
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.build import bind
+from tiryns.runner.loop.assembly import assemble
+from tiryns.runner.loop.budget import Budget, budget_of, check_warmups, settle
+from tiryns.runner.loop.lightning_loop import LightningLoop, is_plain, one_epoch
+from tiryns.runner.loop.phases import take_over
+from tiryns.runner.loop.resolved import Resolved, resolve
+from tiryns.runner.loop.token_ramps import take_over_ramps
+from tiryns.runner.loop.trainer import make_trainer
+from tiryns.runner.run.folder import RunFolder
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 WARM_UP = 3
 """First steps of a trial, which are slower."""

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig
 
-from iolaus.runner.loop.budget import Budget, last_steps_within, steps_within
-from iolaus.runner.loop.phases import as_given, phases_in
-from iolaus.runner.optim.schedule.chain import TOKENS, has_own_schedules, merged, timeline_of
+from tiryns.runner.loop.budget import Budget, last_steps_within, steps_within
+from tiryns.runner.loop.phases import as_given, phases_in
+from tiryns.runner.optim.schedule.chain import TOKENS, has_own_schedules, merged, timeline_of
 
 RECORD = "ramps"
 """The key of their steps in the resolved settings of a run."""

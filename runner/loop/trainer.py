@@ -15,21 +15,21 @@ from lightning.pytorch.strategies import DDPStrategy, Strategy
 from omegaconf import DictConfig, OmegaConf
 from transformers.utils.logging import disable_progress_bar
 
-from iolaus.conf import trainer as options
-from iolaus.runner.build import bind
-from iolaus.runner.checkpoints.callback import ResumePoint
-from iolaus.runner.checkpoints.files import AtomicCheckpointIO
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.logging.loggers import LogFile, MetricsFile
-from iolaus.runner.loop.assembly import Parts
-from iolaus.runner.loop.lightning_loop import describe
-from iolaus.runner.loop.profiling import Profile
-from iolaus.runner.loop.sharding import Layout, ShardedStrategy
-from iolaus.runner.models.autocast import has_bf16
-from iolaus.runner.models.packed.kernels import use_kernel
-from iolaus.runner.report.summary import typed_path
-from iolaus.runner.run.cluster import cluster_environment, num_nodes, processes_per_node
-from iolaus.runner.run.folder import RunFolder
+from tiryns.conf import trainer as options
+from tiryns.runner.build import bind
+from tiryns.runner.checkpoints.callback import ResumePoint
+from tiryns.runner.checkpoints.files import AtomicCheckpointIO
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.logging.loggers import LogFile, MetricsFile
+from tiryns.runner.loop.assembly import Parts
+from tiryns.runner.loop.lightning_loop import describe
+from tiryns.runner.loop.profiling import Profile
+from tiryns.runner.loop.sharding import Layout, ShardedStrategy
+from tiryns.runner.models.autocast import has_bf16
+from tiryns.runner.models.packed.kernels import use_kernel
+from tiryns.runner.report.summary import typed_path
+from tiryns.runner.run.cluster import cluster_environment, num_nodes, processes_per_node
+from tiryns.runner.run.folder import RunFolder
 
 EXPECTED_WARNINGS = (
     "`srun` command is available", "dataloader is not resumable", "does not have many workers",

@@ -9,10 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from iolaus.runner.manifest.digests import digests_of, file_digest, folder_digests, value_digest
-from iolaus.runner.run.environment import checkout, output_of
+from tiryns.runner.manifest.digests import digests_of, file_digest, folder_digests, value_digest
+from tiryns.runner.run.environment import checkout, output_of
 
-PARTS = ("conf", "runner", "iolaus", "hydra_plugins")
+PARTS = ("conf", "runner", "tiryns", "hydra_plugins")
 """Folders of a checkout that hold code."""
 
 SUFFIXES = ("*.py", "*.yaml", "*.js", "*.css")
@@ -31,13 +31,13 @@ def code() -> dict[str, Any]:
 
 @cache
 def program_files() -> dict[str, str]:
-    """The digest of each file of `iolaus`, `conf`, `runner` and `hydra_plugins` as they are imported here."""
-    package = _place_of("iolaus").parent
-    found = digests_of({f"iolaus/{path.name}": path for path in package.glob("*.py")})
+    """The digest of each file of `tiryns`, `conf`, `runner` and `hydra_plugins` as they are imported here."""
+    package = _place_of("tiryns").parent
+    found = digests_of({f"tiryns/{path.name}": path for path in package.glob("*.py")})
     for part in ("conf", "runner"):
         folder = (package / part).resolve()
         found |= {f"{part}/{name}": digest for name, digest in folder_digests(folder, SUFFIXES).items()}
-    return found | {"hydra_plugins/iolaus.py": file_digest(_place_of("hydra_plugins.iolaus"))}
+    return found | {"hydra_plugins/tiryns.py": file_digest(_place_of("hydra_plugins.tiryns"))}
 
 
 def _place_of(module: str) -> Path:
@@ -48,7 +48,7 @@ def _place_of(module: str) -> Path:
 
 def own_modules() -> dict[str, str]:
     """The digest of each imported file that belongs neither to the program, nor to an installed package or Python."""
-    ours = [_place_of("iolaus").parent / part for part in (".", "conf", "runner")]
+    ours = [_place_of("tiryns").parent / part for part in (".", "conf", "runner")]
     installed = map(Path, sysconfig.get_paths().values())
     known = tuple(f"{folder.resolve()}{os.sep}" for folder in (*installed, *ours))
     named = {str(getattr(module, "__dict__", {}).get("__file__")) for module in [*sys.modules.values()]}

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from iolaus.conf.config import Config
-from iolaus.conf.phases import LENGTHS
-from iolaus.conf.registry import OPTIONS, execution_names
-from iolaus.conf.values import rules_of
-from iolaus.runner.manifest.digests import file_digest
-from iolaus.runner.manifest.inputs import Manifest
+from tiryns.conf.config import Config
+from tiryns.conf.phases import LENGTHS
+from tiryns.conf.registry import OPTIONS, execution_names
+from tiryns.conf.values import rules_of
+from tiryns.runner.manifest.digests import file_digest
+from tiryns.runner.manifest.inputs import Manifest
 
 PARTS = ("setting", "data", "code", "begins with", "computed", "packages", "machine")
 """What can differ, in words: the likeliest reason for other results first."""

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.manifest.digests import digests_of, ends_digest, file_digest, folder_digests
-from iolaus.runner.run.files import read_json
+from tiryns.runner.manifest.digests import digests_of, ends_digest, file_digest, folder_digests
+from tiryns.runner.run.files import read_json
 
 FILE_NAME = "manifest.json"
 

@@ -9,7 +9,7 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.run.environment import environment
+from tiryns.runner.run.environment import environment
 
 FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512_bf16", "avx512_fp16", "avx512_vnni", "amx_tile", "amx_bf16",
             "asimd", "asimdhp", "sve", "sve2", "bf16", "i8mm")  # fmt: skip

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.runner.manifest.code import code, patch
-from iolaus.runner.manifest.digests import digests_of, file_digest, folder_digests, value_digest
-from iolaus.runner.manifest.inputs import FILE_NAME, Manifest, model_digests, read_manifest
-from iolaus.runner.manifest.machine import machine, packages
-from iolaus.runner.manifest.steps import kept_lines
-from iolaus.runner.run.files import write_atomically
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.redaction import redacted
+from tiryns.runner.manifest.code import code, patch
+from tiryns.runner.manifest.digests import digests_of, file_digest, folder_digests, value_digest
+from tiryns.runner.manifest.inputs import FILE_NAME, Manifest, model_digests, read_manifest
+from tiryns.runner.manifest.machine import machine, packages
+from tiryns.runner.manifest.steps import kept_lines
+from tiryns.runner.run.files import write_atomically
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.redaction import redacted
 
 VERSION = 1
 """Of the file's format."""

@@ -4,7 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.manifest.inputs import SIGNATURE
+from tiryns.runner.manifest.inputs import SIGNATURE
 
 
 def sign(folder: Path, private_key: Path) -> Path:
@@ -57,5 +57,5 @@ def _library(part: str) -> Any:
         return import_module(f"model_signing.{part}")
     except ImportError as error:
         raise ImportError(
-            f"signatures need model-signing: pip install 'iolaus[signing]' ({error})"
+            f"signatures need model-signing: pip install 'tiryns[signing]' ({error})"
         ) from error

@@ -5,7 +5,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from iolaus.runner.run.audit import whole_lines
+from tiryns.runner.run.audit import whole_lines
 
 FILE_NAME = "digests.txt"
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from iolaus.runner.manifest.digests import value_digest
-from iolaus.runner.manifest.inputs import (
+from tiryns.runner.manifest.digests import value_digest
+from tiryns.runner.manifest.inputs import (
     FILE_NAME,
     Manifest,
     checkpoint_of,
@@ -12,8 +12,8 @@ from iolaus.runner.manifest.inputs import (
     read_manifest,
     weights_of,
 )
-from iolaus.runner.manifest.record import outputs_of
-from iolaus.runner.run.files import meant_run
+from tiryns.runner.manifest.record import outputs_of
+from tiryns.runner.run.files import meant_run
 
 LINKS = {
     "weights": ("the weights that it began with", weights_of),

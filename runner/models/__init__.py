@@ -18,13 +18,13 @@
 
 from typing import TYPE_CHECKING
 
-from iolaus.runner.run.lazy import lazy_names
+from tiryns.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from iolaus.runner.models.encoder import build_encoder, load_encoder
-    from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
-    from iolaus.runner.models.task_model import TaskModel
-    from iolaus.runner.models.vision.image_text import build_image_text
+    from tiryns.runner.models.encoder import build_encoder, load_encoder
+    from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
+    from tiryns.runner.models.task_model import TaskModel
+    from tiryns.runner.models.vision.image_text import build_image_text
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 

@@ -18,12 +18,12 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, PreTrainedModel
 
-from iolaus.conf.model.text import Pretrained
-from iolaus.conf.values import suggest
-from iolaus.runner.config.custom_code import from_pretrained
-from iolaus.runner.optim.roles import parts
+from tiryns.conf.model.text import Pretrained
+from tiryns.conf.values import suggest
+from tiryns.runner.config.custom_code import from_pretrained
+from tiryns.runner.optim.roles import parts
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 NAME = "default"
 """The adapter's name in the model, which `peft` gives it as well."""
@@ -212,7 +212,7 @@ def whole_model(path: str) -> Iterator[str]:
     if not (Path(path) / CONFIG).is_file():
         yield path
         return
-    from iolaus.runner.models.architectures.registered import class_named
+    from tiryns.runner.models.architectures.registered import class_named
 
     peft, random_state = import_peft(), torch.get_rng_state()
     config = from_pretrained(AutoConfig, path)
@@ -233,7 +233,7 @@ def import_peft() -> Any:
     try:
         import peft
     except ImportError as error:
-        raise ValueError(f"model.adapter needs peft: pip install 'iolaus[peft]' ({error})") from error
+        raise ValueError(f"model.adapter needs peft: pip install 'tiryns[peft]' ({error})") from error
     return peft
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
-from iolaus.runner.models.packed.rows import packed_row, padded_rows
-from iolaus.runner.models.packed.trials import evaluating, in_one_line, trial_documents
+from tiryns.runner.models.packed.rows import packed_row, padded_rows
+from tiryns.runner.models.packed.trials import evaluating, in_one_line, trial_documents
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 NARROW = 256

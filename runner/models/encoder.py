@@ -11,21 +11,21 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-from iolaus.conf.model.text import Encoder, Pretrained
-from iolaus.conf.values import suggest
-from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.data.text.tokenizer import knows_no_words
-from iolaus.runner.models.adapters import adapt, check_separate, import_peft
-from iolaus.runner.models.architectures.registered import ARCHITECTURES
-from iolaus.runner.models.head import MASKED_LM, Head
-from iolaus.runner.models.initial.schemes import initialise
-from iolaus.runner.models.initial.tiling import tile
-from iolaus.runner.models.initial.vocabulary import fit_vocabulary
-from iolaus.runner.models.weights import head_inside_body
-from iolaus.runner.run.model_folder import cannot_load, model_folder
+from tiryns.conf.model.text import Encoder, Pretrained
+from tiryns.conf.values import suggest
+from tiryns.runner.config.custom_code import CustomCodeRefused, from_pretrained
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.data.text.tokenizer import knows_no_words
+from tiryns.runner.models.adapters import adapt, check_separate, import_peft
+from tiryns.runner.models.architectures.registered import ARCHITECTURES
+from tiryns.runner.models.head import MASKED_LM, Head
+from tiryns.runner.models.initial.schemes import initialise
+from tiryns.runner.models.initial.tiling import tile
+from tiryns.runner.models.initial.vocabulary import fit_vocabulary
+from tiryns.runner.models.weights import head_inside_body
+from tiryns.runner.run.model_folder import cannot_load, model_folder
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 """Sizes of layers, as config classes name them."""

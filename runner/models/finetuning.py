@@ -11,14 +11,14 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.label_loss import LabelLoss
-from iolaus.runner.models.packed.rows import packed_row, padded_rows, unpacked
-from iolaus.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
-from iolaus.runner.models.pretraining.sparse_head import encoder_returning
-from iolaus.runner.models.row_sums import rows_of, summed_by_row
-from iolaus.runner.models.wrapped import WrappedModel
+from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.label_loss import LabelLoss
+from tiryns.runner.models.packed.rows import packed_row, padded_rows, unpacked
+from tiryns.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
+from tiryns.runner.models.pretraining.sparse_head import encoder_returning
+from tiryns.runner.models.row_sums import rows_of, summed_by_row
+from tiryns.runner.models.wrapped import WrappedModel
 
 _PADDING_LOGIT = -1e4
 """The logit of padding."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 if TYPE_CHECKING:
-    from iolaus.runner.models.task_model import TaskModel
+    from tiryns.runner.models.task_model import TaskModel
 
 PEAK_TFLOPS = {
     "GB200": 2500.0, "B300": 2250.0, "B200": 2250.0,

@@ -11,10 +11,10 @@ from transformers import (
     PreTrainedModel,
 )
 
-from iolaus.runner.config.custom_code import custom_code_allowed
-from iolaus.runner.models.weights import few, load_weights
+from tiryns.runner.config.custom_code import custom_code_allowed
+from tiryns.runner.models.weights import few, load_weights
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 class Head(NamedTuple):

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from iolaus.conf.phases import place_of
-from iolaus.runner.order.timeline import Timeline
+from tiryns.conf.phases import place_of
+from tiryns.runner.order.timeline import Timeline
 
 LOCAL = "sliding_attention"
 """The type of layers that attend to a window, as configs of transformers name it."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from iolaus.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.micro_batch import MicroBatch
 
 
 def num_rows(micro_batch: MicroBatch) -> int:

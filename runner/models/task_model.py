@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.embedding.folder import Embedding
-from iolaus.runner.models.flops import FlopCounts, network_flops
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.embedding.folder import Embedding
+from tiryns.runner.models.flops import FlopCounts, network_flops
 
 
 class TaskModel(nn.Module):

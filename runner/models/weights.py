@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
-from iolaus.runner.models.adapters import whole_model
-from iolaus.runner.models.architectures import registered  # noqa: F401  which transformers then knows
-from iolaus.runner.optim.roles import parts
-from iolaus.runner.run.model_folder import cannot_load
+from tiryns.runner.config.custom_code import CustomCodeRefused, from_pretrained
+from tiryns.runner.models.adapters import whole_model
+from tiryns.runner.models.architectures import registered  # noqa: F401  which transformers then knows
+from tiryns.runner.optim.roles import parts
+from tiryns.runner.run.model_folder import cannot_load
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 logging.getLogger("bitsandbytes").setLevel(
     logging.ERROR
 )  # it warns of kernels for 4 bits, which nothing here has

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.packed import padded_attention  # noqa: F401  which transformers then knows
-from iolaus.runner.models.packed.dropout import replace_dropout
-from iolaus.runner.models.packed.last_layer import NarrowedLastLayer
-from iolaus.runner.models.packed.rows import encoder_inputs, set_up_packed_rows, try_padded_rows
-from iolaus.runner.models.quick.embedding import replace_embeddings
-from iolaus.runner.models.task_model import TaskModel
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.packed import padded_attention  # noqa: F401  which transformers then knows
+from tiryns.runner.models.packed.dropout import replace_dropout
+from tiryns.runner.models.packed.last_layer import NarrowedLastLayer
+from tiryns.runner.models.packed.rows import encoder_inputs, set_up_packed_rows, try_padded_rows
+from tiryns.runner.models.quick.embedding import replace_embeddings
+from tiryns.runner.models.task_model import TaskModel
 
 
 class WrappedModel(TaskModel):

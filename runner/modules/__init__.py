@@ -18,14 +18,14 @@
 
 from typing import TYPE_CHECKING
 
-from iolaus.runner.run.lazy import lazy_names
+from tiryns.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from iolaus.runner.modules.automatic.finetuning import FinetuningModule
-    from iolaus.runner.modules.automatic.pretraining import PretrainingModule
-    from iolaus.runner.modules.finetuning import FinetuningRun
-    from iolaus.runner.modules.pretraining import PretrainingRun
-    from iolaus.runner.modules.vision_language import VisionLanguageModule
+    from tiryns.runner.modules.automatic.finetuning import FinetuningModule
+    from tiryns.runner.modules.automatic.pretraining import PretrainingModule
+    from tiryns.runner.modules.finetuning import FinetuningRun
+    from tiryns.runner.modules.pretraining import PretrainingRun
+    from tiryns.runner.modules.vision_language import VisionLanguageModule
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 
-from iolaus.runner.data.replicas import gathered, replica_of
-from iolaus.runner.loop.sharding import PLAIN, gather, shard
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.optim import loop_needs
+from tiryns.runner.data.replicas import gathered, replica_of
+from tiryns.runner.loop.sharding import PLAIN, gather, shard
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.optim import loop_needs
 
 
 class ModelModule(pl.LightningModule):

@@ -5,23 +5,23 @@ from typing import Any
 
 import torch
 
-from iolaus.conf import module as options
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.data.micro_batch import MicroBatch, Share
-from iolaus.runner.evaluation.files import write_predictions
-from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.evaluation.totals import SUMS, LabelledSet, mean_loss
-from iolaus.runner.models.packed.embedding_noise import add_embedding_noise
-from iolaus.runner.modules.freezing import freeze_parameters
-from iolaus.runner.modules.training import TrainingModule
-from iolaus.runner.run.folder import RunFolder
+from tiryns.conf import module as options
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.data.micro_batch import MicroBatch, Share
+from tiryns.runner.evaluation.files import write_predictions
+from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.evaluation.totals import SUMS, LabelledSet, mean_loss
+from tiryns.runner.models.packed.embedding_noise import add_embedding_noise
+from tiryns.runner.modules.freezing import freeze_parameters
+from tiryns.runner.modules.training import TrainingModule
+from tiryns.runner.run.folder import RunFolder
 
 
 class FinetuningRun(TrainingModule):
     """Trains a model on the labels of a task; then loads the best checkpoint, tests it and writes the predictions.
 
     `make_predictions` makes the empty collection of what the task predicts for a set. Example:
-    `iolaus experiment=classification module.freeze=[embeddings]`
+    `tiryns experiment=classification module.freeze=[embeddings]`
     """
 
     @takes_settings(options.Finetuning)

@@ -4,10 +4,10 @@ import logging
 from functools import cached_property
 from typing import Any
 
-from iolaus.runner.checkpoints.digests import state_digest
-from iolaus.runner.models.task_model import TaskModel
+from tiryns.runner.checkpoints.digests import state_digest
+from tiryns.runner.models.task_model import TaskModel
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 NAME = "fixed_models"
 """In a checkpoint: the digest of each model by the setting that names it."""
@@ -17,7 +17,7 @@ class FixedModels:
     """The frozen models of a task model, by the digests of their weights.
 
     Example:
-        >>> from iolaus.runner.models import TaskModel
+        >>> from tiryns.runner.models import TaskModel
         >>> checkpoint = {}
         >>> FixedModels(TaskModel(None)).note(checkpoint)
         >>> checkpoint

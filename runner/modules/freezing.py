@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from iolaus.conf.values import suggest
-from iolaus.runner.optim.roles import parts
+from tiryns.conf.values import suggest
+from tiryns.runner.optim.roles import parts
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 def freeze_parameters(model: nn.Module, patterns: Sequence[str], layers: int | None = None) -> None:

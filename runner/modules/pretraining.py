@@ -6,23 +6,23 @@ from typing import Any
 
 from torch import Tensor
 
-from iolaus.conf import module as options
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.data.micro_batch import MicroBatch, Share
-from iolaus.runner.evaluation.monitor import MIXED_LOSS
-from iolaus.runner.evaluation.totals import add_sums, bits_per_byte
-from iolaus.runner.models.pretraining.fixed_shapes import sizes_of
-from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
-from iolaus.runner.modules.samples import Sample, guessed_samples
-from iolaus.runner.modules.training import TrainingModule
-from iolaus.runner.run.files import write_atomically
-from iolaus.runner.run.folder import RunFolder
+from tiryns.conf import module as options
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.data.micro_batch import MicroBatch, Share
+from tiryns.runner.evaluation.monitor import MIXED_LOSS
+from tiryns.runner.evaluation.totals import add_sums, bits_per_byte
+from tiryns.runner.models.pretraining.fixed_shapes import sizes_of
+from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
+from tiryns.runner.modules.samples import Sample, guessed_samples
+from tiryns.runner.modules.training import TrainingModule
+from tiryns.runner.run.files import write_atomically
+from tiryns.runner.run.folder import RunFolder
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 class PretrainingRun(TrainingModule):
-    """Trains an encoder on a pretraining objective, by global batches. Example: `iolaus module.max_grad_norm=0.5`"""
+    """Trains an encoder on a pretraining objective, by global batches. Example: `tiryns module.max_grad_norm=0.5`"""
 
     __init__ = takes_settings(options.Pretraining)(TrainingModule.__init__)
 

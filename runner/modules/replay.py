@@ -13,11 +13,11 @@ import torch
 from lightning.pytorch import Trainer
 from torch import Tensor, nn
 
-from iolaus.runner.checkpoints.callback import last_good
-from iolaus.runner.checkpoints.digests import tensor_digest
-from iolaus.runner.data.replicas import Replica, gathered
-from iolaus.runner.loop.sharding import own_share
-from iolaus.runner.run.errors import TrainingFailure
+from tiryns.runner.checkpoints.callback import last_good
+from tiryns.runner.checkpoints.digests import tensor_digest
+from tiryns.runner.data.replicas import Replica, gathered
+from tiryns.runner.loop.sharding import own_share
+from tiryns.runner.run.errors import TrainingFailure
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.packed.causal import first_documents as ways_of_first
-from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.packed.causal import first_documents as ways_of_first
+from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
 
 NUM_SAMPLES = 5
 """Samples of each validation set."""

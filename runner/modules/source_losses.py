@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from iolaus.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.micro_batch import MicroBatch
 
 
 class SourceLosses:

@@ -5,8 +5,8 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.modules.samples import first_documents
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.modules.samples import first_documents
 
 IGNORED = -100
 

@@ -10,33 +10,33 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from iolaus.conf import module as options
-from iolaus.runner.checkpoints.callback import last_good
-from iolaus.runner.data.batches import figures_of, tell_totals
-from iolaus.runner.data.micro_batch import MicroBatch, Share
-from iolaus.runner.data.replicas import replica_of
-from iolaus.runner.loop.plain import put_back_cycled
-from iolaus.runner.loop.sharding import check_shardable, clip_shards, synchronise, whole
-from iolaus.runner.models.flops import step_flops
-from iolaus.runner.models.packed.dropout_keys import dropout_keys
-from iolaus.runner.models.pretraining.fixed_shapes import keep_gradients
-from iolaus.runner.models.quick.allowed import quick_gradients
-from iolaus.runner.models.quick.clipping import clip
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.modules.base import ModelModule, check_same_model
-from iolaus.runner.modules.fixed_models import FixedModels
-from iolaus.runner.modules.replay import Replay
-from iolaus.runner.modules.seeds import seed_generators, step_seed
-from iolaus.runner.modules.source_losses import SourceLosses
-from iolaus.runner.modules.two_passes import in_two_passes
-from iolaus.runner.optim import LoopNeeds, loop_needs
-from iolaus.runner.optim.compiled import CompiledClipping, compile_step, on_gpu
-from iolaus.runner.optim.ema import WeightAverage, decay_of
-from iolaus.runner.run.audit import order_hash
-from iolaus.runner.run.errors import Diverged
-from iolaus.runner.run.folder import RunFolder
+from tiryns.conf import module as options
+from tiryns.runner.checkpoints.callback import last_good
+from tiryns.runner.data.batches import figures_of, tell_totals
+from tiryns.runner.data.micro_batch import MicroBatch, Share
+from tiryns.runner.data.replicas import replica_of
+from tiryns.runner.loop.plain import put_back_cycled
+from tiryns.runner.loop.sharding import check_shardable, clip_shards, synchronise, whole
+from tiryns.runner.models.flops import step_flops
+from tiryns.runner.models.packed.dropout_keys import dropout_keys
+from tiryns.runner.models.pretraining.fixed_shapes import keep_gradients
+from tiryns.runner.models.quick.allowed import quick_gradients
+from tiryns.runner.models.quick.clipping import clip
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.modules.base import ModelModule, check_same_model
+from tiryns.runner.modules.fixed_models import FixedModels
+from tiryns.runner.modules.replay import Replay
+from tiryns.runner.modules.seeds import seed_generators, step_seed
+from tiryns.runner.modules.source_losses import SourceLosses
+from tiryns.runner.modules.two_passes import in_two_passes
+from tiryns.runner.optim import LoopNeeds, loop_needs
+from tiryns.runner.optim.compiled import CompiledClipping, compile_step, on_gpu
+from tiryns.runner.optim.ema import WeightAverage, decay_of
+from tiryns.runner.run.audit import order_hash
+from tiryns.runner.run.errors import Diverged
+from tiryns.runner.run.folder import RunFolder
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 class TrainingModule(ModelModule):

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.data.replicas import Replica
-from iolaus.runner.models.embedding.losses import Pairs
-from iolaus.runner.models.packed.dropout_keys import dropout_keys
-from iolaus.runner.modules.seeds import seed_generators
-from iolaus.runner.optim import LoopNeeds
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.replicas import Replica
+from tiryns.runner.models.embedding.losses import Pairs
+from tiryns.runner.models.packed.dropout_keys import dropout_keys
+from tiryns.runner.modules.seeds import seed_generators
+from tiryns.runner.optim import LoopNeeds
 
 Compute = Callable[[MicroBatch], dict[str, Tensor]]
 

@@ -6,23 +6,23 @@ from typing import Any
 
 from torch import Tensor
 
-from iolaus.conf import module as options
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.data.micro_batch import MicroBatch, Share
-from iolaus.runner.evaluation.totals import loss_and_accuracy
-from iolaus.runner.models.vision.answers import AnswerWriter
-from iolaus.runner.models.vision.vision_language import VisionLanguageModel
-from iolaus.runner.modules.finetuning import FinetuningRun
-from iolaus.runner.run.errors import TrainingFailure
+from tiryns.conf import module as options
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.data.micro_batch import MicroBatch, Share
+from tiryns.runner.evaluation.totals import loss_and_accuracy
+from tiryns.runner.models.vision.answers import AnswerWriter
+from tiryns.runner.models.vision.vision_language import VisionLanguageModel
+from tiryns.runner.modules.finetuning import FinetuningRun
+from tiryns.runner.run.errors import TrainingFailure
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 class VisionLanguageModule(FinetuningRun):
     """Finetunes a model of images and text, which answers `generated_samples` of each evaluated set (all if 0).
 
     Samples with an image that cannot be decoded are left out; more than `data.max_undecodable` end the run.
-    Example: `iolaus experiment=vlm_shapes module.generated_samples=8`
+    Example: `tiryns experiment=vlm_shapes module.generated_samples=8`
     """
 
     model: VisionLanguageModel

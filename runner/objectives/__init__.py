@@ -11,23 +11,23 @@ Read `base`, then `mlm`.
 
 from typing import TYPE_CHECKING
 
-from iolaus.runner.run.lazy import lazy_names
+from tiryns.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from iolaus.runner.objectives.base import Collator, get_collator_cls
-    from iolaus.runner.objectives.causal import CausalLanguageModelingCollator
-    from iolaus.runner.objectives.contrastive import ContrastiveCollator
-    from iolaus.runner.objectives.diffusion import MaskedDiffusionCollator
-    from iolaus.runner.objectives.enhanced_mlm import EnhancedMaskedLanguageModelingCollator
-    from iolaus.runner.objectives.hybrid import HybridLanguageModelingCollator
-    from iolaus.runner.objectives.labelled.classification import SequenceClassificationCollator
-    from iolaus.runner.objectives.labelled.joint_tagging import JointTaggingCollator
-    from iolaus.runner.objectives.labelled.multiple_choice import MultipleChoiceCollator
-    from iolaus.runner.objectives.labelled.question_answering import QuestionAnsweringCollator
-    from iolaus.runner.objectives.labelled.token_classification import TokenClassificationCollator
-    from iolaus.runner.objectives.mlm import MaskedLanguageModelingCollator
-    from iolaus.runner.objectives.replaced_tokens import ReplacedTokenDetectionCollator
-    from iolaus.runner.objectives.vision_language import VisionLanguageCollator
+    from tiryns.runner.objectives.base import Collator, get_collator_cls
+    from tiryns.runner.objectives.causal import CausalLanguageModelingCollator
+    from tiryns.runner.objectives.contrastive import ContrastiveCollator
+    from tiryns.runner.objectives.diffusion import MaskedDiffusionCollator
+    from tiryns.runner.objectives.enhanced_mlm import EnhancedMaskedLanguageModelingCollator
+    from tiryns.runner.objectives.hybrid import HybridLanguageModelingCollator
+    from tiryns.runner.objectives.labelled.classification import SequenceClassificationCollator
+    from tiryns.runner.objectives.labelled.joint_tagging import JointTaggingCollator
+    from tiryns.runner.objectives.labelled.multiple_choice import MultipleChoiceCollator
+    from tiryns.runner.objectives.labelled.question_answering import QuestionAnsweringCollator
+    from tiryns.runner.objectives.labelled.token_classification import TokenClassificationCollator
+    from tiryns.runner.objectives.mlm import MaskedLanguageModelingCollator
+    from tiryns.runner.objectives.replaced_tokens import ReplacedTokenDetectionCollator
+    from tiryns.runner.objectives.vision_language import VisionLanguageCollator
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 

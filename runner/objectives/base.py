@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
-import iolaus.conf  # noqa: F401  registers the options
-from iolaus.conf.registry import OPTIONS
-from iolaus.conf.values import rules_of, suggest
-from iolaus.runner.config.calling import parameters
-from iolaus.runner.config.targets import locate
-from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch, TaskArguments
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape, lay_out, sample_hashes, spread
-from iolaus.runner.objectives.rows.padded import column_of, flat_column, label_tensor, pad_samples
+import tiryns.conf  # noqa: F401  registers the options
+from tiryns.conf.registry import OPTIONS
+from tiryns.conf.values import rules_of, suggest
+from tiryns.runner.config.calling import parameters
+from tiryns.runner.config.targets import locate
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch, TaskArguments
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, lay_out, sample_hashes, spread
+from tiryns.runner.objectives.rows.padded import column_of, flat_column, label_tensor, pad_samples
 
 TAUGHT = ("teacher", "teacher_weight", "label_weight", "teacher_temperature")
 """Settings of objectives that may have a teacher."""
@@ -188,7 +188,7 @@ class Collator(ABC):
         """Arguments for the target of the config's `model`, such as the head to build."""
         if self.auto is None:
             return {}
-        from iolaus.runner.models.head import Head
+        from tiryns.runner.models.head import Head
 
         return {"head": Head(getattr(transformers, self.auto), self.head_config(), self.new_head)}
 

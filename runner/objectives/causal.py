@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from iolaus.conf.objective.causal import CausalLanguageModeling
-from iolaus.runner.data.micro_batch import FlatSamples
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.rows.layout import IGNORED
+from tiryns.conf.objective.causal import CausalLanguageModeling
+from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives.base import FlatCollator
+from tiryns.runner.objectives.rows.layout import IGNORED
 
 
 class CausalLanguageModelingCollator(FlatCollator):
@@ -48,13 +48,13 @@ class CausalLanguageModelingCollator(FlatCollator):
 
     def model_arguments(self) -> dict[str, Any]:
         """The head of a masked language model, or that of a decoder where an architecture is one."""
-        from iolaus.runner.models.head import LANGUAGE_MODEL
+        from tiryns.runner.models.head import LANGUAGE_MODEL
 
         return {"head": LANGUAGE_MODEL}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model, read causally, with its head on the tokens that guess one."""
-        from iolaus.runner.models.pretraining.causal import CausalLM
+        from tiryns.runner.models.pretraining.causal import CausalLM
 
         return CausalLM(pretrained, self.z_loss)
 

@@ -11,26 +11,26 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from iolaus.conf.objective.contrastive import MARGIN, SCORED, Contrastive, check_contrastive
-from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
-from iolaus.runner.data.pairs.reader import Pair, PairSequences
-from iolaus.runner.models.embedding.folder import Embedding, prompts_of
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.labelled import finetuning
-from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape
-from iolaus.runner.order.keyed import token_bits
-from iolaus.runner.order.ranges import ranges
+from tiryns.conf.objective.contrastive import MARGIN, SCORED, Contrastive, check_contrastive
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.data.pairs.reader import Pair, PairSequences
+from tiryns.runner.models.embedding.folder import Embedding, prompts_of
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives.base import FlatCollator
+from tiryns.runner.objectives.labelled import finetuning
+from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
+from tiryns.runner.order.keyed import token_bits
+from tiryns.runner.order.ranges import ranges
 
 if TYPE_CHECKING:
-    from iolaus.runner.models.distillation.vectors import DistilledVectors
+    from tiryns.runner.models.distillation.vectors import DistilledVectors
 
 
 class ContrastiveCollator(FlatCollator):
     """Vectors of texts from pairs, with hard negatives or with scores; the loss is of the global batch as a whole.
 
     A sample is a row: a query, a passage that belongs to it, and hard negatives. `loss` is `infonce`, `cosent` or
-    `cosine` (see `iolaus.runner.models.embedding.losses`), `pooling` makes a vector of hidden states, `dimensions` are
+    `cosine` (see `tiryns.runner.models.embedding.losses`), `pooling` makes a vector of hidden states, `dimensions` are
     those of Matryoshka representation learning. `normalised` and the `prompts` of queries and passages, which the data
     puts before them, are exported with the model. `texts_per_row` is the number of texts of the longest row. Rows of
     `pair_sets` that the loss cannot take raise ValueError at once.
@@ -109,7 +109,7 @@ class ContrastiveCollator(FlatCollator):
     @property
     def pair_loss(self) -> Any:
         """The loss of a batch of pairs."""
-        from iolaus.runner.models.embedding.losses import PairLoss
+        from tiryns.runner.models.embedding.losses import PairLoss
 
         margin = self.false_negative_margin
         return PairLoss(
@@ -188,7 +188,7 @@ class ContrastiveCollator(FlatCollator):
         """Means over rows with vectors [D, K, H], in batches of `validation_batch_size`: the `loss`, and how often, and
         how far up, a query's own passage stands among those that are its negatives.
         """
-        from iolaus.runner.models.embedding.losses import Pairs, ranks
+        from tiryns.runner.models.embedding.losses import Pairs, ranks
 
         arrays = (vectors, text_ids, match_ids, scores / self.max_score)
         rows, totals = Pairs(*map(torch.from_numpy, arrays)), np.zeros(len(self.batch_figure_names))
@@ -208,7 +208,7 @@ class ContrastiveCollator(FlatCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The encoder with its pooling and the loss; with a teacher one that learns its vectors as well."""
-        from iolaus.runner.models.embedding.contrastive import ContrastiveModel
+        from tiryns.runner.models.embedding.contrastive import ContrastiveModel
 
         finetuning.check_length(pretrained, self.max_sequence_length)
         temperature = (self.temperature, self.learn_temperature)
@@ -224,10 +224,10 @@ class ContrastiveCollator(FlatCollator):
 
     def _taught(self, pretrained: PreTrainedModel, given: tuple[Any, ...]) -> "DistilledVectors":
         """The model that learns the teacher's vectors as well."""
-        from iolaus.runner.models.distillation.losses import Weights
-        from iolaus.runner.models.distillation.teacher import Teacher, load_teacher
-        from iolaus.runner.models.distillation.vectors import DistilledVectors
-        from iolaus.runner.models.wrapped import WrappedModel
+        from tiryns.runner.models.distillation.losses import Weights
+        from tiryns.runner.models.distillation.teacher import Teacher, load_teacher
+        from tiryns.runner.models.distillation.vectors import DistilledVectors
+        from tiryns.runner.models.wrapped import WrappedModel
 
         assert self.teacher is not None
         loaded = load_teacher(self.teacher, str(self.auto), self.tokenizer)

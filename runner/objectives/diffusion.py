@@ -7,13 +7,13 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from iolaus.conf.objective.pretraining import MaskedDiffusion
-from iolaus.runner.data.micro_batch import FlatSamples
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.masking import lowest
-from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape
-from iolaus.runner.order.keyed import mix64, token_bits, uniform
+from tiryns.conf.objective.pretraining import MaskedDiffusion
+from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives.base import FlatCollator
+from tiryns.runner.objectives.masking import lowest
+from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
+from tiryns.runner.order.keyed import mix64, token_bits, uniform
 
 TIME_SALT = np.uint64(0x7469_6D65)
 """Separates the random time of a sample from the random bits of its tokens."""
@@ -148,6 +148,6 @@ class MaskedDiffusionCollator(FlatCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head on the masked tokens, over the ordinary tokens alone."""
-        from iolaus.runner.models.pretraining.diffusion import MaskedDiffusionLM
+        from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM
 
         return MaskedDiffusionLM(pretrained, self.ordinary_ids)

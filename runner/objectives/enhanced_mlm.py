@@ -6,13 +6,13 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from iolaus.conf.objective.pretraining import EnhancedMaskedLanguageModeling
-from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.masking import Masking
-from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape, spread
-from iolaus.runner.order.keyed import mix64, token_bits
+from tiryns.conf.objective.pretraining import EnhancedMaskedLanguageModeling
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives.base import FlatCollator
+from tiryns.runner.objectives.masking import Masking
+from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, spread
+from tiryns.runner.order.keyed import mix64, token_bits
 
 
 class EnhancedMaskedLanguageModelingCollator(FlatCollator):
@@ -99,7 +99,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with the enhanced decoder beside its own head."""
-        from iolaus.runner.models.pretraining.enhanced import EnhancedMaskedLM
+        from tiryns.runner.models.pretraining.enhanced import EnhancedMaskedLM
 
         return EnhancedMaskedLM(
             pretrained,

@@ -7,14 +7,14 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from iolaus.conf.objective.causal import HybridLanguageModeling
-from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
-from iolaus.runner.models.packed.causal import packed_parts, padded_parts
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.causal import one_earlier
-from iolaus.runner.objectives.mlm import MaskedLanguageModelingCollator
-from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape
-from iolaus.runner.order.keyed import mix64, uniform
+from tiryns.conf.objective.causal import HybridLanguageModeling
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.models.packed.causal import packed_parts, padded_parts
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives.causal import one_earlier
+from tiryns.runner.objectives.mlm import MaskedLanguageModelingCollator
+from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
+from tiryns.runner.order.keyed import mix64, uniform
 
 WAY_SALT = np.uint64(0x7761_7973)
 """Separates the choice of causal samples from others by the key of a global batch."""
@@ -124,6 +124,6 @@ class HybridLanguageModelingCollator(MaskedLanguageModelingCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model, read both ways, with its head on the targets only."""
-        from iolaus.runner.models.pretraining.causal import HybridLM
+        from tiryns.runner.models.pretraining.causal import HybridLM
 
         return HybridLM(pretrained, self.causal_share, self.shifted, self.z_loss)

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.conf.objective.pretraining import check_shares
-from iolaus.runner.data.micro_batch import FlatSamples
-from iolaus.runner.data.text.tokenizer import inside_words
-from iolaus.runner.objectives.base import Collator
-from iolaus.runner.objectives.rows.layout import IGNORED
-from iolaus.runner.order.keyed import mix64, token_bits, uniform
+from tiryns.conf.objective.pretraining import check_shares
+from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.runner.data.text.tokenizer import inside_words
+from tiryns.runner.objectives.base import Collator
+from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.order.keyed import mix64, token_bits, uniform
 
 BEGINS, ENDS = np.uint8(1), np.uint8(2)
 """Bits of a token in `word_bounds`: it begins a word whatever is before it; the next token begins one."""
@@ -47,7 +47,7 @@ class Masking:
     one, in steps of 1/4096; the others stay. That is drawn for each token, of spans for each span.
 
     Example:
-        >>> from iolaus.runner.objectives import MaskedLanguageModelingCollator
+        >>> from tiryns.runner.objectives import MaskedLanguageModelingCollator
         >>> collator = MaskedLanguageModelingCollator(0, 4, 50, masking="spans", mask_share=1.0)
         >>> collator.training_masks.unit, Masking(collator).unit
         ('spans', 'tokens')

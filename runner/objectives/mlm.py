@@ -4,12 +4,12 @@ from typing import Any, ClassVar
 
 from transformers import PreTrainedModel
 
-from iolaus.conf.objective.pretraining import MaskedLanguageModeling
-from iolaus.runner.data.micro_batch import FlatSamples
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.base import TAUGHT, FlatCollator
-from iolaus.runner.objectives.masking import Masking
-from iolaus.runner.order.keyed import token_bits
+from tiryns.conf.objective.pretraining import MaskedLanguageModeling
+from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives.base import TAUGHT, FlatCollator
+from tiryns.runner.objectives.masking import Masking
+from tiryns.runner.order.keyed import token_bits
 
 
 class MaskedLanguageModelingCollator(FlatCollator):
@@ -107,13 +107,13 @@ class MaskedLanguageModelingCollator(FlatCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head on the targets only; with a teacher one that learns from it."""
-        from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
+        from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 
         if self.teacher is None:
             return SparseMaskedLM(pretrained)
-        from iolaus.runner.models.distillation.losses import Weights
-        from iolaus.runner.models.distillation.masked_lm import DistilledMaskedLM
-        from iolaus.runner.models.distillation.teacher import load_teacher
+        from tiryns.runner.models.distillation.losses import Weights
+        from tiryns.runner.models.distillation.masked_lm import DistilledMaskedLM
+        from tiryns.runner.models.distillation.teacher import load_teacher
 
         teacher = SparseMaskedLM(load_teacher(self.teacher, "AutoModelForMaskedLM", self.tokenizer))
         weights = Weights(

@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from iolaus.conf.objective.pretraining import ReplacedTokenDetection
-from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.masking import Masking
-from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape
-from iolaus.runner.order.keyed import token_bits
+from tiryns.conf.objective.pretraining import ReplacedTokenDetection
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives.base import FlatCollator
+from tiryns.runner.objectives.masking import Masking
+from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
+from tiryns.runner.order.keyed import token_bits
 
 
 class ReplacedTokenDetectionCollator(FlatCollator):
@@ -87,7 +87,7 @@ class ReplacedTokenDetectionCollator(FlatCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model as the discriminator, with a generator beside it."""
-        from iolaus.runner.models.pretraining.replaced_tokens import ReplacedTokenDetector
+        from tiryns.runner.models.pretraining.replaced_tokens import ReplacedTokenDetector
 
         return ReplacedTokenDetector(
             pretrained,

@@ -7,11 +7,11 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.labelled import finetuning
-from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives.base import FlatCollator
+from tiryns.runner.objectives.labelled import finetuning
+from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
 
 
 class VisionLanguageCollator(FlatCollator):
@@ -81,7 +81,7 @@ class VisionLanguageCollator(FlatCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head on the tokens that predict answers."""
-        from iolaus.runner.models.vision.vision_language import VisionLanguageModel
+        from tiryns.runner.models.vision.vision_language import VisionLanguageModel
 
         finetuning.check_length(pretrained, self.max_sequence_length)
         return VisionLanguageModel(

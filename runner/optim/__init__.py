@@ -12,10 +12,10 @@
 
 from typing import TYPE_CHECKING
 
-from iolaus.runner.run.lazy import lazy_names
+from tiryns.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from iolaus.runner.optim.elementwise import (
+    from tiryns.runner.optim.elementwise import (
         adafactor,
         adagrad,
         adam,
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
         sgd,
         stable_adamw,
     )
-    from iolaus.runner.optim.groups import groups_table, parameter_groups
-    from iolaus.runner.optim.hooks import LoopNeeds, loop_needs
-    from iolaus.runner.optim.matrixwise import galore, muon, normuon, shampoo, soap, sophiah, splus
-    from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
-    from iolaus.runner.optim.schedule.schedulers import (
+    from tiryns.runner.optim.groups import groups_table, parameter_groups
+    from tiryns.runner.optim.hooks import LoopNeeds, loop_needs
+    from tiryns.runner.optim.matrixwise import galore, muon, normuon, shampoo, soap, sophiah, splus
+    from tiryns.runner.optim.schedule.phases import ThreePhaseSchedule
+    from tiryns.runner.optim.schedule.schedulers import (
         ClosedFormScheduler,
         InverseSqrtScheduler,
         ThreePhaseScheduler,
         get_scheduler,
         get_single_scheduler,
     )
-    from iolaus.runner.optim.table import OPTIMIZERS, get_optimizer
+    from tiryns.runner.optim.table import OPTIMIZERS, get_optimizer
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 

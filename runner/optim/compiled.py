@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 BACKEND: Any = "inductor"
 """What `torch.compile` gives its graphs to."""

@@ -7,16 +7,16 @@ groups. pytorch_optimizer takes seconds to import, so it is imported where it is
 import torch
 from torch.optim import Optimizer
 
-from iolaus.runner.optim.algorithms.quantized import (
+from tiryns.runner.optim.algorithms.quantized import (
     coupled_decay,
     eight_bit,
     gradient_scaled_to_norm,
     refuse_options,
     scaled_to_norm,
 )
-from iolaus.runner.optim.algorithms.trust_ratio import Lamb
-from iolaus.runner.optim.given_groups import Groups
-from iolaus.runner.optim.shared_settings import Pair, optimizer
+from tiryns.runner.optim.algorithms.trust_ratio import Lamb
+from tiryns.runner.optim.given_groups import Groups
+from tiryns.runner.optim.shared_settings import Pair, optimizer
 
 
 @optimizer(decoupled=True)
@@ -105,7 +105,7 @@ def sgd(groups: Groups, quantized: bool, momentum: float, nesterov: bool) -> Opt
 @optimizer(decoupled=True)
 def stable_adamw(groups: Groups, betas: Pair, eps: float) -> Optimizer:
     """pytorch_optimizer's StableAdamW."""
-    from iolaus.runner.optim.algorithms.stable import LoopStableAdamW
+    from tiryns.runner.optim.algorithms.stable import LoopStableAdamW
 
     return LoopStableAdamW(groups, betas=betas, eps=eps)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from iolaus.conf.values import suggest
-from iolaus.runner.optim.roles import parts
+from tiryns.conf.values import suggest
+from tiryns.runner.optim.roles import parts
 
 Groups = list[dict[str, Any]]
 """Parameter groups as torch has them, each with its name and the names of its parameters."""

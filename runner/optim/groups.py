@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from iolaus.runner.optim.given_groups import Groups, groups_as_given
-from iolaus.runner.optim.roles import ParamsLike, Part, parts
+from tiryns.runner.optim.given_groups import Groups, groups_as_given
+from tiryns.runner.optim.roles import ParamsLike, Part, parts
 
 ORDER = ("matrices", "decay", "embeddings", "no_decay")
 """The names groups begin with."""

@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import Tensor
 
-from iolaus.runner.optim.given_groups import Groups
-from iolaus.runner.optim.groups import holds_hidden_matrices
+from tiryns.runner.optim.given_groups import Groups
+from tiryns.runner.optim.groups import holds_hidden_matrices
 
 
 def set_for_matrices(groups: Groups, **settings: Any) -> Groups:

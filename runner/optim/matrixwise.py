@@ -8,11 +8,11 @@ from typing import Any
 
 from torch.optim import Optimizer
 
-from iolaus.conf.optimizer import matrixwise as conf
-from iolaus.runner.optim.given_groups import Groups
-from iolaus.runner.optim.groups import holds_hidden_matrices
-from iolaus.runner.optim.matrix_groups import keep_vocabulary_basis, set_for_matrices, with_ranks
-from iolaus.runner.optim.shared_settings import Pair, optimizer
+from tiryns.conf.optimizer import matrixwise as conf
+from tiryns.runner.optim.given_groups import Groups
+from tiryns.runner.optim.groups import holds_hidden_matrices
+from tiryns.runner.optim.matrix_groups import keep_vocabulary_basis, set_for_matrices, with_ranks
+from tiryns.runner.optim.shared_settings import Pair, optimizer
 
 
 @optimizer(conf.GaLore, decoupled=True, matrices_apart=True)
@@ -22,7 +22,7 @@ def galore(groups: Groups, betas: Pair, eps: float, **projection: Any) -> Optimi
     rank, gap = projection["rank"], projection["update_proj_gap"]
     if rank <= 0 or gap < 1:
         raise ValueError(f"rank={rank} must be above 0, update_proj_gap={gap} at least 1")
-    from iolaus.runner.optim.algorithms.plain_state import PlainGaLore
+    from tiryns.runner.optim.algorithms.plain_state import PlainGaLore
 
     return PlainGaLore(with_ranks(set_for_matrices(groups, **projection)), betas=betas, eps=eps)
 
@@ -38,7 +38,7 @@ def muon(groups: Groups, **settings: Any) -> Optimizer:
 @optimizer(conf.NorMuon, decoupled=True, matrices_apart=True, lr_of_others="adamw_lr")
 def normuon(groups: Groups, ns_steps: int, **settings: Any) -> Optimizer:
     """NorMuon for hidden matrices; AdamW, at a rate of its own that follows the schedule too, for the rest."""
-    from iolaus.runner.optim.algorithms.normuon import LongSideNorMuon, coefficients
+    from tiryns.runner.optim.algorithms.normuon import LongSideNorMuon, coefficients
 
     return LongSideNorMuon(_marked(groups), ns_steps=ns_steps, ns_coeffs=coefficients(ns_steps), **settings)
 
@@ -52,7 +52,7 @@ def shampoo(groups: Groups, **settings: Any) -> Optimizer:
     """
     from pytorch_optimizer.optimizer.utils.graft import LayerWiseGrafting
 
-    from iolaus.runner.optim.algorithms.plain_state import PlainShampoo
+    from tiryns.runner.optim.algorithms.plain_state import PlainShampoo
 
     known = {kind.name.lower(): int(kind) for kind in LayerWiseGrafting}
     _check_choice(settings, "graft_type", known)
@@ -79,7 +79,7 @@ def soap(groups: Groups, max_precondition_dim: int, **settings: Any) -> Optimize
 def sophiah(groups: Groups, **settings: Any) -> Optimizer:
     """Sophia-H; the loop must run its steps inside `loop_needs(optimizer).step`."""
     _check_choice(settings, "hessian_distribution", ("gaussian", "rademacher"))
-    from iolaus.runner.optim.algorithms.sophia import LoopSophiaH
+    from tiryns.runner.optim.algorithms.sophia import LoopSophiaH
 
     return LoopSophiaH(groups, **settings)
 
@@ -87,7 +87,7 @@ def sophiah(groups: Groups, **settings: Any) -> Optimizer:
 @optimizer(conf.SPlus, matrices_apart=True)
 def splus(groups: Groups, max_dim: int, **settings: Any) -> Optimizer:
     """SPlus; the loop must evaluate and export inside `loop_needs(optimizer).evaluation`."""
-    from iolaus.runner.optim.algorithms.averaged import LoopSPlus
+    from tiryns.runner.optim.algorithms.averaged import LoopSPlus
 
     return LoopSPlus(keep_vocabulary_basis(groups, "max_dim", max_dim), **settings)
 

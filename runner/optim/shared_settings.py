@@ -7,10 +7,10 @@ from typing import Any
 
 from torch.optim import Optimizer
 
-from iolaus.conf.optimizer import elementwise as conf
-from iolaus.runner.optim.algorithms.cautious import CautiousDecay
-from iolaus.runner.optim.groups import parameter_groups
-from iolaus.runner.optim.state import keep_settings
+from tiryns.conf.optimizer import elementwise as conf
+from tiryns.runner.optim.algorithms.cautious import CautiousDecay
+from tiryns.runner.optim.groups import parameter_groups
+from tiryns.runner.optim.state import keep_settings
 
 Pair = tuple[float, float]
 
@@ -69,7 +69,7 @@ def optimizer(
         def make(*arguments: Any, **keywords: Any) -> Optimizer:
             given = taken.bind(*arguments, **keywords).arguments
             if given["quantized"] and not has_8_bit:
-                from iolaus.runner.optim.table import with_8_bit_variant
+                from tiryns.runner.optim.table import with_8_bit_variant
 
                 known = ", ".join(with_8_bit_variant())
                 raise ValueError(f"{name} has no 8-bit variant; set quantized=false, or choose of {known}")

@@ -9,11 +9,11 @@ from hydra.utils import get_object
 from torch import nn
 from torch.optim import Optimizer
 
-import iolaus.conf  # noqa: F401  registers the options
-from iolaus.conf.registry import OPTIONS
-from iolaus.conf.values import suggest
-from iolaus.runner.optim.given_groups import check_entries
-from iolaus.runner.optim.roles import ParamsLike
+import tiryns.conf  # noqa: F401  registers the options
+from tiryns.conf.registry import OPTIONS
+from tiryns.conf.values import suggest
+from tiryns.runner.optim.given_groups import check_entries
+from tiryns.runner.optim.roles import ParamsLike
 
 OPTIMIZERS: Mapping[str, type] = OPTIONS["optimizer"]
 """The dataclass of each optimizer under its name: the options of `conf`, those of installed packages too."""
@@ -70,7 +70,7 @@ def function_of(optimizer_name: str) -> Callable[..., Optimizer]:
     """The target of an optimizer's option."""
     target: str = vars(OPTIMIZERS[optimizer_name])["_target_"]
     made: Callable[..., Optimizer] = get_object(
-        f"iolaus.{target}" if target.startswith("runner.") else target
+        f"tiryns.{target}" if target.startswith("runner.") else target
     )
     return made
 

@@ -6,7 +6,7 @@ Letters in shapes: D documents, R rows.
 
 import numpy as np
 
-from iolaus.runner.order.ranges import ranges
+from tiryns.runner.order.ranges import ranges
 
 
 def pack(lengths: np.ndarray, capacity: int) -> tuple[np.ndarray, np.ndarray]:

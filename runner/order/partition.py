@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iolaus.runner.order.packing import pack
+from tiryns.runner.order.packing import pack
 
 _EXACT = 4096
 """So many of the smallest items are dealt one by one, each to the rank with the least so far."""

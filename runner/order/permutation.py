@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iolaus.runner.order.keyed import derive_seed
+from tiryns.runner.order.keyed import derive_seed
 
 MAX_LENGTH = 1 << 60
 """The longest range `permute` serves."""

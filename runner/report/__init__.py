@@ -1,8 +1,8 @@
 """`report.html`: the curves and facts of a run, and pages that compare several.
 
-    iolaus report outputs/2026-11-03/12-30-11-ab12             writes its report.html
-    iolaus report outputs/2026-11-03/*                         writes comparison.html beside them
-    iolaus report outputs/2026-11-03/12-40-02-cd34             the folder of a sweep: writes its report.html
+    tiryns report outputs/2026-11-03/12-30-11-ab12             writes its report.html
+    tiryns report outputs/2026-11-03/*                         writes comparison.html beside them
+    tiryns report outputs/2026-11-03/12-40-02-cd34             the folder of a sweep: writes its report.html
 
 The pages are single files: no network, no libraries.
 
@@ -10,6 +10,6 @@ The pages are single files: no network, no libraries.
 - `suite`: the table of a suite.
 - `phases`: the phases of a run in its charts, and as a table.
 - `curves`: metrics as curves; `svg`: curves as charts; `page`: HTML elements, with `page.css` and `page.js`.
-- `evaluation`, `predictions`, `samples`: sections on what a model gets right; `evaluated`: the page of `iolaus evaluate`.
+- `evaluation`, `predictions`, `samples`: sections on what a model gets right; `evaluated`: the page of `tiryns evaluate`.
 - `table`: runs side by side as text; `summary`: a run's summary in the terminal.
 """

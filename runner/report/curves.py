@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.report.summary import bits_level, validation_set
-from iolaus.runner.run.metrics_file import Series
+from tiryns.runner.report.summary import bits_level, validation_set
+from tiryns.runner.run.metrics_file import Series
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

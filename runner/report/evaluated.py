@@ -1,15 +1,15 @@
-"""`report.html` of `iolaus evaluate`: the figures of each file with their intervals, then each file apart."""
+"""`report.html` of `tiryns evaluate`: the figures of each file with their intervals, then each file apart."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.evaluation.files import EVALUATION
-from iolaus.runner.report import page
-from iolaus.runner.report.evaluation import evaluation_sections, with_interval
-from iolaus.runner.report.single import save
-from iolaus.runner.report.svg import element
+from tiryns.runner.evaluation.files import EVALUATION
+from tiryns.runner.report import page
+from tiryns.runner.report.evaluation import evaluation_sections, with_interval
+from tiryns.runner.report.single import save
+from tiryns.runner.report.svg import element
 
 
 def write_page(folder: Path) -> Path:
@@ -22,7 +22,7 @@ def write_page(folder: Path) -> Path:
     facts = {name.replace("_", " "): str(content[name]) for name in settings if content[name] is not None}
     links = (f'<a href="{file.name}">{file.name}</a>' for file in sorted(folder.glob("*.json*")))
     body = [
-        page.header("Iolaus evaluation", str(content["model"]), [str(measured), _over(len(sets), over)]),
+        page.header("Tiryns evaluation", str(content["model"]), [str(measured), _over(len(sets), over)]),
         page.section("Figures", page.table(heads, rows), element("p", intervals_in_words(content), "note")),
         *evaluation_sections(folder),
         page.section("How it was computed", page.facts(facts)),

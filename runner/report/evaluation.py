@@ -4,9 +4,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.report import page
-from iolaus.runner.report.predictions import predictions_table
-from iolaus.runner.run.files import read_json
+from tiryns.runner.report import page
+from tiryns.runner.report.predictions import predictions_table
+from tiryns.runner.run.files import read_json
 
 MATRIX_LABELS = 30
 """With more labels than this, the most frequent confusions are listed instead of the whole matrix."""

@@ -9,11 +9,11 @@ from html import escape
 from importlib.resources import files as files_of
 from typing import Any, NamedTuple
 
-from iolaus.runner.report.curves import Chart
-from iolaus.runner.report.svg import draw, element, span_of
+from tiryns.runner.report.curves import Chart
+from tiryns.runner.report.svg import draw, element, span_of
 
 STYLE, SCRIPT = (
-    "\n" + files_of("iolaus.runner.report").joinpath(name).read_text("utf-8")
+    "\n" + files_of("tiryns.runner.report").joinpath(name).read_text("utf-8")
     for name in ("page.css", "page.js")
 )
 """CSS (light and dark, phone and print) and JavaScript of the pages, which are readable without the script."""
@@ -56,7 +56,7 @@ def page(title: str, body: Iterable[str]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>\n"
         + "\n".join(part for part in body if part)
-        + f"\n<footer>Written by Iolaus on {made}.</footer>\n<script>{SCRIPT}</script></body></html>\n"
+        + f"\n<footer>Written by Tiryns on {made}.</footer>\n<script>{SCRIPT}</script></body></html>\n"
     )
 
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from iolaus.conf.phases import CHANGED
-from iolaus.runner.report import page
-from iolaus.runner.report.curves import Chart, Span, of_set
-from iolaus.runner.report.runs import Run
-from iolaus.runner.report.summary import validation_set
-from iolaus.runner.report.svg import label
+from tiryns.conf.phases import CHANGED
+from tiryns.runner.report import page
+from tiryns.runner.report.curves import Chart, Span, of_set
+from tiryns.runner.report.runs import Run
+from tiryns.runner.report.summary import validation_set
+from tiryns.runner.report.svg import label
 
 NAMED = {
     "data.max_length": "sequence length",

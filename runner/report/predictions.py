@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from iolaus.runner.evaluation.squad import exact_match
-from iolaus.runner.report import page
+from tiryns.runner.evaluation.squad import exact_match
+from tiryns.runner.report import page
 
 LISTED = 150
 """Wrong predictions on the page, and as many right ones at most; all are in `predictions.jsonl`."""

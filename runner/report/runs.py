@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 import yaml
 from omegaconf import OmegaConf
 
-from iolaus.old_names import current_name
-from iolaus.runner.config.settings import flatten
-from iolaus.runner.config.skipped import described_rewind, noted_rewinds
-from iolaus.runner.report.summary import plateau_note, plateau_of
-from iolaus.runner.run.errors import without_samples
-from iolaus.runner.run.files import read_json, read_text
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.metrics_file import Series, read_metrics
-from iolaus.runner.run.model_folder import MARKS, check_is_run
+from tiryns.old_names import current_name
+from tiryns.runner.config.settings import flatten
+from tiryns.runner.config.skipped import described_rewind, noted_rewinds
+from tiryns.runner.report.summary import plateau_note, plateau_of
+from tiryns.runner.run.errors import without_samples
+from tiryns.runner.run.files import read_json, read_text
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.metrics_file import Series, read_metrics
+from tiryns.runner.run.model_folder import MARKS, check_is_run
 
 EXECUTION = ("hydra.", "callback.", "logger.", "resume", "outputs")
 """Settings of how a run is shown and kept, which do not count as a difference between runs."""
@@ -208,10 +208,10 @@ def _default_settings(recipe: str | None = None, scale: str | None = None) -> di
     from hydra import compose, initialize_config_module
     from hydra.core.global_hydra import GlobalHydra
 
-    import iolaus.conf  # noqa: F401  registers the groups
+    import tiryns.conf  # noqa: F401  registers the groups
 
     running = GlobalHydra.instance().is_initialized()
-    with nullcontext() if running else initialize_config_module("iolaus.conf", version_base="1.3"):
+    with nullcontext() if running else initialize_config_module("tiryns.conf", version_base="1.3"):
         chosen = {RECIPE: recipe, SCALE: scale}
         config = compose("config", [f"{name}={value}" for name, value in chosen.items() if value])
     resolved = dict(flatten(OmegaConf.to_container(config, resolve=True)))

@@ -4,8 +4,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.report import page
-from iolaus.runner.run.files import read_json
+from tiryns.runner.report import page
+from tiryns.runner.run.files import read_json
 
 
 def samples_section(folder: Path) -> str:

@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from iolaus.runner.data.read.bad_rows import described
-from iolaus.runner.data.read.opened import Dialect
-from iolaus.runner.data.read.rows import described_tables
-from iolaus.runner.report import page, summary
-from iolaus.runner.report.curves import Chart, in_words, is_single, of_set, run_charts
-from iolaus.runner.report.evaluation import evaluation_sections
-from iolaus.runner.report.page import Tile
-from iolaus.runner.report.phases import phases_of_run, phases_table, with_phases
-from iolaus.runner.report.runs import RECIPE, SCALE, Run, changed_settings, load_run
-from iolaus.runner.report.samples import samples_section
-from iolaus.runner.report.svg import element
-from iolaus.runner.run.files import replacing
+from tiryns.runner.data.read.bad_rows import described
+from tiryns.runner.data.read.opened import Dialect
+from tiryns.runner.data.read.rows import described_tables
+from tiryns.runner.report import page, summary
+from tiryns.runner.report.curves import Chart, in_words, is_single, of_set, run_charts
+from tiryns.runner.report.evaluation import evaluation_sections
+from tiryns.runner.report.page import Tile
+from tiryns.runner.report.phases import phases_of_run, phases_table, with_phases
+from tiryns.runner.report.runs import RECIPE, SCALE, Run, changed_settings, load_run
+from tiryns.runner.report.samples import samples_section
+from tiryns.runner.report.svg import element
+from tiryns.runner.run.files import replacing
 
 FILES_BESIDE = (
     *(name for name in summary.FILES.values() if name != "report.html"),
@@ -67,7 +67,7 @@ def report_page(run: Run) -> str:
     return page.page(
         f"{run.name}: {run.state}",
         [
-            page.header("Iolaus run", run.name, _meta(run), run.state, str(run.status.get("error") or "")),
+            page.header("Tiryns run", run.name, _meta(run), run.state, str(run.status.get("error") or "")),
             page.tiles(_tiles(run)),
             page.problem(run.plateau or ""),
             *evaluation_sections(run.path),

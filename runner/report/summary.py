@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.config.permissions import words_to_repeat
-from iolaus.runner.config.skipped import described_rewind, noted_rewinds
-from iolaus.runner.logging import log_file
-from iolaus.runner.run.folder import RunFolder, flags
+from tiryns.runner.config.permissions import words_to_repeat
+from tiryns.runner.config.skipped import described_rewind, noted_rewinds
+from tiryns.runner.logging import log_file
+from tiryns.runner.run.folder import RunFolder, flags
 
 FILES = {
     "model": "model",
@@ -91,7 +91,7 @@ def resume_command(folder: Path, status: Mapping[str, Any] | None = None) -> str
     length = max(status.get("step") or 0, status.get("max_steps") or 0) if done else 0
     lengths = ["trainer.max_steps", *({word.partition("=")[0] for word in words} & {STOPPING})]
     longer = [f"{name}={2 * length}" for name in lengths] if length else []
-    before, after = shlex.join(["iolaus", *flags(words)]), shlex.join([*words_to_repeat(words), *longer])
+    before, after = shlex.join(["tiryns", *flags(words)]), shlex.join([*words_to_repeat(words), *longer])
     return f"{before} resume={shlex.quote(str(folder))} {after}".rstrip()
 
 

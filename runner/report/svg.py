@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from iolaus.runner.report.curves import Chart, Curve, Floats, Ints
+from tiryns.runner.report.curves import Chart, Curve, Floats, Ints
 
 SCALE = 10_000
 """Width and height of a drawing in its own units; fine enough to be zoomed into."""

@@ -5,10 +5,10 @@ import io
 from collections.abc import Collection
 from typing import Any
 
-from iolaus.runner.report.comparison.folds import folds_table, joined_folds, lacking
-from iolaus.runner.report.comparison.importance import Importance, importance_table, variance_explained
-from iolaus.runner.report.comparison.settings import Comparison, mean_and_deviation
-from iolaus.runner.report.runs import Run
+from tiryns.runner.report.comparison.folds import folds_table, joined_folds, lacking
+from tiryns.runner.report.comparison.importance import Importance, importance_table, variance_explained
+from tiryns.runner.report.comparison.settings import Comparison, mean_and_deviation
+from tiryns.runner.report.runs import Run
 
 
 def as_csv(runs: list[Run]) -> str:

@@ -6,7 +6,7 @@ The hash (of sample ids, masked tokens and targets) is the same for any number o
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from iolaus.runner.run.files import replacing
+from tiryns.runner.run.files import replacing
 
 FILE_NAME = "order.txt"
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from iolaus.runner.run.environment import output_of
+from tiryns.runner.run.environment import output_of
 
-AGREED_LAUNCH = "IOLAUS_LAUNCH"
+AGREED_LAUNCH = "TIRYNS_LAUNCH"
 """Environment variable with the name that ranks of torchrun have agreed on; their agents count restarts separately."""
 
 SECONDS_TO_AGREE = 600.0
@@ -163,7 +163,7 @@ def use_own_store(here: Member) -> None:
     shared = agent_store()
     if shared is None:
         return
-    key = f"iolaus/{here.launch}/own store"
+    key = f"tiryns/{here.launch}/own store"
     if here.rank == 0:
         with socket.socket() as free:
             free.bind(("", 0))

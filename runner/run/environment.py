@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("iolaus", "torch", "lightning", "transformers", "datasets", "hydra-core", "omegaconf", "numpy")
+PACKAGES = ("tiryns", "torch", "lightning", "transformers", "datasets", "hydra-core", "omegaconf", "numpy")
 
 
 @cache

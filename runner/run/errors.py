@@ -9,8 +9,8 @@ from pathlib import Path
 
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
-from iolaus.runner.run.command.overrides import message_of
-from iolaus.runner.run.redaction import redacted
+from tiryns.runner.run.command.overrides import message_of
+from tiryns.runner.run.redaction import redacted
 
 USER_ERRORS = (ValueError, OSError, ImportError, KeyError)
 """Errors of a wrong config, file or environment; the traceback of any other goes to a file."""
@@ -28,7 +28,7 @@ class TrainingFailure(RuntimeError):
     Example:
         >>> raise TrainingFailure("the loss is not a number at step 3")
         Traceback (most recent call last):
-        iolaus.runner.run.errors.TrainingFailure: the loss is not a number at step 3
+        tiryns.runner.run.errors.TrainingFailure: the loss is not a number at step 3
     """
 
 
@@ -82,7 +82,7 @@ def unexpected(error: BaseException, file: Path) -> str:
 
 def wants_traceback() -> bool:
     """Whether the user asked for full tracebacks (`HYDRA_FULL_ERROR=1`)."""
-    asked = os.environ.get("IOLAUS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
+    asked = os.environ.get("TIRYNS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
     return asked not in ("0", "", "false")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import get_native_id
 from typing import IO, Any, TextIO
 
-from iolaus.runner.run.redaction import redacted
+from tiryns.runner.run.redaction import redacted
 
 OF_STATUS = {"state": str, "step": int, "max_steps": int, "results": dict, "resolved": dict}
 """Types of the fields of a `status.json` that are computed with."""

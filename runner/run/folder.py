@@ -16,13 +16,13 @@ from typing import IO, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.config import OF_PROBES, Config, as_before
-from iolaus.conf.registry import OPTIONS, execution_names
-from iolaus.conf.values import rules_of
-from iolaus.runner.run.environment import environment
-from iolaus.runner.run.errors import explain
-from iolaus.runner.run.files import meant_run, read_json, read_status, read_text, takes_lock, write_atomically
-from iolaus.runner.run.redaction import HIDDEN, is_secret, num_lookups, redacted, watch_environment
+from tiryns.conf.config import OF_PROBES, Config, as_before
+from tiryns.conf.registry import OPTIONS, execution_names
+from tiryns.conf.values import rules_of
+from tiryns.runner.run.environment import environment
+from tiryns.runner.run.errors import explain
+from tiryns.runner.run.files import meant_run, read_json, read_status, read_text, takes_lock, write_atomically
+from tiryns.runner.run.redaction import HIDDEN, is_secret, num_lookups, redacted, watch_environment
 
 _NAMES_A_PLACE = re.compile(r"""['"]?\$\{[^{}]*\}['"]?""")
 
@@ -130,7 +130,7 @@ class RunFolder:
 
     def announce(self, identity: str, overrides: list[str]) -> None:
         """Writes the overrides, command and config hash of a job of a sweep, before it begins."""
-        command = f"iolaus {shlex.join([*flags(), *public_overrides(overrides)])}"
+        command = f"tiryns {shlex.join([*flags(), *public_overrides(overrides)])}"
         self._write_command(overrides, command.strip())
         self.update_status(state="waiting", config_hash=identity)
 
@@ -249,7 +249,7 @@ def without_secrets(config: DictConfig) -> DictConfig:
 def command_line() -> str:
     """The command as typed, quoted for a shell, without the values of secret settings."""
     words = [f"{word.partition('=')[0]}={HIDDEN}" if _holds_secret(word) else word for word in sys.argv[1:]]
-    return f"iolaus {shlex.join(words)}".strip()
+    return f"tiryns {shlex.join(words)}".strip()
 
 
 def _words(command: str) -> list[str]:

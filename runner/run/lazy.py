@@ -26,7 +26,7 @@ def lazy_names(
         In the `__init__.py` of a package::
 
             if TYPE_CHECKING:
-                from iolaus.runner.data.text.pretraining import PretrainingData
+                from tiryns.runner.data.text.pretraining import PretrainingData
             else:
                 __getattr__, __dir__ = lazy_names(__name__)
     """

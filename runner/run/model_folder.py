@@ -4,16 +4,16 @@ from json import JSONDecodeError
 from pathlib import Path
 from pickle import UnpicklingError
 
-from iolaus.runner.run.files import meant_run
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.run.files import meant_run
+from tiryns.runner.run.folder import RunFolder
 
 TASK = "task.json"
-"""In the model's folder: the task it was trained for, for `iolaus predict`."""
+"""In the model's folder: the task it was trained for, for `tiryns predict`."""
 
 DISCRIMINATOR = "discriminator_head"
 """In the model's folder: the head that finds replaced tokens."""
 
-OBJECTIVE = "iolaus_objective"
+OBJECTIVE = "tiryns_objective"
 """The field of an exported model's config that says how it was trained to guess tokens, where masks alone do not."""
 
 MARKS = ("status.json", "metrics.csv", "config.yaml")

@@ -15,8 +15,8 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.resolvers import oc
 
-from iolaus.conf.registry import OPTIONS
-from iolaus.conf.values import Choice, rules_of
+from tiryns.conf.registry import OPTIONS
+from tiryns.conf.values import Choice, rules_of
 
 SECRET_WORDS = ("key", "token", "secret", "password", "credential", "credentials")
 """A setting or an environment variable whose name ends in one of these words holds a secret."""
@@ -27,7 +27,7 @@ SHORTEST = 6
 SHORTEST_NUMBER = 9
 """Digits; shorter numbers are steps and sizes."""
 
-OUR_OWN = "IOLAUS_"
+OUR_OWN = "TIRYNS_"
 """Start of the names of the program's own variables, which hold no secrets."""
 
 HIDDEN = "***"

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from iolaus.runner.run.command import status
-from iolaus.runner.run.lifetime import set_parent_death_signal
+from tiryns.runner.run.command import status
+from tiryns.runner.run.lifetime import set_parent_death_signal
 
 STOPPING = (
     signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2,
@@ -26,7 +26,7 @@ STOPPING = (
 SECONDS_TO_RETURN = 20.0
 """How long after a stopping signal a rank may stay within one call of a library."""
 
-COMMAND_PROCESS = "IOLAUS_COMMAND_PROCESS"
+COMMAND_PROCESS = "TIRYNS_COMMAND_PROCESS"
 """Environment variable with the process id of the command line."""
 
 _noted: int | None = None

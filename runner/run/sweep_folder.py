@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.run.files import read_json
+from tiryns.runner.run.files import read_json
 
 JUDGE = "judge.json"
-"""In the folder that `iolaus judge` trains runs in: the overrides that all of them share."""
+"""In the folder that `tiryns judge` trains runs in: the overrides that all of them share."""
 
 SWEEP = "sweep.json"
 """In the folder of a sweep: its overrides, and those of Hydra itself."""

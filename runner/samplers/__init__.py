@@ -14,16 +14,16 @@
 Samplers know no ranks, loader workers and micro-batches: `runner.order.partition` cuts a global batch for them.
 """
 
-from iolaus.runner.run.lazy import lazy_names
-from iolaus.runner.samplers.base import GlobalBatchSampler
-from iolaus.runner.samplers.growing import Growing
-from iolaus.runner.samplers.length_grouped import LengthGrouped
-from iolaus.runner.samplers.sequential import Sequential
-from iolaus.runner.samplers.shuffled import Shuffled
-from iolaus.runner.samplers.split_modality import SplitModality
+from tiryns.runner.run.lazy import lazy_names
+from tiryns.runner.samplers.base import GlobalBatchSampler
+from tiryns.runner.samplers.growing import Growing
+from tiryns.runner.samplers.length_grouped import LengthGrouped
+from tiryns.runner.samplers.sequential import Sequential
+from tiryns.runner.samplers.shuffled import Shuffled
+from tiryns.runner.samplers.split_modality import SplitModality
 
 # that of a plain DataLoader needs torch
-__getattr__, __dir__ = lazy_names(__name__, {"SplitModalitySampler": "iolaus.runner.loaders.split_modality"})
+__getattr__, __dir__ = lazy_names(__name__, {"SplitModalitySampler": "tiryns.runner.loaders.split_modality"})
 
 __all__ = [
     "GlobalBatchSampler",

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from iolaus.runner.order.epochs import EpochIndex, SizedSequences
+from tiryns.runner.order.epochs import EpochIndex, SizedSequences
 
 PROVISIONAL = 1 << 40
 """Steps of an order that is asked before its length is known, and the most that a budget comes to."""
@@ -88,8 +88,8 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
 
     Example:
         >>> from torch.utils.data import DataLoader
-        >>> from iolaus.runner.loaders.multi_epoch import IdentityMultiEpochDatasetWrapper
-        >>> from iolaus.runner.samplers import Sequential
+        >>> from tiryns.runner.loaders.multi_epoch import IdentityMultiEpochDatasetWrapper
+        >>> from tiryns.runner.samplers import Sequential
         >>> letters = IdentityMultiEpochDatasetWrapper("abc")
         >>> sampler = Sequential(letters, num_epochs=2, num_batches=None, global_batch_size=2, seed=0)
         >>> list(DataLoader(letters, batch_sampler=sampler))
@@ -176,7 +176,7 @@ class SeamlessSampler(GlobalBatchSampler):
     Only the last batch of the run may be smaller; no sample is dropped or repeated within an epoch.
 
     Example:
-        >>> from iolaus.runner.samplers import Sequential
+        >>> from tiryns.runner.samplers import Sequential
         >>> sampler = Sequential(range(3), num_epochs=2, num_batches=None, global_batch_size=2, seed=0)
         >>> [sampler.global_batch(step).tolist() for step in range(3)]
         [[[0, 0], [0, 1]], [[0, 2], [1, 0]], [[1, 1], [1, 2]]]

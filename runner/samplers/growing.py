@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from iolaus.runner.order.growth import Growth
-from iolaus.runner.samplers.shuffled import Shuffled
+from tiryns.runner.order.growth import Growth
+from tiryns.runner.samplers.shuffled import Shuffled
 
 _BLOCK = 1 << 20
 """Samples whose lengths are read at once."""

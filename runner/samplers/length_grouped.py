@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iolaus.runner.order.keyed import derive_seed
-from iolaus.runner.order.permutation import epoch_seed, permute, permute_block
-from iolaus.runner.samplers.base import SeamlessSampler
-from iolaus.runner.samplers.modality_batches import BATCHES
+from tiryns.runner.order.keyed import derive_seed
+from tiryns.runner.order.permutation import epoch_seed, permute, permute_block
+from tiryns.runner.samplers.base import SeamlessSampler
+from tiryns.runner.samplers.modality_batches import BATCHES
 
 _KEPT = 1 << 22
 """Samples of sorted pools that are kept: of a small dataset each pool is sorted once."""

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.order.epochs import SizedSequences
-from iolaus.runner.order.keyed import derive_seed
-from iolaus.runner.order.mixture import MixedDraws
-from iolaus.runner.samplers.base import GlobalBatchSampler, ResumableSampler, SeamlessSampler
+from tiryns.runner.order.epochs import SizedSequences
+from tiryns.runner.order.keyed import derive_seed
+from tiryns.runner.order.mixture import MixedDraws
+from tiryns.runner.samplers.base import GlobalBatchSampler, ResumableSampler, SeamlessSampler
 
 
 class Mixed(GlobalBatchSampler):
@@ -21,7 +21,7 @@ class Mixed(GlobalBatchSampler):
     that of all sources one after the other, by which samples are numbered; epochs are those of a sample's source.
 
     Example:
-        >>> from iolaus.runner.samplers import Sequential
+        >>> from tiryns.runner.samplers import Sequential
         >>> sampler = Sequential(range(7), num_epochs=None, num_batches=2, global_batch_size=4, seed=0)
         >>> mixed = Mixed(sampler, {"few": range(2), "many": range(5)}, parts=[3, 1])
         >>> mixed.global_batch(0).tolist(), mixed.global_batch(1).tolist()

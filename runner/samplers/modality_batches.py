@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iolaus.runner.order.keyed import derive_seed
-from iolaus.runner.order.permutation import locate, permute_many
-from iolaus.runner.samplers.modalities import INDEX, Look, lengths_of, scan, words_of
+from tiryns.runner.order.keyed import derive_seed
+from tiryns.runner.order.permutation import locate, permute_many
+from tiryns.runner.samplers.modalities import INDEX, Look, lengths_of, scan, words_of
 
 BATCHES = 0x62617463686573
 """Separates this seed from other derived ones ("batches" in ASCII)."""

@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from iolaus.runner.order.mixture import MixedDraws
-from iolaus.runner.samplers.base import GlobalBatchSampler, ResumableSampler, SeamlessSampler
-from iolaus.runner.samplers.mixed import order_of
+from tiryns.runner.order.mixture import MixedDraws
+from tiryns.runner.samplers.base import GlobalBatchSampler, ResumableSampler, SeamlessSampler
+from tiryns.runner.samplers.mixed import order_of
 
 
 class OneSet(GlobalBatchSampler):
@@ -18,7 +18,7 @@ class OneSet(GlobalBatchSampler):
     for a set that is smaller than a batch, and for batches that grow.
 
     Example:
-        >>> from iolaus.runner.samplers import Sequential
+        >>> from tiryns.runner.samplers import Sequential
         >>> sampler = Sequential(range(7), num_epochs=None, num_batches=3, global_batch_size=2, seed=0)
         >>> batches = OneSet(sampler, {"few": 2, "many": 5}, parts=[1, 2])
         >>> [batches.global_batch(step)[:, 1].tolist() for step in range(3)]

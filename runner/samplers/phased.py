@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.order.mixture import MixedDraws
-from iolaus.runner.order.timeline import Timeline
-from iolaus.runner.samplers.base import GlobalBatchSampler, ResumableSampler, SeamlessSampler
-from iolaus.runner.samplers.mixed import Mixed, in_turn
+from tiryns.runner.order.mixture import MixedDraws
+from tiryns.runner.order.timeline import Timeline
+from tiryns.runner.samplers.base import GlobalBatchSampler, ResumableSampler, SeamlessSampler
+from tiryns.runner.samplers.mixed import Mixed, in_turn
 
 PHASES = "phases"
 """Entry of a fingerprint with what each phase has otherwise than the run."""
@@ -51,7 +51,7 @@ class Phased(GlobalBatchSampler):
     follow each other and have the same shares go on as if they were one: phases that change nothing change no batch.
 
     Example:
-        >>> from iolaus.runner.samplers import Sequential
+        >>> from tiryns.runner.samplers import Sequential
         >>> settings = dict(num_epochs=None, num_batches=4, global_batch_size=2, seed=0)
         >>> books, web = (Sequential(range(size), **settings) for size in (5, 9))
         >>> sampler = Phased(books, [books, web], [Draws(2, (0,), (1,)), Draws(2, (0, 1), (1, 1))])

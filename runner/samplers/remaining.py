@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from iolaus.runner.order.skipping import Pairs, merged, number_of
-from iolaus.runner.samplers.base import GlobalBatchSampler, ResumableSampler
+from tiryns.runner.order.skipping import Pairs, merged, number_of
+from tiryns.runner.samplers.base import GlobalBatchSampler, ResumableSampler
 
 SKIPPED = "skip_batches"
 """Entry of a fingerprint with the global batches that are left out; a sampler that leaves none out has none."""
@@ -15,7 +15,7 @@ class Remaining(GlobalBatchSampler):
     """Step k is the k-th global batch of `sampler` outside `pairs`; the run has `num_batches` steps.
 
     Example:
-        >>> from iolaus.runner.samplers import Sequential
+        >>> from tiryns.runner.samplers import Sequential
         >>> sampler = Sequential(range(9), num_epochs=None, num_batches=9, global_batch_size=1, seed=0)
         >>> [batch[0][1] for batch in Remaining(sampler, [[2, 4]], num_batches=4)]
         [0, 4, 5, 6]

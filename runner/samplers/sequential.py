@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from iolaus.runner.samplers.base import SeamlessSampler
+from tiryns.runner.samplers.base import SeamlessSampler
 
 
 class Sequential(SeamlessSampler):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from iolaus.runner.order.permutation import epoch_seed, permute_block
-from iolaus.runner.samplers.base import SeamlessSampler
+from tiryns.runner.order.permutation import epoch_seed, permute_block
+from tiryns.runner.samplers.base import SeamlessSampler
 
 
 class Shuffled(SeamlessSampler):

@@ -6,12 +6,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from iolaus.runner.order.epochs import SizedSequences
-from iolaus.runner.order.permutation import epoch_seed
-from iolaus.runner.samplers.base import GlobalBatchSampler
-from iolaus.runner.samplers.modality_batches import ModalityBatches
+from tiryns.runner.order.epochs import SizedSequences
+from tiryns.runner.order.permutation import epoch_seed
+from tiryns.runner.samplers.base import GlobalBatchSampler
+from tiryns.runner.samplers.modality_batches import ModalityBatches
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 class ModalitySequences(SizedSequences, Protocol):

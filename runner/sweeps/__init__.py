@@ -11,10 +11,10 @@
 
 from typing import TYPE_CHECKING
 
-from iolaus.runner.run.lazy import lazy_names
+from tiryns.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from iolaus.runner.sweeps.sweeper import SweepPage
+    from tiryns.runner.sweeps.sweeper import SweepPage
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 

@@ -3,10 +3,10 @@
 import warnings
 from pathlib import Path
 
-from iolaus.runner.report.comparison.importance import Importance
-from iolaus.runner.run.files import read_json
-from iolaus.runner.sweeps.optuna import TRIAL
-from iolaus.runner.sweeps.study import PROXY, STUDY, import_optuna, noted_storage, open_storage
+from tiryns.runner.report.comparison.importance import Importance
+from tiryns.runner.run.files import read_json
+from tiryns.runner.sweeps.optuna import TRIAL
+from tiryns.runner.sweeps.study import PROXY, STUDY, import_optuna, noted_storage, open_storage
 
 FEWEST_TRIALS, ENOUGH_TRIALS = 20, 50
 """Complete trials below which nothing is told; and from which 5 are among the best tenth, as Optuna advises."""

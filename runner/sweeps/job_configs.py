@@ -13,8 +13,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from omegaconf import DictConfig, OmegaConf, flag_override
 
-from iolaus.runner.config.checks import check_config
-from iolaus.runner.run.folder import config_hash
+from tiryns.runner.config.checks import check_config
+from tiryns.runner.run.folder import config_hash
 
 
 class JobConfigs:

@@ -14,13 +14,13 @@ from typing import Any
 
 from hydra.core.override_parser.types import IntervalSweep, Override
 
-from iolaus.conf.sweeps import sweeper as options
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.evaluation.monitor import direction_of
-from iolaus.runner.run.errors import TrainingFailure
-from iolaus.runner.run.files import write_atomically
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.sweeps.study import (
+from tiryns.conf.sweeps import sweeper as options
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.evaluation.monitor import direction_of
+from tiryns.runner.run.errors import TrainingFailure
+from tiryns.runner.run.files import write_atomically
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.sweeps.study import (
     STUDY,
     Claims,
     import_optuna,
@@ -29,9 +29,9 @@ from iolaus.runner.sweeps.study import (
     repair,
     storage_of,
 )
-from iolaus.runner.sweeps.sweeper import ENDED, Job, JobSweeper, as_typed
+from tiryns.runner.sweeps.sweeper import ENDED, Job, JobSweeper, as_typed
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 TRIAL = "trial.json"
 """In a run's folder: its trial, and where the study is."""

@@ -5,11 +5,11 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from iolaus.runner.checkpoints.callback import Checkpoint
-from iolaus.runner.run.files import read_json
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.sweeps.optuna import TRIAL
-from iolaus.runner.sweeps.study import STUDY, import_optuna, noted_storage, open_storage
+from tiryns.runner.checkpoints.callback import Checkpoint
+from tiryns.runner.run.files import read_json
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.sweeps.optuna import TRIAL
+from tiryns.runner.sweeps.study import STUDY, import_optuna, noted_storage, open_storage
 
 
 def pruning_of(folder: RunFolder, saver: Checkpoint) -> "list[Pruning]":

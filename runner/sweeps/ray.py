@@ -19,16 +19,16 @@ from hydra.plugins.launcher import Launcher as HydraLauncher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from iolaus.conf.fields import check_fields
-from iolaus.conf.sweeps import launcher as options
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.launch.job import SECONDS_FOR_THE_LAST_TO_END
-from iolaus.runner.run.cluster import nodes_of, processes_per_node
-from iolaus.runner.run.command.started import tells_rank
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.sweeps.sweeper import result_of
+from tiryns.conf.fields import check_fields
+from tiryns.conf.sweeps import launcher as options
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.launch.job import SECONDS_FOR_THE_LAST_TO_END
+from tiryns.runner.run.cluster import nodes_of, processes_per_node
+from tiryns.runner.run.command.started import tells_rank
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.sweeps.sweeper import result_of
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 class Launcher(HydraLauncher):
@@ -38,7 +38,7 @@ class Launcher(HydraLauncher):
     def __init__(self, settings: options.Ray) -> None:
         if not (find_spec("ray") and find_spec("hydra_plugins.hydra_ray_launcher")):
             raise ImportError(
-                "hydra/launcher=ray needs the package hydra-ray-launcher: pip install 'iolaus[ray]'"
+                "hydra/launcher=ray needs the package hydra-ray-launcher: pip install 'tiryns[ray]'"
             )
         self.settings = settings
 

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from iolaus.runner.run.errors import without_samples
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.run.errors import without_samples
+from tiryns.runner.run.folder import RunFolder
 
 FIRST_JOBS = 3
 """Jobs that a sweep starts, before it judges whether the others can fare better."""

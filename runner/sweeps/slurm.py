@@ -19,17 +19,17 @@ from hydra.core.utils import JobReturn, JobStatus, filter_overrides
 from hydra_plugins.hydra_submitit_launcher.submitit_launcher import BaseSubmititLauncher
 from omegaconf import DictConfig
 
-from iolaus.conf.sweeps import launcher as options
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.launch.rank import leave_error
-from iolaus.runner.run.cluster import ANY_NODES, nodes_of, processes_per_node
-from iolaus.runner.run.command.started import same_modules
-from iolaus.runner.run.command.status import ERROR
-from iolaus.runner.run.errors import explain
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.sweeps.sweeper import result_of
+from tiryns.conf.sweeps import launcher as options
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.launch.rank import leave_error
+from tiryns.runner.run.cluster import ANY_NODES, nodes_of, processes_per_node
+from tiryns.runner.run.command.started import same_modules
+from tiryns.runner.run.command.status import ERROR
+from tiryns.runner.run.errors import explain
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.sweeps.sweeper import result_of
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 LIVING = (
     "PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "REQUEUED", "REQUEUE_HOLD",
@@ -174,7 +174,7 @@ class Launcher(BaseSubmititLauncher):
 
 def _after_srun(sweep: Path, max_num_killed: int) -> list[str]:
     """Lines of a batch script that come after its srun."""
-    command = [sys.executable, *same_modules(), "-m", "iolaus.runner.launch.requeue", str(sweep)]
+    command = [sys.executable, *same_modules(), "-m", "tiryns.runner.launch.requeue", str(sweep)]
     return [
         "status=$?",
         "[ $status = 0 ] && exit",

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.run.files import locked
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.run.files import locked
+from tiryns.runner.run.folder import RunFolder
 
 JOURNAL, STUDY = "study.journal", "search"
 """The journal in the sweep's folder, and the name of the study."""
@@ -29,7 +29,7 @@ def import_optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
-        needed = "hydra/sweeper=optuna needs the package optuna: pip install 'iolaus[search]'"
+        needed = "hydra/sweeper=optuna needs the package optuna: pip install 'tiryns[search]'"
         raise ImportError(needed) from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna

@@ -26,17 +26,17 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf, flag_override
 
-from iolaus.conf.registry import take_place_of
-from iolaus.runner.config.permissions import BUILT_IN, words_to_repeat
-from iolaus.runner.launch.rank import left_error
-from iolaus.runner.run.errors import TrainingFailure, explain, without_samples
-from iolaus.runner.run.files import newest, write_atomically
-from iolaus.runner.run.folder import RunFolder, flags, new_name, public_overrides, typed_overrides
-from iolaus.runner.run.sweep_folder import SWEEP, quoted, read_sweep
-from iolaus.runner.sweeps.job_configs import JobConfigs
-from iolaus.runner.sweeps.same_failure import FIRST_JOBS, differ_alike, same_failure, words_apart
+from tiryns.conf.registry import take_place_of
+from tiryns.runner.config.permissions import BUILT_IN, words_to_repeat
+from tiryns.runner.launch.rank import left_error
+from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
+from tiryns.runner.run.files import newest, write_atomically
+from tiryns.runner.run.folder import RunFolder, flags, new_name, public_overrides, typed_overrides
+from tiryns.runner.run.sweep_folder import SWEEP, quoted, read_sweep
+from tiryns.runner.sweeps.job_configs import JobConfigs
+from tiryns.runner.sweeps.same_failure import FIRST_JOBS, differ_alike, same_failure, words_apart
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 ENDED = ("done", "pruned")
 """States of jobs that are not run again."""
@@ -44,7 +44,7 @@ ENDED = ("done", "pruned")
 
 def register_plugins() -> None:
     """Makes the project's sweepers, launchers and search path known to Hydra, wherever the package lies."""
-    from hydra_plugins.iolaus import (
+    from hydra_plugins.tiryns import (
         GridSweeper,
         OptunaSweeper,
         OwnConfigs,
@@ -184,7 +184,7 @@ class Grid(JobSweeper):
         if others and (message := same_failure([job.folder for job in first])):
             raise TrainingFailure(
                 f"{message}; the first {len(first)} jobs have failed by this, and the other {len(others)} are not "
-                f"started. When it is mended: iolaus {shlex.join([f'resume={self.folder}', *words_to_repeat()])}"
+                f"started. When it is mended: tiryns {shlex.join([f'resume={self.folder}', *words_to_repeat()])}"
             )
         return results
 
@@ -273,11 +273,11 @@ class SweepPage(Callback):
             return
         if not runs or config.hydra.launcher.get("wait") is False:  # the jobs are only queued
             return
-        from iolaus.runner.report.comparison.pages import write_page
-        from iolaus.runner.report.comparison.settings import Comparison
-        from iolaus.runner.report.runs import load_run
-        from iolaus.runner.report.table import settings_text
-        from iolaus.runner.sweeps.importance import study_importance
+        from tiryns.runner.report.comparison.pages import write_page
+        from tiryns.runner.report.comparison.settings import Comparison
+        from tiryns.runner.report.runs import load_run
+        from tiryns.runner.report.table import settings_text
+        from tiryns.runner.sweeps.importance import study_importance
 
         compared = Comparison([load_run(run) for run in runs])
         page = write_page(folder, compared, "report.html", study_importance(folder))
@@ -290,5 +290,5 @@ class SweepPage(Callback):
             words = words_apart(list(overrides.values()), overrides[run])
             print(f"failed: {run.name} ({words}): {problem}", file=sys.stderr)
         if problems and (not searching or len(problems) == len(runs)):  # some trials may fail
-            again = f"iolaus {shlex.join([f'resume={folder}', *words_to_repeat()])}"
+            again = f"tiryns {shlex.join([f'resume={folder}', *words_to_repeat()])}"
             sys.exit(f"{len(problems)} of {len(runs)} jobs failed; run them again with: {again}")

@@ -7,9 +7,9 @@
 `register_task` adds a task of your own, `register_metric` a metric to any of them.
 """
 
-from iolaus.conf.registry import register_metric, register_task
-from iolaus.runner.tasks.base import Measured, Task, TrainerTask
-from iolaus.runner.tasks.registry import get_task, get_trainer_task, import_modules
+from tiryns.conf.registry import register_metric, register_task
+from tiryns.runner.tasks.base import Measured, Task, TrainerTask
+from tiryns.runner.tasks.registry import get_task, get_trainer_task, import_modules
 
 __all__ = [
     "Measured",

@@ -7,17 +7,17 @@ from typing import Any, ClassVar, NamedTuple
 import transformers
 from torch import Tensor
 
-from iolaus.conf.registry import METRICS
-from iolaus.runner.config.targets import dotted
-from iolaus.runner.data.labelled.examples import ExampleReader
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.models.encoder import trained_labels
-from iolaus.runner.models.head import Head
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.models.weights import load_trained
-from iolaus.runner.objectives import Collator
-from iolaus.runner.objectives.labelled.finetuning import label_config
+from tiryns.conf.registry import METRICS
+from tiryns.runner.config.targets import dotted
+from tiryns.runner.data.labelled.examples import ExampleReader
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.models.encoder import trained_labels
+from tiryns.runner.models.head import Head
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.models.weights import load_trained
+from tiryns.runner.objectives import Collator
+from tiryns.runner.objectives.labelled.finetuning import label_config
 
 
 class Task:
@@ -27,7 +27,7 @@ class Task:
     the figure that chooses the best checkpoint and the tables of the report.
 
     Example:
-        >>> from iolaus.runner.tasks.classification import Classification
+        >>> from tiryns.runner.tasks.classification import Classification
         >>> class Sentiment(Classification):
         ...     name = "sentiment"
         >>> register_task("sentiment", Sentiment)

@@ -6,20 +6,20 @@ from typing import Any, ClassVar, cast
 from torch import Tensor
 from transformers import AutoModelForSequenceClassification
 
-from iolaus.runner.data.labelled.classification import ClassificationReader
-from iolaus.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.kinds.labels import (
+from tiryns.runner.data.labelled.classification import ClassificationReader
+from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.kinds.labels import (
     ClassificationPredictions,
     LabelPredictions,
     NumberPredictions,
 )
-from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.models import load_encoder
-from iolaus.runner.models.finetuning import SequenceClassifier
-from iolaus.runner.objectives import Collator, SequenceClassificationCollator
-from iolaus.runner.objectives.rows.layout import IGNORED
-from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask, label_names, labelled_head
+from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.models import load_encoder
+from tiryns.runner.models.finetuning import SequenceClassifier
+from tiryns.runner.objectives import Collator, SequenceClassificationCollator
+from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.tasks.base import Evaluated, Measured, TrainerTask, label_names, labelled_head
 
 
 class Classification(TrainerTask):

@@ -4,13 +4,13 @@ from typing import Any
 
 from transformers import AutoModel
 
-from iolaus.conf.objective.contrastive import SCORED
-from iolaus.runner.data.pairs.reader import PairsReader
-from iolaus.runner.evaluation.kinds.vectors import PairScores, Retrieved
-from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.models.weights import load_weights
-from iolaus.runner.objectives import Collator, ContrastiveCollator
-from iolaus.runner.tasks.base import Task
+from tiryns.conf.objective.contrastive import SCORED
+from tiryns.runner.data.pairs.reader import PairsReader
+from tiryns.runner.evaluation.kinds.vectors import PairScores, Retrieved
+from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.models.weights import load_weights
+from tiryns.runner.objectives import Collator, ContrastiveCollator
+from tiryns.runner.tasks.base import Task
 
 
 class Contrastive(Task):

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from iolaus.runner.data.labelled.words.joint_tagging import JointTaggingReader
-from iolaus.runner.evaluation.kinds.tags import JointPredictions
-from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.objectives import Collator, JointTaggingCollator
-from iolaus.runner.tasks.base import Task
+from tiryns.runner.data.labelled.words.joint_tagging import JointTaggingReader
+from tiryns.runner.evaluation.kinds.tags import JointPredictions
+from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.objectives import Collator, JointTaggingCollator
+from tiryns.runner.tasks.base import Task
 
 
 class JointTagging(Task):

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from iolaus.runner.data.labelled.multiple_choice import MultipleChoiceReader
-from iolaus.runner.evaluation.kinds.labels import ChoicePredictions
-from iolaus.runner.models.multiple_choice import AutoModelForMultipleChoice
-from iolaus.runner.models.weights import load_trained
-from iolaus.runner.objectives import MultipleChoiceCollator
-from iolaus.runner.tasks.base import Task
+from tiryns.runner.data.labelled.multiple_choice import MultipleChoiceReader
+from tiryns.runner.evaluation.kinds.labels import ChoicePredictions
+from tiryns.runner.models.multiple_choice import AutoModelForMultipleChoice
+from tiryns.runner.models.weights import load_trained
+from tiryns.runner.objectives import MultipleChoiceCollator
+from tiryns.runner.tasks.base import Task
 
 
 class MultipleChoice(Task):

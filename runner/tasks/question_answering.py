@@ -7,16 +7,16 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForQuestionAnswering
 
-from iolaus.runner.data.labelled.question_answering import QuestionAnsweringReader
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.kinds.spans import QuestionPredictions
-from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.models import load_encoder
-from iolaus.runner.models.finetuning import QuestionAnswerer
-from iolaus.runner.models.head import Head
-from iolaus.runner.objectives import Collator, QuestionAnsweringCollator
-from iolaus.runner.objectives.rows.layout import IGNORED
-from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask
+from tiryns.runner.data.labelled.question_answering import QuestionAnsweringReader
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.kinds.spans import QuestionPredictions
+from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.models import load_encoder
+from tiryns.runner.models.finetuning import QuestionAnswerer
+from tiryns.runner.models.head import Head
+from tiryns.runner.objectives import Collator, QuestionAnsweringCollator
+from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.tasks.base import Evaluated, Measured, TrainerTask
 
 MAX_ANSWER_TOKENS = 30
 """Longest answer that `FinetuningModule` predicts."""

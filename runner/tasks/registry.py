@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import TypeVar
 
-from iolaus.conf.registry import TASKS
-from iolaus.conf.values import suggest
-from iolaus.runner.config.targets import dotted
-from iolaus.runner.tasks.base import Task, TrainerTask
+from tiryns.conf.registry import TASKS
+from tiryns.conf.values import suggest
+from tiryns.runner.config.targets import dotted
+from tiryns.runner.tasks.base import Task, TrainerTask
 
 T = TypeVar("T", bound=Task)
 

@@ -7,17 +7,17 @@ from typing import Any, cast
 from torch import Tensor
 from transformers import AutoModelForTokenClassification
 
-from iolaus.runner.data.labelled.tags import is_bio
-from iolaus.runner.data.labelled.token_classification import TokenClassificationReader
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.kinds.words import TokenPredictions
-from iolaus.runner.evaluation.metrics import ENTITY_FIGURES
-from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.models import load_encoder
-from iolaus.runner.models.finetuning import TokenClassifier
-from iolaus.runner.objectives import Collator, TokenClassificationCollator
-from iolaus.runner.objectives.rows.layout import IGNORED
-from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask, label_names, labelled_head
+from tiryns.runner.data.labelled.tags import is_bio
+from tiryns.runner.data.labelled.token_classification import TokenClassificationReader
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.kinds.words import TokenPredictions
+from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
+from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.models import load_encoder
+from tiryns.runner.models.finetuning import TokenClassifier
+from tiryns.runner.objectives import Collator, TokenClassificationCollator
+from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.tasks.base import Evaluated, Measured, TrainerTask, label_names, labelled_head
 
 
 class TokenClassification(TrainerTask):

@@ -1,8 +1,8 @@
 """Conversations about images: answers that a vision-language model writes."""
 
-from iolaus.runner.evaluation.kinds.written_answers import AnswerPredictions
-from iolaus.runner.objectives import VisionLanguageCollator
-from iolaus.runner.tasks.base import Task
+from tiryns.runner.evaluation.kinds.written_answers import AnswerPredictions
+from tiryns.runner.objectives import VisionLanguageCollator
+from tiryns.runner.tasks.base import Task
 
 
 class VisionLanguage(Task):

@@ -15,8 +15,8 @@ import torch
 import transformers
 
 import tests.benchmarks as package
-from iolaus.runner.run.environment import environment
 from tests.benchmarks.measured import PAGES, fill, keep
+from tiryns.runner.run.environment import environment
 
 
 def main() -> None:

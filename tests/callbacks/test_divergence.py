@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from iolaus.conf.phases import Phase
-from iolaus.runner.callbacks import Divergence, PhaseChanges
-from iolaus.runner.callbacks.loss_level import LossLevel
-from iolaus.runner.run.errors import Diverged
 from tests.conftest import ROOT
+from tiryns.conf.phases import Phase
+from tiryns.runner.callbacks import Divergence, PhaseChanges
+from tiryns.runner.callbacks.loss_level import LossLevel
+from tiryns.runner.run.errors import Diverged
 
 
 def watch(window: int, factor: float = 2.0, action: str = "stop") -> Divergence:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.callbacks import EarlyStopping
+from tiryns.runner.callbacks import EarlyStopping
 
 
 def stops_after(values: list[float], stopping: EarlyStopping | None = None, **settings: Any) -> int | None:
@@ -38,7 +38,7 @@ def test_stops_after_patience_without_improvement() -> None:
 
 
 def test_the_validations_that_were_waited_for_are_counted_in_words(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", logger="iolaus")
+    caplog.set_level("INFO", logger="tiryns")
     stops_after([3.0, 3.0], patience=1)
     stops_after([3.0, 3.0, 3.0], patience=2)
     ends = [record.getMessage().partition("3.0000 ")[2] for record in caplog.records]

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from iolaus.conf.phases import Phase
-from iolaus.runner.callbacks.phases import PhaseChanges
-from iolaus.runner.cli.models.average import average
-from iolaus.runner.cli.models.consolidate import consolidate
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import train_here
 from tests.runs.test_train import assert_bitwise, continued, rows, weights
+from tiryns.conf.phases import Phase
+from tiryns.runner.callbacks.phases import PhaseChanges
+from tiryns.runner.cli.models.average import average
+from tiryns.runner.cli.models.consolidate import consolidate
+from tiryns.runner.run.folder import RunFolder
 
 SECOND = "optimizer: {lr: 0.002, weight_decay: 0.4}, model: {rope_theta: 77, local_rope_theta: 33}"
 FIRST = "name: first, steps: 5"
@@ -88,7 +88,7 @@ def test_ends_of_phases_are_saved_kept_and_named(tmp_path: Path, text_file: Path
 
 
 def test_ends_of_phases_are_validated(whole: RunFolder) -> None:
-    from iolaus.runner.run.metrics_file import read_metrics
+    from tiryns.runner.run.metrics_file import read_metrics
 
     losses = next(
         v for k, v in read_metrics(whole.path / "metrics.csv").items() if k.endswith("held_out/loss")

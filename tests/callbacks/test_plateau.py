@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from iolaus.runner.callbacks import Plateau
-from iolaus.runner.optim import get_scheduler
-from iolaus.runner.report.comparison.pages import write_comparison
-from iolaus.runner.report.single import write_report
-from iolaus.runner.report.summary import end_summary, plateau_of
-from iolaus.runner.run.folder import RunFolder
 from tests.report.pages import make_run, read
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
+from tiryns.runner.callbacks import Plateau
+from tiryns.runner.optim import get_scheduler
+from tiryns.runner.report.comparison.pages import write_comparison
+from tiryns.runner.report.single import write_report
+from tiryns.runner.report.summary import end_summary, plateau_of
+from tiryns.runner.run.folder import RunFolder
 
 
 def figures(**losses: float) -> dict[str, float]:
@@ -59,7 +59,7 @@ def test_lists_and_pages_tell_a_loss_above_from_one_at_that_level(tmp_path: Path
     at = make_run(tmp_path / "outputs" / "day" / "at", loss=6.25)
     notes = ["above unigram entropy", "at unigram entropy"]
     for words in (["runs"], ["runs", "compare", "above", "at"]):
-        shown = iolaus_here(tmp_path, *words).stdout
+        shown = tiryns_here(tmp_path, *words).stdout
         assert [shown.count(note) for note in notes] == [1, 1], words
     page = read(write_comparison(tmp_path, [above, at]))
     assert [page.texts("td", "wrap").count(note) for note in notes] == [1, 1]
@@ -88,7 +88,7 @@ def validate(folder: Path, loss: float, step: int, **baselines: float) -> RunFol
 
 def test_validations_behind_the_warm_up_say_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     level = {"val/a/unigram_entropy": 5.0}
-    with caplog.at_level(logging.WARNING, "iolaus"):
+    with caplog.at_level(logging.WARNING, "tiryns"):
         assert not validate(tmp_path / "run", 5.1, step=9, **level).status().get("plateau")
         assert not caplog.messages, "the rate still rises"
         assert validate(tmp_path / "run", 5.1, step=99, **level).status()["plateau"]
@@ -114,10 +114,10 @@ def test_end_list_and_pages_show_it(tmp_path: Path, capsys: pytest.CaptureFixtur
     words = "stands at its unigram entropy 6.250: the model knows how frequent tokens are"
     assert words in read(write_report(stuck)).texts("p", "problem")[0]
     assert not read(write_report(left)).texts("p", "problem")
-    rows = iolaus_here(tmp_path, "runs").stdout.splitlines()
+    rows = tiryns_here(tmp_path, "runs").stdout.splitlines()
     assert ["at unigram entropy" in row for row in rows] == ["stuck" in row for row in rows]
-    assert words in iolaus_here(tmp_path, "runs", "show", "stuck").stdout
-    assert "plateau" not in iolaus_here(tmp_path, "runs", "show", "left").stdout
+    assert words in tiryns_here(tmp_path, "runs", "show", "stuck").stdout
+    assert "plateau" not in tiryns_here(tmp_path, "runs", "show", "left").stdout
     page = read(write_comparison(tmp_path, [stuck, left]))
     assert sum(cell == "at unigram entropy" for cell in page.texts("td", "wrap")) == 1
     assert (
@@ -127,5 +127,5 @@ def test_end_list_and_pages_show_it(tmp_path: Path, capsys: pytest.CaptureFixtur
         True,
         False,
     )
-    compared = iolaus_here(tmp_path, "runs", "compare", "stuck", "left").stdout
+    compared = tiryns_here(tmp_path, "runs", "compare", "stuck", "left").stdout
     assert compared.count("at unigram entropy") == 1

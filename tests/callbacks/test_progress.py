@@ -11,8 +11,8 @@ import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ProgressBar
 
-from iolaus.runner.callbacks import Progress, Throughput
 from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
+from tiryns.runner.callbacks import Progress, Throughput
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -174,7 +174,7 @@ def test_end_by_epochs_is_known_too(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def compose(*overrides: str) -> dict[str, Any]:
-    with hydra.initialize_config_module("iolaus.conf", version_base="1.3"):
+    with hydra.initialize_config_module("tiryns.conf", version_base="1.3"):
         return dict(hydra.compose("config", overrides=list(overrides)).callback)
 
 

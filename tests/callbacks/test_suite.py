@@ -13,23 +13,23 @@ import pytest
 import torch
 import yaml
 
-from iolaus.runner.callbacks import suite as module
-from iolaus.runner.callbacks.suite import SuiteEvaluation
-from iolaus.runner.logging import MetricsFile
-from iolaus.runner.run import signals
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.metrics_file import read_metrics
-from iolaus.runner.run.signals import Stopped
-from iolaus.runner.train import watchers
 from tests.conftest import TINY, Command
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
+from tiryns.runner.callbacks import suite as module
+from tiryns.runner.callbacks.suite import SuiteEvaluation
+from tiryns.runner.logging import MetricsFile
+from tiryns.runner.run import signals
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.metrics_file import read_metrics
+from tiryns.runner.run.signals import Stopped
+from tiryns.runner.train import watchers
 
 FAKE = """
 import json, os, pathlib, sys, time
 words = dict(word.split("=", 1) for word in sys.argv[1:])
 folder = pathlib.Path(words["hydra.sweep.dir"].strip("'"))
 assert folder.joinpath("model", "model.safetensors").exists()
-assert not {"IOLAUS_HEARTBEAT", "PMI_RANK"} & {*os.environ}
+assert not {"TIRYNS_HEARTBEAT", "PMI_RANK"} & {*os.environ}
 step, here = int(folder.name[5:]), folder.parent.parent.parent
 with open(here / "calls", "a") as calls:
     print(step, *sys.argv[1:], file=calls)
@@ -58,12 +58,12 @@ Run = Callable[..., RunFolder]
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    monkeypatch.setenv("IOLAUS_HEARTBEAT", str(tmp_path / "beat"))
+    monkeypatch.setenv("TIRYNS_HEARTBEAT", str(tmp_path / "beat"))
     monkeypatch.setenv("PMI_RANK", "0")
     monkeypatch.setattr(module, "PROGRAM", FAKE)
     monkeypatch.setattr(module, "WITH_PARENT", "")
     monkeypatch.setattr(module, "SECONDS_BETWEEN_LOOKS", 0.02)
-    caplog.set_level(logging.INFO, "iolaus")
+    caplog.set_level(logging.INFO, "tiryns")
 
 
 def calls(folder: Path) -> list[int]:
@@ -140,7 +140,7 @@ def test_killed_run_takes_over_the_evaluations_of_equal_weights_alone(
 
     words = [*WORDS, "checkpoint.every_steps=6"]
     with monkeypatch.context() as patch:
-        patch.setattr("iolaus.runner.callbacks.Throughput.on_train_batch_end", killed)
+        patch.setattr("tiryns.runner.callbacks.Throughput.on_train_batch_end", killed)
         with pytest.raises(KeyError):
             run_here(*words)
     assert calls(tmp_path) == [4, 8]
@@ -201,7 +201,7 @@ def test_jobs_are_not_waited_for_and_their_figures_are_taken_in(
     assert run.status()["results"]["suite/probe/step"] == 8
     said = [r.getMessage() for r in caplog.records if "no figures yet of step-00000010 in" in r.getMessage()]
     assert len(said) == 1
-    assert "iolaus resume=" in said[0]
+    assert "tiryns resume=" in said[0]
     assert (tmp_path / "calls").read_text().splitlines()[0].endswith(" seed=7")
     waiting = RunFolder(run.path / "suite" / "step-00000010")
     assert waiting.is_locked(), "it outlives the run"
@@ -236,7 +236,7 @@ def test_figures_that_come_late_are_read_in_the_order_of_their_steps(tmp_path: P
 def test_wrong_setting_ends_in_one_line_before_the_first_step(
     tmp_path: Path, words: list[str], said: str
 ) -> None:
-    done = iolaus_here(tmp_path, "callback=[default,suite]", *words)
+    done = tiryns_here(tmp_path, "callback=[default,suite]", *words)
     assert done.returncode == 1
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
@@ -273,7 +273,7 @@ def test_real_suite_measures_the_exported_weights(run_here: Run, tmp_path: Path)
 
 @pytest.mark.slow
 def test_two_ranks_wait_longer_than_a_collective_may_take(
-    iolaus: Command, text_file: Path, tmp_path: Path
+    tiryns: Command, text_file: Path, tmp_path: Path
 ) -> None:
     """The suite takes several seconds, in which rank 1 must not be taken for hung."""
     common = [
@@ -288,9 +288,9 @@ def test_two_ranks_wait_longer_than_a_collective_may_take(
         "callback.suite.every=2",
         f"callback.suite.suite={own_suite(tmp_path)}",
     ]
-    done = iolaus(*common, *words, "trainer.timeout=2.5", "trainer.max_restarts=0", "outputs=with")
+    done = tiryns(*common, *words, "trainer.timeout=2.5", "trainer.max_restarts=0", "outputs=with")
     assert "no progress" not in done.stderr + done.stdout
-    iolaus(*common, "outputs=without")
+    tiryns(*common, "outputs=without")
     run, plain = (next(tmp_path.glob(f"{name}/*/*/status.json")).parent for name in ("with", "without"))
     assert read_metrics(run / "metrics.csv")["suite/mine/topics"].steps.tolist() == [2, 4]
     for name in FILES:

@@ -9,9 +9,9 @@ import pytest
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger
 
-from iolaus.conf.registry import better_when
-from iolaus.runner.callbacks import CpuTime, Throughput, throughput
 from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
+from tiryns.conf.registry import better_when
+from tiryns.runner.callbacks import CpuTime, Throughput, throughput
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -1,4 +1,4 @@
-"""`iolaus average`: means and merges are those of their formulas, and models like any other."""
+"""`tiryns average`: means and merges are those of their formulas, and models like any other."""
 
 import json
 from pathlib import Path
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from iolaus.runner.checkpoints.averages import mean, ties
-from iolaus.runner.checkpoints.files import AtomicCheckpointIO
-from iolaus.runner.cli.commands import main
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import train_here
+from tiryns.runner.checkpoints.averages import mean, ties
+from tiryns.runner.checkpoints.files import AtomicCheckpointIO
+from tiryns.runner.cli.commands import main
+from tiryns.runner.run.folder import RunFolder
 
 Tensors = dict[str, torch.Tensor]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.checkpoints.callback import Checkpoint
-from iolaus.runner.run.folder import RunFolder
 from tests.runs.test_train import Run
+from tiryns.runner.checkpoints.callback import Checkpoint
+from tiryns.runner.run.folder import RunFolder
 
 
 def checkpoint(folder: Path, **fields: Any) -> Checkpoint:

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.checkpoints import digests
-from iolaus.runner.checkpoints.digests import state_digest, tensor_digest
+from tiryns.runner.checkpoints import digests
+from tiryns.runner.checkpoints.digests import state_digest, tensor_digest
 
 
 def test_golden_values_never_change() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from iolaus.runner.checkpoints.files import (
+from tiryns.runner.checkpoints.files import (
     RESERVED_FROM,
     AtomicCheckpointIO,
     Buffers,

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from iolaus.runner.checkpoints.callback import link
-from iolaus.runner.checkpoints.rewind import rewind
-from iolaus.runner.config.skipped import described_rewind, own_rewinds, skipped_batches
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.checkpoints.callback import link
+from tiryns.runner.checkpoints.rewind import rewind
+from tiryns.runner.config.skipped import described_rewind, own_rewinds, skipped_batches
+from tiryns.runner.run.folder import RunFolder
 
 
 def run_with(folder: Path, best: dict[int, int]) -> RunFolder:

@@ -14,8 +14,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.distributed_c10d import _world
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
-from iolaus.runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint
-from iolaus.runner.checkpoints.sharded import REST, PlainReader, read_rest, read_shares
+from tiryns.runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint
+from tiryns.runner.checkpoints.sharded import REST, PlainReader, read_rest, read_shares
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -8,12 +8,12 @@ import pytest
 from hydra import compose
 from omegaconf import OmegaConf
 
-from iolaus.conf import fields as options
-from iolaus.conf.registry import OPTIONS
-from iolaus.conf.values import Bounds, Choice
-from iolaus.runner.cli.compose import initialized
-from iolaus.runner.cli.schema import schema
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
+from tiryns.conf import fields as options
+from tiryns.conf.registry import OPTIONS
+from tiryns.conf.values import Bounds, Choice
+from tiryns.runner.cli.compose import initialized
+from tiryns.runner.cli.schema import schema
 
 RECIPES = sorted((Path(__file__).parents[2] / "conf" / "experiment").glob("*.yaml"))
 
@@ -27,7 +27,7 @@ def lines_about(text: str, key: str) -> list[str]:
 
 
 def test_info_alone_lists_every_group_and_option_with_a_line(tmp_path: Path) -> None:
-    text = iolaus_here(tmp_path, "--info").stdout
+    text = tiryns_here(tmp_path, "--info").stdout
     for group, nodes in OPTIONS.items():
         assert f"\n{group}" in f"\n{text}", group
         for name, node in nodes.items():
@@ -44,7 +44,7 @@ def test_info_shows_where_every_value_comes_from(tmp_path: Path) -> None:
     recipe = "# @package _global_\n# The recipe of the tests.\noptimizer:\n  weight_decay: 0.03\n"
     (tmp_path / "own" / "experiment" / "mine.yaml").write_text(recipe)
     words = ["--config-dir", "own", "--info", "optimizer=lion", "experiment=mine", "optimizer.lr=0.5"]
-    text = iolaus_here(tmp_path, *words).stdout
+    text = tiryns_here(tmp_path, *words).stdout
     assert "The recipe of the tests." in text
     assert lines_about(text, "optimizer.lr")[0].split()[1:] == ["0.5", "[override]"]
     assert lines_about(text, "optimizer.weight_decay")[0].split()[1:] == ["0.03", "[recipe", "mine]"]
@@ -55,21 +55,21 @@ def test_info_shows_where_every_value_comes_from(tmp_path: Path) -> None:
 
 
 def test_info_says_what_may_change_on_resume_and_what_only_a_command_may_set(tmp_path: Path) -> None:
-    text = iolaus_here(tmp_path, "--info", "module", "hydra/launcher=slurm").stdout
+    text = tiryns_here(tmp_path, "--info", "module", "hydra/launcher=slurm").stdout
     assert "May change on resume." in " ".join(lines_about(text, "module.gradient_checkpointing"))
     assert "May change on resume." not in " ".join(lines_about(text, "module.max_grad_norm"))
     assert "Counts on the command line alone." in " ".join(lines_about(text, "hydra.launcher.setup"))
 
 
 def test_info_of_a_recipe_shows_what_it_changes(tmp_path: Path) -> None:
-    text = iolaus_here(tmp_path, "--info", "experiment=diffusion").stdout
+    text = tiryns_here(tmp_path, "--info", "experiment=diffusion").stdout
     assert "  optimizer=muon" in text
     assert lines_about(text, "data.vocab_size")[0].split()[1:] == ["2048", "[recipe", "diffusion]"]
     assert "data.max_length" not in text
 
 
 def test_info_of_parts_shows_each_of_them(tmp_path: Path) -> None:
-    text = iolaus_here(tmp_path, "--info", "logger=[csv,wandb]", "callback").stdout
+    text = tiryns_here(tmp_path, "--info", "logger=[csv,wandb]", "callback").stdout
     assert "[default]" in lines_about(text, "logger.wandb.project")[0]
     assert lines_about(text, "callback.throughput.window")[0].split()[1] == "50"
 
@@ -85,14 +85,14 @@ def test_info_of_parts_shows_each_of_them(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_word_after_info_is_one_message(tmp_path: Path, words: list[str], expected: str) -> None:
-    done = iolaus_here(tmp_path, "--info", *words)
+    done = tiryns_here(tmp_path, "--info", *words)
     assert done.returncode == 1
     assert expected in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_version_is_that_of_the_package(tmp_path: Path) -> None:
-    assert iolaus_here(tmp_path, "--version").stdout.startswith(f"iolaus {version('iolaus')} (torch ")
+    assert tiryns_here(tmp_path, "--version").stdout.startswith(f"tiryns {version('tiryns')} (torch ")
 
 
 def test_every_rule_lets_the_default_of_its_setting_through() -> None:
@@ -155,7 +155,7 @@ def test_schema_refuses_what_composing_would(recipe: dict[str, object]) -> None:
 
 def test_schema_takes_a_whole_config_and_components_of_others(tmp_path: Path) -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    printed = json.loads(iolaus_here(tmp_path, "--schema").stdout)
+    printed = json.loads(tiryns_here(tmp_path, "--schema").stdout)
     jsonschema.Draft202012Validator.check_schema(printed)
     validator = jsonschema.Draft202012Validator(printed)
     with initialized():

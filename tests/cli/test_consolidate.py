@@ -1,4 +1,4 @@
-"""`iolaus consolidate`: the model of any checkpoint as one folder, equal to what the run exports."""
+"""`tiryns consolidate`: the model of any checkpoint as one folder, equal to what the run exports."""
 
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from iolaus.runner.cli.commands import main
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import train_here
+from tiryns.runner.cli.commands import main
+from tiryns.runner.run.folder import RunFolder
 
 
 @pytest.fixture(scope="module")

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from hydra._internal.utils import get_args_parser
 
-from iolaus.old_names import DOORS
-from iolaus.runner.cli.commands import COMMANDS, OF_TWO_WORDS
-from iolaus.runner.cli.compose import flags_first
-from iolaus.runner.run.command.started import same_modules
-from iolaus.runner.run.folder import command_line
 from tests.conftest import ROOT
-from tests.support.in_process import Done, iolaus_here
+from tests.support.in_process import Done, tiryns_here
 from tests.support.processes import PROGRAM, process
+from tiryns.old_names import DOORS
+from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS
+from tiryns.runner.cli.compose import flags_first
+from tiryns.runner.run.command.started import same_modules
+from tiryns.runner.run.folder import command_line
 
 DOCUMENTS = (ROOT / "README.md", *ROOT.glob("docs/**/*.md"))
 
@@ -26,7 +26,7 @@ READ_BY_HYDRA = ("train", "plan")
 
 LIGHT = """
 import sys
-from iolaus.runner.cli.commands import main
+from tiryns.runner.cli.commands import main
 try:
     main({words!r})
 except SystemExit as end:
@@ -46,17 +46,17 @@ def assert_one_line(done: Done | subprocess.CompletedProcess[str]) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS | OF_TWO_WORDS)
 def test_subcommand_says_what_it_takes_and_refuses_the_rest(name: str, tmp_path: Path) -> None:
-    shown = iolaus_here(tmp_path, *name.split(), "--help")
+    shown = tiryns_here(tmp_path, *name.split(), "--help")
     assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.startswith("iolaus" if name in READ_BY_HYDRA else f"usage: iolaus {name} ")
-    refused = iolaus_here(tmp_path, *name.split(), "--wrong")
+    assert shown.stdout.startswith("tiryns" if name in READ_BY_HYDRA else f"usage: tiryns {name} ")
+    refused = tiryns_here(tmp_path, *name.split(), "--wrong")
     assert_one_line(refused)
     assert "help` shows what there is" in refused.stderr
     assert not list(tmp_path.iterdir())
 
 
 def test_package_is_the_command_and_pages_name_no_other_way(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "iolaus", "runs", "--outputs", "nowhere"]
+    words = [sys.executable, "-m", "tiryns", "runs", "--outputs", "nowhere"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert_one_line(done)
@@ -66,12 +66,12 @@ def test_package_is_the_command_and_pages_name_no_other_way(tmp_path: Path) -> N
 
 
 def test_help_lists_every_subcommand_and_every_group(tmp_path: Path) -> None:
-    lines = iolaus_here(tmp_path, "--help").stdout.splitlines()
+    lines = tiryns_here(tmp_path, "--help").stdout.splitlines()
     for name, (about, _) in (COMMANDS | OF_TWO_WORDS).items():
         assert f"  {name:<12} {about}" in lines
     assert any(line.startswith("optimizer: ") for line in lines)
     assert not any(
-        line.startswith("  push ") for line in iolaus_here(tmp_path, "train", "--help").stdout.splitlines()
+        line.startswith("  push ") for line in tiryns_here(tmp_path, "train", "--help").stdout.splitlines()
     )
 
 
@@ -81,7 +81,7 @@ def test_help_lists_every_subcommand_and_every_group(tmp_path: Path) -> None:
 def test_mistyped_subcommand_is_answered_with_the_one_that_was_meant(
     tmp_path: Path, typed: str, meant: str
 ) -> None:
-    done = iolaus_here(tmp_path, typed, "some_run")
+    done = tiryns_here(tmp_path, typed, "some_run")
     assert_one_line(done)
     assert f"there is no command {typed!r}" in done.stderr
     assert done.stderr.endswith(f"Did you mean {meant!r}?\n")
@@ -91,17 +91,17 @@ def test_mistyped_subcommand_is_answered_with_the_one_that_was_meant(
     ("flag", "command"), [("--info", "info"), ("--schema", "schema"), ("--version", "version")]
 )
 def test_flag_and_subcommand_are_the_same(tmp_path: Path, flag: str, command: str) -> None:
-    answer = iolaus_here(tmp_path, command)
+    answer = tiryns_here(tmp_path, command)
     assert answer.stdout
-    assert iolaus_here(tmp_path, flag) == iolaus_here(tmp_path, "train", flag) == answer
+    assert tiryns_here(tmp_path, flag) == tiryns_here(tmp_path, "train", flag) == answer
 
 
 def test_hydra_keeps_its_own_info(tmp_path: Path) -> None:
-    assert "Defaults List" in iolaus_here(tmp_path, "--info", "defaults").stdout
+    assert "Defaults List" in tiryns_here(tmp_path, "--info", "defaults").stdout
 
 
 def test_train_is_what_settings_alone_mean(tmp_path: Path) -> None:
-    named, alone = (iolaus_here(tmp_path, *words, "--cfg", "job", "seed=3") for words in (["train"], []))
+    named, alone = (tiryns_here(tmp_path, *words, "--cfg", "job", "seed=3") for words in (["train"], []))
     assert "seed: 3" in named.stdout
     assert named == alone
 
@@ -109,10 +109,10 @@ def test_train_is_what_settings_alone_mean(tmp_path: Path) -> None:
 def test_flags_may_stand_anywhere_among_the_settings(tmp_path: Path) -> None:
     orders = [["--cfg", "job", "seed=3", "data=shapes"], ["seed=3", "--cfg", "job", "data=shapes"],
               ["seed=3", "data=shapes", "--cfg", "job"]]  # fmt: skip
-    first, *others = (iolaus_here(tmp_path, *words) for words in orders)
+    first, *others = (tiryns_here(tmp_path, *words) for words in orders)
     assert "seed: 3" in first.stdout
     assert all(other == first for other in others)
-    done = iolaus_here(tmp_path, "seed=3", "--cfg")
+    done = tiryns_here(tmp_path, "seed=3", "--cfg")
     assert_one_line(done)
     assert "--cfg" in done.stderr
 
@@ -159,7 +159,7 @@ def test_name_of_version_0_1_is_a_door_to_its_subcommand(door: str, tmp_path: Pa
     name = DOORS.get(door) or DOORS.get(f"{door}.__main__") or "train"
     shown = process("-m", door, "--help", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.startswith("iolaus" if name == "train" else f"usage: iolaus {name} ")
+    assert shown.stdout.startswith("tiryns" if name == "train" else f"usage: tiryns {name} ")
     assert shown.stderr == ""
     wrong = {"train": "optimizer.lr=-1", "schedule": "trainer.max_steps=-1"}.get(name, "no such thing")
     assert_one_line(process("-m", door, *wrong.split(), cwd=tmp_path))
@@ -175,28 +175,28 @@ def test_ranks_find_modules_where_the_command_does(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("line", "expected", "others"),
     [
-        ("iolaus p", {"plan", "predict", "push", "prepare"}, {"train"}),
-        ("iolaus ", {*COMMANDS, "optimizer="}, set()),
-        ("iolaus train optimizer=ada", {"optimizer=adamw", "optimizer=adam"}, {"train", "optimizer=lion"}),
-        ("iolaus plan ", {"optimizer=", "seed="}, {"train"}),
-        ("iolaus mode=", {"mode=train", "mode=inspect"}, {"mode="}),
-        ("iolaus seed=1 trainer.precision=b", {"trainer.precision=bf16-mixed"}, {"trainer.precision=auto"}),
-        ("iolaus optimizer.quantized=", {"optimizer.quantized=true", "optimizer.quantized=false"}, set()),
-        ("iolaus resume=", {"resume=auto", "resume=outputs/day/run"}, {"resume=texts/"}),
-        ("iolaus resume=outputs/d", {"resume=outputs/day/"}, {"resume=auto"}),
-        ("iolaus data.source=te", {"data.source=texts/"}, {"data.source=outputs/"}),
-        ("iolaus runs --", {"--json", "--state"}, {"seed="}),
-        ("iolaus runs ", {"list", "show", "compare"}, {"seed=", "outputs/day/run"}),
-        ("iolaus runs show ", {"outputs/day/run"}, {"list", "show", "compare"}),
-        ("iolaus runs show --json outputs/d", {"outputs/day/run"}, {"list", "show", "compare"}),
-        ("iolaus runs --state ", {"done", "failed", "killed"}, {"list", "outputs/day/run"}),
-        ("iolaus runs --state d", {"done"}, {"failed"}),
-        ("iolaus verify ", {"outputs/day/run"}, {"seed="}),
-        ("iolaus --conf", {"--config-dir", "--config-name", "--config-path"}, {"--cfg"}),
-        ("iolaus plan --multi", {"--multirun"}, {"--config-dir"}),
-        ("iolaus --config-dir texts optimizer=ada", {"optimizer=adamw"}, {"optimizer=lion"}),
-        ("iolaus prepare ", {"corpus"}, {"seed="}),
-        ("iolaus prepare corpus --t", {"--tokenizer", "--tasks"}, {"--seed"}),
+        ("tiryns p", {"plan", "predict", "push", "prepare"}, {"train"}),
+        ("tiryns ", {*COMMANDS, "optimizer="}, set()),
+        ("tiryns train optimizer=ada", {"optimizer=adamw", "optimizer=adam"}, {"train", "optimizer=lion"}),
+        ("tiryns plan ", {"optimizer=", "seed="}, {"train"}),
+        ("tiryns mode=", {"mode=train", "mode=inspect"}, {"mode="}),
+        ("tiryns seed=1 trainer.precision=b", {"trainer.precision=bf16-mixed"}, {"trainer.precision=auto"}),
+        ("tiryns optimizer.quantized=", {"optimizer.quantized=true", "optimizer.quantized=false"}, set()),
+        ("tiryns resume=", {"resume=auto", "resume=outputs/day/run"}, {"resume=texts/"}),
+        ("tiryns resume=outputs/d", {"resume=outputs/day/"}, {"resume=auto"}),
+        ("tiryns data.source=te", {"data.source=texts/"}, {"data.source=outputs/"}),
+        ("tiryns runs --", {"--json", "--state"}, {"seed="}),
+        ("tiryns runs ", {"list", "show", "compare"}, {"seed=", "outputs/day/run"}),
+        ("tiryns runs show ", {"outputs/day/run"}, {"list", "show", "compare"}),
+        ("tiryns runs show --json outputs/d", {"outputs/day/run"}, {"list", "show", "compare"}),
+        ("tiryns runs --state ", {"done", "failed", "killed"}, {"list", "outputs/day/run"}),
+        ("tiryns runs --state d", {"done"}, {"failed"}),
+        ("tiryns verify ", {"outputs/day/run"}, {"seed="}),
+        ("tiryns --conf", {"--config-dir", "--config-name", "--config-path"}, {"--cfg"}),
+        ("tiryns plan --multi", {"--multirun"}, {"--config-dir"}),
+        ("tiryns --config-dir texts optimizer=ada", {"optimizer=adamw"}, {"optimizer=lion"}),
+        ("tiryns prepare ", {"corpus"}, {"seed="}),
+        ("tiryns prepare corpus --t", {"--tokenizer", "--tasks"}, {"--seed"}),
     ],
 )
 def test_shell_completes_commands_and_their_settings(
@@ -206,7 +206,7 @@ def test_shell_completes_commands_and_their_settings(
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "outputs/day/run/status.json").write_text("{}")
     monkeypatch.setenv("COMP_LINE", line)
-    done = iolaus_here(tmp_path, "-sc", "query=bash")
+    done = tiryns_here(tmp_path, "-sc", "query=bash")
     assert (done.returncode, done.stderr) == (0, "")
     found = set(done.stdout.split())
     assert expected <= found
@@ -214,15 +214,15 @@ def test_shell_completes_commands_and_their_settings(
 
 
 def test_shell_completes_files_behind_other_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for line in ("iolaus predict o", "iolaus --config-dir ", "iolaus runs --outputs "):
+    for line in ("tiryns predict o", "tiryns --config-dir ", "tiryns runs --outputs "):
         monkeypatch.setenv("COMP_LINE", line)
-        assert iolaus_here(tmp_path, "-sc", "query=bash") == Done(0, "", ""), line
+        assert tiryns_here(tmp_path, "-sc", "query=bash") == Done(0, "", ""), line
 
 
-@pytest.mark.parametrize("program", ["/usr/bin/iolaus", "/checkout/runner/train.py"])
+@pytest.mark.parametrize("program", ["/usr/bin/tiryns", "/checkout/runner/train.py"])
 def test_command_is_noted_as_it_is_documented(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setattr(sys, "argv", [program, "seed=3", "data.source=my text.txt"])
-    assert command_line() == "iolaus seed=3 'data.source=my text.txt'"
+    assert command_line() == "tiryns seed=3 'data.source=my text.txt'"
 
 
 def test_hydra_starts_where_argparse_checks_help_texts(monkeypatch: pytest.MonkeyPatch) -> None:

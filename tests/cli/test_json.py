@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.cli.commands import COMMANDS, OF_TWO_WORDS, parser_of
-from iolaus.runner.cli.reproduce import worktree
-from iolaus.runner.run.command.json_output import as_json, json_alone
-from iolaus.runner.run.folder import RunFolder
 from tests.cli.judge.folders import make_sweep
 from tests.conftest import ROOT, TINY, train_here
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.json_keys import KEYS, document
+from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS, parser_of
+from tiryns.runner.cli.reproduce import worktree
+from tiryns.runner.run.command.json_output import as_json, json_alone
+from tiryns.runner.run.folder import RunFolder
 
 NONE = {"train": "its figures are those of `runs show`", "schema": "it prints JSON alone"}
 """Commands without `--json`, and why."""
@@ -24,7 +24,7 @@ def asked(cwd: Path, command: str, *words: object, status: int = 0) -> Any:
     """The document of a command, which is in `KEYS`."""
     typed = next(name for name in (*OF_TWO_WORDS, *COMMANDS) if command.startswith(name))
     action = ["compare"] if command == "runs compare" else ["show"] if command == "runs show" else []
-    done = iolaus_here(cwd, *typed.split(), *action, *map(str, words), "--json")
+    done = tiryns_here(cwd, *typed.split(), *action, *map(str, words), "--json")
     assert done.returncode == status, done.stderr
     return document(command, done.stdout)
 
@@ -44,7 +44,7 @@ def test_keys_are_those_of_the_page() -> None:
 
 
 def test_what_is_known_without_a_run(tmp_path: Path) -> None:
-    assert asked(tmp_path, "version")["iolaus"]
+    assert asked(tmp_path, "version")["tiryns"]
     assert (
         "adamw" in next(g for g in asked(tmp_path, "info")["groups"] if g["group"] == "optimizer")["options"]
     )
@@ -72,11 +72,11 @@ def test_runs_are_listed_shown_and_compared(tmp_path: Path) -> None:
     assert compared["settings"][0]["mean"] == (4.0 + 1 / 3) / 2
     assert [run["best"] for run in compared["runs"]] == [True, True, False, False]
     assert asked(tmp_path, "runs compare", *(sweep / str(i) for i in range(4)))["notes"] == compared["notes"]
-    report = iolaus_here(tmp_path, "report", "outputs", "--json")
+    report = tiryns_here(tmp_path, "report", "outputs", "--json")
     assert document("runs compare", report.stdout) == compared
     found = asked(tmp_path, "audit", "outputs/0", "outputs/1", status=4)
     assert found["first_difference"] == {"step": 1, "hashes": [f"{seed:012x}" for seed in (1, 2)]}
-    same = iolaus_here(tmp_path, "audit", "outputs/0", "outputs/2", "--json")
+    same = tiryns_here(tmp_path, "audit", "outputs/0", "outputs/2", "--json")
     assert '"first_difference": null' in same.stdout
 
 
@@ -115,13 +115,13 @@ def test_plan_and_its_refusal_of_several(tmp_path: Path, text_file: Path) -> Non
     assert plan["memory"]["weights"] == 4 * sum(
         group["parameters"] for group in plan["optimization"]["groups"]
     )
-    several = iolaus_here(tmp_path, "plan", "-m", *words, "seed=1,2", "--json")
+    several = tiryns_here(tmp_path, "plan", "-m", *words, "seed=1,2", "--json")
     assert (several.returncode, several.stdout) == (1, "")
     assert "leave out -m" in several.stderr
 
 
 def test_error_leaves_standard_output_empty(tmp_path: Path) -> None:
-    done = iolaus_here(tmp_path, "verify", "nowhere", "--json")
+    done = tiryns_here(tmp_path, "verify", "nowhere", "--json")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: ")
 
@@ -141,7 +141,7 @@ def test_document_has_floats_in_full_and_null_for_no_number(tmp_path: Path) -> N
 def test_report_of_recorded_code_stands_alone_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`iolaus reproduce --code --json`: the recorded program prints it, in a process of its own."""
+    """`tiryns reproduce --code --json`: the recorded program prints it, in a process of its own."""
     (tmp_path / "runner/cli/reproduce").mkdir(parents=True)
     monkeypatch.setattr(worktree, "worktree_of", lambda *_: tmp_path)
     monkeypatch.setattr(worktree, "COMMAND", "print('{\"verdict\": null}')")

@@ -1,4 +1,4 @@
-"""`iolaus order`: the samples of a step, the steps of a text, and what two runs share."""
+"""`tiryns order`: the samples of a step, the steps of a text, and what two runs share."""
 
 import csv
 import json
@@ -13,15 +13,15 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
-from iolaus.runner.cli.order.opened import RunOrder
-from iolaus.runner.cli.order.places import DocumentPlaces
-from iolaus.runner.launch.resume import run_folder
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, train_here
 from tests.data.labelled.tasks import tags
 from tests.modules.conftest import JOINT, NEW, ROWS, TASKS
 from tests.modules.conftest import TINY as FINETUNING
-from tests.support.in_process import Done, iolaus_here
+from tests.support.in_process import Done, tiryns_here
+from tiryns.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.order.places import DocumentPlaces
+from tiryns.runner.launch.resume import run_folder
+from tiryns.runner.run.folder import RunFolder
 
 STEPS = 5
 WORDS = [
@@ -71,7 +71,7 @@ SMALL = ["data.validation_documents=3", "objective=mlm"]
 def begun(path: Path, *overrides: str, trained: int = 0) -> RunFolder:
     """The folder of a run that was begun, with what it notes before its first step."""
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         config = compose("config", list(overrides))
     RunFolder(path).begin(config, list(overrides))
     RunFolder(path).update_status(step=trained)
@@ -79,7 +79,7 @@ def begun(path: Path, *overrides: str, trained: int = 0) -> RunFolder:
 
 
 def order(run: RunFolder, *words: str) -> Done:
-    return iolaus_here(run.path.parent, "order", str(run.path), *words)
+    return tiryns_here(run.path.parent, "order", str(run.path), *words)
 
 
 def samples(run: RunFolder, steps: str = f"1:{STEPS}") -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`iolaus plan`: the plan of a run, which trains and leaves nothing."""
+"""`tiryns plan`: the plan of a run, which trains and leaves nothing."""
 
 import json
 import re
@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from iolaus import assemble, compose
-from iolaus.runner.models.packed import dropout
-from iolaus.runner.models.packed.dropout_keys import current_keys
 from tests.conftest import TINY
-from tests.support.in_process import Done, iolaus_here
+from tests.support.in_process import Done, tiryns_here
 from tests.support.malformed.configs import write
+from tiryns import assemble, compose
+from tiryns.runner.models.packed import dropout
+from tiryns.runner.models.packed.dropout_keys import current_keys
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +22,8 @@ def inspected(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> tupl
     folder, temporary = tmp_path_factory.mktemp("inspect"), tmp_path_factory.mktemp("temporary")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(temporary))
-        done = iolaus_here(folder, "plan", *TINY, f"data.source={text_file}")
-    assert not list(temporary.glob("iolaus*")), "Hydra's folder is still there"
+        done = tiryns_here(folder, "plan", *TINY, f"data.source={text_file}")
+    assert not list(temporary.glob("tiryns*")), "Hydra's folder is still there"
     return done, folder
 
 
@@ -67,7 +67,7 @@ def test_lengths_fill_groups_and_rate_are_shown(inspected: tuple[Done, Path]) ->
 
 def test_time_is_that_of_usual_steps_not_of_the_one_that_is_tried(tmp_path: Path, text_file: Path) -> None:
     words = ["sampler=sequential", "sampler.global_batch_size=2", "data.validation_documents=1"]
-    done = iolaus_here(tmp_path, "plan", "--json", *TINY, f"data.source={text_file}", *words)
+    done = tiryns_here(tmp_path, "plan", "--json", *TINY, f"data.source={text_file}", *words)
     plan = json.loads(done.stdout)
     found = plan["time"]["tokens_per_second"] * plan["time"]["step_seconds"]
     config = compose(*TINY, f"data.source={text_file}", *words)
@@ -106,21 +106,21 @@ def test_cost_is_that_of_the_model(inspected: tuple[Done, Path]) -> None:
 def test_every_objective_shows_its_targets(tmp_path: Path, words: list[str], expected: str) -> None:
     write(tmp_path)
     sizes = ["sampler.global_batch_size=4", "model.hidden_size=32", "data.vocab_size=60", "trainer=cpu"]
-    done = iolaus_here(tmp_path, *words, *sizes, "mode=inspect")
+    done = tiryns_here(tmp_path, *words, *sizes, "mode=inspect")
     assert done.returncode == 0, done.stderr
     assert re.search(expected, done.stdout), done.stdout
     assert not (tmp_path / "outputs").exists()
 
 
 def test_padding_is_counted(tmp_path: Path, text_file: Path) -> None:
-    done = iolaus_here(tmp_path, *TINY, f"data.source={text_file}", "data.layout=padded", "mode=inspect")
+    done = tiryns_here(tmp_path, *TINY, f"data.source={text_file}", "data.layout=padded", "mode=inspect")
     rate = float(fact(done, "fill rate").partition("%")[0])
     assert 30 < rate < 100
     assert "(padded)" in fact(done, "fill rate")
 
 
 def test_ranks_of_all_nodes_share_the_work(tmp_path: Path, text_file: Path) -> None:
-    done = iolaus_here(
+    done = tiryns_here(
         tmp_path,
         *TINY,
         f"data.source={text_file}",
@@ -133,7 +133,7 @@ def test_ranks_of_all_nodes_share_the_work(tmp_path: Path, text_file: Path) -> N
 
 
 def test_what_would_end_the_run_ends_the_inspection(tmp_path: Path) -> None:
-    done = iolaus_here(tmp_path, *TINY, "data.source=gone.txt", "mode=inspect")
+    done = tiryns_here(tmp_path, *TINY, "data.source=gone.txt", "mode=inspect")
     assert done.returncode == 1
     assert "gone.txt" in done.stderr
     assert not list(tmp_path.iterdir())
@@ -157,7 +157,7 @@ def test_trial_step_drops_by_keys_and_is_taken_inside_autocast(
     monkeypatch.setattr(dropout, "kept", noted)
     monkeypatch.setattr(torch.Tensor, "backward", watched)
     words = ["model.dropout=0.125", "trainer.precision=bf16-mixed", "mode=inspect"]
-    done = iolaus_here(tmp_path, *TINY, f"data.source={text_file}", *words)
+    done = tiryns_here(tmp_path, *TINY, f"data.source={text_file}", *words)
     assert done.returncode == 0, done.stderr
     assert "bf16-mixed, measured on cpu" in fact(done, "speed")
     assert set(dropped) == {(0.125, True)}

@@ -1,4 +1,4 @@
-"""`iolaus prepare corpus`, and training on the store that it leaves."""
+"""`tiryns prepare corpus`, and training on the store that it leaves."""
 
 import json
 import sys
@@ -6,31 +6,31 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, train_here
 from tests.data.corpus.conftest import write_texts
 from tests.data.text.conftest import paragraphs
 from tests.runs.test_train import assert_bitwise, continued, weights
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.json_keys import document
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 
 def test_missing_extra_is_named_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datatrove", None)
-    for name in [name for name in sys.modules if name.startswith("iolaus.runner.data.corpus.")]:
+    for name in [name for name in sys.modules if name.startswith("tiryns.runner.data.corpus.")]:
         monkeypatch.delitem(sys.modules, name)
-    done = iolaus_here(tmp_path, "prepare", "corpus", "texts", "store", "--tokenizer", "any")
+    done = tiryns_here(tmp_path, "prepare", "corpus", "texts", "store", "--tokenizer", "any")
     assert (done.returncode, done.stderr) == (
         1,
-        "error: datatrove is missing: pip install 'iolaus[corpus]'\n",
+        "error: datatrove is missing: pip install 'tiryns[corpus]'\n",
     )
     assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture(name="texts")
 def texts_fixture(tmp_path: Path) -> Path:
-    from iolaus.runner.data.text.tokenizer import train_tokenizer
+    from tiryns.runner.data.text.tokenizer import train_tokenizer
 
     train_tokenizer(paragraphs(50), "wordpiece", 120, True).save_pretrained(tmp_path / "tokenizer")
     return write_texts(tmp_path / "texts", 3)
@@ -50,7 +50,7 @@ def test_command_tells_what_it_wrote_and_what_is_wrong(texts: Path, tmp_path: Pa
         "--validation",
         "0.1",
     ]
-    done = iolaus_here(tmp_path, *words, "--tasks", "2", "--filter", "RegexFilter", "regex_exp=heron")
+    done = tiryns_here(tmp_path, *words, "--tasks", "2", "--filter", "RegexFilter", "regex_exp=heron")
     assert done.returncode == 0, done.stderr
     train, held_out, advice = done.stdout.splitlines()
     assert train.startswith("store: train: ")
@@ -58,7 +58,7 @@ def test_command_tells_what_it_wrote_and_what_is_wrong(texts: Path, tmp_path: Pa
     assert "in 2 shards, " in train
     assert held_out.startswith("store: held_out: ")
     assert advice.endswith("data.source=store:store data.max_length=128 data.long_documents=sentences")
-    told = iolaus_here(
+    told = tiryns_here(
         tmp_path, *words, "--tasks", "2", "--filter", "RegexFilter", "regex_exp=heron", "--json"
     )
     train_set = document("prepare corpus", told.stdout)["sets"]["train"]
@@ -69,7 +69,7 @@ def test_command_tells_what_it_wrote_and_what_is_wrong(texts: Path, tmp_path: Pa
         ("--filter", "RegexFilter", "heron"): "--filter RegexFilter heron: expected SETTING=VALUE",
         ("--format", "docx"): "docx",
     }.items():
-        failed = iolaus_here(tmp_path, *words, *more)
+        failed = tiryns_here(tmp_path, *words, *more)
         assert failed.returncode == 1
         assert failed.stderr.startswith("error: ")
         assert message in failed.stderr
@@ -79,20 +79,20 @@ def test_command_tells_what_it_wrote_and_what_is_wrong(texts: Path, tmp_path: Pa
 def test_several_lengths_are_prepared_at_once_and_trained_on_in_phases(texts: Path, tmp_path: Path) -> None:
     pytest.importorskip("datatrove")
     words = ["prepare", "corpus", "texts", "store", "--tokenizer", "tokenizer", "--workers", "1"]
-    done = iolaus_here(tmp_path, *words, "--validation", "0.1", "--max-length", "16", "32", "--json")
+    done = tiryns_here(tmp_path, *words, "--validation", "0.1", "--max-length", "16", "32", "--json")
     assert done.returncode == 0, done.stderr
     assert document("prepare corpus", done.stdout)["stores"] == ["store", "store@32"]
     longer = "phases=[{name: short, share: 0.5}, {name: long, share: 0.5, data: {max_length: 32}}]"
     settings = ["data.max_length=16", "trainer.max_steps=4", "trainer.validate_every=0", longer]
     run = train_here(tmp_path / "run", f"store:{tmp_path / 'store'}", *settings)  # type: ignore[arg-type]
     assert audit.length(run.path) == 4
-    order = iolaus_here(tmp_path, "order", str(run.path), "--steps", "2:3", "--json")
+    order = tiryns_here(tmp_path, "order", str(run.path), "--steps", "2:3", "--json")
     assert {step["phase"] for step in json.loads(order.stdout)} == {"short", "long"}
 
 
 def test_folder_with_something_else_is_left_alone(texts: Path, tmp_path: Path) -> None:
     pytest.importorskip("datatrove")
-    done = iolaus_here(tmp_path, "prepare", "corpus", "texts", "tokenizer", "--tokenizer", "tokenizer")
+    done = tiryns_here(tmp_path, "prepare", "corpus", "texts", "tokenizer", "--tokenizer", "tokenizer")
     assert (done.returncode, done.stderr) == (
         1,
         "error: tokenizer holds something else: name a new folder for the store\n",
@@ -128,7 +128,7 @@ def test_training_on_a_store_resumes_bit_for_bit_and_does_not_see_its_shards(
             "--validation",
             "0.1",
         ]
-        done = iolaus_here(tmp_path, "prepare", *words, "--tasks", tasks, "--workers", "1")
+        done = tiryns_here(tmp_path, "prepare", *words, "--tasks", tasks, "--workers", "1")
         fingerprints.append(done.stdout.splitlines()[0].split()[-1])
     one, three = (train_on(tmp_path / f"run_{tasks}", tmp_path / f"of_{tasks}") for tasks in "13")
     assert audit.compare(one.path, three.path) is None
@@ -138,7 +138,7 @@ def test_training_on_a_store_resumes_bit_for_bit_and_does_not_see_its_shards(
     killed = train_on(tmp_path / "killed", tmp_path / "of_3")
     assert audit.compare(one.path, killed.path) is None
     assert_bitwise(weights(one, 6), weights(killed, 6))
-    plan = iolaus_here(tmp_path, "plan", *TINY, f"data.source=store:{tmp_path / 'of_1'}")
+    plan = tiryns_here(tmp_path, "plan", *TINY, f"data.source=store:{tmp_path / 'of_1'}")
     assert plan.returncode == 0, plan.stderr
     assert f"source        store:{tmp_path / 'of_1'}" in plan.stdout
     assert f"fingerprints  training {fingerprints[0]}, held_out " in plan.stdout

@@ -14,11 +14,11 @@ from sklearn.metrics import f1_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
-from iolaus.runner.cli.models.probe import prepared
-from iolaus.runner.in_python import compose
-from iolaus.runner.run.folder import RunFolder, config_hash
 from tests.modules.conftest import NEW
-from tests.support.in_process import Done, iolaus_here
+from tests.support.in_process import Done, tiryns_here
+from tiryns.runner.cli.models.probe import prepared
+from tiryns.runner.in_python import compose
+from tiryns.runner.run.folder import RunFolder, config_hash
 
 WORDS = [
     "river",
@@ -78,7 +78,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 def probed(cwd: Path, *words: str) -> tuple[Path, dict[str, Any]]:
     """The folder of a probe, and its status."""
-    done = iolaus_here(cwd, *PROBE, *words)
+    done = tiryns_here(cwd, *PROBE, *words)
     assert done.returncode == 0, done
     folder = max((cwd / "outputs").glob("*/*"), key=lambda path: path.stat().st_mtime)
     return folder, json.loads((folder / "status.json").read_text())
@@ -116,7 +116,7 @@ def test_figures_of_labels_are_scikit_learns_in_a_folder_like_that_of_a_run(
     assert "Best accuracy" in page
     assert "last checkpoint" not in page
     assert (folder / "config.yaml").exists()
-    listed = iolaus_here(tmp_path, "runs").stdout
+    listed = tiryns_here(tmp_path, "runs").stdout
     assert f"{results['objective']:.5g}" in listed
     assert f"{folder.name}" in listed
 
@@ -151,17 +151,17 @@ def test_words_have_entities_and_a_probe_knows_more_than_chance(
 
 def test_a_sweep_over_poolings_skips_what_is_done(files: dict[str, list[str]], tmp_path: Path) -> None:
     words = ["-m", *PROBE, *files["retrieval"], "pooling=mean,cls", "hydra.sweep.dir=sweep"]
-    assert iolaus_here(tmp_path, *words).returncode == 0
+    assert tiryns_here(tmp_path, *words).returncode == 0
     found = [json.loads((tmp_path / f"sweep/{job}/status.json").read_text()) for job in (0, 1)]
     assert [status["resolved"]["pooling"] for status in found] == ["mean", "cls"]
     assert found[0]["results"] != found[1]["results"]
-    again = iolaus_here(tmp_path, *words)
+    again = tiryns_here(tmp_path, *words)
     assert "2 of 2 jobs are done already" in again.stdout + again.stderr
     assert "ndcg" in (tmp_path / "sweep" / "report.html").read_text()
 
 
 def refused(tmp_path: Path, *words: str) -> Done:
-    done = iolaus_here(tmp_path, *words)
+    done = tiryns_here(tmp_path, *words)
     assert done.returncode == 1
     assert done.stderr.count("error:") == 1
     return done
@@ -183,7 +183,7 @@ def test_what_is_not_measured_is_refused_in_one_line(files: dict[str, list[str]]
 @pytest.mark.skipif(importlib.util.find_spec("mteb") is not None, reason="mteb is installed")
 def test_mteb_is_asked_for_in_one_line(tmp_path: Path) -> None:
     done = refused(tmp_path, "mode=probe", *NEW[:3], "data=mteb", "data.tasks=[STSBenchmark]")
-    assert "data=mteb needs mteb: pip install 'iolaus[mteb]'" in done.stderr
+    assert "data=mteb needs mteb: pip install 'tiryns[mteb]'" in done.stderr
 
 
 def test_a_probe_is_no_training_of_the_same_settings() -> None:

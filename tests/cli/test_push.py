@@ -1,12 +1,12 @@
-"""`iolaus push`: an exported model goes to a folder whole, or to the hub; what is wrong is said."""
+"""`tiryns push`: an exported model goes to a folder whole, or to the hub; what is wrong is said."""
 
 from pathlib import Path
 
 import pytest
 from transformers import BertConfig, BertForMaskedLM
 
-from iolaus.runner.cli.commands import main
-from iolaus.runner.cli.models import push
+from tiryns.runner.cli.commands import main
+from tiryns.runner.cli.models import push
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 16}
 

@@ -1,4 +1,4 @@
-"""`iolaus reproduce`: a run is built again from its manifest, and what differs is named."""
+"""`tiryns reproduce`: a run is built again from its manifest, and what differs is named."""
 
 import json
 import shutil
@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.cli.reproduce import worktree
-from iolaus.runner.cli.reproduce.comparison import UNKNOWN, compare, described
-from iolaus.runner.cli.reproduce.rebuilding import recorded
-from iolaus.runner.manifest.code import program_files
-from iolaus.runner.manifest.inputs import Manifest, read_manifest
-from iolaus.runner.manifest.machine import packages
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, train_here, write_text
-from tests.support.in_process import Done, iolaus_here
+from tests.support.in_process import Done, tiryns_here
 from tests.support.precision import rounding
+from tiryns.runner.cli.reproduce import worktree
+from tiryns.runner.cli.reproduce.comparison import UNKNOWN, compare, described
+from tiryns.runner.cli.reproduce.rebuilding import recorded
+from tiryns.runner.manifest.code import program_files
+from tiryns.runner.manifest.inputs import Manifest, read_manifest
+from tiryns.runner.manifest.machine import packages
+from tiryns.runner.run.folder import RunFolder
 
 Reports = Callable[..., dict[str, Any]]
 
@@ -54,14 +54,14 @@ def altered(manifest: Path, change: Callable[[Manifest], object]) -> Path:
 
 def refused(manifest: Path, *words: str, status: int = 1) -> list[str]:
     """The lines of a rebuilding that does not begin."""
-    ended: Done = iolaus_here(manifest.parent, "reproduce", str(manifest), *words)
+    ended: Done = tiryns_here(manifest.parent, "reproduce", str(manifest), *words)
     assert (ended.returncode, ended.stdout) == (status, "")
     assert not (manifest.parent / "outputs").exists()
     return ended.stderr.splitlines()
 
 
 def report_of(folder: Path, *words: str) -> dict[str, Any]:
-    ended = iolaus_here(folder, "reproduce", *words, "--json")
+    ended = tiryns_here(folder, "reproduce", *words, "--json")
     report: dict[str, Any] = json.loads(ended.stdout)
     assert ended.returncode == {"identical": 0, "different": 4, "equal to rounding": 3}[report["verdict"]]
     return report
@@ -70,9 +70,9 @@ def report_of(folder: Path, *words: str) -> dict[str, Any]:
 def test_run_is_rebuilt_from_its_manifest_alone_with_other_workers(
     manifest: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("iolaus.runner.manifest.code.own_modules", dict)  # the tests' own belong to no run
+    monkeypatch.setattr("tiryns.runner.manifest.code.own_modules", dict)  # the tests' own belong to no run
     altered(manifest, lambda content: content["code"].update(own={}))
-    ended = iolaus_here(manifest.parent, "reproduce", str(manifest), "data.num_workers=1")
+    ended = tiryns_here(manifest.parent, "reproduce", str(manifest), "data.num_workers=1")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.splitlines()[1:3] == [
         "identical: 3 steps compared, the last is 6",
@@ -208,7 +208,7 @@ def test_steps_without_digests_are_refused(manifest: Path) -> None:
 
 
 def test_unfinished_run_is_compared_as_far_as_it_came(done: Path, tmp_path: Path) -> None:
-    from iolaus.runner.cli.reproduce.command import steps_to_train
+    from tiryns.runner.cli.reproduce.command import steps_to_train
 
     copy = Path(shutil.copytree(done, tmp_path / "run"))
     lines = (copy / "digests.txt").read_text().splitlines(keepends=True)
@@ -251,7 +251,7 @@ def test_recorded_commit_and_patch_become_a_worktree(tmp_path: Path, monkeypatch
     file.write_text("one = 3\n")
     git("commit", "--quiet", "-am", "second")
     monkeypatch.setattr(worktree, "checkout", lambda: repository)
-    monkeypatch.setenv("IOLAUS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TIRYNS_CACHE", str(tmp_path / "cache"))
     clean = {"commit": first, "dirty": False}
     place = worktree.worktree_of(clean, None)
     assert (place / "code.py").read_text() == "one = 1\n"
@@ -279,8 +279,8 @@ def test_recorded_commit_and_patch_become_a_worktree(tmp_path: Path, monkeypatch
 
 def test_words_name_every_setting(manifest: Path) -> None:
     """The overrides of a rebuilt run pin what `auto` came to, and stop where they should."""
-    from iolaus.runner.cli.compose import compose, initialized
-    from iolaus.runner.cli.reproduce.rebuilding import environment_of, words_of
+    from tiryns.runner.cli.compose import compose, initialized
+    from tiryns.runner.cli.reproduce.rebuilding import environment_of, words_of
 
     content = json.loads(manifest.read_text())
     content["config"]["resolved"]["trainer"] |= {"precision": "auto", "devices": "auto", "num_nodes": 2}

@@ -1,4 +1,4 @@
-"""`iolaus runs`, and runs compared as tables."""
+"""`tiryns runs`, and runs compared as tables."""
 
 import csv
 import io
@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from iolaus.runner.cli.commands import main
-from iolaus.runner.run.folder import RunFolder
 from tests.report.pages import sweep
-from tests.support.in_process import Done, iolaus_here
+from tests.support.in_process import Done, tiryns_here
+from tiryns.runner.cli.commands import main
+from tiryns.runner.run.folder import RunFolder
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def lines(done: Done) -> list[list[str]]:
 
 
 def test_runs_are_listed_with_state_and_overrides(outputs: Path) -> None:
-    heads, *rows = lines(iolaus_here(outputs, "runs"))
+    heads, *rows = lines(tiryns_here(outputs, "runs"))
     assert heads[:3] == ["run", "state", "step"]
     folders = {
         path.parent.relative_to(outputs / "outputs").as_posix() for path in outputs.glob("**/status.json")
@@ -38,41 +38,41 @@ def test_runs_are_listed_with_state_and_overrides(outputs: Path) -> None:
 
 
 def test_runs_are_found_by_state_name_and_settings(outputs: Path) -> None:
-    every = {r["folder"]: r for r in json.loads(iolaus_here(outputs, "runs", "--json").stdout)}
-    done = lines(iolaus_here(outputs, "runs", "--state", "done"))[1:]
+    every = {r["folder"]: r for r in json.loads(tiryns_here(outputs, "runs", "--json").stdout)}
+    done = lines(tiryns_here(outputs, "runs", "--state", "done"))[1:]
     assert len(done) == sum(r["state"] == "done" for r in every.values())
     first = sorted(every)[0]
     name = Path(first).relative_to("outputs").as_posix()
-    assert [row[0] for row in lines(iolaus_here(outputs, "runs", "--name", name))[1:]] == [name]
+    assert [row[0] for row in lines(tiryns_here(outputs, "runs", "--name", name))[1:]] == [name]
     override = RunFolder(outputs / first).overrides()[0]
     with_it = [f for f in every if override in RunFolder(outputs / f).overrides()]
-    assert len(lines(iolaus_here(outputs, "runs", "--with", override))[1:]) == len(with_it)
-    assert "no run under 'outputs' fits" in iolaus_here(outputs, "runs", "--with", "seed=-7").stdout
+    assert len(lines(tiryns_here(outputs, "runs", "--with", override))[1:]) == len(with_it)
+    assert "no run under 'outputs' fits" in tiryns_here(outputs, "runs", "--with", "seed=-7").stdout
 
 
 def test_run_whose_process_is_gone_was_killed(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "outputs" / "one")
     run.begin(OmegaConf.create({"seed": 1}), ["seed=1"])
-    assert lines(iolaus_here(tmp_path, "runs"))[1][:2] == ["one", "killed"]
+    assert lines(tiryns_here(tmp_path, "runs"))[1][:2] == ["one", "killed"]
     with run.lock():
-        assert lines(iolaus_here(tmp_path, "runs"))[1][:2] == ["one", "running"]
+        assert lines(tiryns_here(tmp_path, "runs"))[1][:2] == ["one", "running"]
 
 
 def test_one_run_is_shown_and_several_compared(outputs: Path) -> None:
-    names = [row[0] for row in lines(iolaus_here(outputs, "runs"))[1:]]
-    shown = iolaus_here(outputs, "runs", "show", names[0]).stdout
+    names = [row[0] for row in lines(tiryns_here(outputs, "runs"))[1:]]
+    shown = tiryns_here(outputs, "runs", "show", names[0]).stdout
     for word in ("state", "command", f"resume=outputs/{names[0]}", "figures"):
         assert word in shown
-    compared = lines(iolaus_here(outputs, "runs", "compare", *names[:2]))
+    compared = lines(tiryns_here(outputs, "runs", "compare", *names[:2]))
     assert sum(row[0] == "*" for row in compared if row) == 3, "the best setting has a star, and its two runs"
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["show"], "iolaus runs show takes one RUN, not 0 of them"),
-        (["list", "one"], "iolaus runs list takes no RUN, not 1 of them"),
-        (["compare"], "iolaus runs compare takes RUN RUN ..., not 0 of them"),
+        (["show"], "tiryns runs show takes one RUN, not 0 of them"),
+        (["list", "one"], "tiryns runs list takes no RUN, not 1 of them"),
+        (["compare"], "tiryns runs compare takes RUN RUN ..., not 0 of them"),
         (["shwo", "nothing"], "invalid choice: 'shwo' (choose from"),
         (["show", "nothing"], "no run under 'outputs' has 'nothing' in the name"),
         (["show", "sweep"], "5 runs under 'outputs' have 'sweep' in the name"),
@@ -80,7 +80,7 @@ def test_one_run_is_shown_and_several_compared(outputs: Path) -> None:
     ],
 )
 def test_wrong_words_are_one_message(outputs: Path, words: list[str], expected: str) -> None:
-    done = iolaus_here(outputs, "runs", *words)
+    done = tiryns_here(outputs, "runs", *words)
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
     assert expected in done.stderr
@@ -126,26 +126,26 @@ def test_seconds_are_those_of_the_sessions_and_not_between_them(tmp_path: Path) 
 
 def test_folder_or_run_in_the_place_of_an_action_is_one_hint(outputs: Path) -> None:
     hints = {
-        "outputs": "; for the runs in that folder: iolaus runs --outputs outputs",
-        "sweep/1": "; for a run: iolaus runs show sweep/1",
+        "outputs": "; for the runs in that folder: tiryns runs --outputs outputs",
+        "sweep/1": "; for a run: tiryns runs show sweep/1",
         "shwo": ". Did you mean 'show'?",
     }
     for word, hint in hints.items():
-        done = iolaus_here(outputs, "runs", word)
+        done = tiryns_here(outputs, "runs", word)
         assert done.returncode == 1
         assert (
             f"argument what: invalid choice: {word!r} (choose from list, show, compare){hint}" in done.stderr
         )
-    assert iolaus_here(outputs, "runs", "--outputs", "outputs").returncode == 0
+    assert tiryns_here(outputs, "runs", "--outputs", "outputs").returncode == 0
 
 
 def test_command_that_needs_a_folder_names_the_run_with_this_part_of_a_name(outputs: Path) -> None:
     run = min(path.parent for path in (outputs / "outputs").glob("**/status.json")).relative_to(outputs)
     part = "/".join(run.parts[-2:])
     for words in (["report", part], [f"resume={part}"], ["verify", part], ["predict", part, "text"]):
-        done = iolaus_here(outputs, *words)
+        done = tiryns_here(outputs, *words)
         assert done.returncode == 1
         assert done.stderr.endswith(f"Did you mean '{run}'?\n"), done.stderr
-        done = iolaus_here(outputs, *(word.replace(part, "nowhere") for word in words))
+        done = tiryns_here(outputs, *(word.replace(part, "nowhere") for word in words))
         assert done.returncode == 1
         assert "Did you mean" not in done.stderr

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.run.command import status
-from iolaus.runner.run.signals import Stopped
 from tests.cli.judge.folders import make_run
 from tests.conftest import ROOT
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
+from tiryns.runner.run.command import status
+from tiryns.runner.run.signals import Stopped
 
 NUMBERS = {name: value for name, value in vars(status).items() if name.isupper()}
 
@@ -48,7 +48,7 @@ def test_no_module_ends_with_a_number_of_its_own() -> None:
 def test_commands_end_as_documented(tmp_path: Path, words: str, expected: int) -> None:
     for name, seed in (("one", 1), ("same", 1), ("other", 2)):
         make_run(tmp_path / name, seed, 4.0 + seed)
-    assert iolaus_here(tmp_path, *words.split()).returncode == expected
+    assert tiryns_here(tmp_path, *words.split()).returncode == expected
 
 
 def test_signals_end_as_documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,5 +57,5 @@ def test_signals_end_as_documented(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     assert Stopped(signal.SIGINT).code == status.INTERRUPTED
     assert {Stopped(number).code for number in (signal.SIGTERM, signal.SIGUSR1)} == {status.PREEMPTED}
-    monkeypatch.setattr("iolaus.runner.cli.runs.all_runs", interrupted)
-    assert iolaus_here(tmp_path, "runs").returncode == status.INTERRUPTED
+    monkeypatch.setattr("tiryns.runner.cli.runs.all_runs", interrupted)
+    assert tiryns_here(tmp_path, "runs").returncode == status.INTERRUPTED

@@ -10,8 +10,8 @@ from hydra import compose, initialize_config_module
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.runner.run.command import overrides
 from tests.conftest import ROOT, Command
+from tiryns.runner.run.command import overrides
 
 NO_TORCH = """
 import runpy, sys
@@ -42,20 +42,20 @@ def test_config_commands_import_nothing_heavy(arguments: list[str], tmp_path: Pa
     assert not list(tmp_path.iterdir()), "a config command wrote files"
 
 
-def test_help_lists_groups_and_options(iolaus: Command) -> None:
-    text = iolaus("--help").stdout
+def test_help_lists_groups_and_options(tiryns: Command) -> None:
+    text = tiryns("--help").stdout
     for word in ("optimizer", "adamw", "bert_tiny", "stdlib_text", "mlm"):
         assert word in text
 
 
-def test_cfg_shows_overrides(iolaus: Command) -> None:
-    text = iolaus("--cfg", "job", "model=modernbert_mini", "trainer.max_steps=7").stdout
+def test_cfg_shows_overrides(tiryns: Command) -> None:
+    text = tiryns("--cfg", "job", "model=modernbert_mini", "trainer.max_steps=7").stdout
     assert "architecture: modernbert" in text
     assert "max_steps: 7" in text
 
 
 def test_installed_command_works_from_another_folder(tmp_path: Path) -> None:
-    command = Path(sys.executable).with_name("iolaus")
+    command = Path(sys.executable).with_name("tiryns")
     done = subprocess.run(
         [command, "--cfg", "job"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
@@ -75,7 +75,7 @@ def own_configs(tmp_path: Path) -> Path:
     (folder / "objective").mkdir()
     (folder / "objective" / "shouted.yaml").write_text("_target_: my_objective.Shouted\nvolume: 11\n")
     (tmp_path / "my_objective.py").write_text(
-        "from iolaus.runner.objectives import MaskedLanguageModelingCollator\n\n\n"
+        "from tiryns.runner.objectives import MaskedLanguageModelingCollator\n\n\n"
         "class Shouted(MaskedLanguageModelingCollator):\n"
         "    def __init__(self, volume, **collator):\n"
         "        super().__init__(**collator)\n"
@@ -84,11 +84,11 @@ def own_configs(tmp_path: Path) -> Path:
     return folder
 
 
-def test_users_recipe_and_component_compose(iolaus: Command, own_configs: Path) -> None:
-    text = iolaus("--config-dir", str(own_configs), "--cfg", "job", "experiment=mine").stdout
+def test_users_recipe_and_component_compose(tiryns: Command, own_configs: Path) -> None:
+    text = tiryns("--config-dir", str(own_configs), "--cfg", "job", "experiment=mine").stdout
     assert "volume: 11" in text
     assert "architecture: modernbert" in text
-    text = iolaus("--cfg", "job", f"hydra.searchpath=[file://{own_configs}]", "objective=shouted").stdout
+    text = tiryns("--cfg", "job", f"hydra.searchpath=[file://{own_configs}]", "objective=shouted").stdout
     assert "volume: 11" in text
 
 
@@ -96,8 +96,8 @@ def test_what_others_call_a_setting_leads_to_one_that_exists() -> None:
     assert set(overrides.OTHER_WORDS.values()) <= set(overrides._config_keys())
 
 
-def test_full_error_gives_the_traceback(iolaus: Command) -> None:
-    assert "Traceback" in iolaus("optimizer=adamm", check=False, HYDRA_FULL_ERROR="1").stderr
+def test_full_error_gives_the_traceback(tiryns: Command) -> None:
+    assert "Traceback" in tiryns("optimizer=adamm", check=False, HYDRA_FULL_ERROR="1").stderr
 
 
 def test_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
 )
 def test_mapping_takes_any_key_with_or_without_a_plus(override: str, mapping: str) -> None:
     chosen = ["data=energon", "data.path=x", "model=llava_tiny", "hydra/launcher=slurm", override]
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         config = compose("config", chosen, return_hydra_config=True)
     _, _, key = override.replace("={", ".").partition(f"{mapping}.")
     assert re.split("[=:]", key)[0] in OmegaConf.select(config, mapping)
@@ -134,7 +134,7 @@ def test_mapping_takes_any_key_with_or_without_a_plus(override: str, mapping: st
 
 def test_mapping_with_keys_of_its_own_still_refuses_others() -> None:
     with (
-        initialize_config_module("iolaus.conf", version_base="1.3"),
+        initialize_config_module("tiryns.conf", version_base="1.3"),
         pytest.raises(HydraException, match="sizee"),
     ):
         compose("config", ["data=shapes", "data.train.sizee=3"])
@@ -142,7 +142,7 @@ def test_mapping_with_keys_of_its_own_still_refuses_others() -> None:
 
 def test_options_are_made_configs_once_and_every_config_has_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     def muon() -> DictConfig:
-        with initialize_config_module("iolaus.conf", version_base="1.3"):
+        with initialize_config_module("tiryns.conf", version_base="1.3"):
             return compose("config", ["optimizer=muon"])
 
     first, before = muon(), muon().optimizer.lr

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from iolaus.conf.trainer import BUDGETS, check_length
+from tiryns.conf.trainer import BUDGETS, check_length
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import hydra
 import pytest
 from hydra.core.config_store import ConfigStore
 
-from iolaus import conf
-from iolaus.conf.config import DEFAULTS, Config
-from iolaus.conf.registry import OPTIONS
+from tiryns import conf
+from tiryns.conf.config import DEFAULTS, Config
+from tiryns.conf.registry import OPTIONS
 
 GIVEN = {
     "data": set(),

@@ -7,8 +7,8 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
-from iolaus.runner.config.allowed import check_targets
-from iolaus.runner.launch.resume import run_folder
+from tiryns.runner.config.allowed import check_targets
+from tiryns.runner.launch.resume import run_folder
 
 CONF = Path(__file__).parents[2] / "conf"
 PLACES = ("experiment", "published/experiment", "published/experiment/toy")
@@ -28,7 +28,7 @@ def name_of(recipe: Path) -> str:
 @pytest.mark.parametrize("recipe", RECIPES, ids=name_of)
 def test_recipe_composes(recipe: Path) -> None:
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         config = compose("config", words_of(recipe))
     for group in ("data", "objective", "sampler", "model", "module", "optimizer", "scheduler", "trainer"):
         check_targets(config[group])
@@ -37,6 +37,6 @@ def test_recipe_composes(recipe: Path) -> None:
 @pytest.mark.parametrize("recipe", RECIPES, ids=name_of)
 def test_recipe_says_how_to_run_it_how_long_it_takes_and_what_it_reaches(recipe: Path) -> None:
     header = "".join(line for line in recipe.read_text().splitlines(True) if line.startswith("#"))
-    assert f"iolaus {name_of(recipe)}" in header
+    assert f"tiryns {name_of(recipe)}" in header
     assert re.search(r"\b(minutes?|seconds?|hours?|days?)\b", header, re.IGNORECASE)
     assert re.search(r"[Rr]eaches.*\d", header)

@@ -9,18 +9,18 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig, OmegaConf
 
-import iolaus.conf.values
-import iolaus.runner.run.folder
-from iolaus.conf.config import LATER
-from iolaus.conf.registry import OPTIONS, execution_names
-from iolaus.conf.values import Bounds, rules_of, setting
-from iolaus.runner.build import bind
-from iolaus.runner.config.checks import check_config
-from iolaus.runner.run.folder import config_hash
+import tiryns.conf.values
+import tiryns.runner.run.folder
+from tiryns.conf.config import LATER
+from tiryns.conf.registry import OPTIONS, execution_names
+from tiryns.conf.values import Bounds, rules_of, setting
+from tiryns.runner.build import bind
+from tiryns.runner.config.checks import check_config
+from tiryns.runner.run.folder import config_hash
 
 
 def composed(*overrides: str) -> DictConfig:
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         return compose("config", list(overrides))
 
 
@@ -57,10 +57,10 @@ def test_field_declared_again_keeps_the_rules_of_its_base() -> None:
 
 def test_rules_stand_at_the_fields_and_nowhere_else() -> None:
     """A rule belongs into `setting(...)` at the field, in the file of its group: a table of names is not read."""
-    assert not hasattr(iolaus.conf.values, "ALLOWED"), (
+    assert not hasattr(tiryns.conf.values, "ALLOWED"), (
         "write allowed=... at the field: setting(default, allowed=...)"
     )
-    assert not hasattr(iolaus.runner.run.folder, "EXECUTION_KEYS"), "write execution=True at the field"
+    assert not hasattr(tiryns.runner.run.folder, "EXECUTION_KEYS"), "write execution=True at the field"
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ def test_execution_names_of_a_component_of_the_users_own_are_those_of_its_group(
 
 
 def test_moved_class_makes_no_other_run(default: DictConfig) -> None:
-    moved = with_value(default, "optimizer._target_", "iolaus.optim.elementwise.adamw")
-    moved = with_value(moved, "data.source._target_", "iolaus.demo.StdlibText")
-    moved = with_value(moved, "module._target_", "iolaus.modules.pretraining.PretrainingRun")
+    moved = with_value(default, "optimizer._target_", "tiryns.optim.elementwise.adamw")
+    moved = with_value(moved, "data.source._target_", "tiryns.demo.StdlibText")
+    moved = with_value(moved, "module._target_", "tiryns.modules.pretraining.PretrainingRun")
     assert config_hash(moved) == config_hash(default)
     assert config_hash(with_value(default, "optimizer._target_", "runner.optim.adam")) != config_hash(default)
 
@@ -243,7 +243,7 @@ def test_part_is_built_by_the_rules_of_its_fields(
 @pytest.mark.parametrize("data", ["stdlib_text", "files", "classification"])
 def test_tokenizer_is_that_of_the_pretrained_model_unless_another_one_is_named(data: str) -> None:
     named = ["model=pretrained", "model.name_or_path=some/model"]
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         assert compose("config", [f"data={data}"]).data.tokenizer is None
         assert compose("config", [f"data={data}", *named]).data.tokenizer == "some/model"
         assert compose("config", [f"data={data}", *named, "data.tokenizer=null"]).data.tokenizer is None

@@ -9,15 +9,15 @@ from tests.support.processes import process
 
 PROGRAM = """
 import sys
-import iolaus.runner.train
+import tiryns.runner.train
 from hydra.core.plugins import Plugins
 Plugins.instance()
 print([name for name in ("torch", "transformers", "megatron", "multistorageclient") if name in sys.modules])
 """
 
 UNUSED = (
-    "bitsandbytes", "boto3", "datasets", "iolaus.runner.data.energon", "iolaus.runner.data.vision",
-    "iolaus.runner.loaders", "iolaus.runner.models.pretraining.diffusion", "iolaus.runner.models.finetuning",
+    "bitsandbytes", "boto3", "datasets", "tiryns.runner.data.energon", "tiryns.runner.data.vision",
+    "tiryns.runner.loaders", "tiryns.runner.models.pretraining.diffusion", "tiryns.runner.models.finetuning",
     "lightning.pytorch.cli", "matplotlib", "megatron", "multistorageclient", "optuna", "pandas", "peft", "pyarrow",
     "pytorch_optimizer", "sentence_transformers", "sklearn", "tensorboard", "torch._inductor.compile_fx",
     "torchvision", "transformers.generation.utils", "transformers.trainer", "wandb",
@@ -27,7 +27,7 @@ the extra `peft`, transformers imports it with its models, for 0.6 CPU-seconds."
 
 RUN = f"""
 import gc, sys
-from iolaus.runner.cli.commands import main
+from tiryns.runner.cli.commands import main
 main(sys.argv[1:])
 print("imported:", [name for name in {UNUSED} if name in sys.modules])
 print("collected:", gc.isenabled(), gc.get_freeze_count() > 300_000)

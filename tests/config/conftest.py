@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from tests.config.plain_runs import Iolaus, Options
+from tests.config.plain_runs import Options, Tiryns
 from tests.conftest import TINY
-from tests.support.in_process import Done, iolaus_here
+from tests.support.in_process import Done, tiryns_here
 
 SHORT = ["trainer.max_steps=4", "trainer.validate_every=2", "trainer.validation_batches=1"]
 
 
 @pytest.fixture
-def tiny(tmp_path: Path, text_file: Path) -> Iolaus:
+def tiny(tmp_path: Path, text_file: Path) -> Tiryns:
     """`tiny({"optimizer": {...}}, "seed=1")` runs a few steps with YAML options named `plain`."""
 
     def call(options: Options, *words: str, text: bool = True, outputs: str = "out") -> Done:
@@ -27,7 +27,7 @@ def tiny(tmp_path: Path, text_file: Path) -> Iolaus:
         base = [*TINY, *SHORT]
         for group in options:
             base = [word for word in base if not word.startswith((f"{group}.", f"{group}="))]
-        return iolaus_here(
+        return tiryns_here(
             tmp_path, "--config-dir", "configs", *base, *mine, f"hydra.run.dir={outputs}", *words
         )
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from iolaus.runner.run.folder import RunFolder
 from tests.support.in_process import Done
+from tiryns.runner.run.folder import RunFolder
 
 Options = dict[str, Any]
 
-Iolaus = Callable[..., Done]
+Tiryns = Callable[..., Done]
 
 HOME = "tests.config.plain_components"
 PLAIN = f"allowed_targets=[{HOME}]"

@@ -45,7 +45,7 @@ def test_wrong_setting_is_named(
     run_here: Callable[..., object], monkeypatch: pytest.MonkeyPatch, override: str, words: list[str]
 ) -> None:
     """In this process, for speed; `explain` is what the command line prints."""
-    from iolaus.runner.run.errors import explain
+    from tiryns.runner.run.errors import explain
 
     with pytest.raises(Exception) as caught:  # noqa: PT011  what matters is that it is explained
         run_here(override)
@@ -55,14 +55,14 @@ def test_wrong_setting_is_named(
         assert word in message, message
 
 
-def test_token_ids_beyond_the_vocabulary_are_named(iolaus: Command, tmp_path: Path) -> None:
-    from iolaus.runner.data.text.tokenizer import train_tokenizer
+def test_token_ids_beyond_the_vocabulary_are_named(tiryns: Command, tmp_path: Path) -> None:
+    from tiryns.runner.data.text.tokenizer import train_tokenizer
 
     tokenizer = train_tokenizer(iter(["some words to learn from"] * 20), "wordpiece", 60, True)
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     source = tmp_path / "ids.jsonl"
     source.write_text('{"input_ids": [2, 7, 3]}\n' * 40 + '{"input_ids": [2, 999999, 3]}\n')
-    done = iolaus(*TINY, f"data.source={source}", f"data.tokenizer={tmp_path / 'tokenizer'}", check=False)
+    done = tiryns(*TINY, f"data.source={source}", f"data.tokenizer={tmp_path / 'tokenizer'}", check=False)
     assert_one_message(done, ["999999", "vocabulary"])
 
 
@@ -76,7 +76,7 @@ def test_full_disk_leaves_nothing_half_written(
     command = [sys.executable, "-m", "runner.train", *TINY, f"data.source={longer}", "model.hidden_size=256"]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={"PYTHONPATH": str(ROOT), "IOLAUS_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1",
+        env={"PYTHONPATH": str(ROOT), "TIRYNS_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1",
              "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )  # fmt: skip
@@ -86,18 +86,18 @@ def test_full_disk_leaves_nothing_half_written(
     assert not list(tmp_path.glob("outputs/*/*/model"))
 
 
-def test_folder_that_cannot_be_written_is_named(iolaus: Command, tmp_path: Path, text_file: Path) -> None:
+def test_folder_that_cannot_be_written_is_named(tiryns: Command, tmp_path: Path, text_file: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    done = iolaus(*TINY, f"data.source={text_file}", f"data.cache_dir={tmp_path}/file/cache", check=False)
+    done = tiryns(*TINY, f"data.source={text_file}", f"data.cache_dir={tmp_path}/file/cache", check=False)
     assert_one_message(done, ["file/cache"])
-    done = iolaus(*TINY, f"data.source={text_file}", f"outputs={tmp_path}/file/outputs", check=False)
+    done = tiryns(*TINY, f"data.source={text_file}", f"outputs={tmp_path}/file/outputs", check=False)
     assert_one_message(done, ["file/outputs"])
     assert (tmp_path / "file").read_text() == "in the way"
 
 
-def test_folder_that_is_no_run_is_not_resumed(iolaus: Command, tmp_path: Path) -> None:
+def test_folder_that_is_no_run_is_not_resumed(tiryns: Command, tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "a.txt").write_text("dear")
-    done = iolaus("resume=letters", check=False)
+    done = tiryns("resume=letters", check=False)
     assert_one_message(done, ["letters", "not a run folder"])
     assert [path.name for path in (tmp_path / "letters").iterdir()] == ["a.txt"]

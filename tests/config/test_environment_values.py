@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.runner.launch.resume import saved_overrides
-from iolaus.runner.run import redaction
-from iolaus.runner.run.folder import RunFolder, command_line, public_overrides, without_secrets
-from iolaus.runner.run.redaction import know_secrets, num_lookups, redacted
 from tests.conftest import TINY
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
+from tiryns.runner.launch.resume import saved_overrides
+from tiryns.runner.run import redaction
+from tiryns.runner.run.folder import RunFolder, command_line, public_overrides, without_secrets
+from tiryns.runner.run.redaction import know_secrets, num_lookups, redacted
 
 SECRETS = {
     "AWS_ACCESS_KEY_ID": "AKIAFAKEFAKEFAKE",
@@ -113,8 +113,8 @@ def test_folder_that_is_there_is_no_secret_but_a_file_is_named(
 
 
 def test_own_variables_are_settings_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("IOLAUS_CACHE", "/nowhere/at/all")
-    known({"x": "${oc.env:IOLAUS_CACHE}"})
+    monkeypatch.setenv("TIRYNS_CACHE", "/nowhere/at/all")
+    known({"x": "${oc.env:TIRYNS_CACHE}"})
     assert redacted("/nowhere/at/all") == "/nowhere/at/all"
 
 
@@ -137,8 +137,8 @@ def test_overrides_keep_what_was_typed(secrets: dict[str, str], monkeypatch: pyt
         "data.source=s3://id:secret@bucket", "hydra.run.dir=x", "resume=auto",
     ]  # fmt: skip
     assert public_overrides(words) == [*words[:4], "data.source=s3://***@bucket"]
-    monkeypatch.setattr("sys.argv", ["iolaus", *words[2:5]])
-    assert shlex.split(command_line()) == ["iolaus", *words[2:4], "x.password=***"]
+    monkeypatch.setattr("sys.argv", ["tiryns", *words[2:5]])
+    assert shlex.split(command_line()) == ["tiryns", *words[2:4], "x.password=***"]
 
 
 def test_override_whose_secret_was_left_out_must_be_given_again(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_empty_name_is_refused_instead_of_meaning_every_file(
 ) -> None:
     monkeypatch.setenv("UNSET_BUT_EMPTY", "")
     (tmp_path / "notes.txt").write_text("private")
-    done = iolaus_here(tmp_path, *words)
+    done = tiryns_here(tmp_path, *words)
     assert done.returncode == 1
     assert f"error: {words[-1].partition('=')[0]}=" in done.stderr, done.stderr
     assert "it is empty" in done.stderr or "a secret was left out" in done.stderr, done.stderr
@@ -192,7 +192,7 @@ def test_run_with_values_of_the_environment_goes_on_in_its_folder(
         "data.split=${oc.env:PGPASS}", "trainer.validate_every=0",
     ]  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    done = iolaus_here(tmp_path, *typed)
+    done = tiryns_here(tmp_path, *typed)
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "outputs").glob("*/*")
     run = RunFolder(folder)
@@ -201,14 +201,14 @@ def test_run_with_values_of_the_environment_goes_on_in_its_folder(
     assert "source: ${oc.env:MY_CORPUS}" in (folder / "config.yaml").read_text()
     monkeypatch.setenv("MY_STEPS", "6")
     run.update_status(state="failed")
-    done = iolaus_here(tmp_path, f"resume={folder}")
+    done = tiryns_here(tmp_path, f"resume={folder}")
     assert done.returncode == 0, done.stderr
     assert [path for path in (tmp_path / "outputs").glob("*/*") if path.is_dir()] == [folder]
     assert run.status()["step"] == 6, "the variable is looked up anew"
     assert not files_with(folder, str(hidden), SECRETS["PGPASS"])
     run.update_status(state="failed")
     monkeypatch.setenv("MY_STEPS", "7")
-    assert iolaus_here(tmp_path, *typed, "resume=auto").returncode == 0
+    assert tiryns_here(tmp_path, *typed, "resume=auto").returncode == 0
     assert run.status()["step"] == 7, "the same command finds its run"
 
 
@@ -218,7 +218,7 @@ def test_sweep_over_values_of_the_environment_is_found_again(
     monkeypatch.setenv("MY_CORPUS", str(tmp_path / "nowhere-of-the-tests.txt"))
     referring = ["data.source=${oc.env:MY_CORPUS}", "optimizer.lr=${optimizer.weight_decay}"]
     typed = ["-m", *TINY, *referring, "seed=1", "resume=auto"]
-    done = iolaus_here(tmp_path, *typed)
+    done = tiryns_here(tmp_path, *typed)
     assert done.returncode == 1
     (folder,) = (tmp_path / "outputs").glob("*/*-sweep")
     noted = json.loads((folder / "sweep.json").read_text())["overrides"]
@@ -226,8 +226,8 @@ def test_sweep_over_values_of_the_environment_is_found_again(
     assert set(noted) - {"optimizer.lr=0.003"} == set(RunFolder(folder / "0").overrides())
     assert "no file or folder ${oc.env:MY_CORPUS}" in RunFolder(folder / "0").status()["error"]
     assert not files_with(folder, "nowhere-of-the-tests")
-    again = iolaus_here(tmp_path, *typed)
+    again = tiryns_here(tmp_path, *typed)
     assert again.returncode == 1
     assert [path.name for path in (tmp_path / "outputs").glob("*/*-sweep/*/status.json")] == ["status.json"]
-    assert iolaus_here(tmp_path, f"resume={folder}").returncode == 1
+    assert tiryns_here(tmp_path, f"resume={folder}").returncode == 1
     assert [path.name for path in (tmp_path / "outputs").glob("*/*-sweep/*/status.json")] == ["status.json"]

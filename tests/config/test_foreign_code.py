@@ -8,17 +8,17 @@ import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf, flag_override
 
-from iolaus.conf.registry import OPTIONS
-from iolaus.runner.build import bind, build
-from iolaus.runner.cli.compose import compose, initialized
-from iolaus.runner.cli.models.consolidate import consolidate
-from iolaus.runner.config.allowed import check_targets
-from iolaus.runner.config.permissions import check_hydra, check_permissions, on_command_line, words_to_repeat
-from iolaus.runner.config.targets import KINDS, allow_targets, check_target, locate
-from iolaus.runner.launch.resume import saved_overrides
 from tests.conftest import run_program
 from tests.support.foreign_code import PLACES, RECIPES, TARGETS
-from tests.support.in_process import Done, iolaus_here
+from tests.support.in_process import Done, tiryns_here
+from tiryns.conf.registry import OPTIONS
+from tiryns.runner.build import bind, build
+from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.cli.models.consolidate import consolidate
+from tiryns.runner.config.allowed import check_targets
+from tiryns.runner.config.permissions import check_hydra, check_permissions, on_command_line, words_to_repeat
+from tiryns.runner.config.targets import KINDS, allow_targets, check_target, locate
+from tiryns.runner.launch.resume import saved_overrides
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ def test_recipe_from_elsewhere_runs_nothing(tmp_path: Path, name: str) -> None:
     (tmp_path / "own" / "experiment").mkdir(parents=True)
     (tmp_path / "own" / "experiment" / "nice.yaml").write_text(f"# @package _global_\n{content}")
     swept = ["-m", "seed=1,2"] if name in ("sweeper", "params") else []
-    done = iolaus_here(tmp_path, "--config-dir", "own", *swept, "experiment=nice")
+    done = tiryns_here(tmp_path, "--config-dir", "own", *swept, "experiment=nice")
     assert_refused(done, [words], tmp_path)
 
 
@@ -170,7 +170,7 @@ def test_recipe_from_elsewhere_runs_nothing(tmp_path: Path, name: str) -> None:
     ],
 )  # fmt: skip
 def test_override_runs_nothing(tmp_path: Path, overrides: list[str], words: list[str]) -> None:
-    assert_refused(iolaus_here(tmp_path, *overrides), words, tmp_path)
+    assert_refused(tiryns_here(tmp_path, *overrides), words, tmp_path)
 
 
 def strangers_run(folder: Path, overrides: Any) -> Path:
@@ -204,7 +204,7 @@ EVIL = "+callback.x={_target_: subprocess.run, args: [touch, pwned]}"
 )
 def test_resuming_a_strangers_folder_runs_nothing(tmp_path: Path, overrides: Any, words: list[str]) -> None:
     strangers_run(tmp_path / "theirs", overrides)
-    assert_refused(iolaus_here(tmp_path, "resume=theirs"), words, tmp_path)
+    assert_refused(tiryns_here(tmp_path, "resume=theirs"), words, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_resuming_a_strangers_folder_runs_nothing(tmp_path: Path, overrides: Any
 def test_resuming_a_strangers_sweep_runs_nothing(tmp_path: Path, noted: Any, words: list[str]) -> None:
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "sweep.json").write_text(json.dumps(noted))
-    done = iolaus_here(tmp_path, "resume=theirs")
+    done = tiryns_here(tmp_path, "resume=theirs")
     assert_refused(done, words, tmp_path)
 
 
@@ -250,12 +250,12 @@ def test_setting_that_runs_code_counts_in_a_folder_of_the_users_own(
     recipe = tmp_path / "own" / "experiment" / "nice.yaml"
     recipe.write_text("# @package _global_\nallowed_targets: [mine]\noptimizer:\n  lr: 0.5\n")
     words = ["experiment=nice", "scheduler.warmup_steps=5000"]
-    done = iolaus_here(tmp_path, "--config-dir", "own", *words)
+    done = tiryns_here(tmp_path, "--config-dir", "own", *words)
     assert_refused(done, ["allowed_targets lets code of others run"], tmp_path)
-    monkeypatch.setenv("IOLAUS_CONF", str(tmp_path / "own"))
-    done = iolaus_here(tmp_path, *words)
+    monkeypatch.setenv("TIRYNS_CONF", str(tmp_path / "own"))
+    done = tiryns_here(tmp_path, *words)
     assert_refused(done, ["do not fit into max_steps"], tmp_path)
-    done = iolaus_here(tmp_path, *words, "resume=auto", "allowed_targets=[other]")
+    done = tiryns_here(tmp_path, *words, "resume=auto", "allowed_targets=[other]")
     assert_refused(done, ["do not fit into max_steps"], tmp_path)
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from iolaus.runner.build import bind
-from iolaus.runner.config.targets import check_target
 from tests.config.test_foreign_code import placed
+from tiryns.runner.build import bind
+from tiryns.runner.config.targets import check_target
 
 
 def test_schedules_of_transformers_are_the_only_functions() -> None:

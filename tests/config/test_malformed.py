@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, TINY, run_program
-from tests.support.in_process import Done, iolaus_here
+from tests.support.in_process import Done, tiryns_here
 from tests.support.malformed.configs import CONFIGS, FILES, INPUTS, write
 
 SMALL = [word for word in TINY if word.startswith(("model", "trainer", "sampler", "data.num_workers"))]
@@ -32,7 +32,7 @@ def test_there_are_a_hundred() -> None:
 def test_wrong_config_is_named_before_anything_is_written(
     tmp_path: Path, command: str, words: list[str]
 ) -> None:
-    done = iolaus_here(tmp_path, *command.split(" "))
+    done = tiryns_here(tmp_path, *command.split(" "))
     assert_one_message(done, words)
     assert not list(tmp_path.iterdir()), "something was written"
 
@@ -55,7 +55,7 @@ def test_wrong_input_is_named_and_left_alone(folder: Path, command: list[str], w
         small = [word for word in small if not word.startswith("trainer.max_steps")]
     if "model=pretrained" in command:
         small = [word for word in small if not word.startswith("model")]
-    done = iolaus_here(folder, *recipe, *small, *rest)
+    done = tiryns_here(folder, *recipe, *small, *rest)
     assert_one_message(done, words)
     made = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert {name for name in made if not name.startswith("outputs/")} == set(FILES)
@@ -73,7 +73,7 @@ def test_a_process_says_it_as_well(tmp_path: Path, command: list[str]) -> None:
 def test_a_wrong_config_is_told_without_importing_torch(tmp_path: Path) -> None:
     program = (
         "import sys\n"
-        "from iolaus.runner.cli.commands import main\n"
+        "from tiryns.runner.cli.commands import main\n"
         "try:\n    main(['scheduler.warmup_steps=5000'])\n"
         "except SystemExit as end:\n    assert 'max_steps' in str(end.code)\n"
         "assert not {'torch', 'lightning', 'transformers', 'numpy'} & set(sys.modules)\n"

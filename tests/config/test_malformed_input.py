@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.data.text.tokenizer import train_tokenizer
 from tests.config.test_malformed import SMALL, assert_one_message
 from tests.conftest import ROOT, TINY
 from tests.data.pairs.rows import TINY as PAIRS
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.malformed import (
     configs,
     labelled,
@@ -29,6 +28,7 @@ from tests.support.malformed.commands import COMMANDS
 from tests.support.malformed.on_runs import ON_RUNS
 from tests.support.malformed.values import VALUES
 from tests.support.messages import message_of
+from tiryns.runner.data.text.tokenizer import train_tokenizer
 
 MESSAGES = (
     text_messages.SAID,
@@ -165,7 +165,7 @@ def test_folders_of_models_that_cannot_be_loaded(folder: Path, name: str) -> Non
 
 @pytest.mark.parametrize("name", recipes.SAID)
 def test_recipes_that_are_no_settings(folder: Path, name: str) -> None:
-    done = iolaus_here(folder, "plan", "--config-dir", "conf", f"experiment={name}", "data=files")
+    done = tiryns_here(folder, "plan", "--config-dir", "conf", f"experiment={name}", "data=files")
     assert_one_message(done, recipes.SAID[name])
 
 
@@ -177,7 +177,7 @@ def test_values_that_no_setting_can_have(folder: Path, value: str) -> None:
 @pytest.mark.parametrize("command", [*COMMANDS, *ON_RUNS])
 def test_commands_that_cannot_be_done(with_runs: Path, command: str) -> None:
     before = contents(with_runs)
-    done = iolaus_here(with_runs, *shlex.split(command))
+    done = tiryns_here(with_runs, *shlex.split(command))
     assert_one_message(done, {**COMMANDS, **ON_RUNS}[command])
     assert contents(with_runs) == before
     assert not list(with_runs.rglob("pwned"))
@@ -187,15 +187,15 @@ def test_an_unforeseen_error_is_one_line_and_a_file(with_runs: Path, monkeypatch
     def fails(*_: Any) -> None:
         raise TypeError("nobody foresaw this")
 
-    monkeypatch.setattr("iolaus.runner.cli.audit.main", fails)
-    monkeypatch.setattr("iolaus.runner.train.train_once", fails)
-    done = iolaus_here(with_runs, "audit", "run", "run")
+    monkeypatch.setattr("tiryns.runner.cli.audit.main", fails)
+    monkeypatch.setattr("tiryns.runner.train.train_once", fails)
+    done = tiryns_here(with_runs, "audit", "run", "run")
     line = done.stderr.splitlines()[-1]
     assert (done.returncode, line.startswith("error: unexpected TypeError: nobody foresaw this")) == (1, True)
     file = Path(line.rpartition(" is in ")[2])
     assert "Traceback (most recent call last):" in file.read_text()
     file.unlink()
-    done = iolaus_here(with_runs, *TINY, "data.source=herons.txt", "hydra.run.dir=outputs/failed")
+    done = tiryns_here(with_runs, *TINY, "data.source=herons.txt", "hydra.run.dir=outputs/failed")
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert done.stderr.strip().endswith("outputs/failed/train.log")
@@ -205,7 +205,7 @@ def test_an_unforeseen_error_is_one_line_and_a_file(with_runs: Path, monkeypatch
 READING = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
-from iolaus.runner.data.read.documents import open_source
+from tiryns.runner.data.read.documents import open_source
 try:
     sum(1 for _ in open_source(sys.argv[1], "text", "train", "paragraph").documents())
 except ValueError as error:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from iolaus.runner.build import bind
-from iolaus.runner.config.targets import allow_targets, locate
-from iolaus.runner.run.errors import explain
-from tests.config.plain_runs import PLAIN, Iolaus, Options, assert_one_line, own, run_in
+from tests.config.plain_runs import PLAIN, Options, Tiryns, assert_one_line, own, run_in
+from tiryns.runner.build import bind
+from tiryns.runner.config.targets import allow_targets, locate
+from tiryns.runner.run.errors import explain
 
 ADAMW = "torch.optim.AdamW"
 RATES = "torch.optim.lr_scheduler"
@@ -34,7 +34,7 @@ WRONG: list[tuple[Options, list[str]]] = [
 
 
 @pytest.mark.parametrize(("options", "words"), WRONG, ids=[words[-1] for _, words in WRONG])
-def test_wrong_setting_is_one_line(tiny: Iolaus, options: Options, words: list[str]) -> None:
+def test_wrong_setting_is_one_line(tiny: Tiryns, options: Options, words: list[str]) -> None:
     assert_one_line(tiny(options), *words)
 
 
@@ -49,7 +49,7 @@ def test_module_that_is_not_on_the_path_is_told_where_to_be() -> None:
         allow_targets([])
 
 
-def test_parts_that_do_not_fit_are_one_line(tiny: Iolaus) -> None:
+def test_parts_that_do_not_fit_are_one_line(tiny: Tiryns) -> None:
     points = {"data": own("Points")}
     done = tiny(points, PLAIN, text=False)
     assert_one_line(done, "runner.modules.PretrainingRun reads global batches", "plain LightningDataModule")
@@ -60,21 +60,21 @@ def test_parts_that_do_not_fit_are_one_line(tiny: Iolaus) -> None:
     assert_one_line(tiny({}, source, PLAIN, outputs="d"), "is no source", "Ones lacks documents, fingerprint")
 
 
-def test_scheduler_that_ends_before_a_branch_is_one_line(tiny: Iolaus, tmp_path: Path) -> None:
+def test_scheduler_that_ends_before_a_branch_is_one_line(tiny: Tiryns, tmp_path: Path) -> None:
     options = {"scheduler": {"_target_": f"{RATES}.OneCycleLR", "max_lr": 1e-3}}
     run_in(tmp_path, tiny(options, outputs="short"), "short")
     done = tiny(options, "trainer.max_steps=8", "resume=short", outputs="long")
     assert_one_line(done, "OneCycleLR ends at step 4", "this run at step 8")
 
 
-def test_experiment_with_a_plus_says_what_to_write(tiny: Iolaus) -> None:
+def test_experiment_with_a_plus_says_what_to_write(tiny: Tiryns) -> None:
     done = tiny({}, "+experiment=classification")
     assert done.stderr.strip().endswith(
         "write experiment=classification, without a +: there is such a group already"
     )
 
 
-def test_launcher_without_a_sweep_is_warned_of(tiny: Iolaus, tmp_path: Path) -> None:
+def test_launcher_without_a_sweep_is_warned_of(tiny: Tiryns, tmp_path: Path) -> None:
     done = tiny({}, "hydra/launcher=slurm")
     run_in(tmp_path, done)
     assert "hydra/launcher=slurm counts with -m alone, so this trains here" in done.stdout + done.stderr

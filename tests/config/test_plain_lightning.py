@@ -7,11 +7,11 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM
 
-from iolaus.runner.cli.models.consolidate import consolidate
-from tests.config.plain_runs import PLAIN, Iolaus, assert_one_line, assert_same, last_weights, own, run_in
+from tests.config.plain_runs import PLAIN, Tiryns, assert_one_line, assert_same, last_weights, own, run_in
+from tiryns.runner.cli.models.consolidate import consolidate
 
 
-def test_module_and_data_of_lightning(tiny: Iolaus, tmp_path: Path) -> None:
+def test_module_and_data_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
     words = ["trainer.max_steps=20", "trainer.validate_every=5", "trainer.validation_batches=null", PLAIN]
     done = tiny({"data": own("Points"), "module": own("Line")}, *words, text=False)
     run = run_in(tmp_path, done)
@@ -31,7 +31,7 @@ def test_module_and_data_of_lightning(tiny: Iolaus, tmp_path: Path) -> None:
     assert run_in(tmp_path, longer, "longer").status()["step"] == 30
 
 
-def test_epochs_of_own_data_are_its_own(tiny: Iolaus, tmp_path: Path) -> None:
+def test_epochs_of_own_data_are_its_own(tiny: Tiryns, tmp_path: Path) -> None:
     options = {"data": own("Points", count=32), "module": own("Line")}
     words = ["trainer.max_steps=-1", PLAIN]
     run = run_in(tmp_path, tiny(options, *words, "trainer.max_epochs=3", text=False))
@@ -40,7 +40,7 @@ def test_epochs_of_own_data_are_its_own(tiny: Iolaus, tmp_path: Path) -> None:
     assert_one_line(done, "trainer.max_epochs=1.5", "whole")
 
 
-def test_own_module_with_the_configs_optimizer(tiny: Iolaus, tmp_path: Path) -> None:
+def test_own_module_with_the_configs_optimizer(tiny: Tiryns, tmp_path: Path) -> None:
     options = {
         "data": own("Points"),
         "module": own("GroupsLine"),
@@ -53,13 +53,13 @@ def test_own_module_with_the_configs_optimizer(tiny: Iolaus, tmp_path: Path) -> 
     assert state["optimizer_states"][0]["param_groups"][0]["lr"] == pytest.approx(0, abs=1e-9)
 
 
-def test_model_in_an_own_module_is_exported(tiny: Iolaus, tmp_path: Path) -> None:
+def test_model_in_an_own_module_is_exported(tiny: Tiryns, tmp_path: Path) -> None:
     run = run_in(tmp_path, tiny({"data": own("Points"), "module": own("Encoder")}, PLAIN, text=False))
     assert AutoModelForMaskedLM.from_pretrained(run.path / "model").config.hidden_size == 8
 
 
 @pytest.mark.parametrize("validate_every", [0, 2, 3])
-def test_own_module_on_our_batches_resumes_exactly(tiny: Iolaus, tmp_path: Path, validate_every: int) -> None:
+def test_own_module_on_our_batches_resumes_exactly(tiny: Tiryns, tmp_path: Path, validate_every: int) -> None:
     options = {"module": own("ShareModule")}
     words = [
         PLAIN,
@@ -79,7 +79,7 @@ def test_own_module_on_our_batches_resumes_exactly(tiny: Iolaus, tmp_path: Path,
     assert AutoModelForMaskedLM.from_pretrained(whole.path / "model").config.hidden_size == 32
 
 
-def test_plan_of_an_own_module_trains_nothing(tiny: Iolaus, tmp_path: Path) -> None:
+def test_plan_of_an_own_module_trains_nothing(tiny: Tiryns, tmp_path: Path) -> None:
     done = tiny({"data": own("Points"), "module": own("Line")}, PLAIN, "mode=inspect", text=False)
     assert done.returncode == 0, done.stderr
     assert "nothing was trained" in done.stdout
@@ -90,7 +90,7 @@ def test_plan_of_an_own_module_trains_nothing(tiny: Iolaus, tmp_path: Path) -> N
     assert not (tmp_path / "out").exists()
 
 
-def test_checkpoint_of_an_own_module_is_left_to_it(tiny: Iolaus, tmp_path: Path) -> None:
+def test_checkpoint_of_an_own_module_is_left_to_it(tiny: Tiryns, tmp_path: Path) -> None:
     run = run_in(tmp_path, tiny({"data": own("Points"), "module": own("Line")}, PLAIN, text=False))
     with pytest.raises(ValueError, match="Line: load its checkpoint with load_from_checkpoint"):
         consolidate(run.path, tmp_path / "model", [PLAIN])

@@ -11,8 +11,8 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from tests.config.plain_runs import (
     HOME,
     PLAIN,
-    Iolaus,
     Options,
+    Tiryns,
     assert_same,
     last_weights,
     rates_of,
@@ -32,14 +32,14 @@ from tests.support.in_process import Done
         ({"_target_": "pytorch_optimizer.ScheduleFreeAdamW", "lr": 1e-3}, {"all": 0.0}),
     ],
 )  # fmt: skip
-def test_optimizer(tiny: Iolaus, tmp_path: Path, node: Options, groups: dict[str, float]) -> None:
+def test_optimizer(tiny: Tiryns, tmp_path: Path, node: Options, groups: dict[str, float]) -> None:
     run = run_in(tmp_path, tiny({"optimizer": node}))
     saved = torch.load(run.checkpoints / "last.ckpt", weights_only=True)["optimizer_states"][0]
     assert {g["name"]: g["weight_decay"] for g in saved["param_groups"]} == groups
     assert set(json.loads((run.path / "parameter_groups.json").read_text())) == set(groups)
 
 
-def test_plain_adamw_learns_as_ours_does(tiny: Iolaus, tmp_path: Path) -> None:
+def test_plain_adamw_learns_as_ours_does(tiny: Tiryns, tmp_path: Path) -> None:
     plain = {
         "_target_": "torch.optim.AdamW",
         "lr": 3e-3,
@@ -66,7 +66,7 @@ SCHEDULERS: list[Options] = [
 
 @pytest.mark.parametrize("node", SCHEDULERS, ids=lambda node: node["_target_"].rpartition(".")[2])
 @pytest.mark.parametrize("optimizer", ["adamw", pytest.param("plain", marks=pytest.mark.slow)])
-def test_scheduler_resumes_exactly(tiny: Iolaus, tmp_path: Path, node: Options, optimizer: str) -> None:
+def test_scheduler_resumes_exactly(tiny: Tiryns, tmp_path: Path, node: Options, optimizer: str) -> None:
     options = {"scheduler": node}
     if optimizer == "plain":
         options["optimizer"] = {"_target_": "torch.optim.AdamW", "lr": 3e-3}
@@ -80,13 +80,13 @@ def test_scheduler_resumes_exactly(tiny: Iolaus, tmp_path: Path, node: Options, 
     assert_same(last_weights(half), last_weights(whole))
 
 
-def test_transformers_schedule_is_the_one_it_names(tiny: Iolaus, tmp_path: Path) -> None:
+def test_transformers_schedule_is_the_one_it_names(tiny: Tiryns, tmp_path: Path) -> None:
     node = {"_target_": "transformers.get_linear_schedule_with_warmup", "num_warmup_steps": 0}
     run = run_in(tmp_path, tiny({"scheduler": node}))
     assert rates_of(run) == pytest.approx([3e-3 * (1 - step / 4) for step in range(4)])
 
 
-def test_logger_of_lightning(tiny: Iolaus, tmp_path: Path) -> None:
+def test_logger_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
     node = {
         "theirs": {"_target_": "lightning.pytorch.loggers.CSVLogger", "name": "csv", "version": ""},
         "board": {"_target_": "lightning.pytorch.loggers.TensorBoardLogger", "name": "board", "version": "x"},
@@ -100,13 +100,13 @@ def test_logger_of_lightning(tiny: Iolaus, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["logger=[]"], ["~logger"]])
-def test_no_logger_writes_no_metrics(tiny: Iolaus, tmp_path: Path, words: list[str]) -> None:
+def test_no_logger_writes_no_metrics(tiny: Tiryns, tmp_path: Path, words: list[str]) -> None:
     run = run_in(tmp_path, tiny({}, *words))
     assert not (run.path / "metrics.csv").exists()
     assert (run.path / "report.html").exists()
 
 
-def test_no_callback_and_no_bar(tiny: Iolaus, tmp_path: Path) -> None:
+def test_no_callback_and_no_bar(tiny: Tiryns, tmp_path: Path) -> None:
     quiet = tiny({}, "callback.progress=null", outputs="quiet")
     run_in(tmp_path, quiet, "quiet")
     assert "step 4/4" not in quiet.stdout
@@ -118,7 +118,7 @@ def test_no_callback_and_no_bar(tiny: Iolaus, tmp_path: Path) -> None:
     assert "step 4/4" in tiny({}, outputs="shown").stdout
 
 
-def test_callback_of_lightning(tiny: Iolaus, tmp_path: Path) -> None:
+def test_callback_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
     monitor = "+callback.rates={_target_: lightning.pytorch.callbacks.LearningRateMonitor}"
     from tests.config.plain_components import Tail
 
@@ -128,7 +128,7 @@ def test_callback_of_lightning(tiny: Iolaus, tmp_path: Path) -> None:
     assert "lr-AdamW" in (run.path / "metrics.csv").read_text().splitlines()[0]
 
 
-def test_checkpoints_of_lightning_resume_exactly(tiny: Iolaus, tmp_path: Path) -> None:
+def test_checkpoints_of_lightning_resume_exactly(tiny: Tiryns, tmp_path: Path) -> None:
     node = {
         "_target_": "lightning.pytorch.callbacks.ModelCheckpoint",
         "every_n_train_steps": 2,
@@ -149,14 +149,14 @@ def test_checkpoints_of_lightning_resume_exactly(tiny: Iolaus, tmp_path: Path) -
     assert_same(last_weights(whole), weights)
 
 
-def test_best_checkpoint_of_lightning_is_the_objective(tiny: Iolaus, tmp_path: Path) -> None:
+def test_best_checkpoint_of_lightning_is_the_objective(tiny: Tiryns, tmp_path: Path) -> None:
     node = {"_target_": "lightning.pytorch.callbacks.ModelCheckpoint", "monitor": "val/held_out/loss"}
     run = run_in(tmp_path, tiny({"checkpoint": node}))
     results = run.status()["results"]
     assert results["objective"] <= results["val/held_out/loss"]
 
 
-def test_trainer_of_lightning(tiny: Iolaus, tmp_path: Path) -> None:
+def test_trainer_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
     node = {
         "_target_": "lightning.pytorch.Trainer",
         "max_steps": 4,
@@ -174,7 +174,7 @@ def test_trainer_of_lightning(tiny: Iolaus, tmp_path: Path) -> None:
     assert [row["step"] for row in rows if row["val/held_out/loss"]] == ["2", "4"]
 
 
-def test_model_of_transformers(tiny: Iolaus, tmp_path: Path) -> None:
+def test_model_of_transformers(tiny: Tiryns, tmp_path: Path) -> None:
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     run = run_in(
         tmp_path,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from iolaus.runner.config.settings import takes_settings
+from tiryns.runner.config.settings import takes_settings
 
 
 @dataclass

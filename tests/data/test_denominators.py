@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from iolaus.runner.data.batches import GlobalBatches, figures_of, share_of, tell_totals
-from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
-from iolaus.runner.evaluation.totals import add_sums
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.rows.layout import Places, Shape
-from iolaus.runner.samplers import Shuffled
 from tests.data.test_module import Counted
+from tiryns.runner.data.batches import GlobalBatches, figures_of, share_of, tell_totals
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.evaluation.totals import add_sums
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives.base import FlatCollator
+from tiryns.runner.objectives.rows.layout import Places, Shape
+from tiryns.runner.samplers import Shuffled
 
 CUTS = [(1, None), (1, 1), (1, 3), (2, None), (2, 2), (3, 1)]
 """Ranks, and sequences of a micro-batch."""

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from iolaus.runner.data.module import GlobalBatchDataModule
-from iolaus.runner.samplers import Shuffled
 from tests.objectives.samples import collator
 from tests.samplers.sequences import Sequences
+from tiryns.runner.data.module import GlobalBatchDataModule
+from tiryns.runner.samplers import Shuffled
 
 
 class Counted(Sequences):

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iolaus import compose
-from iolaus.runner.cli.order.finding import find
-from iolaus.runner.cli.order.opened import RunOrder
-from iolaus.runner.cli.order.places import places_of
-from iolaus.runner.loop.assembly import assemble
-from iolaus.runner.manifest.inputs import read_manifest
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, Command, train_as
 from tests.data.mixture.test_runs import words
 from tests.runs.test_train import assert_bitwise, continued, losses, rows, weights
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
+from tiryns import compose
+from tiryns.runner.cli.order.finding import find
+from tiryns.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.order.places import places_of
+from tiryns.runner.loop.assembly import assemble
+from tiryns.runner.manifest.inputs import read_manifest
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 SAVING = ["checkpoint.every_steps=1", "checkpoint.keep_last=20"]
 
@@ -64,10 +64,10 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(
 
 
 @pytest.mark.slow
-def test_two_processes_train_on_the_same(whole: RunFolder, arguments: list[str], iolaus: Command) -> None:
+def test_two_processes_train_on_the_same(whole: RunFolder, arguments: list[str], tiryns: Command) -> None:
     on_two = continued(whole, 4, "on_two")
     on_two.update_status(state="failed")
-    iolaus(*arguments, PHASES, "trainer.max_steps=-1", "trainer.devices=2", f"resume={on_two.path}")
+    tiryns(*arguments, PHASES, "trainer.max_steps=-1", "trainer.devices=2", f"resume={on_two.path}")
     assert audit.compare(whole.path, on_two.path) is None
     assert audit.length(on_two.path) == 12
     assert losses(on_two) == pytest.approx(losses(whole), rel=rounding(1e-5, 1e-3))
@@ -139,7 +139,7 @@ def test_manifest_and_order_know_the_phases(whole: RunFolder, arguments: list[st
 
 
 def test_plan_and_order_tell_the_phases(whole: RunFolder, arguments: list[str], tmp_path: Path) -> None:
-    done = iolaus_here(tmp_path, "plan", *arguments, PHASES, "trainer.max_steps=-1")
+    done = tiryns_here(tmp_path, "plan", *arguments, PHASES, "trainer.max_steps=-1")
     assert done.returncode == 0, done.stderr
     table = done.stdout[done.stdout.index("\nphases") :].splitlines()[2:6]
     assert re.split(r"  +", table[0].strip()) == [
@@ -147,7 +147,7 @@ def test_plan_and_order_tell_the_phases(whole: RunFolder, arguments: list[str], 
     ]  # fmt: skip
     assert re.fullmatch(r"  wide +4 +[\d,]+ +24 +8 to 16 +0.3 +verses 7\d.\d%, code 2\d.\d%|.*", table[2])
     assert re.split(r"  +", table[3].strip())[3:] == ["24", "12", "0.6 to 0.2", "code 100.0%"]
-    done = iolaus_here(tmp_path, "order", str(whole.path), "--steps", "9:10", "--format", "csv")
+    done = tiryns_here(tmp_path, "order", str(whole.path), "--steps", "9:10", "--format", "csv")
     lines = [line.split(",") for line in done.stdout.splitlines()]
     assert lines[0][-1] == "phase"
     assert {(line[0], line[-1]) for line in lines[1:]} == {("9", "wide"), ("10", "decay")}

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from iolaus.runner.cli.compose import compose, initialized
-from iolaus.runner.loop.assembly import assemble
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, Command, train_here
 from tests.runs.test_train import Run, assert_bitwise, continued, losses, rows, weights
 from tests.support.precision import rounding
+from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.loop.assembly import assemble
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 RAMPS = [
     "sampler=growing", "sampler.global_batch_size=16", "sampler.warmup_from=4", "sampler.warmup_steps=0.5",
@@ -52,10 +52,10 @@ def test_each_of_them_is_part_of_what_is_trained_on(
             train_here(cut.path, text_file, *RAMPS, changed)
 
 
-def test_two_processes_train_on_the_same(whole: RunFolder, iolaus: Command, text_file: Path) -> None:
+def test_two_processes_train_on_the_same(whole: RunFolder, tiryns: Command, text_file: Path) -> None:
     on_two = continued(whole, 5, "on_two")
     on_two.update_status(state="failed")
-    iolaus(*TINY, f"data.source={text_file}", *RAMPS, "trainer.devices=2", f"resume={on_two.path}")
+    tiryns(*TINY, f"data.source={text_file}", *RAMPS, "trainer.devices=2", f"resume={on_two.path}")
     assert audit.compare(whole.path, on_two.path) is None
     assert audit.length(on_two.path) == 12
     assert losses(on_two) == pytest.approx(losses(whole), rel=rounding(1e-5, 1e-3))

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch.utils.data import Dataset
 
-from iolaus.runner.data.workers import StepLoader, StepSampler
 from tests.conftest import ROOT
+from tiryns.runner.data.workers import StepLoader, StepSampler
 
 LARGE = 300_000
 """Numbers in a batch: more than a pipe holds, so that a killed process leaves half a batch there."""

@@ -10,8 +10,8 @@ import pytest
 import torch
 import transformers
 
-from iolaus.runner.data.text.tokenizer import train_tokenizer
 from tests.documented.notebook import SIZES, TEXTS, VOCABULARY
+from tiryns.runner.data.text.tokenizer import train_tokenizer
 
 TrainerMaker = Callable[..., lightning.Trainer]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-import iolaus.conf  # noqa: F401  registers the options
-from iolaus.conf.registry import OPTIONS
-from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
-from iolaus.runner.objectives import get_collator_cls
-from iolaus.runner.optim import get_scheduler
+import tiryns.conf  # noqa: F401  registers the options
+from tiryns.conf.registry import OPTIONS
+from tiryns.runner.data.energon.module import EnergonMultiModalDataModule
+from tiryns.runner.objectives import get_collator_cls
+from tiryns.runner.optim import get_scheduler
 
 COLLATORS = (
     "mlm",

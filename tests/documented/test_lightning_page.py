@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from iolaus.runner.data import FinetuningDataModule, PretrainingDataModule
-from iolaus.runner.modules import FinetuningModule, PretrainingModule
 from tests.conftest import ROOT
+from tiryns.runner.data import FinetuningDataModule, PretrainingDataModule
+from tiryns.runner.modules import FinetuningModule, PretrainingModule
 
 
 @pytest.fixture

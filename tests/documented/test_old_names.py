@@ -10,17 +10,17 @@ import pytest
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.registry import OPTIONS, component_of, option_of
-from iolaus.old_names import MOVED
-from iolaus.runner.cli.compose import compose, initialized
-from iolaus.runner.cli.models import consolidate
-from iolaus.runner.config.checks import check_config
-from iolaus.runner.config.permissions import check_hydra
-from iolaus.runner.config.targets import check_target, locate
-from iolaus.runner.report.runs import changed_settings, load_run
-from iolaus.runner.run.folder import RunFolder, config_hash
 from tests.conftest import ROOT, TINY
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
+from tiryns.conf.registry import OPTIONS, component_of, option_of
+from tiryns.old_names import MOVED
+from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.cli.models import consolidate
+from tiryns.runner.config.checks import check_config
+from tiryns.runner.config.permissions import check_hydra
+from tiryns.runner.config.targets import check_target, locate
+from tiryns.runner.report.runs import changed_settings, load_run
+from tiryns.runner.run.folder import RunFolder, config_hash
 
 NAMES = {
     "runner.data": "EnergonMultiModalDataModule FinetuningDataModule PretrainingDataModule",
@@ -51,8 +51,8 @@ TARGETS = {
     "runner.data.PretrainingData",
     "data.source": "runner.data.scenes.Scenes runner.data.stdlib_text.StdlibText",
     "hydra/callbacks": "runner.checks.EarlyChecks runner.sweep.SweepPage",
-    "hydra/launcher": "hydra_plugins.iolaus.SlurmLauncher",
-    "hydra/sweeper": "hydra_plugins.iolaus.GridSweeper hydra_plugins.iolaus.OptunaSweeper",
+    "hydra/launcher": "hydra_plugins.tiryns.SlurmLauncher",
+    "hydra/sweeper": "hydra_plugins.tiryns.GridSweeper hydra_plugins.tiryns.OptunaSweeper",
     "logger": "runner.loggers.MetricsFile runner.loggers.tensorboard_logger runner.loggers.wandb_logger",
     "model": "runner.models.build_encoder runner.models.build_image_text runner.models.load_encoder",
     "module": "runner.modules.FinetuningRun runner.modules.PretrainingRun runner.modules.VisionLanguageModule",
@@ -74,7 +74,7 @@ OLD = [
     "trainer._target_=runner.trainer.build_trainer",
     "checkpoint._target_=runner.checkpoint.Checkpoint",
     "logger.csv._target_=runner.loggers.MetricsFile",
-    "optimizer._target_=iolaus.runner.optim.adamw",
+    "optimizer._target_=tiryns.runner.optim.adamw",
 ]
 """Settings as a config of version 0.1, or one that names our package in full, has them."""
 
@@ -91,7 +91,7 @@ def path_of(place: str) -> str:
 
 @pytest.mark.parametrize("module", NAMES)
 def test_documented_import_is_the_thing_of_today(module: str) -> None:
-    old, today = import_module(module), import_module(f"iolaus.{MOVED.get(module, module)}")
+    old, today = import_module(module), import_module(f"tiryns.{MOVED.get(module, module)}")
     for name in NAMES[module].split():
         assert getattr(old, name) is getattr(today, name)
 
@@ -107,7 +107,7 @@ def test_every_import_works_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert done.stdout == "done\n", done.stderr
 
 
-@pytest.mark.parametrize("prefix", ["", "iolaus."])
+@pytest.mark.parametrize("prefix", ["", "tiryns."])
 @pytest.mark.parametrize(("place", "target"), targets())
 def test_target_is_allowed_found_and_known(place: str, target: str, prefix: str) -> None:
     if not target.startswith("runner."):
@@ -115,7 +115,7 @@ def test_target_is_allowed_found_and_known(place: str, target: str, prefix: str)
     check_target(prefix + target, path_of(place))
     found = locate(prefix + target, path_of(place))
     assert found.__name__ == target.rpartition(".")[2]
-    assert found.__module__.startswith(("iolaus.runner.", "hydra_plugins."))
+    assert found.__module__.startswith(("tiryns.runner.", "hydra_plugins."))
     if place in OPTIONS:
         option = option_of(place, {"_target_": prefix + target})
         assert option is not None, "its fields are checked, and some of them may change on resume"
@@ -125,7 +125,7 @@ def test_target_is_allowed_found_and_known(place: str, target: str, prefix: str)
 def test_other_functions_of_modules_that_moved_are_refused() -> None:
     for target in (
         "runner.trainer.quiet_libraries",
-        "iolaus.runner.loop.quiet_libraries",
+        "tiryns.runner.loop.quiet_libraries",
         "runner.loggers.os.system",
     ):
         with pytest.raises((ValueError, ImportError), match=r"is not allowed|cannot find"):
@@ -163,7 +163,7 @@ def test_users_option_with_an_old_target_composes_and_is_checked(tmp_path: Path)
 
 
 def test_run_of_old_targets_trains_goes_on_and_is_read(tmp_path: Path, text_file: Path) -> None:
-    done = iolaus_here(tmp_path, *TINY, f"data.source={text_file}", *OLD)
+    done = tiryns_here(tmp_path, *TINY, f"data.source={text_file}", *OLD)
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "outputs").glob("*/*")
     run = RunFolder(folder)
@@ -172,7 +172,7 @@ def test_run_of_old_targets_trains_goes_on_and_is_read(tmp_path: Path, text_file
     told = {name for name, _, _ in changed_settings(load_run(folder).settings) or []}
     assert not {name for name in told if name.endswith("_target_")}, "a module that moved is no other setting"
     run.update_status(state="interrupted")
-    again = iolaus_here(tmp_path, f"resume={folder}")
+    again = tiryns_here(tmp_path, f"resume={folder}")
     assert again.returncode == 0, again.stderr
     assert list((tmp_path / "outputs").glob("*/*")) == [folder], "in its folder, not as a branch"
     assert run.status()["state"] == "done"
@@ -187,4 +187,4 @@ def test_every_option_names_what_its_package_exports() -> None:
             target = str(values.get("_target_", "hydra_plugins.x"))  # type: ignore[union-attr]
             package, _, name = target.rpartition(".")
             if package.startswith("runner."):
-                assert name in import_module(f"iolaus.{package}").__all__
+                assert name in import_module(f"tiryns.{package}").__all__

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import PRECISION, ROOT
 from tests.house.test_docs import PLACEHOLDER, runs_in
 from tests.support.commands import PAGES, Block, blocks, commands, words_of
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 
 SHORT = [
     "trainer=cpu", f"trainer.precision={PRECISION}", "trainer.max_steps=2", "trainer.validate_every=0",
@@ -26,7 +26,7 @@ def reads(words: list[str], shown: list[Block]) -> bool:
     """Whether a command trains on a file that is shown, or on a folder of such files."""
     names = "|".join(re.escape(block.title.partition("/")[0]) for block in shown) or "$^"
     settings = [word for word in words[1:] if re.match(r"data\.(train|source|mixture)=", word)]
-    return words[:1] == ["iolaus"] and any(re.search(rf"[= ](?:{names})\b", word) for word in settings)
+    return words[:1] == ["tiryns"] and any(re.search(rf"[= ](?:{names})\b", word) for word in settings)
 
 
 def training(page: Path) -> Iterator[tuple[list[Block], str]]:
@@ -67,5 +67,5 @@ def test_commands_train_on_the_files_as_they_are_shown(page: Path, tmp_path: Pat
             path.write_text(block.text)
         words = words_of(re.sub(PLACEHOLDER, lambda _: runs_in(tmp_path, "*")[-1], command))[1:]
         model = [] if any(word.startswith("model=") for word in words) else ["model=bert_tiny"]
-        done = iolaus_here(tmp_path, *words, *model, *SHORT)
+        done = tiryns_here(tmp_path, *words, *model, *SHORT)
         assert done.returncode == 0, f"{command}\n{done.stderr}"

@@ -9,10 +9,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from iolaus.runner.evaluation.frozen import linear
-from iolaus.runner.evaluation.frozen.linear import PENALTIES, LinearProbe, fit_probe
-from iolaus.runner.evaluation.frozen.neighbours import NUMBERS, Neighbours, fit_neighbours
-from iolaus.runner.evaluation.frozen.ranking import cosines, rank
+from tiryns.runner.evaluation.frozen import linear
+from tiryns.runner.evaluation.frozen.linear import PENALTIES, LinearProbe, fit_probe
+from tiryns.runner.evaluation.frozen.neighbours import NUMBERS, Neighbours, fit_neighbours
+from tiryns.runner.evaluation.frozen.ranking import cosines, rank
 
 CLASSES = 4
 

@@ -8,16 +8,16 @@ import pytest
 import torch
 from sklearn.metrics import f1_score
 
-from iolaus.runner.evaluation.joined import measured_rows
-from iolaus.runner.evaluation.kinds.labels import (
+from tests.data.labelled.tasks import data_module, questions, sentences, texts
+from tiryns.runner.evaluation.joined import measured_rows
+from tiryns.runner.evaluation.kinds.labels import (
     ClassificationPredictions,
     LabelPredictions,
     NumberPredictions,
 )
-from iolaus.runner.evaluation.kinds.spans import QuestionPredictions
-from iolaus.runner.evaluation.kinds.words import TokenPredictions
-from iolaus.runner.evaluation.predictions import Predictions
-from tests.data.labelled.tasks import data_module, questions, sentences, texts
+from tiryns.runner.evaluation.kinds.spans import QuestionPredictions
+from tiryns.runner.evaluation.kinds.words import TokenPredictions
+from tiryns.runner.evaluation.predictions import Predictions
 
 DRAW = torch.Generator().manual_seed(0)
 

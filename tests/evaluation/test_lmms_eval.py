@@ -8,19 +8,19 @@ from statistics import mean
 
 import pytest
 
-from iolaus.conf import registry
-from iolaus.runner.cli.commands import main
-from iolaus.runner.data.demo.scenes import Scenes
-from iolaus.runner.evaluation import lmms_eval
-from iolaus.runner.evaluation.lmms_eval import (
+from tests.support.vision import SMALL, compose_vision
+from tiryns.conf import registry
+from tiryns.runner.cli.commands import main
+from tiryns.runner.data.demo.scenes import Scenes
+from tiryns.runner.evaluation import lmms_eval
+from tiryns.runner.evaluation.lmms_eval import (
     LetterAccuracy,
     NormalizedLevenshtein,
     RelaxedAccuracy,
     VqaAccuracy,
 )
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.train import train
-from tests.support.vision import SMALL, compose_vision
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.train import train
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iolaus.runner.evaluation.metrics import KINDS, EntityScore, get_metrics_for_task
-from iolaus.runner.evaluation.squad import exact_match, token_f1
 from tests.conftest import ROOT
+from tiryns.runner.evaluation.metrics import KINDS, EntityScore, get_metrics_for_task
+from tiryns.runner.evaluation.squad import exact_match, token_f1
 
 
 @pytest.mark.parametrize(

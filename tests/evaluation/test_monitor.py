@@ -7,11 +7,11 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig
 
-from iolaus.runner.evaluation.monitor import better_when, choose_monitor, direction_of
+from tiryns.runner.evaluation.monitor import better_when, choose_monitor, direction_of
 
 
 def composed(*overrides: str) -> DictConfig:
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         return compose("config", [*overrides, "hydra/sweeper=grid"])
 
 

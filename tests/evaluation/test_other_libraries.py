@@ -11,9 +11,9 @@ from scipy import stats
 from seqeval.metrics import classification_report
 from sklearn import metrics as sklearn
 
-from iolaus.runner.evaluation.resampling import correlation, intervals, ranks
-from iolaus.runner.evaluation.statistics.intervals import bootstrap, resampled
 from tests.evaluation.test_resampling import evaluated
+from tiryns.runner.evaluation.resampling import correlation, intervals, ranks
+from tiryns.runner.evaluation.statistics.intervals import bootstrap, resampled
 
 Figures = dict[str, Any]
 

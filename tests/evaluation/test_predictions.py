@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from iolaus.runner.data.labelled.tags import keeps_iob2
-from iolaus.runner.evaluation.files import write_predictions
-from iolaus.runner.evaluation.kinds.labels import (
+from tests.data.labelled.tasks import data_module, questions, sentences, texts
+from tiryns.runner.data.labelled.tags import keeps_iob2
+from tiryns.runner.evaluation.files import write_predictions
+from tiryns.runner.evaluation.kinds.labels import (
     ClassificationPredictions,
     LabelPredictions,
     NumberPredictions,
 )
-from iolaus.runner.evaluation.kinds.spans import QuestionPredictions
-from iolaus.runner.evaluation.kinds.words import TokenPredictions
-from tests.data.labelled.tasks import data_module, questions, sentences, texts
+from tiryns.runner.evaluation.kinds.spans import QuestionPredictions
+from tiryns.runner.evaluation.kinds.words import TokenPredictions
 
 
 def sequences(option: str, rows: Any, **fields: Any) -> Any:
@@ -170,7 +170,7 @@ def test_tags_are_predicted_one_by_one_where_entities_of_the_training_data_begin
     rows = sentences(30)
     for row in rows:
         row["labels"] = [label.replace("B-ANIMAL", "I-ANIMAL") for label in row["labels"]]
-    with caplog.at_level("INFO", "iolaus"):
+    with caplog.at_level("INFO", "tiryns"):
         data = sequences("token_classification", rows)
     first = next(n for n, row in enumerate(rows) if not keeps_iob2([row["labels"]]))
     assert f"an entity begins with an I- in row {first}\n" in caplog.text

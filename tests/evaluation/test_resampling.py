@@ -7,19 +7,19 @@ import pytest
 import torch
 from torchmetrics import Metric
 
-from iolaus.runner.evaluation import resampling
-from iolaus.runner.evaluation.kinds.labels import (
+from tests.data.labelled.tasks import sentences, texts
+from tests.evaluation.test_predictions import sequences
+from tiryns.runner.evaluation import resampling
+from tiryns.runner.evaluation.kinds.labels import (
     ClassificationPredictions,
     LabelPredictions,
     NumberPredictions,
 )
-from iolaus.runner.evaluation.kinds.words import TokenPredictions
-from iolaus.runner.evaluation.metrics import KINDS, get_metrics_for_task
-from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.evaluation.resampling import intervals, weighted
-from iolaus.runner.evaluation.statistics.intervals import resampled
-from tests.data.labelled.tasks import sentences, texts
-from tests.evaluation.test_predictions import sequences
+from tiryns.runner.evaluation.kinds.words import TokenPredictions
+from tiryns.runner.evaluation.metrics import KINDS, get_metrics_for_task
+from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.evaluation.resampling import intervals, weighted
+from tiryns.runner.evaluation.statistics.intervals import resampled
 
 DRAW = np.random.default_rng(0)
 TAGS = ["O", "B-X", "I-X", "B-Y", "I-Y"]

@@ -18,14 +18,14 @@ import torch
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
-from iolaus.runner.launch.resume import run_folder
-from iolaus.runner.manifest.machine import machine
-from iolaus.runner.run.environment import environment
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.train import train
 from tests.conftest import train_here
 from tests.modules.conftest import NEW, ROWS, TASKS, TINY
 from tests.runs.test_train import losses
+from tiryns.runner.launch.resume import run_folder
+from tiryns.runner.manifest.machine import machine
+from tiryns.runner.run.environment import environment
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.train import train
 
 ROUNDING = 1e-4
 """Largest relative difference of a loss between processors of one class, or versions of torch."""
@@ -74,7 +74,7 @@ def golden_run(recipe: str, folder: Path, text_file: Path) -> RunFolder:
     data.write_text("".join(json.dumps(row) + "\n" for row in ROWS[recipe](60, 0)))
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     arguments = [*TASKS[recipe], f"data.train={data}", *TINY, *NEW, *FIXED]
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         config = compose("config", arguments)
     run = RunFolder(folder / "run")
     run.begin(config, arguments)

@@ -15,7 +15,7 @@ from tests.golden import RECIPES, golden_file, golden_losses, golden_run, made_b
 def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["IOLAUS_CACHE"] = f"{folder}/cache"
+        os.environ["TIRYNS_CACHE"] = f"{folder}/cache"
         text = write_text(Path(folder) / "herons.txt")
         for recipe in RECIPES:
             (Path(folder) / recipe).mkdir()

@@ -16,13 +16,6 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override, ValueType
 from omegaconf import OmegaConf
 
-from iolaus.conf.phases import lengths_of, phases_of
-from iolaus.runner.cli.commands import COMMANDS, command_of, parser_of
-from iolaus.runner.config.allowed import allow_code, check_targets
-from iolaus.runner.launch.resume import run_folder
-from iolaus.runner.sweeps.replicates import with_replicates
-from iolaus.runner.sweeps.suite.words import as_sweep
-from iolaus.runner.sweeps.sweeper import register_plugins, sweep_folder
 from tests.conftest import ROOT
 from tests.support.commands import (
     PAGES,
@@ -35,6 +28,13 @@ from tests.support.commands import (
     shown_commands,
     words_of,
 )
+from tiryns.conf.phases import lengths_of, phases_of
+from tiryns.runner.cli.commands import COMMANDS, command_of, parser_of
+from tiryns.runner.config.allowed import allow_code, check_targets
+from tiryns.runner.launch.resume import run_folder
+from tiryns.runner.sweeps.replicates import with_replicates
+from tiryns.runner.sweeps.suite.words import as_sweep
+from tiryns.runner.sweeps.sweeper import register_plugins, sweep_folder
 
 SHOWN = [
     *((page.stem, command) for page in PAGES for command in shown_commands(page)),
@@ -78,7 +78,7 @@ def test_command_is_one_that_exists(page: str, command: str, tmp_path: Path) -> 
     elif words[:2] == ["python", "-m"]:
         assert find_spec(words[2]), f"{page}: there is no module {words[2]}"
     else:
-        assert words[0] == "iolaus"
+        assert words[0] == "tiryns"
         assert_understood(words[1:])
 
 
@@ -92,7 +92,7 @@ def assert_installs(words: list[str]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     if words[:2] == ["torch", "--index-url"]:
         return
-    found = re.fullmatch(r"(iolaus|\.|dist/iolaus-(.+)-py3-none-any\.whl)(?:\[(.+)\])?", words[-1])
+    found = re.fullmatch(r"(tiryns|\.|dist/tiryns-(.+)-py3-none-any\.whl)(?:\[(.+)\])?", words[-1])
     assert found, words
     assert found[2] in (None, project["version"])
     assert set(filter(None, (found[3] or "").split(","))) <= set(project["optional-dependencies"])
@@ -125,7 +125,7 @@ def assert_composes(words: list[str]) -> None:
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     OmegaConf.register_new_resolver("sweep_folder", sweep_folder, replace=True)
     register_plugins()
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         config = compose("config", [first_value(override) for override in parsed])
     allow_code(config)
     check_targets(config)
@@ -162,7 +162,7 @@ def names_of(option: Any) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_settings_that_are_named_exist(page: Path) -> None:
     """Settings within the text, such as `trainer.max_steps`, are fields of some option."""
-    from iolaus.conf.registry import OPTIONS
+    from tiryns.conf.registry import OPTIONS
 
     known = {
         group: {f for node in nodes.values() for f in names_of(node)} for group, nodes in OPTIONS.items()
@@ -209,7 +209,7 @@ elif not asked:
     words = [w for w in words if not re.match("trainer.max_(tokens|flops|seconds)=", w)]
     words += tiny + (["hydra.sweeper.n_trials=2"] if "hydra/sweeper=optuna" in words else [])
     words += ["scheduler.warmup_steps=1"] if "scheduler" in " ".join(words) else []
-os.execv({python!r}, [{python!r}, "-c", "from iolaus.runner.cli.commands import main; main()", *words])
+os.execv({python!r}, [{python!r}, "-c", "from tiryns.runner.cli.commands import main; main()", *words])
 """
 
 
@@ -218,7 +218,7 @@ os.execv({python!r}, [{python!r}, "-c", "from iolaus.runner.cli.commands import 
 def test_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     """Runs the page's commands in one folder, with few steps; its titled blocks are the files that they read."""
     (tmp_path / "bin").mkdir()
-    shim = tmp_path / "bin" / "iolaus"
+    shim = tmp_path / "bin" / "tiryns"
     asking = [name for name in COMMANDS if name != "train"]
     shim.write_text(SHIM.format(python=sys.executable, tiny=TINY, asking=asking))
     shim.chmod(0o755)
@@ -264,7 +264,7 @@ def with_runs(command: str, work: Path) -> str:
     if "SWEEP" in command:
         return command.replace("SWEEP", str(max(work.glob("outputs/*/*-sweep")).relative_to(work)))
     runs = runs_in(work, "*")
-    if "iolaus audit RUN RUN" in command:
+    if "tiryns audit RUN RUN" in command:
         return command.replace("RUN RUN", " ".join(runs[-2:]))
     return re.sub(PLACEHOLDER, lambda found: runs_in(work, found["folder"] or "*")[-1], command)
 

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from iolaus import compose
+from tiryns import compose
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("order", "samplers", "objectives")
@@ -20,7 +20,7 @@ PACKAGES = ("order", "samplers", "objectives")
 def modules() -> list[str]:
     """The modules of the packages, by their names."""
     return [
-        f"iolaus.runner.{package}.{file.stem}"
+        f"tiryns.runner.{package}.{file.stem}"
         for package in PACKAGES
         for file in sorted((ROOT / "runner" / package).glob("[!_]*.py"))
     ]
@@ -35,11 +35,11 @@ def public_classes(module: ModuleType) -> list[type]:
 
 
 DATA = [
-    f"iolaus.runner.data.{name}"
+    f"tiryns.runner.data.{name}"
     for name in ("micro_batch", "demo.scenes", "demo.stdlib_tasks", "demo.stdlib_text")
 ]
 
-STATISTICS = ["iolaus.runner.evaluation.statistics.paired"]
+STATISTICS = ["tiryns.runner.evaluation.statistics.paired"]
 
 
 @pytest.mark.parametrize("name", [*modules(), *DATA, *STATISTICS])
@@ -69,7 +69,7 @@ def test_docstring_of_a_package_names_all_its_files(folder: Path) -> None:
 
 def targets() -> dict[str, str]:
     """What the options of all groups build, by the docstring of each."""
-    from iolaus.conf.registry import OPTIONS
+    from tiryns.conf.registry import OPTIONS
 
     found = {}
     for options in OPTIONS.values():
@@ -86,7 +86,7 @@ def test_every_class_that_a_config_names_has_an_example_and_its_command_composes
     commands = []
     for name, docstring in targets().items():
         assert "Example" in docstring, name
-        commands += re.findall(r"`iolaus ([^`]+)`", docstring.partition("Example")[2].replace("\n", " "))
+        commands += re.findall(r"`tiryns ([^`]+)`", docstring.partition("Example")[2].replace("\n", " "))
     assert len(commands) > 8
     for command in commands:
         words = shlex.split(command)

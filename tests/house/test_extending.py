@@ -10,7 +10,7 @@ import pytest
 from tests.conf.test_options import GIVEN
 from tests.conftest import ROOT, TINY, run_program
 from tests.support.commands import blocks, commands
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.installed import install_project
 
 PAGE = ROOT / "docs" / "extending.md"
@@ -22,7 +22,7 @@ RUN = [command for block in blocks(PAGE) if block.language == "bash" for command
 
 def words_of(command: str, text_file: Path) -> list[str]:
     """The words of a command, with those of a tiny run that it does not decide itself."""
-    words = [word for word in shlex.split(command) if not re.match(r"PYTHONPATH=|iolaus$", word)]
+    words = [word for word in shlex.split(command) if not re.match(r"PYTHONPATH=|tiryns$", word)]
     mine = {re.split(r"[=.@]", word.lstrip("+~"))[0] for word in words if not word.startswith("-")}
     tiny = [word for word in [*TINY, *SHORT] if re.split(r"[=.]", word)[0] not in mine]
     tiny += [] if "data" in mine else [f"data.source={text_file}"]
@@ -49,7 +49,7 @@ def test_command_trains(
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in [name for name in sys.modules if name.startswith("my_")]:
         monkeypatch.delitem(sys.modules, name)
-    done = iolaus_here(tmp_path, *words_of(command, text_file))
+    done = tiryns_here(tmp_path, *words_of(command, text_file))
     assert done.returncode == 0, done.stdout + done.stderr
     if "--cfg" not in command:
         (status,) = tmp_path.glob("outputs/*/*/status.json")

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from transformers import AutoModel, AutoTokenizer
 
-from iolaus.conf import registry
-from iolaus.runner.cli.commands import main
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.tasks import get_task, get_trainer_task
 from tests.conftest import ROOT
 from tests.data.labelled.tasks import WORDS, texts
 from tests.modules.conftest import NEW, TINY
 from tests.support.commands import blocks
-from tests.support.in_process import Done, iolaus_here
+from tests.support.in_process import Done, tiryns_here
+from tiryns.conf import registry
+from tiryns.runner.cli.commands import main
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.tasks import get_task, get_trainer_task
 
 PAGE = ROOT / "docs" / "extending-tasks.md"
 SHORT = ["trainer.max_steps=4", "trainer.validate_every=2"]
@@ -61,7 +61,7 @@ def labelled_files(home: Path) -> list[str]:
 
 def classify(home: Path, *words: str) -> Done:
     chosen = ["data=classification", "objective=classification", *TINY, *NEW, *SHORT, *labelled_files(home)]
-    return iolaus_here(home, *chosen, *words)
+    return tiryns_here(home, *chosen, *words)
 
 
 def logged(run: RunFolder, name: str) -> list[float]:
@@ -135,7 +135,7 @@ def test_runs_without_the_module_are_measured_as_before(home: Path) -> None:
 def test_metric_of_a_taken_name_and_one_of_many_numbers_are_refused(home: Path) -> None:
     (home / "my_metrics.py").write_text(
         "from torchmetrics.classification import MulticlassAUROC\n"
-        "from iolaus.runner.tasks import register_metric\n"
+        "from tiryns.runner.tasks import register_metric\n"
         "register_metric('classification', 'macro_f1', MulticlassAUROC)\n"
     )
     done = classify(home, "imports=[my_metrics]")
@@ -180,7 +180,7 @@ def learn_similarity(home: Path, *words: str) -> Done:
         *NEW,
         *sets,
     ]
-    return iolaus_here(home, *chosen, *words)
+    return tiryns_here(home, *chosen, *words)
 
 
 def test_own_task_trains_predicts_and_reports(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,7 +209,7 @@ def test_each_text_is_read_by_itself(home: Path) -> None:
     import torch
     from transformers import BertConfig, BertModel
 
-    from iolaus.runner.tasks import import_modules
+    from tiryns.runner.tasks import import_modules
 
     import_modules(["similarity"])
     torch.manual_seed(0)
@@ -254,13 +254,13 @@ def test_own_task_is_found_by_name_but_not_by_the_module_for_a_plain_trainer(hom
 def test_imports_count_on_the_command_line_alone(home: Path) -> None:
     (home / "configs" / "experiment").mkdir()
     (home / "configs" / "experiment" / "sly.yaml").write_text("# @package _global_\nimports: [my_metrics]\n")
-    done = iolaus_here(home, "--config-dir", str(home / "configs"), "experiment=sly")
+    done = tiryns_here(home, "--config-dir", str(home / "configs"), "experiment=sly")
     assert "imports lets code of others run" in done.stderr
     assert "my_metrics" not in sys.modules
 
 
 def test_tables_of_a_task_are_shown_in_the_report(tmp_path: Path) -> None:
-    from iolaus.runner.report.evaluation import evaluation_sections
+    from tiryns.runner.report.evaluation import evaluation_sections
 
     rows = [{"choices": 2, "right": 0.5, "note": "<b>"}, {"choices": 4, "right": 0.25}]
     found = {"examples": 6, "metrics": {"accuracy": 0.4}, "by_number": rows, "names": ["no", "rows"]}
@@ -274,5 +274,5 @@ def test_tables_of_a_task_are_shown_in_the_report(tmp_path: Path) -> None:
 
 
 def test_module_that_measures_needs_labelled_data(home: Path) -> None:
-    done = iolaus_here(home, "module=finetuning", "trainer=cpu", "trainer.max_steps=1", *NEW)
+    done = tiryns_here(home, "module=finetuning", "trainer=cpu", "trainer.max_steps=1", *NEW)
     assert "error: the module measures a task, and PretrainingData has none" in done.stderr

@@ -6,7 +6,6 @@ from zipfile import ZipFile
 
 import pytest
 
-from iolaus.runner.cli.commands import COMMANDS
 from tests.conftest import TINY
 from tests.support.installed import (
     Environment,
@@ -20,8 +19,9 @@ from tests.support.installed import (
     names_in,
     program,
 )
+from tiryns.runner.cli.commands import COMMANDS
 
-OTHERS = "raise RuntimeError('a module of the project has been taken for one of iolaus')\n"
+OTHERS = "raise RuntimeError('a module of the project has been taken for one of tiryns')\n"
 
 THING = '''
 from lightning.pytorch import Callback
@@ -35,10 +35,10 @@ class Thing(Callback):
 '''
 
 SCRIPT = """
-import iolaus, conf.mine, runner.own
+import tiryns, conf.mine, runner.own
 assert (conf.mine.__file__, runner.own.__file__) == ({conf!r}, {runner!r})
-import iolaus.conf.config, iolaus.runner.train
-assert "site-packages" in iolaus.runner.train.__file__ and "site-packages" in iolaus.conf.config.__file__
+import tiryns.conf.config, tiryns.runner.train
+assert "site-packages" in tiryns.runner.train.__file__ and "site-packages" in tiryns.conf.config.__file__
 import conf, runner
 assert {conf!r}.startswith(list(conf.__path__)[0]) and {runner!r}.startswith(list(runner.__path__)[0])
 print("both are the project's own")
@@ -93,23 +93,23 @@ def test_sdist_and_wheel_hold_the_program_and_nothing_else(
         "runner/report/page.js",
         "runner/cli/new/project/gitignore",
     }
-    assert {f"iolaus/{name}" for name in needed} <= names_in(wheel)
+    assert {f"tiryns/{name}" for name in needed} <= names_in(wheel)
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ("iolaus/py.typed", "iolaus/py.typed is missing"),
-        ("iolaus-1.dist-info/licenses/LICENSE", "LICENSE is missing"),
+        ("tiryns/py.typed", "tiryns/py.typed is missing"),
+        ("tiryns-1.dist-info/licenses/LICENSE", "LICENSE is missing"),
         ("tests/conftest.py", "tests/conftest.py should not be there"),
         ("runner/train.py", "runner/train.py should not be there"),
     ],
 )
 def test_what_is_wrong_with_a_wheel_is_named(changed: str, said: str, tmp_path: Path) -> None:
-    with ZipFile(tmp_path / "iolaus.whl", "w") as archive:
-        for name in {*program(), "iolaus-1.dist-info/licenses/LICENSE"} ^ {changed}:
+    with ZipFile(tmp_path / "tiryns.whl", "w") as archive:
+        for name in {*program(), "tiryns-1.dist-info/licenses/LICENSE"} ^ {changed}:
             archive.writestr(name, "")
-    assert mistakes(tmp_path / "iolaus.whl") == [f"iolaus.whl: {said}"]
+    assert mistakes(tmp_path / "tiryns.whl") == [f"tiryns.whl: {said}"]
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_project_keeps_its_names_and_ours_are_found(installed: Environment, proj
     assert script.stdout == "both are the project's own\n", script.stderr
     (project / "datasets.py").write_text(OTHERS)
     (project / "logging.py").write_text(OTHERS)
-    composed = installed.run("iolaus", "--config-dir", "conf", "--cfg", "job", "experiment=mine", cwd=project)
+    composed = installed.run("tiryns", "--config-dir", "conf", "--cfg", "job", "experiment=mine", cwd=project)
     assert "seed: 77" in composed.stdout, composed.stderr
 
 
@@ -133,15 +133,15 @@ def test_project_keeps_its_names_and_ours_are_found(installed: Environment, proj
 def test_every_subcommand_works_in_such_a_project(
     installed: Environment, project: Path, path: dict[str, str], text_file: Path
 ) -> None:
-    def iolaus(*words: str) -> str:
-        done = installed.run("iolaus", *words, cwd=project, **path)
+    def tiryns(*words: str) -> str:
+        done = installed.run("tiryns", *words, cwd=project, **path)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    iolaus("train", *tiny(text_file))
-    iolaus(*tiny(text_file))
+    tiryns("train", *tiny(text_file))
+    tiryns(*tiny(text_file))
     first, second = map(str, runs_in(project))
-    assert (Path(first) / "command.txt").read_text().startswith("iolaus data=files ")
+    assert (Path(first) / "command.txt").read_text().startswith("tiryns data=files ")
     (project / "rows.jsonl").write_text(json.dumps({"question": "which?", "answer": "this"}) + "\n")
     words = {
         "plan": tiny(text_file), "info": ["optimizer=lion"], "runs": [], "report": [first, second],
@@ -155,7 +155,7 @@ def test_every_subcommand_works_in_such_a_project(
     }  # fmt: skip
     assert set(words) == set(COMMANDS) - {"train", "judge"}, "two runs are too few for a verdict"
     for name, behind in words.items():
-        assert iolaus(name, *behind), name
+        assert tiryns(name, *behind), name
 
 
 @pytest.mark.slow
@@ -169,10 +169,10 @@ def test_ranks_and_sweeps_take_ours_and_find_the_class_of_the_project(
         seen = 2
     else:  # the working folder is not searched, in the ranks neither
         (project / "datasets.py").write_text(OTHERS)
-    done = installed.run("iolaus", *words, cwd=project, **path)
+    done = installed.run("tiryns", *words, cwd=project, **path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("has the thing") == seen
-    swept = installed.run("iolaus", "-m", "seed=1,2", *tiny(text_file), cwd=project, **path)
+    swept = installed.run("tiryns", "-m", "seed=1,2", *tiny(text_file), cwd=project, **path)
     assert swept.returncode == 0, swept.stdout + swept.stderr
     states = [json.loads((run / "status.json").read_text())["state"] for run in runs_in(project)]
     assert states == ["done"] * 3
@@ -183,7 +183,7 @@ def test_module_of_ours_runs_beside_modules_of_those_names(
     installed: Environment, project: Path, text_file: Path
 ) -> None:
     words = [*tiny(text_file), "trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2"]
-    done = installed.run("python", "-m", "iolaus.runner.train", *words, cwd=project)
+    done = installed.run("python", "-m", "tiryns.runner.train", *words, cwd=project)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [run.joinpath("status.json").exists() for run in runs_in(project)] == [True]
 
@@ -192,7 +192,7 @@ def test_module_of_ours_runs_beside_modules_of_those_names(
 def test_checkout_that_is_not_installed_trains(tmp_path: Path, text_file: Path) -> None:
     words = [*tiny(text_file), "trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2"]
     environment, source = empty_environment(tmp_path / "environment"), checkout(tmp_path / "checkout")
-    assert environment.run("python", "-c", "import iolaus", cwd=tmp_path).returncode
+    assert environment.run("python", "-c", "import tiryns", cwd=tmp_path).returncode
     done = environment.run("python", "-m", "runner.train", *words, cwd=source)
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = runs_in(source)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_module
 
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.train import train
 from tests.conftest import train_here
 from tests.modules.conftest import NEW, ROWS, TASKS
 from tests.modules.conftest import TINY as FINETUNING
 from tests.support.vision import SHAPES, SMALL, compose_vision
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.train import train
 
 SHORT = ["trainer.max_steps=2", "trainer.validate_every=2"]
 PRETRAINING = ("mlm", "enhanced_mlm", "diffusion")
@@ -34,7 +34,7 @@ def tiny_run(objective: str, folder: Path, text_file: Path) -> RunFolder:
             file = folder / f"{name}.jsonl"
             file.write_text("".join(json.dumps(row) + "\n" for row in ROWS[objective](20, seed)))
             files.append(f"data.{name}={file}")
-        with initialize_config_module("iolaus.conf", version_base="1.3"):
+        with initialize_config_module("tiryns.conf", version_base="1.3"):
             config = compose("config", [*TASKS[objective], *files, *FINETUNING, *NEW, *SHORT])
     run.begin(config, [])
     train(config, run)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT, run_program
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.installed import install_project
+from tiryns.runner.run.folder import RunFolder
 
 SMALL = ["model.hidden_size=32", "model.intermediate_size=64", "data.vocab_size=200", "data.num_workers=0",
          "trainer=cpu", "trainer.max_steps=3", "trainer.validate_every=0"]  # fmt: skip
@@ -19,10 +19,10 @@ SMALL = ["model.hidden_size=32", "model.intermediate_size=64", "data.vocab_size=
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """PYTHONPATH of a place where a project of `iolaus new` is installed."""
+    """PYTHONPATH of a place where a project of `tiryns new` is installed."""
     folder = tmp_path_factory.mktemp("source")
-    assert iolaus_here(folder, "new", "iolaus-example").returncode == 0
-    return install_project(folder / "iolaus-example", tmp_path_factory.mktemp("site"))
+    assert tiryns_here(folder, "new", "tiryns-example").returncode == 0
+    return install_project(folder / "tiryns-example", tmp_path_factory.mktemp("site"))
 
 
 def test_installed_package_adds_a_metric(installed: str, tmp_path: Path) -> None:
@@ -54,17 +54,17 @@ def test_installed_package_is_listed_and_its_mistakes_are_named(installed: str, 
 
 @pytest.mark.slow
 def test_installed_package_is_allowed_by_being_installed(installed: str, tmp_path: Path) -> None:
-    words = [*SMALL, "data=files", "data.source={_target_: iolaus_example.components.Sheep, count: 300}",
+    words = [*SMALL, "data=files", "data.source={_target_: tiryns_example.components.Sheep, count: 300}",
              "data.cache_dir=cache"]  # fmt: skip
     done = run_program(*words, cwd=tmp_path, PYTHONPATH=installed)
     assert "300 sheep" in done.stdout, "no option has this source, and nothing is listed"
-    through = "+callback.x={_target_: iolaus_example.components.torch.load, f: x}"
+    through = "+callback.x={_target_: tiryns_example.components.torch.load, f: x}"
     done = run_program(*words, through, cwd=tmp_path, check=False, PYTHONPATH=installed)
     assert done.stderr.startswith(
-        "error: the target 'iolaus_example.components.torch.load' is really of torch"
+        "error: the target 'tiryns_example.components.torch.load' is really of torch"
     )
     done = run_program(*words, cwd=tmp_path, check=False, PYTHONPATH=str(ROOT))
-    assert "allowed_targets=[iolaus_example]" in done.stderr, "one that is not installed is not allowed"
+    assert "allowed_targets=[tiryns_example]" in done.stderr, "one that is not installed is not allowed"
 
 
 def test_folders_that_a_variable_names_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,33 +72,33 @@ def test_folders_that_a_variable_names_are_searched(tmp_path: Path, monkeypatch:
         (tmp_path / name / "experiment").mkdir(parents=True)
         text = f"# @package _global_\n# Recipe {name}.\noptimizer:\n  lr: 0.{len(name)}\n"
         (tmp_path / name / "experiment" / f"{name}.yaml").write_text(text)
-    monkeypatch.setenv("IOLAUS_CONF", f"{tmp_path / 'one'}{os.pathsep}{tmp_path / 'two'}")
+    monkeypatch.setenv("TIRYNS_CONF", f"{tmp_path / 'one'}{os.pathsep}{tmp_path / 'two'}")
     for name in ("one", "two"):
-        assert "lr: 0.3" in iolaus_here(tmp_path, "--cfg", "job", f"experiment={name}").stdout
-        assert f"Recipe {name}." in iolaus_here(tmp_path, "--info").stdout
-    monkeypatch.setenv("IOLAUS_CONF", str(tmp_path / "three"))
-    done = iolaus_here(tmp_path, "--cfg", "job")
+        assert "lr: 0.3" in tiryns_here(tmp_path, "--cfg", "job", f"experiment={name}").stdout
+        assert f"Recipe {name}." in tiryns_here(tmp_path, "--info").stdout
+    monkeypatch.setenv("TIRYNS_CONF", str(tmp_path / "three"))
+    done = tiryns_here(tmp_path, "--cfg", "job")
     assert done.returncode == 1
-    assert done.stderr.startswith("error: IOLAUS_CONF: there is no folder")
+    assert done.stderr.startswith("error: TIRYNS_CONF: there is no folder")
 
 
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
         (
-            "iolaus optimizer=ada",
+            "tiryns optimizer=ada",
             {"optimizer=adafactor", "optimizer=adagrad", "optimizer=adam", "optimizer=adamw"},
         ),
-        ("iolaus optimizer.weight", {"optimizer.weight_decay="}),
-        ("iolaus experiment=cla", {"experiment=classification"}),
+        ("tiryns optimizer.weight", {"optimizer.weight_decay="}),
+        ("tiryns experiment=cla", {"experiment=classification"}),
     ],
 )
 def test_shell_completes_options_and_fields(line: str, expected: set[str], tmp_path: Path) -> None:
     """As bash does it: the installed script, and the function that it registers."""
-    command = Path(sys.executable).with_name("iolaus")
+    command = Path(sys.executable).with_name("tiryns")
     script = f"""
 PATH={command.parent}:$PATH
-eval "$(iolaus -sc install=bash)"
+eval "$(tiryns -sc install=bash)"
 COMP_LINE={line!r}; COMP_POINT=${{#COMP_LINE}}; COMP_WORDS=($COMP_LINE); COMP_CWORD=1
 hydra_bash_completion 2>/dev/null
 printf '%s\\n' "${{COMPREPLY[@]}}"

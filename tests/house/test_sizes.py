@@ -13,7 +13,7 @@ FILE, FUNCTION, FOLDER = 300, 60, 14
 
 SOURCES = [
     path
-    for top in ("conf", "runner", "iolaus", "hydra_plugins", "tests")
+    for top in ("conf", "runner", "tiryns", "hydra_plugins", "tests")
     for path in sorted((ROOT / top).rglob("*.py"))
 ]
 FOLDERS = sorted({path.parent for path in SOURCES})

@@ -11,7 +11,6 @@ import pytest
 import yaml
 from pip._internal.commands import create_command
 
-from iolaus.runner.run import audit
 from tests.conftest import ROOT
 from tests.house.test_docs import assert_understood
 from tests.launch.test_agent import RUN, SLOWLY, STEPS, said
@@ -20,6 +19,7 @@ from tests.runs.test_train import assert_bitwise, weights
 from tests.support.commands import words_of
 from tests.support.installed import SOURCES
 from tests.support.processes import start, wait_for_steps
+from tiryns.runner.run import audit
 
 TEMPLATES = ROOT / "docs" / "templates"
 
@@ -87,9 +87,9 @@ def test_command_of_a_template_composes(words: list[str]) -> None:
 
     started = parse_args(words[1:])
     assert started.no_python
-    assert started.training_script == "iolaus"
+    assert started.training_script == "tiryns"
     ours = words_of(shlex.join(words))
-    assert ours[0] == "iolaus"
+    assert ours[0] == "tiryns"
     assert "resume=auto" in ours
     assert_understood(ours[1:])
 
@@ -152,7 +152,7 @@ def sections(text: str) -> dict[str, list[str]]:
 def shell_lines(name: str) -> list[str]:
     """The commands that run when an image is built."""
     text = (TEMPLATES / name).read_text()
-    if name == "iolaus.def":
+    if name == "tiryns.def":
         return sections(text)["post"]
     return [line for kind, words in instructions(text) if kind == "RUN" for line in words.split(" && ")]
 
@@ -165,15 +165,15 @@ def test_dockerfile_is_in_order_and_runs_as_nobody_special() -> None:
     assert last.index("USER") > max(at for at, kind in enumerate(last) if kind in ("RUN", "COPY"))
     assert (kinds[0], kinds[-1]) == ("FROM", "ENTRYPOINT")
     assert dict(found)["USER"] not in ("root", "0")
-    assert dict(found)["ENTRYPOINT"] == '["iolaus"]'
+    assert dict(found)["ENTRYPOINT"] == '["tiryns"]'
     assert dict(found)["WORKDIR"] == "/work", "the outputs of the TrainJob are below"
 
 
 def test_apptainer_definition_has_the_sections_of_one() -> None:
-    found = sections((TEMPLATES / "iolaus.def").read_text())
+    found = sections((TEMPLATES / "tiryns.def").read_text())
     assert list(found) == ["", "files", "post", "runscript"]
     assert found[""][0] == "Bootstrap: docker"
-    assert found["runscript"] == ['exec iolaus "$@"']
+    assert found["runscript"] == ['exec tiryns "$@"']
     docker = dict(instructions((TEMPLATES / "Dockerfile").read_text()))
     assert found[""][1].removeprefix("From: ") == docker["FROM"].split()[0]
 
@@ -185,14 +185,14 @@ def test_images_are_made_of_what_the_wheel_is_made_of() -> None:
         if kind == "COPY"
     ]
     sources = [name for words in copied if not words[0].startswith("--") for name in words[:-1]]
-    files = [line.split() for line in sections((TEMPLATES / "iolaus.def").read_text())["files"]]
+    files = [line.split() for line in sections((TEMPLATES / "tiryns.def").read_text())["files"]]
     assert sorted(sources) == sorted(name for name, _ in files) == sorted(SOURCES)
     assert all(target == f"/checkout/{name}" for name, target in files)
     folders = {words[0]: words[1] for words in copied if (ROOT / words[0]).is_dir()}
     assert folders == {name: f"/checkout/{name}" for name in SOURCES if (ROOT / name).is_dir()}
 
 
-@pytest.mark.parametrize("name", ["Dockerfile", "iolaus.def"])
+@pytest.mark.parametrize("name", ["Dockerfile", "tiryns.def"])
 def test_base_is_pinned_and_nothing_is_left_over(name: str) -> None:
     text = (TEMPLATES / name).read_text()
     bases = re.findall(r"^(?:FROM|From:) (\S+)", text, re.MULTILINE)

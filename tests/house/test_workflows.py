@@ -114,7 +114,7 @@ def test_release_has_the_notes_of_its_version() -> None:
 def test_version_is_the_same_everywhere() -> None:
     version = PROJECT["version"]
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == version
-    assert re.findall(r"\biolaus:(\d[\d.]*)", (ROOT / "docs" / "clouds.md").read_text()) == [version]
+    assert re.findall(r"\btiryns:(\d[\d.]*)", (ROOT / "docs" / "clouds.md").read_text()) == [version]
     (first, *_) = re.findall(r"^## (\d[\d.]*), ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert first == version
 
@@ -131,7 +131,7 @@ def test_form_of_an_issue_is_one_that_github_takes(path: Path) -> None:
 
 
 def test_forms_ask_for_what_a_report_needs() -> None:
-    assert "iolaus doctor" in (GITHUB / "ISSUE_TEMPLATE" / "bug.yml").read_text()
+    assert "tiryns doctor" in (GITHUB / "ISSUE_TEMPLATE" / "bug.yml").read_text()
     for target in re.findall(r"`make (\w+)`", (GITHUB / "pull_request_template.md").read_text()):
         assert_target(target)
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_module
 
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.train import train
 from tests.modules.conftest import NEW, ROWS, TASKS, TINY
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.train import train
 
 Runs = dict[str, tuple[Path, Path]]
 
 
 def finetuned(folder: Path, *overrides: str, model: Sequence[str] = NEW) -> Path:
     run = RunFolder(folder)
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         config = compose("config", arguments := [*TINY, *model, *overrides])
     run.begin(config, arguments)
     train(config, run)

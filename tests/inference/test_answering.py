@@ -1,4 +1,4 @@
-"""`iolaus predict` for a vision-language model: what it answers to a file is what the run answered."""
+"""`tiryns predict` for a vision-language model: what it answers to a file is what the run answered."""
 
 import json
 import shutil
@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import pytest
 from transformers import AutoProcessor
 
-import iolaus
-from iolaus.runner.cli.commands import main
-from iolaus.runner.data.demo.scenes import Scenes
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.train import train
+import tiryns
 from tests.support.vision import SMALL, compose_vision
+from tiryns.runner.cli.commands import main
+from tiryns.runner.data.demo.scenes import Scenes
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.train import train
 
 COLUMNS = {"question": "statement", "answer": "label"}
 
@@ -124,7 +124,7 @@ def test_opened_run_answers_rows_as_the_command_does(
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in trained.rows[:5]))
     command = [json.loads(line) for line in printed(capsys, trained.path, file, "--images", trained.images)]
-    run = iolaus.open_run(trained.path)
+    run = tiryns.open_run(trained.path)
     said = run.predict(trained.rows[:5], images=trained.images)
     assert said == [{name: row[name] for name in said[0]} for row in command]
     monkeypatch.chdir(trained.images)

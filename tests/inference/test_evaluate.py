@@ -1,4 +1,4 @@
-"""`iolaus evaluate` for labelled data: the numbers of the run's test to the last digit, intervals, files, page."""
+"""`tiryns evaluate` for labelled data: the numbers of the run's test to the last digit, intervals, files, page."""
 
 import csv
 import json
@@ -13,14 +13,14 @@ import pytest
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-from iolaus.runner.cli.commands import main
-from iolaus.runner.inference.labelled import load_finetuned, measure, rows_of_file, tokenized
-from iolaus.runner.inference.language.infill import open_model
-from iolaus.runner.inference.predictor import Predictor
-from iolaus.runner.tasks import get_task
 from tests.inference.conftest import Runs
 from tests.modules.conftest import TASKS
 from tests.report.pages import read
+from tiryns.runner.cli.commands import main
+from tiryns.runner.inference.labelled import load_finetuned, measure, rows_of_file, tokenized
+from tiryns.runner.inference.language.infill import open_model
+from tiryns.runner.inference.predictor import Predictor
+from tiryns.runner.tasks import get_task
 
 FEW = ["--resamples", "20"]
 
@@ -252,7 +252,7 @@ def test_regression_of_a_foreign_model_of_one_label(
 
 def test_figures_that_are_no_numbers_are_null(runs: Runs, tmp_path: Path, capsys: Any) -> None:
     """A correlation of equal numbers; JSON has no NaN."""
-    from iolaus.runner.run.command.json_output import plain
+    from tiryns.runner.run.command.json_output import plain
 
     assert plain({"a": [math.nan, 1.0, math.inf], "b": (2, "x")}) == {"a": [None, 1.0, None], "b": [2, "x"]}
 
@@ -260,6 +260,6 @@ def test_figures_that_are_no_numbers_are_null(runs: Runs, tmp_path: Path, capsys
 @pytest.mark.skipif(find_spec("lmms_eval") is not None, reason="lmms-eval is installed")
 def test_lmms_eval_is_asked_for_in_one_line() -> None:
     with pytest.raises(
-        SystemExit, match=r"--tasks needs lmms-eval \(.*\): pip install 'iolaus\[lmms-eval\]'"
+        SystemExit, match=r"--tasks needs lmms-eval \(.*\): pip install 'tiryns\[lmms-eval\]'"
     ):
         main(["evaluate", "RUN", "--tasks", "chartqa"])

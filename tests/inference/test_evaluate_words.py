@@ -1,4 +1,4 @@
-"""`iolaus evaluate` and `mode=evaluate` as they are typed: refusals in one line, and the sets of a config."""
+"""`tiryns evaluate` and `mode=evaluate` as they are typed: refusals in one line, and the sets of a config."""
 
 import json
 import shutil
@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.cli.commands import main
-from iolaus.runner.run.folder import RunFolder
 from tests.inference.conftest import Runs
 from tests.inference.test_evaluate import FEW, entry, of_the_test
 from tests.report.pages import read
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
+from tiryns.runner.cli.commands import main
+from tiryns.runner.run.folder import RunFolder
 
 
 def written(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -42,7 +42,7 @@ def test_file_that_cannot_be_measured_is_one_line_and_nothing_is_written(
     run, good = runs["classification"]
     rows, message = BAD[kind]
     file = written(tmp_path / "bad.jsonl", rows)
-    done = iolaus_here(tmp_path, "evaluate", str(run), str(good), str(file), "--out", "out")
+    done = tiryns_here(tmp_path, "evaluate", str(run), str(good), str(file), "--out", "out")
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
     assert message in done.stderr
@@ -67,20 +67,20 @@ def test_file_that_cannot_be_measured_is_one_line_and_nothing_is_written(
 def test_wrong_words_are_one_line(runs: Runs, tmp_path: Path, words: list[str], message: str) -> None:
     run, file = runs["classification"]
     given = [str(file) if word == "FILE" else word for word in words]
-    done = iolaus_here(tmp_path, "evaluate", str(run), *given)
+    done = tiryns_here(tmp_path, "evaluate", str(run), *given)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert message in done.stderr
 
 
 def test_file_of_another_task_and_an_unfinished_run_are_one_line(runs: Runs, tmp_path: Path) -> None:
     run, _ = runs["classification"]
-    done = iolaus_here(tmp_path, "evaluate", str(run), str(runs["question_answering"][1]))
+    done = tiryns_here(tmp_path, "evaluate", str(run), str(runs["question_answering"][1]))
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert "has no labels: the column 'label' is not among its columns: id, question, context" in done.stderr
     unfinished = RunFolder(tmp_path / "unfinished")
     unfinished.path.mkdir()
     unfinished.update_status(state="failed")
-    done = iolaus_here(tmp_path, "evaluate", "unfinished", str(runs["classification"][1]))
+    done = tiryns_here(tmp_path, "evaluate", "unfinished", str(runs["classification"][1]))
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert "has left no model/: its state is 'failed'" in done.stderr
 
@@ -95,7 +95,7 @@ def test_mode_evaluate_measures_the_run_that_resume_names(runs: Runs, tmp_path: 
         ],
     )
     words = [f"data.test={renamed}", "data.text_column=sentence"]
-    done = iolaus_here(tmp_path, "mode=evaluate", f"resume={run}", *words)
+    done = tiryns_here(tmp_path, "mode=evaluate", f"resume={run}", *words)
     assert done.returncode == 0, done.stderr
     (folder,) = tmp_path.glob("outputs/*/*-evaluation")
     content = json.loads((folder / "evaluation.json").read_text())
@@ -107,7 +107,7 @@ def test_mode_evaluate_measures_the_run_that_resume_names(runs: Runs, tmp_path: 
         ([f"resume={run}", "data.test=null"], "data.test names no data to measure the run on"),
         ([], "name its folder by resume=RUN"),
     ):
-        done = iolaus_here(tmp_path, "mode=evaluate", *wrong)
+        done = tiryns_here(tmp_path, "mode=evaluate", *wrong)
         assert done.returncode == 1
         assert message in done.stderr
         assert not list(tmp_path.glob("outputs/*/*"))

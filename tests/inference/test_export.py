@@ -10,13 +10,13 @@ import torch
 from transformers import AutoProcessor, AutoTokenizer, pipeline
 from transformers.utils import logging as transformers_logging
 
-from iolaus.runner.data.text.tokenizer import describe_vocabulary, train_tokenizer
-from iolaus.runner.data.vision.processors import make_processor, train_conversation_tokenizer
-from iolaus.runner.inference.export import model_card, write_model
-from iolaus.runner.models.positions import longest_text
-from iolaus.runner.run.folder import RunFolder
 from tests.models.every_encoder import tiny_model
 from tests.objectives.samples import VOCABULARY
+from tiryns.runner.data.text.tokenizer import describe_vocabulary, train_tokenizer
+from tiryns.runner.data.vision.processors import make_processor, train_conversation_tokenizer
+from tiryns.runner.inference.export import model_card, write_model
+from tiryns.runner.models.positions import longest_text
+from tiryns.runner.run.folder import RunFolder
 
 TEXTS = ["a heron stands by the old river", "nobody speaks of winter"] * 9
 
@@ -74,7 +74,7 @@ def test_a_pipeline_truncates_long_texts_to_what_the_model_can_read(
     ("task", "label"), [("classification", "label"), ("token_classification", "entity"), ("mlm", "token_str")]
 )
 def test_the_use_block_of_a_card_makes_a_prediction(task: str, label: str, tmp_path: Path) -> None:
-    (tmp_path / "command.txt").write_text("iolaus")
+    (tmp_path / "command.txt").write_text("tiryns")
     (tmp_path / "config.yaml").write_text("seed: 1\n")
     tokenizer, pretrained = train_tokenizer(TEXTS, "wordpiece", 120, True), tiny_model("bert", task)
     model: Any = SimpleNamespace(pretrained=pretrained, describe=lambda: "of 2 layers")

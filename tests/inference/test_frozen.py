@@ -7,15 +7,15 @@ import torch
 from torch import Tensor
 from transformers import AutoModel
 
-from iolaus.conf.data.retrieval import Retrieval
-from iolaus.runner.data.labelled.retrieval import RetrievalPairs
-from iolaus.runner.data.labelled.token_classification import TokenClassificationReader
-from iolaus.runner.data.read.rows import read_rows
-from iolaus.runner.data.text.tokenizer import train_tokenizer
-from iolaus.runner.inference.frozen.encoder import FrozenEncoder
-from iolaus.runner.inference.passes import Computation
-from iolaus.runner.models.embedding.folder import Embedding
 from tests.models.tiny import tiny
+from tiryns.conf.data.retrieval import Retrieval
+from tiryns.runner.data.labelled.retrieval import RetrievalPairs
+from tiryns.runner.data.labelled.token_classification import TokenClassificationReader
+from tiryns.runner.data.read.rows import read_rows
+from tiryns.runner.data.text.tokenizer import train_tokenizer
+from tiryns.runner.inference.frozen.encoder import FrozenEncoder
+from tiryns.runner.inference.passes import Computation
+from tiryns.runner.models.embedding.folder import Embedding
 
 pytestmark = pytest.mark.fp32
 

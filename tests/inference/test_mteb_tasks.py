@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 import torch
 
-from iolaus.conf.data.mteb import Mteb
-from iolaus.runner.data.labelled.mteb_tasks import MtebTasks
-from iolaus.runner.data.text.tokenizer import train_tokenizer
-from iolaus.runner.evaluation.frozen.ranking import rank
-from iolaus.runner.inference.frozen.encoder import FrozenEncoder
-from iolaus.runner.inference.frozen.probes import probe
-from iolaus.runner.inference.passes import Computation
-from iolaus.runner.models.embedding.folder import Embedding
 from tests.models.tiny import tiny
+from tiryns.conf.data.mteb import Mteb
+from tiryns.runner.data.labelled.mteb_tasks import MtebTasks
+from tiryns.runner.data.text.tokenizer import train_tokenizer
+from tiryns.runner.evaluation.frozen.ranking import rank
+from tiryns.runner.inference.frozen.encoder import FrozenEncoder
+from tiryns.runner.inference.frozen.probes import probe
+from tiryns.runner.inference.passes import Computation
+from tiryns.runner.models.embedding.folder import Embedding
 
 pytest.importorskip("mteb")
 

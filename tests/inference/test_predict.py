@@ -1,4 +1,4 @@
-"""`iolaus predict` for every task: what it says of a file is what the run said of it."""
+"""`tiryns predict` for every task: what it says of a file is what the run said of it."""
 
 import csv
 import io
@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertForTokenClassification
 
-import iolaus
-from iolaus.runner.cli.commands import main
+import tiryns
 from tests.inference.conftest import Runs, finetuned
 from tests.modules.conftest import TASKS
 from tests.support.precision import rounding
+from tiryns.runner.cli.commands import main
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
@@ -46,7 +46,7 @@ def test_opened_run_says_of_rows_what_the_command_says_of_their_file(
     path, file = runs[task]
     written = [json.loads(line) for line in printed(capsys, path, file)]
     rows = [json.loads(line) for line in file.read_text().splitlines()]
-    run = iolaus.open_run(path)
+    run = tiryns.open_run(path)
     said = run.predict(rows)
     command = [{name: row[name] for name in said[0]} for row in written]  # which has the file's columns too
     assert [{name: row[name] for name in rows[0]} for row in written] == rows
@@ -92,7 +92,7 @@ def test_file_without_labels_that_are_known_has_no_figures(
 ) -> None:
     run, _ = runs["classification"]
     file = relabelled(runs, tmp_path / "file.jsonl", label)
-    with caplog.at_level("WARNING", "iolaus"):
+    with caplog.at_level("WARNING", "tiryns"):
         main(["predict", str(run), str(file), "--out", str(tmp_path / "out.jsonl")])
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 17
     assert not (tmp_path / "out.figures.json").exists()

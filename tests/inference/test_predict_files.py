@@ -1,4 +1,4 @@
-"""Files that `iolaus predict` and `iolaus evaluate` read later: their encodings, their columns, and where they lie."""
+"""Files that `tiryns predict` and `tiryns evaluate` read later: their encodings, their columns, and where they lie."""
 
 import io
 import json
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.cli.commands import main
 from tests.inference.conftest import finetuned
 from tests.modules.conftest import TASKS
+from tiryns.runner.cli.commands import main
 
 GREETING = "Viele Gr\xfc\xdfe, caf\xe9 \u20ac5"
 

@@ -1,4 +1,4 @@
-"""`iolaus predict` for files as people have them: read and written in any format, in batches, by one `Predictor`."""
+"""`tiryns predict` for files as people have them: read and written in any format, in batches, by one `Predictor`."""
 
 import csv
 import io
@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-import iolaus
-from iolaus.runner.cli.commands import main
-from iolaus.runner.cli.models import predict_files
-from iolaus.runner.inference.kinds import Labels
+import tiryns
 from tests.inference.conftest import finetuned
 from tests.modules.conftest import TASKS
+from tiryns.runner.cli.commands import main
+from tiryns.runner.cli.models import predict_files
+from tiryns.runner.inference.kinds import Labels
 
 TEXTS = [f"seven herons, watch {i}" for i in range(11)]
 
@@ -214,7 +214,7 @@ def test_rows_are_read_as_they_are_needed(run: Path, small_batches: None) -> Non
             read.append(i)
             yield text
 
-    predictor = iolaus.Predictor(run)
+    predictor = tiryns.Predictor(run)
     found = predictor.stream(texts())
     first = next(found)
     assert len(read) == 4
@@ -224,8 +224,8 @@ def test_rows_are_read_as_they_are_needed(run: Path, small_batches: None) -> Non
     with pytest.raises(
         ValueError, match=r"data\.text_colum is not read by this model\. Did you mean 'text_column'"
     ):
-        iolaus.Predictor(run, {"text_colum": "body"})
-    other = iolaus.Predictor(run, {"text_column": "body"})
+        tiryns.Predictor(run, {"text_colum": "body"})
+    other = tiryns.Predictor(run, {"text_column": "body"})
     assert other.predict([{"body": text} for text in TEXTS]) == predictor.predict(TEXTS)
 
 
@@ -244,7 +244,7 @@ def test_entities_come_back_by_their_characters(tmp_path: Path, capsys: pytest.C
         spans = [[one["start"], one["end"], one["label"]] for one in found["predicted_entities"]]
         assert spans == row["entities"]
     assert "entity_f1 1" in told
-    (one,) = iolaus.open_run(run).predict("Ada, in Rome 3")
+    (one,) = tiryns.open_run(run).predict("Ada, in Rome 3")
     assert [entity["text"] for entity in one["predicted_entities"]] == ["Ada", "Rome"]
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import iolaus
-from iolaus.runner.cli.commands import main
-from iolaus.runner.inference.predictor import Predictor
-from iolaus.runner.models.embedding.folder import read_embedding
+import tiryns
 from tests.inference.conftest import finetuned
 from tests.support.precision import rounding
+from tiryns.runner.cli.commands import main
+from tiryns.runner.inference.predictor import Predictor
+from tiryns.runner.models.embedding.folder import read_embedding
 
 WORDS = ["heron", "river", "bridge", "winter", "reeds", "water", "stands", "old", "closed"]
 TEXTS = [f"{' '.join(WORDS[number % 4 : number % 7 + 3])} {number}" for number in range(9)]
@@ -45,7 +45,7 @@ def test_sentence_transformers_reads_what_a_run_writes(run: Path, caplog: pytest
     predictor = Predictor(run)
     assert predictor.task == "vectors"
     for prompt in ("query", "passage"):
-        rows = predictor.predict(TEXTS, iolaus.PredictOptions(prompt=prompt))
+        rows = predictor.predict(TEXTS, tiryns.PredictOptions(prompt=prompt))
         theirs = model.encode(TEXTS, prompt_name=prompt, show_progress_bar=False)
         ours = [row["embedding"] for row in rows]
         np.testing.assert_allclose(ours, theirs, atol=rounding(1e-6, 2e-2), rtol=0)
@@ -58,7 +58,7 @@ def test_the_next_run_keeps_its_pooling_and_prompts(
     begins = ["model=pretrained", f"model.name_or_path={run}"]
     kept = finetuned(tmp_path / "kept", *again, model=begins)
     assert read_embedding(str(kept)) == read_embedding(str(run))
-    with caplog.at_level(logging.INFO, "iolaus"):
+    with caplog.at_level(logging.INFO, "tiryns"):
         changed = ["objective.pooling=max", "objective.normalised=false"]
         other = finetuned(tmp_path / "other", *again, *changed, model=begins)
     found = read_embedding(str(other))

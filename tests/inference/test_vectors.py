@@ -11,14 +11,14 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-import iolaus
-from iolaus.runner.cli.commands import main
-from iolaus.runner.data.text.tokenizer import train_tokenizer
-from iolaus.runner.inference.export import write_model
-from iolaus.runner.inference.predictor import Predictor
-from iolaus.runner.models.embedding.folder import Embedding, prompts_of
-from iolaus.runner.models.pretraining.enhanced import EnhancedMaskedLM
+import tiryns
 from tests.models.tiny import tiny
+from tiryns.runner.cli.commands import main
+from tiryns.runner.data.text.tokenizer import train_tokenizer
+from tiryns.runner.inference.export import write_model
+from tiryns.runner.inference.predictor import Predictor
+from tiryns.runner.models.embedding.folder import Embedding, prompts_of
+from tiryns.runner.models.pretraining.enhanced import EnhancedMaskedLM
 
 pytestmark = pytest.mark.fp32
 
@@ -60,7 +60,7 @@ def theirs(run: str, **options: Any) -> Array:
 
 
 def ours(run: str, **options: Any) -> Array:
-    rows = Predictor(run).predict(TEXTS, iolaus.PredictOptions(**options))
+    rows = Predictor(run).predict(TEXTS, tiryns.PredictOptions(**options))
     return np.array([row["embedding"] for row in rows], dtype=np.float32)
 
 

@@ -8,9 +8,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from iolaus.runner.inference.opened_run import open_run
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, Command, run_program, train_as
 from tests.launch.test_kill import killed_and_restarted, only_run
 from tests.runs.test_data_order import FIGURES, validation_figures
@@ -18,6 +15,9 @@ from tests.runs.test_train import Run, assert_bitwise, continued, losses, rows, 
 from tests.runs.test_vision_language import train_here
 from tests.support.precision import rounding
 from tests.support.vision import SHAPES, SMALL
+from tiryns.runner.inference.opened_run import open_run
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 TEXT = [word for word in TINY if not word.startswith("model")]
 QUICK = ["trainer.max_steps=6", "trainer.validate_every=3"]
@@ -62,10 +62,10 @@ def test_pretraining_goes_on_with_an_adapter_and_resumes_bitwise(here: Run, tmp_
 
 @pytest.mark.slow
 def test_two_processes_train_an_adapter_as_one(
-    iolaus: Command, here: Run, tmp_path: Path, text_file: Path, adapter: list[str]
+    tiryns: Command, here: Run, tmp_path: Path, text_file: Path, adapter: list[str]
 ) -> None:
     cut = ["data.micro_batch_tokens=100", "trainer.devices=2"]
-    iolaus(*TEXT, f"data.source={text_file}", *adapter, *QUICK, *cut)
+    tiryns(*TEXT, f"data.source={text_file}", *adapter, *QUICK, *cut)
     two, one = only_run(tmp_path / "outputs"), here()
     assert audit.compare(one.path, two.path) is None
     assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-5, 1e-3))
@@ -76,11 +76,11 @@ def test_two_processes_train_an_adapter_as_one(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lora", "dora"])
 def test_shards_train_an_adapter_as_one_process_does(
-    iolaus: Command, here: Run, tmp_path: Path, text_file: Path, adapter: list[str], kind: str
+    tiryns: Command, here: Run, tmp_path: Path, text_file: Path, adapter: list[str], kind: str
 ) -> None:
     settings = [word for word in TEXT if word != "trainer=cpu"]
     sharded = ["trainer=fsdp", "trainer.accelerator=cpu", "trainer.devices=2", f"model.adapter={kind}"]
-    iolaus(*settings, f"data.source={text_file}", *adapter, *QUICK, *sharded)
+    tiryns(*settings, f"data.source={text_file}", *adapter, *QUICK, *sharded)
     two, one = only_run(tmp_path / "outputs"), here(f"model.adapter={kind}")
     assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-5, 1e-3))
     ours, theirs = (load_file(run.path / "model" / "model.safetensors") for run in (one, two))
@@ -135,7 +135,7 @@ def test_language_model_of_a_vision_language_model_is_adapted(tmp_path: Path) ->
         torch.testing.assert_close(exported[1][name], weight, atol=1e-6, rtol=1e-5, msg=name)
 
 
-def test_settings_of_an_adapter_without_one_are_refused(iolaus: Command) -> None:
+def test_settings_of_an_adapter_without_one_are_refused(tiryns: Command) -> None:
     words = ["model=pretrained", "model.name_or_path=somewhere", "model.adapter_rank=3"]
-    done = iolaus(*words, check=False)
+    done = tiryns(*words, check=False)
     assert "model.adapter_rank counts with an adapter alone: set model.adapter=lora" in done.stderr

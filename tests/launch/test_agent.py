@@ -13,14 +13,14 @@ from socket import gethostname
 
 import pytest
 
-from iolaus.runner.manifest.inputs import read_manifest
-from iolaus.runner.manifest.steps import FILE_NAME as DIGESTS
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT, TINY
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import assert_bitwise, losses, weights
 from tests.support.processes import assert_nothing_left, ranks_in, start, steps_done, wait_for_steps
+from tiryns.runner.manifest.inputs import read_manifest
+from tiryns.runner.manifest.steps import FILE_NAME as DIGESTS
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 STEPS = 48
 RUN = [*TINY, f"trainer.max_steps={STEPS}", "trainer.validate_every=0", "model.dropout=0.1", "checkpoint.every_steps=4",

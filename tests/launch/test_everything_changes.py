@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.run import audit
 from tests.conftest import TINY
 from tests.launch.test_kill import killed_and_restarted, undisturbed
 from tests.runs.test_train import assert_bitwise, rows, weights
+from tiryns.runner.run import audit
 
 KILLS = 10
 STEPS = 8 * KILLS + 20

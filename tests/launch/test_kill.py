@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT, TINY, Command
 from tests.runs.test_train import assert_bitwise, rows, weights
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 LONGER = [
     *TINY, "trainer.validate_every=7", "checkpoint.every_steps=3", "model.dropout=0.1",
@@ -90,7 +90,7 @@ def undisturbed(arguments: list[str], cwd: Path, devices: int) -> RunFolder:
     """The run that nobody kills; of one process in this one, as nothing is done to it."""
     cwd.mkdir()
     if devices == 1:
-        assert iolaus_here(cwd, *arguments).returncode == 0
+        assert tiryns_here(cwd, *arguments).returncode == 0
     else:
         assert start(arguments, cwd).wait(timeout=300) == 0, (cwd / "output.txt").read_text()[-3000:]
     return only_run(cwd / "outputs")
@@ -124,13 +124,13 @@ def test_twenty_kills_leave_no_trace(tmp_path: Path, text_file: Path, devices: i
 
 @pytest.mark.slow
 def test_number_of_processes_changes_neither_order_nor_loss(
-    iolaus: Command, tmp_path: Path, text_file: Path
+    tiryns: Command, tmp_path: Path, text_file: Path
 ) -> None:
     runs = []
     for devices in (1, 2):
         cwd = tmp_path / str(devices)
         cwd.mkdir()
-        iolaus(
+        tiryns(
             *TINY, f"data.source={text_file}", f"trainer.devices={devices}", "trainer.max_steps=8", cwd=cwd
         )
         runs.append(only_run(cwd / "outputs"))

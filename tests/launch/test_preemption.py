@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.signals import Stopped, stoppable
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import assert_bitwise, rows, weights
 from tests.support.processes import assert_nothing_left, start, wait_for_steps
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.signals import Stopped, stoppable
 
 STEPS = 60
 RUN = [
@@ -60,7 +60,7 @@ def test_sweep_over_the_number_of_processes(undisturbed: dict[int, RunFolder]) -
 def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> RunFolder:
     """A run that was sent a signal after some steps, and what it says of that.
 
-    Nobody reads what it prints after the first line, as with `iolaus ... | head -1`.
+    Nobody reads what it prints after the first line, as with `tiryns ... | head -1`.
     """
     reading, writing = os.pipe()
     process = start(arguments, cwd, stdout=writing)
@@ -77,7 +77,7 @@ def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> RunFol
     assert noted["error"] == f"stopped by {signal.Signals(number).name}"
     assert 3 <= noted["step"] < STEPS
     assert audit.length(run.path) == noted["step"], "saved at the step that was trained last"
-    again = f"saved at step {noted['step']}; go on with: iolaus resume={run.path.relative_to(cwd)}"
+    again = f"saved at step {noted['step']}; go on with: tiryns resume={run.path.relative_to(cwd)}"
     assert again in output.read_text()
     assert "Traceback" not in output.read_text()
     return run
@@ -86,12 +86,12 @@ def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> RunFol
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2])
 def test_run_that_nobody_reads_ends_well_and_so_does_one_that_is_told_to_quit(
-    arguments: list[str], undisturbed: dict[int, RunFolder], iolaus: Command, tmp_path: Path, devices: int
+    arguments: list[str], undisturbed: dict[int, RunFolder], tiryns: Command, tmp_path: Path, devices: int
 ) -> None:
     words = [*arguments, f"trainer.devices={devices}", "data.num_workers=1"]
     run = stopped(words, tmp_path, signal.SIGQUIT, status=75)
     assert run.status()["state"] == "preempted"
-    iolaus(f"resume={run.path}")
+    tiryns(f"resume={run.path}")
     assert_same(run, undisturbed[devices])
 
 
@@ -104,13 +104,13 @@ def assert_same(run: RunFolder, whole: RunFolder) -> None:
 
 
 def test_terminated_ranks_save_together_and_go_on_bitwise(
-    arguments: list[str], undisturbed: dict[int, RunFolder], iolaus: Command, tmp_path: Path
+    arguments: list[str], undisturbed: dict[int, RunFolder], tiryns: Command, tmp_path: Path
 ) -> None:
     run = stopped(
         [*arguments, "trainer.devices=2", "data.num_workers=1"], tmp_path, signal.SIGTERM, status=75
     )
     assert run.status()["state"] == "preempted"
-    iolaus(f"resume={run.path}")
+    tiryns(f"resume={run.path}")
     assert_same(run, undisturbed[2])
 
 
@@ -180,18 +180,18 @@ def test_killed_sweep_leaves_no_process(arguments: list[str], tmp_path: Path, nu
     "swept", [["trainer.devices=2", "seed=1,2,3"], ["trainer.devices=1,2"], ["trainer.devices=2,1"]]
 )
 def test_every_launcher_runs_every_job_once(
-    arguments: list[str], iolaus: Command, tmp_path: Path, launcher: str, swept: list[str]
+    arguments: list[str], tiryns: Command, tmp_path: Path, launcher: str, swept: list[str]
 ) -> None:
     if launcher == "joblib":
         pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
         swept = [*swept, "hydra.launcher.n_jobs=2"]
-    iolaus("-m", *arguments, f"hydra/launcher={launcher}", "trainer.max_steps=4", *swept)
+    tiryns("-m", *arguments, f"hydra/launcher={launcher}", "trainer.max_steps=4", *swept)
     assert_all_done(tmp_path, sum(word.count(",") for word in swept) + 1)
 
 
 @pytest.mark.slow
 def test_installed_command_sweeps_over_processes(arguments: list[str], tmp_path: Path) -> None:
-    command = Path(sys.executable).with_name("iolaus")
+    command = Path(sys.executable).with_name("tiryns")
     words = [*arguments, "trainer=ddp", "trainer.accelerator=cpu", "trainer.max_steps=4", "seed=1,2,3"]
     done = subprocess.run(
         [command, "-m", *words], cwd=tmp_path, capture_output=True, timeout=300, check=False

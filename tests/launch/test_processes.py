@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from iolaus.runner.launch.processes import SPINS, quiet_threads
+from tiryns.runner.launch.processes import SPINS, quiet_threads
 
 
 @pytest.mark.parametrize(

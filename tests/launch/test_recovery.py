@@ -13,14 +13,14 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.runner.checkpoints.callback import checkpoint_to_resume
-from iolaus.runner.data.workers import StepLoader
-from iolaus.runner.launch.resume import run_folder, saved_overrides
-from iolaus.runner.report import single
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY
 from tests.launch.test_kill import only_run
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
+from tiryns.runner.checkpoints.callback import checkpoint_to_resume
+from tiryns.runner.data.workers import StepLoader
+from tiryns.runner.launch.resume import run_folder, saved_overrides
+from tiryns.runner.report import single
+from tiryns.runner.run.folder import RunFolder
 
 WORDS = ["seed=7", "optimizer.lr=0.01"]
 
@@ -31,7 +31,7 @@ OF_THE_DEAD = (".status.json.{dead}.tmp", ".model.tmp/", ".heartbeat-1", ".rank-
 
 @cache
 def _composed(words: tuple[str, ...]) -> DictConfig:
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         return compose("config", list(words), return_hydra_config=True)
 
 
@@ -48,7 +48,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     """A run that was killed before its first step."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
-    monkeypatch.setattr("sys.argv", ["iolaus", "--config-dir", "mine", *WORDS, "hydra.verbose=true"])
+    monkeypatch.setattr("sys.argv", ["tiryns", "--config-dir", "mine", *WORDS, "hydra.verbose=true"])
     run = RunFolder(tmp_path.resolve() / "outputs" / "d" / "run")
     run.begin(_composed(tuple(WORDS)), WORDS)
     return run
@@ -77,7 +77,7 @@ def test_run_with_damaged_files_is_found_and_gone_on_with(
     begun.begin(_composed(tuple(WORDS)), WORDS)
     assert (begun.status()["state"], begun.overrides()) == ("running", WORDS)
     command = (begun.path / "command.txt").read_text()
-    assert command == f"iolaus --config-dir mine {' '.join(WORDS)} hydra.verbose=true\n", (
+    assert command == f"tiryns --config-dir mine {' '.join(WORDS)} hydra.verbose=true\n", (
         "that which began it"
     )
 
@@ -96,7 +96,7 @@ def test_lost_overrides_have_to_be_given_again(begun: RunFolder, caplog: pytest.
         ValueError, match=r"give the overrides that the run was started with, as in resume=.* seed=7"
     ):
         saved_overrides([f"resume={begun.path}"])
-    with caplog.at_level(logging.WARNING, "iolaus"):
+    with caplog.at_level(logging.WARNING, "tiryns"):
         assert saved_overrides([f"resume={begun.path}", *WORDS]) == [f"resume={begun.path}", *WORDS]
     assert "those of this command are taken for all of them" in caplog.text
     assert folder_for(begun.path, *WORDS) == begun.path, "by config.yaml"
@@ -134,13 +134,13 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
              f"data.source={text_file}"]  # fmt: skip
 
     with monkeypatch.context() as patch:  # before the first step
-        patch.setattr("iolaus.runner.train.train", killed)
-        assert "unexpected MemoryError" in iolaus_here(tmp_path, *words, "resume=auto").stderr
+        patch.setattr("tiryns.runner.train.train", killed)
+        assert "unexpected MemoryError" in tiryns_here(tmp_path, *words, "resume=auto").stderr
     run = only_run(tmp_path / "outputs")
 
     with monkeypatch.context() as patch:  # loader processes, again and again
         loader_that_dies(patch, 3)
-        done = iolaus_here(tmp_path, *words, "resume=auto")
+        done = tiryns_here(tmp_path, *words, "resume=auto")
     said = f"error: a loader process was killed, twice before step 4; saved at step 3; go on with resume={run.path}"
     assert done.stderr.splitlines()[-1] == said
     assert "Traceback" not in done.stderr
@@ -148,7 +148,7 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
 
     with monkeypatch.context() as patch:  # the end of training
         patch.setattr(single, "write_report", killed)
-        assert "unexpected MemoryError" in iolaus_here(tmp_path, f"resume={run.path}").stderr
+        assert "unexpected MemoryError" in tiryns_here(tmp_path, f"resume={run.path}").stderr
     status, order = run.status(), (run.path / "order.txt").read_bytes()
     assert (status["state"], status["step"]) == ("failed", 4)
     shutil.rmtree(run.path / "model")
@@ -168,14 +168,14 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
 
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "end", end)
-        iolaus_here(tmp_path, *words, "resume=auto")
+        tiryns_here(tmp_path, *words, "resume=auto")
     assert ends == [("running", "done", True)], "done is written last"
     assert 'class="state done"' in (run.path / "report.html").read_text()
     assert (run.path / "model" / "config.json").exists()
     assert {path.name for path in run.path.rglob(".*")} == {".lock", living.name}
 
-    done = iolaus_here(tmp_path, f"resume={run.path}")
-    assert "go on with: iolaus" in done.stdout
+    done = tiryns_here(tmp_path, f"resume={run.path}")
+    assert "go on with: tiryns" in done.stdout
     assert "trainer.max_steps=8" in done.stdout
     assert run.status()["state"] == "done"
     assert (run.path / "order.txt").read_bytes() == order, "no step was trained again"
@@ -188,13 +188,13 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
 def assert_not_trained_twice(run: RunFolder, words: list[str], tmp_path: Path) -> None:
     """A run that is being trained is refused, and a finished one left as it is."""
     with run.lock():
-        done = iolaus_here(tmp_path, *words, "resume=auto")
+        done = tiryns_here(tmp_path, *words, "resume=auto")
     refused = (
         f"resume=auto: a process is training this config in '{run.path.relative_to(tmp_path)}' at this moment"
     )
     assert (done.returncode, refused in done.stderr, "Traceback" in done.stderr) == (1, True, False)
     written = (run.path / "status.json").read_bytes()
-    done = iolaus_here(tmp_path, *words, "resume=auto")
+    done = tiryns_here(tmp_path, *words, "resume=auto")
     assert f"{run.path.relative_to(tmp_path)} is finished, at step 4" in done.stdout
     assert only_run(tmp_path / "outputs").path == run.path
     assert (run.path / "status.json").read_bytes() == written

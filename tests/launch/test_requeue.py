@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.launch.requeue import after_tasks, requeue, stops_explained
-from iolaus.runner.run.cluster import member
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.signals import STOPPING, Stopped
 from tests.slurm.queue import Queue
+from tiryns.runner.launch.requeue import after_tasks, requeue, stops_explained
+from tiryns.runner.run.cluster import member
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.signals import STOPPING, Stopped
 
 
 @pytest.fixture

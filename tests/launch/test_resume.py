@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.launch.resume import inherit, named_run, newest_run, saved_overrides
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.model_folder import model_folder
 from tests.conftest import train_here
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import continued, losses, rows
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
+from tiryns.runner.launch.resume import inherit, named_run, newest_run, saved_overrides
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.model_folder import model_folder
 
 
 def pretend_run(folder: Path, **status: object) -> Path:
@@ -57,7 +57,7 @@ def test_resume_finds_the_configs_where_the_run_found_them(
     monkeypatch.chdir(tmp_path)
     run = pretend_run(Path("run"))
     for typed in (["--config-dir", "my configs"], ["--config-dir=my configs"]):
-        (run / "command.txt").write_text(shlex.join(["iolaus", *typed, "seed=7"]))
+        (run / "command.txt").write_text(shlex.join(["tiryns", *typed, "seed=7"]))
         with pytest.raises(ValueError, match="started with --config-dir my configs, which is no folder here"):
             saved_overrides(["resume=run"])
         assert saved_overrides(["-cd", "other", "resume=run"])[:3] == ["-cd", "other", "seed=7"]
@@ -72,16 +72,16 @@ def test_own_recipe_is_resumed_without_naming_its_folder_again(tmp_path: Path) -
     (tmp_path / "configs" / "experiment" / "mine2.yaml").write_text(recipe)
     run = pretend_run(tmp_path / "run")
     (run / "overrides.json").write_text(json.dumps(["experiment=mine2"]))
-    (run / "command.txt").write_text("iolaus --config-dir configs experiment=mine2\n")
-    done = iolaus_here(tmp_path, "--cfg", "job", "resume=run")
+    (run / "command.txt").write_text("tiryns --config-dir configs experiment=mine2\n")
+    done = tiryns_here(tmp_path, "--cfg", "job", "resume=run")
     assert (done.returncode, done.stderr) == (0, "")
     assert "lr: 0.125" in done.stdout
     (tmp_path / "configs").rename(tmp_path / "moved")
-    done = iolaus_here(tmp_path, "--cfg", "job", "resume=run")
+    done = tiryns_here(tmp_path, "--cfg", "job", "resume=run")
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "--config-dir configs" in done.stderr
-    assert iolaus_here(tmp_path, "--config-dir", "moved", "--cfg", "job", "resume=run").returncode == 0
+    assert tiryns_here(tmp_path, "--config-dir", "moved", "--cfg", "job", "resume=run").returncode == 0
 
 
 def test_new_cooldown_ends_the_run_that_many_steps_after_the_checkpoint(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_cooldown_branches_off_a_constant_run(tmp_path: Path, text_file: Path) -
     saving = ["scheduler=constant", "checkpoint.every_steps=4", "checkpoint.keep_last=9"]
     parent = train_here(tmp_path / "parent", text_file, *saving)
     checkpoint = parent.checkpoints / "step-00000008.ckpt"
-    done = iolaus_here(tmp_path, f"resume={checkpoint}", "scheduler.cooldown_steps=5", "outputs=branches")
+    done = tiryns_here(tmp_path, f"resume={checkpoint}", "scheduler.cooldown_steps=5", "outputs=branches")
     branch = only_run(tmp_path / "branches")
     assert f"step 8 of {parent.path.resolve()}" in done.stdout.replace("\n", "")
     assert branch.status()["step"] == 13
@@ -171,7 +171,7 @@ def test_cooldown_branches_off_a_constant_run(tmp_path: Path, text_file: Path) -
     assert rates == pytest.approx(expected)
     assert rows(branch)[:8] == rows(parent)[:8]
     finished = branch.status()
-    again = iolaus_here(tmp_path, f"resume={branch.path}").stdout
+    again = tiryns_here(tmp_path, f"resume={branch.path}").stdout
     assert f"{branch.path} is finished, at step 13" in again
     assert branch.status() == finished
     assert parent.status()["step"] == 12, "the parent is untouched"
@@ -212,7 +212,7 @@ def test_starting_from_a_run_without_a_model_is_refused(tmp_path: Path) -> None:
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import RunFolder
 with RunFolder(Path(sys.argv[1])).lock():
     if os.fork() == 0:
         time.sleep(60)

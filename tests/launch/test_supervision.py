@@ -17,17 +17,17 @@ from omegaconf import OmegaConf
 from torch.distributed import FileStore
 from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
 
-from iolaus.runner.launch import nodes
-from iolaus.runner.launch.agent import RankAgent
-from iolaus.runner.launch.job import nodes_to_join
-from iolaus.runner.launch.leftovers import MEETING
-from iolaus.runner.launch.nodes import STATE, Leadership
-from iolaus.runner.launch.rank import leave_error, lost_peer, packed, unpacked
-from iolaus.runner.launch.rendezvous import FolderBackend
-from iolaus.runner.launch.round import Round
-from iolaus.runner.run.cluster import Member, Nodes, nodes_of
-from iolaus.runner.run.command.status import LOST_PEER, PREEMPTED, REWOUND
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.launch import nodes
+from tiryns.runner.launch.agent import RankAgent
+from tiryns.runner.launch.job import nodes_to_join
+from tiryns.runner.launch.leftovers import MEETING
+from tiryns.runner.launch.nodes import STATE, Leadership
+from tiryns.runner.launch.rank import leave_error, lost_peer, packed, unpacked
+from tiryns.runner.launch.rendezvous import FolderBackend
+from tiryns.runner.launch.round import Round
+from tiryns.runner.run.cluster import Member, Nodes, nodes_of
+from tiryns.runner.run.command.status import LOST_PEER, PREEMPTED, REWOUND
+from tiryns.runner.run.folder import RunFolder
 
 
 @pytest.mark.parametrize(

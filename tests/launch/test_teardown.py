@@ -13,7 +13,7 @@ from tests.support.processes import process
 
 ENDING = """
 import atexit, sys
-from iolaus.runner.run.lifetime import without_teardown
+from tiryns.runner.run.lifetime import without_teardown
 from tests.launch.test_teardown import StartThreads
 StartThreads()
 atexit.register(print, "exit function")
@@ -43,7 +43,7 @@ def test_process_ends_with_its_own_status() -> None:
 
 def test_message_of_an_error_is_shown() -> None:
     plain = (
-        "from iolaus.runner.run.lifetime import without_teardown\nwith without_teardown():\n    exit('why')"
+        "from tiryns.runner.run.lifetime import without_teardown\nwith without_teardown():\n    exit('why')"
     )
     done = process("-c", plain, cwd=ROOT)
     assert (done.returncode, done.stderr) == (1, "why\n")

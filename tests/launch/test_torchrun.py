@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from torch.distributed import HashStore
 
-from iolaus.runner.launch.torchrun import name_launch
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT
 from tests.launch.test_agent import RUN, SLOWLY, assert_same_curve, said, wait_until
 from tests.launch.test_kill import only_run
 from tests.support.processes import ranks_in, start, wait_for_steps
+from tiryns.runner.launch.torchrun import name_launch
+from tiryns.runner.run.folder import RunFolder
 
 RENDEZVOUS = "--rdzv-conf=last_call_timeout=3,keep_alive_interval=1"
 
@@ -34,7 +34,7 @@ def names(store: HashStore, ranks: list[int]) -> set[str]:
 
 def test_ranks_of_one_launch_agree_and_those_of_the_next_do_not_take_the_old_name() -> None:
     store = HashStore()
-    store.set("iolaus/launch/1", "the question of a rank that died")
+    store.set("tiryns/launch/1", "the question of a rank that died")
     (first,), (second,) = names(store, [0, 1, 2]), names(store, [2, 1, 0])
     (smaller,) = names(store, [1, 0])
     assert len({first, second, smaller}) == 3

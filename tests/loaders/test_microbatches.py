@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.loaders.microbatches import prepare_finetuning_batch, split_batch_into_microbatches
+from tiryns.runner.loaders.microbatches import prepare_finetuning_batch, split_batch_into_microbatches
 
 Images = namedtuple("Images", ["pixels", "sizes"])
 

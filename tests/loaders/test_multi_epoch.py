@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from iolaus.runner.loaders.multi_epoch import (
+from tests.order.chance import z_score
+from tiryns.runner.loaders.multi_epoch import (
     IdentityMultiEpochDatasetWrapper,
     MultiEpochDatasetResampler,
     MultiEpochDatasetWrapper,
 )
-from iolaus.runner.order.epochs import EpochIndex
-from iolaus.runner.order.permutation import MAX_LENGTH, epoch_seed, permute, permute_block
-from tests.order.chance import z_score
+from tiryns.runner.order.epochs import EpochIndex
+from tiryns.runner.order.permutation import MAX_LENGTH, epoch_seed, permute, permute_block
 
 SMALL, LARGE = st.integers(1, 2000), st.integers(1, 2**40)
 SEEDS = st.integers(-(2**70), 2**70)

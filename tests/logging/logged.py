@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from omegaconf import OmegaConf
 
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.metrics_file import read_metrics
 from tests.support.wandb_files import history, records
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.metrics_file import read_metrics
 
 PACKAGES = {"csv": [], "wandb": [], "tensorboard": ["tensorboard"], "trackio": ["trackio"],
             "mlflow": ["mlflow", "sqlalchemy", "alembic"]}  # fmt: skip

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, run_program, train_here
 from tests.logging.logged import PACKAGES, THERE, logged
 from tests.runs.test_train import continued
 from tests.support.wandb_files import of_run
+from tiryns.runner.run.folder import RunFolder
 
 SERVICES = {"wandb": "project", "mlflow": "experiment_name", "trackio": "project"}
 """The loggers that know more of a run than its metrics, with their setting for what runs are gathered in."""

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from iolaus.runner.logging import loggers
-from iolaus.runner.logging.loggers import MetricsFile, tensorboard_logger
-from iolaus.runner.run.metrics_file import read_metrics, whole_rows
 from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
+from tiryns.runner.logging import loggers
+from tiryns.runner.logging.loggers import MetricsFile, tensorboard_logger
+from tiryns.runner.run.metrics_file import read_metrics, whole_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -192,7 +192,7 @@ def test_tensorboard_writes_into_the_run_folder(tmp_path: Path) -> None:
 
 
 def test_loggers_add_up_when_a_list_is_chosen() -> None:
-    with hydra.initialize_config_module("iolaus.conf", version_base="1.3"):
+    with hydra.initialize_config_module("tiryns.conf", version_base="1.3"):
         config = hydra.compose("config", overrides=["logger=[csv,wandb]", "logger.wandb.project=mine"])
     chosen = config.logger
     assert {name: node["_target_"] for name, node in chosen.items()} == {

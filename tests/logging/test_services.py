@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from iolaus.runner.logging import mlflow, trackio
-from iolaus.runner.logging.loggers import MetricsFile, finish_loggers
-from iolaus.runner.logging.mlflow import mlflow_logger
-from iolaus.runner.logging.trackio import trackio_logger
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT, TINY, run_program
 from tests.logging.logged import PACKAGES, THERE, logged
+from tiryns.runner.logging import mlflow, trackio
+from tiryns.runner.logging.loggers import MetricsFile, finish_loggers
+from tiryns.runner.logging.mlflow import mlflow_logger
+from tiryns.runner.logging.trackio import trackio_logger
+from tiryns.runner.run.folder import RunFolder
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 with_mlflow = pytest.mark.skipif("mlflow" not in THERE, reason=f"needs {PACKAGES['mlflow']}")
@@ -122,7 +122,7 @@ def test_mlflow_that_fails_does_not_end_the_run_and_gets_its_rows_later(
     session = Session(tmp_path / "run", at_mlflow)
     session.log(1)
     rename("metrics", "away")
-    with caplog.at_level(logging.WARNING, "iolaus"):
+    with caplog.at_level(logging.WARNING, "tiryns"):
         session.log(2, 3)
     rename("away", "metrics")
     assert sum("MLflow does not take rows" in message for message in caplog.messages) == 1
@@ -167,7 +167,7 @@ def test_service_that_is_missing_is_named(
     name = module.__name__.rpartition(".")[2]
     monkeypatch.setattr(module, "find_spec", lambda package: None)
     with pytest.raises(
-        ImportError, match=rf"logger={name} needs the package {name}: pip install 'iolaus\[{name}\]'"
+        ImportError, match=rf"logger={name} needs the package {name}: pip install 'tiryns\[{name}\]'"
     ):
         getattr(module, f"{name}_logger")(*[None] * (4 if name == "mlflow" else 3), tmp_path)
 

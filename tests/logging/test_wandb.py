@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.logging.loggers import MetricsFile, finish_loggers, wandb_logger
-from iolaus.runner.logging.wandb import UNFINISHED
+from tiryns.runner.logging.loggers import MetricsFile, finish_loggers, wandb_logger
+from tiryns.runner.logging.wandb import UNFINISHED
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -34,7 +34,7 @@ def test_wandb_keeps_runs_apart_and_ids_over_resumes(tmp_path: Path) -> None:
     def train(name: str, metric: str) -> str:
         folder = tmp_path / "2026-11-03" / name
         folder.mkdir(parents=True, exist_ok=True)
-        logger = wandb_logger("iolaus", "sweep", ["tag"], "auto", folder)
+        logger = wandb_logger("tiryns", "sweep", ["tag"], "auto", folder)
         logger.log_metrics({metric: 1.0}, 1)
         assert (logger.experiment.name, logger.experiment.group) == (f"2026-11-03/{name}", "sweep")
         return str(logger.experiment.id)
@@ -77,15 +77,15 @@ def service() -> int:
 def test_wandb_gets_the_files_of_a_run_without_a_word(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "command.txt").write_text("iolaus optimizer=lion")
+    (tmp_path / "command.txt").write_text("tiryns optimizer=lion")
     (tmp_path / "config.yaml").write_text("seed: 7\n")
-    logger = wandb_logger("iolaus", None, [], "auto", tmp_path)
+    logger = wandb_logger("tiryns", None, [], "auto", tmp_path)
     logger.log_metrics({"train/loss": 1.0}, 1)
     (files,) = tmp_path.glob("wandb/offline-run-*/files")
     capfd.readouterr()
     logger.finish(exit_code=0)
     assert capfd.readouterr() == ("", "")
-    assert (files / "command.txt").read_text() == "iolaus optimizer=lion"
+    assert (files / "command.txt").read_text() == "tiryns optimizer=lion"
     assert (tmp_path / "config.yaml").read_text() == "seed: 7\n"
     deadline = time.time() + 30
     while b"command.txt" not in sent(tmp_path):
@@ -96,7 +96,7 @@ def test_wandb_gets_the_files_of_a_run_without_a_word(
 @pytest.mark.usefixtures("_no_wandb_key")
 def test_wandb_gets_what_its_process_missed_when_the_run_goes_on(tmp_path: Path) -> None:
     def begin() -> tuple[Any, MetricsFile]:
-        return wandb_logger("iolaus", None, [], "true", tmp_path), MetricsFile(tmp_path)
+        return wandb_logger("tiryns", None, [], "true", tmp_path), MetricsFile(tmp_path)
 
     def log(step: int) -> None:
         for logger in (online, file):

@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch._inductor.runtime.runtime_utils import cache_dir
 
-from iolaus import assemble, compose
-from iolaus.runner.checkpoints.files import entry_of
-from iolaus.runner.data.module import TOKENS_OF_CPUS
-from iolaus.runner.loop import resolved as resolving
-from iolaus.runner.loop.resolved import Record, resolve
-from iolaus.runner.loop.trials.steps import LARGEST, SMALLEST, fitting_tokens
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY
 from tests.runs.test_train import assert_bitwise, weights
+from tiryns import assemble, compose
+from tiryns.runner.checkpoints.files import entry_of
+from tiryns.runner.data.module import TOKENS_OF_CPUS
+from tiryns.runner.loop import resolved as resolving
+from tiryns.runner.loop.resolved import Record, resolve
+from tiryns.runner.loop.trials.steps import LARGEST, SMALLEST, fitting_tokens
+from tiryns.runner.run.folder import RunFolder
 
 Run = Callable[..., RunFolder]
 AUTO = "data.micro_batch_tokens=auto"

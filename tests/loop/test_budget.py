@@ -13,24 +13,24 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from iolaus.conf.trainer import BUDGETS
-from iolaus.runner.checkpoints.files import entry_of
-from iolaus.runner.cli.order.opened import RunOrder
-from iolaus.runner.cli.reproduce.rebuilding import _pin
-from iolaus.runner.in_python import assemble, compose
-from iolaus.runner.loop import phases, speed
-from iolaus.runner.loop.assembly import Parts
-from iolaus.runner.loop.budget import PROVISIONAL, Budget, budget_of, steps_within
-from iolaus.runner.manifest.inputs import read_manifest
-from iolaus.runner.models.flops import step_flops
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder, config_hash
-from iolaus.runner.samplers import Growing, LengthGrouped, Sequential, Shuffled, SplitModality
-from iolaus.runner.samplers.base import GlobalBatchSampler, SeamlessSampler
 from tests.conftest import TINY, run_program, train_here, write_text
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import Run, assert_bitwise, continued, rows, weights
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
+from tiryns.conf.trainer import BUDGETS
+from tiryns.runner.checkpoints.files import entry_of
+from tiryns.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.reproduce.rebuilding import _pin
+from tiryns.runner.in_python import assemble, compose
+from tiryns.runner.loop import phases, speed
+from tiryns.runner.loop.assembly import Parts
+from tiryns.runner.loop.budget import PROVISIONAL, Budget, budget_of, steps_within
+from tiryns.runner.manifest.inputs import read_manifest
+from tiryns.runner.models.flops import step_flops
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder, config_hash
+from tiryns.runner.samplers import Growing, LengthGrouped, Sequential, Shuffled, SplitModality
+from tiryns.runner.samplers.base import GlobalBatchSampler, SeamlessSampler
 
 SAVING = [
     *("checkpoint.every_steps=5", "checkpoint.keep_last=9", "trainer.validate_every=0", "model.dropout=0.1"),
@@ -133,7 +133,7 @@ def test_cut_run_goes_on_to_the_same_step_without_counting_again(
     by_tokens: RunFolder, tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("iolaus.runner.loop.budget.steps_within", never)
+    monkeypatch.setattr("tiryns.runner.loop.budget.steps_within", never)
     cut = continued(by_tokens, 5, "cut")
     resumed = train_here(cut.path, text, *SAVING, BY_BUDGET, f"trainer.max_tokens={TOKENS}")
     assert re.search(r"steps +12 \(max_tokens 4,000\), continuing at step 5\n", capsys.readouterr().out)
@@ -232,11 +232,11 @@ def test_plan_shows_the_steps_of_a_budget(
     tmp_path: Path, text: Path, by_tokens: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = [*TINY, f"data.source={text}", BY_BUDGET]
-    done = iolaus_here(tmp_path, "plan", *words, "trainer.max_seconds=3", "trainer.devices=2")
+    done = tiryns_here(tmp_path, "plan", *words, "trainer.max_seconds=3", "trainer.devices=2")
     assert re.search(r"budget +max_seconds 3, 12 steps\n", done.stdout), done.stderr
     assert re.search(r"steps +12, ", done.stdout)
-    monkeypatch.setattr("iolaus.runner.loop.budget.steps_within", never)
-    done = iolaus_here(tmp_path, "plan", f"resume={by_tokens.path}")
+    monkeypatch.setattr("tiryns.runner.loop.budget.steps_within", never)
+    done = tiryns_here(tmp_path, "plan", f"resume={by_tokens.path}")
     assert re.search(r"budget +max_tokens 4,000, 12 steps\n", done.stdout), done.stderr
 
 
@@ -269,7 +269,7 @@ def test_budget_is_part_of_the_config_of_a_run() -> None:
 def test_run_by_seconds_is_rebuilt_with_its_steps(text: Path, tmp_path: Path) -> None:
     """The rebuilding is another process, whose clock is the true one."""
     run = train_here(tmp_path / "run", text, *SAVING, BY_BUDGET, "trainer.max_seconds=6.2")
-    ended = iolaus_here(tmp_path, "reproduce", str(run.path))
+    ended = tiryns_here(tmp_path, "reproduce", str(run.path))
     assert (ended.returncode, ended.stdout.splitlines()[1].partition(":")[0]) == (0, "identical"), (
         ended.stderr
     )

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from iolaus.runner.modules import training
-from iolaus.runner.optim import compiled
-from iolaus.runner.run.folder import RunFolder
 from tests.optim.graphs import Graphs
 from tests.runs.test_train import assert_bitwise, continued, losses, weights
+from tiryns.runner.modules import training
+from tiryns.runner.optim import compiled
+from tiryns.runner.run.folder import RunFolder
 
 Runner = Callable[..., RunFolder]
 SHORT = [

@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from iolaus import assemble, compose
-from iolaus.runner.config.checks import check_config
-from iolaus.runner.loop.resolved import resolve
-from iolaus.runner.modules import training
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY
 from tests.optim.graphs import Graphs
 from tests.runs.test_train import assert_bitwise, continued, losses, weights
 from tests.support.precision import rounding
+from tiryns import assemble, compose
+from tiryns.runner.config.checks import check_config
+from tiryns.runner.loop.resolved import resolve
+from tiryns.runner.modules import training
+from tiryns.runner.run.folder import RunFolder
 
 Runner = Callable[..., RunFolder]
 SHORT = [
@@ -85,7 +85,7 @@ def test_nothing_that_a_graph_has_made_is_read_after_the_next_replay(
         num_overwritten += len(made)
         made.clear()
 
-    monkeypatch.setattr("iolaus.runner.optim.compiled.BACKEND", noting)
+    monkeypatch.setattr("tiryns.runner.optim.compiled.BACKEND", noting)
     monkeypatch.setattr(training, "keep_gradients", keeping)
     monkeypatch.setattr(torch.compiler, "cudagraph_mark_step_begin", overwrite)
     torch._dynamo.reset()

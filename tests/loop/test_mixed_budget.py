@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iolaus.runner.loop.budget import Budget, steps_within
-from iolaus.runner.samplers import Growing, Shuffled
-from iolaus.runner.samplers.base import PROVISIONAL
-from iolaus.runner.samplers.mixed import Mixed
+from tiryns.runner.loop.budget import Budget, steps_within
+from tiryns.runner.samplers import Growing, Shuffled
+from tiryns.runner.samplers.base import PROVISIONAL
+from tiryns.runner.samplers.mixed import Mixed
 
 LENGTHS = np.random.default_rng(0).integers(1, 60, 301).astype(np.int32)
 GROWING = {"warmup_from": 2, "warmup_steps": 12, "warmup_tokens": None, "warmup_by": 2}

@@ -19,10 +19,10 @@ from lightning.pytorch.strategies import DDPStrategy
 from torch.multiprocessing.spawn import ProcessRaisedException, spawn
 from torch.testing._internal.distributed import fake_pg  # noqa: F401  registers the backend
 
-from iolaus.runner.loop import trainer as building
-from iolaus.runner.models.packed import attention as packed_attention
-from iolaus.runner.modules.training import TrainingModule
 from tests.conftest import TINY, train_as
+from tiryns.runner.loop import trainer as building
+from tiryns.runner.models.packed import attention as packed_attention
+from tiryns.runner.modules.training import TrainingModule
 
 LOGGED = 4
 """The first step with a row in the log."""

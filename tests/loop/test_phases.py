@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from iolaus import assemble as checked
-from iolaus import compose
-from iolaus.conf.phases import lengths_of, phases_of
-from iolaus.runner.config.checks import check_config
-from iolaus.runner.loop.assembly import assemble
-from iolaus.runner.loop.phases import steps_of, take_over
 from tests.conftest import TINY
 from tests.data.mixture.test_runs import words
+from tiryns import assemble as checked
+from tiryns import compose
+from tiryns.conf.phases import lengths_of, phases_of
+from tiryns.runner.config.checks import check_config
+from tiryns.runner.loop.assembly import assemble
+from tiryns.runner.loop.phases import steps_of, take_over
 
 BY_PHASES = "trainer.max_steps=-1"
 

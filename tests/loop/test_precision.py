@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import torch
 
-from iolaus import assemble, compose
-from iolaus.runner.data.text.pretraining import PretrainingData
-from iolaus.runner.loop.resolved import choose_hardware, resolve
-from iolaus.runner.loop.trials import precision as timed
-from iolaus.runner.models import SparseMaskedLM, autocast
-from iolaus.runner.models.autocast import NARROW, is_slower
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY
 from tests.runs.test_train import assert_bitwise, weights
+from tiryns import assemble, compose
+from tiryns.runner.data.text.pretraining import PretrainingData
+from tiryns.runner.loop.resolved import choose_hardware, resolve
+from tiryns.runner.loop.trials import precision as timed
+from tiryns.runner.models import SparseMaskedLM, autocast
+from tiryns.runner.models.autocast import NARROW, is_slower
+from tiryns.runner.run.folder import RunFolder
 
 Run = Callable[..., RunFolder]
 AUTO = "trainer.precision=auto"
@@ -28,7 +28,7 @@ BF16, FP32 = "bf16-mixed", "32-true"
 @pytest.fixture(autouse=True)
 def units(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A CPU with units for bf16 and no AMX, and a cache of its own."""
-    monkeypatch.setenv("IOLAUS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TIRYNS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
 

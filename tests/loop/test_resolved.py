@@ -10,19 +10,19 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from iolaus.runner.checkpoints.files import entry_of
-from iolaus.runner.loop import resolved as resolving
-from iolaus.runner.loop.resolved import attention_of, changes, check_agreement, choose_hardware, kernel_of
-from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
-from iolaus.runner.models.wrapped import WrappedModel
-from iolaus.runner.report.single import write_report
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY
 from tests.launch.test_kill import only_run
 from tests.models.tiny import tiny
 from tests.runs.test_train import Run, assert_bitwise, continued, weights
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.precision import pretend_units
+from tiryns.runner.checkpoints.files import entry_of
+from tiryns.runner.loop import resolved as resolving
+from tiryns.runner.loop.resolved import attention_of, changes, check_agreement, choose_hardware, kernel_of
+from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
+from tiryns.runner.models.wrapped import WrappedModel
+from tiryns.runner.report.single import write_report
+from tiryns.runner.run.folder import RunFolder
 
 Machine = Callable[[bool], None]
 SAVING = ["trainer.precision=auto", "checkpoint.every_steps=5", "checkpoint.keep_last=9"]
@@ -152,20 +152,20 @@ def test_branch_takes_over_what_its_parent_decided_and_pages_say_it(
     tmp_path: Path, text_file: Path, machine: Machine
 ) -> None:
     machine(True)
-    done = iolaus_here(
+    done = tiryns_here(
         tmp_path, *TINY, f"data.source={text_file}", "trainer.precision=auto", "trainer.max_steps=4"
     )
     assert re.search(r"attention +documents", done.stdout)
     parent = only_run(tmp_path / "outputs")
     machine(False)
-    done = iolaus_here(tmp_path, f"resume={parent.path}", "trainer.max_steps=6", "outputs=branches")
+    done = tiryns_here(tmp_path, f"resume={parent.path}", "trainer.max_steps=6", "outputs=branches")
     branch = only_run(tmp_path / "branches")
     assert [record["precision"] for record in noted(branch, 6)] == ["bf16-mixed"] * 3
     assert "this CPU has no bf16 units, so it is emulated, and slow" in done.stdout + done.stderr
     page = write_report(branch.path).read_text()
     assert "decided when it began" in page
     assert "bf16-mixed" in page
-    named = iolaus_here(
+    named = tiryns_here(
         tmp_path, f"resume={parent.path}", "trainer.precision=32-true", "trainer.max_steps=6", "outputs=named"
     )
     assert named.returncode == 0, named.stderr

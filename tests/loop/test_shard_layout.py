@@ -11,10 +11,10 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from iolaus.runner.loop.sharding import Layout, shard, with_replicas
-from iolaus.runner.models import SparseMaskedLM
 from tests.models.tiny import tiny
 from tests.objectives.samples import collator, documents, flat
+from tiryns.runner.loop.sharding import Layout, shard, with_replicas
+from tiryns.runner.models import SparseMaskedLM
 
 NAMES = ("data_parallel", "tensor_parallel")
 

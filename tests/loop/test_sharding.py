@@ -10,17 +10,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from iolaus.runner.checkpoints.files import AtomicCheckpointIO, delete_checkpoint, entry_of
-from iolaus.runner.cli.models.consolidate import consolidate
-from iolaus.runner.manifest.steps import FILE_NAME as DIGESTS
-from iolaus.runner.manifest.verification import verify
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, run_program, train_here
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import rows
 from tests.support import precision
 from tests.support.precision import rounding
+from tiryns.runner.checkpoints.files import AtomicCheckpointIO, delete_checkpoint, entry_of
+from tiryns.runner.cli.models.consolidate import consolidate
+from tiryns.runner.manifest.steps import FILE_NAME as DIGESTS
+from tiryns.runner.manifest.verification import verify
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 SAVING = [
     "checkpoint.every_steps=3",

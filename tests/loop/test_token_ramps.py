@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig
 
-from iolaus.runner.cli.compose import compose, initialized
-from iolaus.runner.config.checks import check_config
-from iolaus.runner.loop import token_ramps
-from iolaus.runner.loop.assembly import Parts, assemble
-from iolaus.runner.loop.resolved import resolve
-from iolaus.runner.loop.token_ramps import take_over_ramps
 from tests.conftest import TINY
+from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.config.checks import check_config
+from tiryns.runner.loop import token_ramps
+from tiryns.runner.loop.assembly import Parts, assemble
+from tiryns.runner.loop.resolved import resolve
+from tiryns.runner.loop.token_ramps import take_over_ramps
 
 GROWING = ["sampler=growing", "sampler.warmup_from=4", "sampler.warmup_steps=6", "sampler.warmup_by=4"]
 PHASES = (

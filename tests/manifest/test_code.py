@@ -9,11 +9,11 @@ from types import ModuleType
 
 import pytest
 
-from iolaus.runner.manifest import code
-from iolaus.runner.manifest.digests import file_digest
-from iolaus.runner.manifest.machine import packages
-from iolaus.runner.run import environment
 from tests.conftest import ROOT
+from tiryns.runner.manifest import code
+from tiryns.runner.manifest.digests import file_digest
+from tiryns.runner.manifest.machine import packages
+from tiryns.runner.run import environment
 
 CACHED = (environment.checkout, environment.environment, code._git_state)
 
@@ -38,7 +38,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with a package that is laid out as ours."""
     folder = tmp_path / "repository"
     (folder / "runner" / "run").mkdir(parents=True)
-    for part in ("conf", "iolaus", "hydra_plugins"):
+    for part in ("conf", "tiryns", "hydra_plugins"):
         (folder / part).mkdir()
         (folder / part / "file.py").touch()
     (folder / "runner" / "run" / "environment.py").write_text("VALUE = 1\n")
@@ -62,7 +62,7 @@ def test_commit_is_that_of_the_program_wherever_one_stands(
 def test_program_installed_within_another_checkout_has_no_commit(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inside = repository / "lib" / "site-packages" / "iolaus" / "runner" / "run" / "environment.py"
+    inside = repository / "lib" / "site-packages" / "tiryns" / "runner" / "run" / "environment.py"
     monkeypatch.setattr(environment, "__file__", str(inside))
     assert environment.checkout() is None
     assert environment.environment()["git_commit"] is None

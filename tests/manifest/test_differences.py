@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from iolaus.runner.manifest.differences import computed_otherwise, set_otherwise
+from tiryns.runner.manifest.differences import computed_otherwise, set_otherwise
 
 
 def manifest(given: dict[str, Any], steps: int) -> dict[str, Any]:

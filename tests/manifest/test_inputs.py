@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.manifest.digests import file_digest, folder_digests
-from iolaus.runner.manifest.inputs import weights_of
+from tiryns.runner.manifest.digests import file_digest, folder_digests
+from tiryns.runner.manifest.inputs import weights_of
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.manifest.differences import made_otherwise
-from iolaus.runner.manifest.digests import file_digest
-from iolaus.runner.manifest.inputs import data_files
-from iolaus.runner.manifest.steps import MOST, Step, chained, kept_lines, steps_of
+from tiryns.runner.manifest.differences import made_otherwise
+from tiryns.runner.manifest.digests import file_digest
+from tiryns.runner.manifest.inputs import data_files
+from tiryns.runner.manifest.steps import MOST, Step, chained, kept_lines, steps_of
 
 
 def test_digest_of_the_order_tells_any_change_before() -> None:
@@ -36,7 +36,7 @@ def test_a_manifest_keeps_a_thousand_lines_of_a_long_run(tmp_path: Path) -> None
 def test_a_module_of_ones_own_is_found_where_it_is_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from iolaus.runner.manifest.digests import file_digest
+    from tiryns.runner.manifest.digests import file_digest
 
     (tmp_path / "mine").mkdir()
     module = tmp_path / "mine/model.py"
@@ -74,7 +74,7 @@ def test_files_of_data_are_named_by_setting_and_by_path(
         "validation": ["a.txt", "b.txt"],
     }
     assert found["source"]["a.txt"] == file_digest(folder / "a.txt")
-    monkeypatch.setattr("iolaus.runner.manifest.inputs.WHOLE", 10)
+    monkeypatch.setattr("tiryns.runner.manifest.inputs.WHOLE", 10)
     large = data_files(named)["source"]["a.txt"]
     assert large.startswith("ends:")
     (folder / "a.txt").write_text("A.txt")

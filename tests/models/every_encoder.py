@@ -14,9 +14,9 @@ from transformers import (
 )
 from transformers.models.auto import modeling_auto as known
 
-from iolaus.runner.models.architectures.registered import ARCHITECTURES
 from tests.models.tiny import SIZES
 from tests.objectives.samples import END, START
+from tiryns.runner.models.architectures.registered import ARCHITECTURES
 
 WITH_IMAGES = ("modernvbert", "ultravbert")
 """Masked language models that are given images; vision-language models have tests of their own."""

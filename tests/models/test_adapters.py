@@ -17,17 +17,17 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
-from iolaus.conf.config import LATER
-from iolaus.runner.checkpoints.averages import read_folder
-from iolaus.runner.loop.sharding import split_matrices
-from iolaus.runner.models.adapters import save_model
-from iolaus.runner.models.encoder import load_encoder
-from iolaus.runner.models.flops import count_flops
-from iolaus.runner.models.head import MASKED_LM, Head
-from iolaus.runner.optim.groups import parameter_groups
 from tests.models.packed.test_dropout_keys import CUT, SEED, WHOLE, assert_equal, passed
 from tests.models.tiny import ARCHITECTURES, tiny
 from tests.objectives.samples import collator
+from tiryns.conf.config import LATER
+from tiryns.runner.checkpoints.averages import read_folder
+from tiryns.runner.loop.sharding import split_matrices
+from tiryns.runner.models.adapters import save_model
+from tiryns.runner.models.encoder import load_encoder
+from tiryns.runner.models.flops import count_flops
+from tiryns.runner.models.head import MASKED_LM, Head
+from tiryns.runner.optim.groups import parameter_groups
 
 pytestmark = pytest.mark.fp32  # products of small matrices are held against their formulas
 LABELS: dict[str, Any] = {
@@ -202,9 +202,9 @@ def test_what_cannot_be_adapted_is_said(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(ValueError, match=r"holds an adapter alone, and the mean of products"):
         read_folder(tmp_path / "adapter")
     monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(ValueError, match=r"needs peft: pip install 'iolaus\[peft\]'"):
+    with pytest.raises(ValueError, match=r"needs peft: pip install 'tiryns\[peft\]'"):
         adapted(base)
-    with pytest.raises(ValueError, match=r"needs peft: pip install 'iolaus\[peft\]'"):
+    with pytest.raises(ValueError, match=r"needs peft: pip install 'tiryns\[peft\]'"):
         load_encoder(str(tmp_path / "adapter"), {}, None, new_vocabulary=False)
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import transformers.dynamic_module_utils
 
-from iolaus.runner.config.custom_code import allow_custom_code
-from iolaus.runner.data.text.tokenizer import load_tokenizer
-from iolaus.runner.data.vision.processors import load_processor
-from iolaus.runner.inference.answering import load_answerer
-from iolaus.runner.inference.language.infill import open_model
-from iolaus.runner.models.encoder import load_encoder
 from tests.conftest import ROOT
 from tests.models.tiny import tiny
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
+from tiryns.runner.config.custom_code import allow_custom_code
+from tiryns.runner.data.text.tokenizer import load_tokenizer
+from tiryns.runner.data.vision.processors import load_processor
+from tiryns.runner.inference.answering import load_answerer
+from tiryns.runner.inference.language.infill import open_model
+from tiryns.runner.models.encoder import load_encoder
 
 CONFIG = """
 from pathlib import Path
@@ -113,7 +113,7 @@ def test_command_says_so_in_one_line(theirs: Path, tmp_path: Path, text_file: Pa
         "data=files", f"data.source={text_file}", "data.tokenizer=null", "model=pretrained",
         f"model.name_or_path={theirs}",
     ]  # fmt: skip
-    done = iolaus_here(tmp_path, *words, "trainer=cpu", "trainer.max_steps=1", "data.vocab_size=300")
+    done = tiryns_here(tmp_path, *words, "trainer=cpu", "trainer.max_steps=1", "data.vocab_size=300")
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()[-1:]
     assert line.startswith("error: cannot load the model")

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models import SparseMaskedLM
-from iolaus.runner.models.packed.rows import choose_layout
-from iolaus.runner.objectives.base import Collator
 from tests.models.every_encoder import EVERY, tasks_of, tiny_model
 from tests.models.packed.test_tasks import CHOSEN, micro_batch
 from tests.objectives.labelled.test_finetuning import case
 from tests.objectives.samples import collator, documents, flat
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models import SparseMaskedLM
+from tiryns.runner.models.packed.rows import choose_layout
+from tiryns.runner.objectives.base import Collator
 
 pytestmark = pytest.mark.fp32  # transformers' DeBERTa, X-MOD and others cannot be run in autocast
 
@@ -62,14 +62,14 @@ def loss_of(model: Any, batches: list[MicroBatch]) -> float:
 
 @pytest.mark.parametrize("architecture", EVERY)
 def test_loss_does_not_depend_on_the_cut(architecture: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", logger="iolaus")
+    caplog.set_level("INFO", logger="tiryns")
     for task in tasks_of(architecture):
         caplog.clear()
         model, made, samples = wrapped(architecture, task)
         model.train()
         layout = choose_layout("auto", made, model)
         assert model.training
-        lines = [record.getMessage() for record in caplog.records if record.name == "iolaus"]
+        lines = [record.getMessage() for record in caplog.records if record.name == "tiryns"]
         assert len(lines) == (layout != "packed"), lines
         assert not any("\n" in line for line in lines)
         reading = READ_PADDING.get(architecture, "none")

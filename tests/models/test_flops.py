@@ -7,15 +7,15 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedModel
 
-from iolaus.runner.data.batches import share_of
-from iolaus.runner.data.micro_batch import MicroBatch, Share
-from iolaus.runner.models.flops import count_flops, peak_flops, step_flops
-from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.run.folder import RunFolder
 from tests.models.tiny import OWN, tiny
 from tests.objectives.samples import collator, documents, flat
 from tests.support.vision import tiny_vision
+from tiryns.runner.data.batches import share_of
+from tiryns.runner.data.micro_batch import MicroBatch, Share
+from tiryns.runner.models.flops import count_flops, peak_flops, step_flops
+from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.run.folder import RunFolder
 
 
 @pytest.mark.parametrize("architecture", ["bert", "modernbert", "roberta", "electra", *OWN])

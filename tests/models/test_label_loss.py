@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from iolaus.runner.models.label_loss import LabelLoss
+from tiryns.runner.models.label_loss import LabelLoss
 
 pytestmark = pytest.mark.fp32
 

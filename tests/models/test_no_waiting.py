@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.packed import attention as packed_attention
 from tests.models.packed.test_tasks import micro_batch, task_model
 from tests.models.tiny import tiny
 from tests.objectives.labelled.test_finetuning import TASKS, case
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.packed import attention as packed_attention
 
 OBJECTIVES = ["mlm", "enhanced_mlm", "diffusion", "rtd"]
 

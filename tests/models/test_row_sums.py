@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from iolaus.runner.models.row_sums import num_rows, rows_of, summed_by_row
+from tiryns.runner.models.row_sums import num_rows, rows_of, summed_by_row
 
 IDS = torch.zeros((3, 4), dtype=torch.long)
 PADDED: Any = {"input_ids": IDS}

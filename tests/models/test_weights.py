@@ -11,10 +11,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, PreTrainedModel
 
-from iolaus.runner.models.encoder import load_encoder
-from iolaus.runner.models.head import Head
-from iolaus.runner.models.weights import load_trained
 from tests.models.every_encoder import ENCODERS, HEADS, tasks_of, tiny_model
+from tiryns.runner.models.encoder import load_encoder
+from tiryns.runner.models.head import Head
+from tiryns.runner.models.weights import load_trained
 
 CLASSES = {"id2label": {0: "a", 1: "b", 2: "c"}, "label2id": {"a": 0, "b": 1, "c": 2}}
 Names = Callable[[str], str]
@@ -54,7 +54,7 @@ def same_body(one: PreTrainedModel, other: PreTrainedModel) -> bool:
 def test_prefixes_of_wrappers_are_taken_off(
     names: Names, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "iolaus")
+    caplog.set_level(logging.INFO, "tiryns")
     model = saved(tmp_path)
     rename(tmp_path, names)
     loaded = load_encoder(str(tmp_path), {}, None, new_vocabulary=False)
@@ -142,7 +142,7 @@ def test_what_does_not_fit_is_one_line(damage: Callable[[Path], Any], message: s
 def test_new_head_for_a_new_task_is_said(
     options: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "iolaus")
+    caplog.set_level(logging.INFO, "tiryns")
     model = saved(tmp_path, **options)
     assert (len(list(tmp_path.glob("*.safetensors"))) > 1) == bool(options)
     assert same_body(load_encoder(str(tmp_path), {}, None, new_vocabulary=False), model)
@@ -155,7 +155,7 @@ def test_new_head_for_a_new_task_is_said(
 def test_new_head_of_a_continued_checkpoint_is_said_in_pretraining(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "iolaus")
+    caplog.set_level(logging.INFO, "tiryns")
     model = saved(tmp_path, "classification")
     assert same_body(load_encoder(str(tmp_path), {}, None, new_vocabulary=False), model)
     (line,) = caplog.messages
@@ -163,7 +163,7 @@ def test_new_head_of_a_continued_checkpoint_is_said_in_pretraining(
 
 
 def test_head_of_another_task_gives_way(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "iolaus")
+    caplog.set_level(logging.INFO, "tiryns")
     model = saved(tmp_path, "classification")
     head = Head(HEADS["token_classification"][0], CLASSES)
     assert same_body(load_encoder(str(tmp_path), {}, None, head, new_vocabulary=False), model)
@@ -179,7 +179,7 @@ def test_a_model_without_its_head_does_not_predict(tmp_path: Path) -> None:
 
 
 def test_every_encoder_is_loaded_as_it_was_saved(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "iolaus")
+    caplog.set_level(logging.INFO, "tiryns")
     for architecture in ENCODERS:
         folder = tmp_path / architecture
         model = tiny_model(architecture, "mlm")
@@ -189,7 +189,7 @@ def test_every_encoder_is_loaded_as_it_was_saved(tmp_path: Path, caplog: pytest.
         ours, theirs = loaded.state_dict(), model.state_dict()
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items()), architecture
-        assert not [record for record in caplog.records if record.name == "iolaus"]
+        assert not [record for record in caplog.records if record.name == "tiryns"]
         if "classification" in tasks_of(architecture):
             head = Head(AutoModelForSequenceClassification, CLASSES)
             assert same_body(load_encoder(str(folder), {}, None, head, new_vocabulary=False), model), (

@@ -3,8 +3,8 @@
 import torch
 from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedModel
 
-from iolaus.runner.models.architectures import registered
 from tests.objectives.samples import PAD, VOCABULARY
+from tiryns.runner.models.architectures import registered
 
 OWN = tuple(registered.ARCHITECTURES)
 """Those that are not of transformers."""

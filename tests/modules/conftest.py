@@ -9,11 +9,11 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
-from iolaus.runner.launch.resume import run_folder
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.train import train
 from tests.data.labelled.tasks import choices, questions, sentences, tags, texts
 from tests.support.precision import PRECISION
+from tiryns.runner.launch.resume import run_folder
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.train import train
 
 TINY = [
     "data.max_length=48", "data.micro_batch_tokens=400", "data.validation_documents=0", "module=finetuning",
@@ -67,7 +67,7 @@ def finetune(tmp_path: Path, task_files: dict[str, list[str]]) -> Finetune:
         run = RunFolder(tmp_path / folder)
         model = NEW if start is None else ["model=pretrained", f"model.name_or_path={start.path}"]
         arguments = [*task_files[task], *TINY, *model, *overrides]
-        with initialize_config_module("iolaus.conf", version_base="1.3"):
+        with initialize_config_module("tiryns.conf", version_base="1.3"):
             config = compose("config", arguments)
         run.begin(config, arguments)
         train(config, run)

@@ -9,14 +9,14 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from iolaus.runner.inference.opened_run import open_run
-from iolaus.runner.modules import FinetuningRun
-from iolaus.runner.run.folder import RunFolder
 from tests.modules.conftest import ROWS, TASKS, Finetune
 from tests.modules.test_finetuning import continued, weights
 from tests.modules.test_plain_loop import plain_loss
 from tests.runs.test_train import losses
 from tests.support.precision import BF16, rounding
+from tiryns.runner.inference.opened_run import open_run
+from tiryns.runner.modules import FinetuningRun
+from tiryns.runner.run.folder import RunFolder
 
 LORA = ["model.adapter=lora", "model.adapter_rank=4", "model.adapter_alpha=16"]
 QUICK = ["trainer.max_steps=6", "trainer.validate_every=3", "data.test=null"]

@@ -10,15 +10,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from iolaus.runner.manifest.differences import made_otherwise
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, Command, train_here
 from tests.launch.test_kill import LONGER, killed_and_restarted, only_run, undisturbed
 from tests.runs.test_data_order import FIGURES, losses, validation_figures
 from tests.runs.test_train import Run, assert_bitwise, continued, rows, weights
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
+from tiryns.runner.manifest.differences import made_otherwise
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 SAVING = ["checkpoint.every_steps=5", "checkpoint.keep_last=9", "model.dropout=0.1"]
 PARTS = ["objective.hidden_weight=0.5", "objective.hidden_layers=uniform", "objective.top_k=20"]
@@ -96,7 +96,7 @@ def test_resume_is_bitwise_and_only_with_the_same_teacher(
 
 
 def refused(tmp_path: Path, *words: str) -> str:
-    done = iolaus_here(tmp_path, *TINY, *words)
+    done = tiryns_here(tmp_path, *TINY, *words)
     assert done.returncode == 1
     assert not (tmp_path / "outputs").exists(), "before a folder is made"
     return done.stderr.strip()
@@ -125,11 +125,11 @@ def test_a_teacher_with_other_tokens_is_refused_by_name(run_here: Run, teacher: 
 
 @pytest.mark.slow
 def test_two_ranks_and_kills_leave_no_trace(
-    iolaus: Command, run_here: Run, tmp_path: Path, text_file: Path, teacher: RunFolder
+    tiryns: Command, run_here: Run, tmp_path: Path, text_file: Path, teacher: RunFolder
 ) -> None:
     words = [f"data.source={text_file}", *taught_by(teacher), "model.dropout=0.1"]
     one = run_here(*taught_by(teacher), "model.dropout=0.1", folder="one")
-    iolaus(*TINY, *words, "trainer.devices=2", "data.micro_batch_tokens=100")
+    tiryns(*TINY, *words, "trainer.devices=2", "data.micro_batch_tokens=100")
     two = only_run(tmp_path / "outputs")
     assert audit.compare(one.path, two.path) is None
     assert losses(two) == pytest.approx(losses(one), rel=rounding(2e-5, 1e-2))

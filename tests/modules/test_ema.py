@@ -8,11 +8,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from iolaus.runner.checkpoints.files import AtomicCheckpointIO
-from iolaus.runner.cli.commands import main
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import train_here
 from tests.runs.test_train import rows
+from tiryns.runner.checkpoints.files import AtomicCheckpointIO
+from tiryns.runner.cli.commands import main
+from tiryns.runner.run.folder import RunFolder
 
 SETTINGS = [
     "checkpoint.every_steps=3",

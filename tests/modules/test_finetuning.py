@@ -12,13 +12,13 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import Command
 from tests.data.labelled.tasks import questions, sentences, texts
 from tests.modules.conftest import NEW, TINY, Finetune
 from tests.optim.tiny import averages_of_splus
 from tests.runs.test_train import continued, losses
 from tests.support.precision import rounding
+from tiryns.runner.run.folder import RunFolder
 
 
 def predictions(run: RunFolder) -> list[dict[str, Any]]:
@@ -63,7 +63,7 @@ def test_classification_leaves_metrics_predictions_and_a_model_with_its_labels(f
 
 
 def test_token_classification_agrees_with_its_predictions(finetune: Finetune) -> None:
-    from iolaus.runner.evaluation.metrics import EntityScore
+    from tiryns.runner.evaluation.metrics import EntityScore
 
     run = finetune("token_classification", "trainer.max_steps=40")
     lines = [line for line in predictions(run) if line["set"] == "test/test"]
@@ -273,7 +273,7 @@ def test_model_trained_for_other_labels_is_refused_or_given_a_new_head(
 
 
 def test_two_processes_evaluate_as_one(
-    finetune: Finetune, iolaus: Command, tmp_path: Path, task_files: dict[str, list[str]]
+    finetune: Finetune, tiryns: Command, tmp_path: Path, task_files: dict[str, list[str]]
 ) -> None:
     single = tmp_path / "single.jsonl"  # of which one of two ranks has no share
     single.write_text(json.dumps(questions(1, 5)[0]) + "\n")
@@ -289,7 +289,7 @@ def test_two_processes_evaluate_as_one(
     ]
     files = [f + "}" if "{validation:" in f else f for f in files]
     one = finetune("question_answering", *files, *evaluate)
-    iolaus(*files, *TINY, *NEW, *evaluate, "trainer.devices=2")
+    tiryns(*files, *TINY, *NEW, *evaluate, "trainer.devices=2")
     two = RunFolder(next((tmp_path / "outputs").glob("*/*")))
     assert predictions(one) == predictions(two)
     assert len(predictions(one)) == 23 + 1 + 17

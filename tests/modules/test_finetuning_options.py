@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from iolaus.runner.inference.opened_run import open_run
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import Command
 from tests.data.labelled.tasks import texts
 from tests.launch.test_kill import only_run, without_trace
@@ -16,6 +14,8 @@ from tests.modules.conftest import NEW, TINY, Finetune
 from tests.modules.test_finetuning import evaluation, predictions, weights
 from tests.runs.test_train import continued, losses
 from tests.support.precision import rounding
+from tiryns.runner.inference.opened_run import open_run
+from tiryns.runner.run.folder import RunFolder
 
 LOSSES = [
     "objective.class_weights=balanced", "objective.label_smoothing=0.1", "objective.focal_gamma=1",
@@ -67,7 +67,7 @@ def test_thresholds_are_chosen_on_validation_and_used_ever_after(
 
 
 def test_an_evaluation_of_the_run_has_its_figures(finetune: Finetune, several: list[str]) -> None:
-    from iolaus.runner.inference.evaluated import evaluate
+    from tiryns.runner.inference.evaluated import evaluate
 
     run = finetune("classification", *several, "objective.thresholds=per_label", "trainer.max_steps=12")
     found = evaluate(str(run.path), {"test": several[2].partition("=")[2]})
@@ -106,7 +106,7 @@ def test_frozen_layers_have_no_gradient_no_state_and_keep_their_weights(finetune
 
 
 def test_no_backward_pass_through_frozen_layers(finetune: Finetune, monkeypatch: pytest.MonkeyPatch) -> None:
-    from iolaus.runner.modules.finetuning import FinetuningRun
+    from tiryns.runner.modules.finetuning import FinetuningRun
 
     seen: dict[str, bool] = {}
     step = FinetuningRun.training_step
@@ -160,11 +160,11 @@ def test_micro_batches_and_layouts_do_not_show(finetune: Finetune) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["classification", "token_classification"])
 def test_two_processes_train_as_one(
-    finetune: Finetune, iolaus: Command, tmp_path: Path, task_files: dict[str, list[str]], task: str
+    finetune: Finetune, tiryns: Command, tmp_path: Path, task_files: dict[str, list[str]], task: str
 ) -> None:
     one = finetune(task, *LOSSES, "optimizer.lr=0.003")
     cut = ["trainer.devices=2", "data.micro_batch_tokens=150", "optimizer.lr=0.003"]
-    iolaus(*task_files[task], *TINY, *NEW, *LOSSES, *cut)
+    tiryns(*task_files[task], *TINY, *NEW, *LOSSES, *cut)
     two = only_run(tmp_path / "outputs")
     assert losses(two) == pytest.approx(losses(one), rel=rounding(2e-5, 2e-2))
 
@@ -179,11 +179,11 @@ def test_kills_leave_no_trace(tmp_path: Path, task_files: dict[str, list[str]], 
 
 @pytest.mark.slow
 def test_two_processes_choose_the_same_thresholds(
-    finetune: Finetune, iolaus: Command, tmp_path: Path, several: list[str]
+    finetune: Finetune, tiryns: Command, tmp_path: Path, several: list[str]
 ) -> None:
     settings = ["data=classification", "objective=classification", *several, "objective.thresholds=per_label"]
     one = finetune("classification", *settings[2:], "optimizer.lr=0.003")
-    iolaus(*settings, *TINY, *NEW, "optimizer.lr=0.003", "trainer.devices=2")
+    tiryns(*settings, *TINY, *NEW, "optimizer.lr=0.003", "trainer.devices=2")
     two: RunFolder = only_run(tmp_path / "outputs")
     saved = [
         json.loads((run.path / "model/task.json").read_text())["objective"]["thresholds"]

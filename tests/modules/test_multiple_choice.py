@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassification, AutoTokenizer
 
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import Command
 from tests.data.labelled.tasks import choices
 from tests.launch.test_kill import killed_and_restarted, undisturbed
 from tests.modules.conftest import NEW, TASKS, TINY, Finetune
 from tests.runs.test_train import assert_bitwise, losses, weights
 from tests.support.precision import rounding
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 DROPOUT = ["model.dropout=0.2", "sampler.global_batch_size=7"]
 
@@ -63,11 +63,11 @@ def test_the_cut_does_not_show_in_the_losses(finetune: Finetune) -> None:
 
 @pytest.mark.slow
 def test_two_ranks_train_and_evaluate_as_one(
-    finetune: Finetune, iolaus: Command, tmp_path: Path, task_files: dict[str, list[str]]
+    finetune: Finetune, tiryns: Command, tmp_path: Path, task_files: dict[str, list[str]]
 ) -> None:
     words = [*DROPOUT, "trainer.max_steps=4", "trainer.validate_every=2", "optimizer.lr=1e-3"]
     one = finetune("multiple_choice", *words)
-    iolaus(*task_files["multiple_choice"], *TINY, *NEW, *words, "trainer.devices=2")
+    tiryns(*task_files["multiple_choice"], *TINY, *NEW, *words, "trainer.devices=2")
     two = RunFolder(next((tmp_path / "outputs").glob("*/*")))
     assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-4, 5e-2))
     assert len(lines(one)) == len(lines(two)) == 23 + 17

@@ -12,9 +12,9 @@ from transformers import (
     get_linear_schedule_with_warmup,
 )
 
-from iolaus.runner.modules import FinetuningRun
 from tests.modules.conftest import ROWS, Finetune
 from tests.support.precision import rounding
+from tiryns.runner.modules import FinetuningRun
 
 
 @pytest.mark.parametrize("task", ["classification", "token_classification"])

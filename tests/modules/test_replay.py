@@ -12,15 +12,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from iolaus.runner.manifest.steps import FILE_NAME as DIGESTS
-from iolaus.runner.modules import replay as replays
-from iolaus.runner.modules import training
-from iolaus.runner.modules.replay import Difference, Replay
-from iolaus.runner.run.errors import TrainingFailure
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, run_program
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import Run, rows
+from tiryns.runner.manifest.steps import FILE_NAME as DIGESTS
+from tiryns.runner.modules import replay as replays
+from tiryns.runner.modules import training
+from tiryns.runner.modules.replay import Difference, Replay
+from tiryns.runner.run.errors import TrainingFailure
+from tiryns.runner.run.folder import RunFolder
 
 SHORT = [
     "model.dropout=0.1", "trainer.max_steps=4", "trainer.validate_every=0", "checkpoint.every_steps=2",

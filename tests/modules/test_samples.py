@@ -10,10 +10,10 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
-from iolaus.runner.modules.samples import NUM_SAMPLES, guessed_samples
-from iolaus.runner.objectives import MaskedLanguageModelingCollator
-from iolaus.runner.order.keyed import sample_keys
+from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
+from tiryns.runner.modules.samples import NUM_SAMPLES, guessed_samples
+from tiryns.runner.objectives import MaskedLanguageModelingCollator
+from tiryns.runner.order.keyed import sample_keys
 
 
 @pytest.mark.parametrize("overrides", [["data.layout=packed"], ["data.layout=padded", "objective=diffusion"]])

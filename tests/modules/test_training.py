@@ -13,13 +13,13 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.plugins import MixedPrecision
 from lightning.pytorch.strategies import SingleDeviceStrategy
 
-from iolaus.runner.loop.assembly import assemble
-from iolaus.runner.loop.trainer import quiet_libraries
-from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
-from iolaus.runner.modules.base import check_same_model
-from iolaus.runner.modules.training import seed_generators, step_seed
-from iolaus.runner.run.errors import Diverged
 from tests.conftest import TINY
+from tiryns.runner.loop.assembly import assemble
+from tiryns.runner.loop.trainer import quiet_libraries
+from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
+from tiryns.runner.modules.base import check_same_model
+from tiryns.runner.modules.training import seed_generators, step_seed
+from tiryns.runner.run.errors import Diverged
 
 
 class Blocking(SingleDeviceStrategy):
@@ -42,7 +42,7 @@ class Blocking(SingleDeviceStrategy):
 @pytest.mark.filterwarnings("ignore:You defined a `validation_step`")
 def test_ranks_synchronise_in_the_last_micro_batch_alone(text_file: Path) -> None:
     words = [*TINY, f"data.source={text_file}", "data.micro_batch_size=5", "trainer.log_every=9"]
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         parts = assemble(compose("config", words))
     share = parts.data.train_batches(0, 1)[0]
     quiet_libraries()
@@ -70,7 +70,7 @@ def trained(
     """Two steps of plain SGD at a rate of 0.5: in fp16 with a loss that is scaled so much, else in fp32."""
     words = [*TINY, f"data.source={text_file}", "scheduler=constant", f"module.max_grad_norm={limit}"]
     words += [f"trainer.log_every={log_every}"]
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         parts = assemble(compose("config", words))
     module = parts.module
     module._make_optimizer = lambda model: torch.optim.SGD(model.parameters(), lr=0.5, fused=fused)

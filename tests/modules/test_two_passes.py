@@ -8,18 +8,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from iolaus.runner.data.batches import GlobalBatches
-from iolaus.runner.data.micro_batch import Share
-from iolaus.runner.data.pairs.reader import PairSequences, number_of
-from iolaus.runner.data.replicas import Replica
-from iolaus.runner.models.embedding.contrastive import ContrastiveModel
-from iolaus.runner.models.packed.dropout_keys import dropout_keys
-from iolaus.runner.modules.two_passes import SecondPass, in_two_passes
-from iolaus.runner.optim import LoopNeeds
-from iolaus.runner.samplers import Shuffled
 from tests.models.tiny import tiny
 from tests.objectives.samples import collator, documents
 from tests.support.precision import BF16_ERROR
+from tiryns.runner.data.batches import GlobalBatches
+from tiryns.runner.data.micro_batch import Share
+from tiryns.runner.data.pairs.reader import PairSequences, number_of
+from tiryns.runner.data.replicas import Replica
+from tiryns.runner.models.embedding.contrastive import ContrastiveModel
+from tiryns.runner.models.packed.dropout_keys import dropout_keys
+from tiryns.runner.modules.two_passes import SecondPass, in_two_passes
+from tiryns.runner.optim import LoopNeeds
+from tiryns.runner.samplers import Shuffled
 
 ROWS, BATCH = 12, 8
 SEEDS = (5, 3)

@@ -4,10 +4,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from iolaus.runner.data.micro_batch import FlatSamples
-from iolaus.runner.objectives import get_collator_cls
-from iolaus.runner.objectives.base import Collator
-from iolaus.runner.order.keyed import sample_keys
+from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.runner.objectives import get_collator_cls
+from tiryns.runner.objectives.base import Collator
+from tiryns.runner.order.keyed import sample_keys
 
 PAD, UNKNOWN, START, END, MASK = range(5)
 SPECIAL = (PAD, UNKNOWN, START, END, MASK)

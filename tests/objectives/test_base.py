@@ -9,12 +9,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.conf.registry import OPTIONS
-from iolaus.runner.objectives import get_collator_cls
-from iolaus.runner.objectives.base import Collator
-from iolaus.runner.objectives.rows.layout import IGNORED
 from tests.models.tiny import tiny
 from tests.objectives.samples import MASK, PAD, VOCABULARY, collator, documents, flat
+from tiryns.conf.registry import OPTIONS
+from tiryns.runner.objectives import get_collator_cls
+from tiryns.runner.objectives.base import Collator
+from tiryns.runner.objectives.rows.layout import IGNORED
 
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
 
@@ -154,7 +154,7 @@ def test_figures_are_known_before_any_batch(objective: str, fields: dict[str, An
 
 def test_a_loss_is_compared_with_the_unigram_entropy_where_its_objective_says_so() -> None:
     """A subclass, whose loss may be another, says it anew."""
-    from iolaus.runner.loop.assembly import baselines_of
+    from tiryns.runner.loop.assembly import baselines_of
 
     data = SimpleNamespace(
         baselines=lambda: {"val/books/majority_accuracy": 0.5},

@@ -8,11 +8,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.data.batches import GlobalBatches
-from iolaus.runner.objectives.rows.layout import IGNORED
-from iolaus.runner.samplers import Shuffled
 from tests.data.test_module import Counted
 from tests.objectives.samples import MASK, SPECIAL, collator, documents, flat
+from tiryns.runner.data.batches import GlobalBatches
+from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.samplers import Shuffled
 
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
 

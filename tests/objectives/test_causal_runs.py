@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, train_as
 from tests.launch.test_kill import killed_and_restarted, start, undisturbed
 from tests.runs.test_train import assert_bitwise, continued, losses, rows, weights
 from tests.support.precision import rounding
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 DROPPED = [*TINY, "model.dropout=0.1", "checkpoint.every_steps=1", "checkpoint.keep_last=20"]
 PHASES = "phases=[{name: causal, steps: 6, objective: {causal_share: 1.0}}, {name: masked, steps: 6}]"

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, train_as
 from tests.data.pairs import rows
 from tests.runs.test_train import losses
 from tests.support.precision import rounding
+from tiryns.runner.run.folder import RunFolder
 
 RTD = ["objective=rtd", "objective.generator_size=0.5"]
 OBJECTIVES = {

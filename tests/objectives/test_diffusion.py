@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.data.micro_batch import FlatSamples
-from iolaus.runner.objectives.masking import lowest
-from iolaus.runner.objectives.rows.layout import IGNORED
 from tests.objectives.samples import MASK, SPECIAL, collator, documents, flat
+from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.runner.objectives.masking import lowest
+from tiryns.runner.objectives.rows.layout import IGNORED
 
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import BertConfig, BertForMaskedLM
 
-from iolaus.runner.objectives.rows.layout import IGNORED
 from tests.objectives.samples import MASK, SPECIAL, VOCABULARY, collator, documents, flat
+from tiryns.runner.objectives.rows.layout import IGNORED
 
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
 

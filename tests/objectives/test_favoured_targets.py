@@ -10,12 +10,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from iolaus.runner.cli.compose import compose, initialized
-from iolaus.runner.loop.assembly import assemble
-from iolaus.runner.objectives.rows.layout import IGNORED
 from tests.conftest import TINY
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
 from tests.objectives.test_masking import LINES, masker, targets, tokenised
+from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.loop.assembly import assemble
+from tiryns.runner.objectives.rows.layout import IGNORED
 
 LENGTHS = [3, 4, 7, 12, 23, 40, 41, 64] * 20
 

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from iolaus.runner.data.micro_batch import FlatSamples, tokenizer_arguments
-from iolaus.runner.data.text.tokenizer import SPECIAL_TOKENS, train_tokenizer
-from iolaus.runner.objectives import MaskedLanguageModelingCollator
-from iolaus.runner.objectives.masking import word_bounds
-from iolaus.runner.objectives.rows.layout import IGNORED
 from tests.objectives.samples import MASK, SPECIAL, UNKNOWN, collator, documents, flat
+from tiryns.runner.data.micro_batch import FlatSamples, tokenizer_arguments
+from tiryns.runner.data.text.tokenizer import SPECIAL_TOKENS, train_tokenizer
+from tiryns.runner.objectives import MaskedLanguageModelingCollator
+from tiryns.runner.objectives.masking import word_bounds
+from tiryns.runner.objectives.rows.layout import IGNORED
 
 LINES = [
     "The well-known herons, unwatched (as ever), were overflowing riverbanks; nobody spoke.",

@@ -8,14 +8,14 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForMaskedLM
 
-from iolaus.runner.cli.models.average import average
-from iolaus.runner.cli.models.consolidate import consolidate
-from iolaus.runner.run import audit
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run, without_trace
 from tests.runs.test_data_order import losses
 from tests.runs.test_train import Run, assert_bitwise, continued, weights
 from tests.support.precision import rounding
+from tiryns.runner.cli.models.average import average
+from tiryns.runner.cli.models.consolidate import consolidate
+from tiryns.runner.run import audit
 
 RTD = ["objective=rtd", "objective.generator_size=0.5", "model.dropout=0.1"]
 GDES = [*RTD, "objective.shared_embeddings=gdes", "objective.discriminator_head=deberta"]
@@ -66,7 +66,7 @@ def test_a_resumed_run_is_bitwise_and_exports_both_networks(run_here: Run) -> No
     assert generator.config.hidden_size == encoder.config.hidden_size // 2
     saved_beside = Path(whole.path) / "checkpoints" / "last.ckpt"
     with pytest.raises(
-        ValueError, match=r"shared_embeddings=gdes.*`iolaus consolidate`.* average the folders"
+        ValueError, match=r"shared_embeddings=gdes.*`tiryns consolidate`.* average the folders"
     ):
         average([str(saved_beside), str(saved_beside)], Path(whole.path) / "average")
     folders = [consolidate(saved_beside, Path(whole.path) / name, weights="ema") for name in ("one", "two")]
@@ -93,9 +93,9 @@ def test_the_encoder_is_finetuned_from_a_run(run_here: Run, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_two_ranks_train_like_one(iolaus: Command, run_here: Run, tmp_path: Path, text_file: Path) -> None:
+def test_two_ranks_train_like_one(tiryns: Command, run_here: Run, tmp_path: Path, text_file: Path) -> None:
     one = run_here(*GDES)
-    iolaus(*TINY, f"data.source={text_file}", *GDES, "trainer.devices=2")
+    tiryns(*TINY, f"data.source={text_file}", *GDES, "trainer.devices=2")
     two = only_run(tmp_path / "outputs")
     assert audit.compare(one.path, two.path) is None
     assert losses(two) == pytest.approx(losses(one), rel=CLOSE)

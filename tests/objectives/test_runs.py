@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.report.summary import plateau_of
-from iolaus.runner.run.audit import compare
 from tests.support.precision import rounding
+from tiryns.runner.report.summary import plateau_of
+from tiryns.runner.run.audit import compare
 
 
 def validations(run: Any) -> list[float]:

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from iolaus.runner.optim import compiled, get_optimizer
-from iolaus.runner.optim.compiled import Compiled, CompiledClipping, compile_step, scaled_to_limit
-from iolaus.runner.optim.ema import WeightAverage
 from tests.optim.graphs import Graphs
+from tiryns.runner.optim import compiled, get_optimizer
+from tiryns.runner.optim.compiled import Compiled, CompiledClipping, compile_step, scaled_to_limit
+from tiryns.runner.optim.ema import WeightAverage
 
 GRAPHS = {"adam": 1, "adamw": 1, "adagrad": 1, "rmsprop": 1, "sgd": 2}
 """Graphs of five steps; SGD's first step has no momentum yet."""
@@ -184,7 +184,7 @@ def test_what_cannot_be_compiled_is_told_once(graphs: Graphs, caplog: pytest.Log
     def look(x: Tensor) -> Tensor:
         return x if float(x.sum()) else 2 * x
 
-    caplog.set_level("INFO", logger="iolaus")
+    caplog.set_level("INFO", logger="tiryns")
     run = Compiled(look, "looking")
     assert [float(run(torch.tensor(value))) for value in (3.0, 4.0)] == [3.0, 4.0]
     assert len(caplog.messages) == 1

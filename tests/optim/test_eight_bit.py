@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from iolaus.runner.optim import get_optimizer
 from tests.optim.tiny import EIGHT_BIT, NAMES, make, state_bytes, tiny_bert, train
+from tiryns.runner.optim import get_optimizer
 
 
 @pytest.mark.parametrize("name", EIGHT_BIT)
@@ -41,7 +41,7 @@ def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
         raise ImportError(f"No module named {name!r}")
 
     monkeypatch.setattr("runner.optim.algorithms.quantized.import_module", missing)
-    with pytest.raises(ImportError, match=r"iolaus\[quantized\]"):
+    with pytest.raises(ImportError, match=r"tiryns\[quantized\]"):
         get_optimizer("adamw", tiny_bert(), {}, quantized=True)
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from iolaus.runner.optim import get_optimizer, loop_needs
-from iolaus.runner.optim.ema import WeightAverage, decay_of
-from iolaus.runner.optim.hooks import exported_weights
 from tests.optim.test_optimizers import equal, through_a_file
 from tests.optim.tiny import VARIANTS, make, tiny_bert, train
+from tiryns.runner.optim import get_optimizer, loop_needs
+from tiryns.runner.optim.ema import WeightAverage, decay_of
+from tiryns.runner.optim.hooks import exported_weights
 
 NAME = "bert.encoder.layer.0.output.dense.weight"
 

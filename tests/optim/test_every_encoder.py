@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from iolaus.runner.optim import get_optimizer
-from iolaus.runner.optim.roles import parts
 from tests.conftest import few_of
 from tests.models.every_encoder import ENCODERS, tasks_of, tiny_model
 from tests.objectives.samples import END, VOCABULARY
+from tiryns.runner.optim import get_optimizer
+from tiryns.runner.optim.roles import parts
 
 QUICK: dict[str, dict[str, Any]] = {
     "galore": {"update_proj_gap": 1},

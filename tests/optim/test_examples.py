@@ -15,6 +15,6 @@ MODULES = sorted(path for path in FOLDER.rglob("*.py") if ">>>" in path.read_tex
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 def test_examples_hold(path: Path) -> None:
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    failed, tried = doctest.testmod(importlib.import_module(f"iolaus.{name}"))
+    failed, tried = doctest.testmod(importlib.import_module(f"tiryns.{name}"))
     assert tried
     assert not failed

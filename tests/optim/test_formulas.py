@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from pytorch_optimizer.optimizer.utils import matrix
 
-from iolaus.runner.optim import get_optimizer, loop_needs
 from tests.optim.tiny import NAMES, VARIANTS, make
+from tiryns.runner.optim import get_optimizer, loop_needs
 
 Array = NDArray[Any]
 FACTORS = (0.5, 1.0, 1.0, 0.7)

@@ -16,9 +16,9 @@ from transformers import (
     ViTConfig,
 )
 
-from iolaus.runner.optim import get_optimizer, groups_table, parameter_groups
-from iolaus.runner.optim.roles import parts
 from tests.optim.tiny import VOCABULARY, make, tiny_bert, train
+from tiryns.runner.optim import get_optimizer, groups_table, parameter_groups
+from tiryns.runner.optim.roles import parts
 
 LAYER = "bert.encoder.layer.{}."
 MATRICES = [

@@ -10,9 +10,9 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from transformers import BertForMaskedLM
 
-from iolaus.runner.optim import LoopNeeds, get_optimizer, loop_needs
-from iolaus.runner.optim.algorithms.sophia import LoopSophiaH
 from tests.optim.tiny import batch, make, tiny_bert, train
+from tiryns.runner.optim import LoopNeeds, get_optimizer, loop_needs
+from tiryns.runner.optim.algorithms.sophia import LoopSophiaH
 
 
 def sophia(model: nn.Module, **settings: Any) -> LoopSophiaH:

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch.optim import Optimizer
 
-from iolaus.conf.registry import OPTIONS
-from iolaus.runner.build import build
-from iolaus.runner.optim import OPTIMIZERS, get_optimizer
-from iolaus.runner.optim.table import defaults
 from tests.optim.tiny import NAMES, QUICK, VARIANTS, make, short_schedule, state_bytes, tiny_bert, train
+from tiryns.conf.registry import OPTIONS
+from tiryns.runner.build import build
+from tiryns.runner.optim import OPTIMIZERS, get_optimizer
+from tiryns.runner.optim.table import defaults
 
 
 def equal(first: torch.nn.Module, second: torch.nn.Module) -> bool:
@@ -237,7 +237,7 @@ def test_the_command_line_reaches_groups_and_settings() -> None:
         "optimizer.adamw_lr=0.004",
         "optimizer.overrides=[{pattern: '*.layer.0.*', lr_scale: 0.1}]",
     ]
-    with hydra.initialize_config_module("iolaus.conf", version_base="1.3"):
+    with hydra.initialize_config_module("tiryns.conf", version_base="1.3"):
         config = hydra.compose("config", overrides=overrides)
     optimizer = build(config.optimizer, model=tiny_bert())
     rates = {name: group["lr"] for group in optimizer.param_groups for name in group["param_names"]}

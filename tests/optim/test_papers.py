@@ -7,8 +7,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from iolaus.runner.optim import get_optimizer
 from tests.optim.tiny import make, tiny_bert, train
+from tiryns.runner.optim import get_optimizer
 
 SHAPES = ((200, 300), (70, 80), (300,), (1,))
 

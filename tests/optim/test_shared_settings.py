@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch.optim import NAdam, Optimizer
 
-import iolaus.conf.optimizer.elementwise
-from iolaus.conf.registry import OPTIONS
-from iolaus.runner import optim
-from iolaus.runner.optim import get_optimizer
-from iolaus.runner.optim.shared_settings import Pair, optimizer
+import tiryns.conf.optimizer.elementwise
 from tests.optim.tiny import tiny_bert
+from tiryns.conf.registry import OPTIONS
+from tiryns.runner import optim
+from tiryns.runner.optim import get_optimizer
+from tiryns.runner.optim.shared_settings import Pair, optimizer
 
 
 @optimizer()
@@ -23,7 +23,7 @@ def nadam(groups: list[dict[str, Any]], betas: Pair) -> Optimizer:
 
 
 @dataclass
-class Option(iolaus.conf.optimizer.elementwise.Optimizer):
+class Option(tiryns.conf.optimizer.elementwise.Optimizer):
     """torch's NAdam."""
 
     _target_: str = f"{__name__}.nadam"

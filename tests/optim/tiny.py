@@ -8,7 +8,7 @@ import torch
 from torch.optim import Optimizer
 from transformers import BertConfig, BertForMaskedLM
 
-from iolaus.runner.optim import ThreePhaseScheduler, get_optimizer, get_scheduler, loop_needs
+from tiryns.runner.optim import ThreePhaseScheduler, get_optimizer, get_scheduler, loop_needs
 
 VOCABULARY = 160
 EIGHT_BIT = ("adagrad", "adam", "adamw", "lamb", "lars", "lion", "rmsprop", "sgd")

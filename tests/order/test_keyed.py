@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.order.keyed import derive_seed, mix64, sample_keys, token_bits, uniform
+from tiryns.runner.order.keyed import derive_seed, mix64, sample_keys, token_bits, uniform
 
 GOLDEN_KEYS = [8623543624671471548, 1919364298069479218, 2550685751893417590]
 GOLDEN_BITS = [

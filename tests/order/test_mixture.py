@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from iolaus.runner.order.mixture import LONGEST_PERIOD, MixedDraws, parts_of
+from tiryns.runner.order.mixture import LONGEST_PERIOD, MixedDraws, parts_of
 
 
 def random_weights(seed: int) -> dict[str, float]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.order.packing import pack
+from tiryns.runner.order.packing import pack
 
 some_lengths = st.lists(st.integers(1, 120), max_size=200)
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from iolaus.runner.order.partition import partition
+from tiryns.runner.order.partition import partition
 
 Shares = list[list[np.ndarray]]
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.order.permutation import epoch_seed, locate, permute, permute_many
-from iolaus.runner.samplers import Shuffled
 from tests.order.chance import z_score
+from tiryns.runner.order.permutation import epoch_seed, locate, permute, permute_many
+from tiryns.runner.samplers import Shuffled
 
 BILLION = 10**9
 SOME, CELLS = 1 << 18, 1 << 12

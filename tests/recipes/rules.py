@@ -5,8 +5,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from iolaus.conf.data.pretraining import StdlibText
-from iolaus.runner.cli.compose import compose, initialized
+from tiryns.conf.data.pretraining import StdlibText
+from tiryns.runner.cli.compose import compose, initialized
 
 Manifest = dict[str, Any]
 

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-import iolaus
+import tiryns
 from tests.recipes.rules import config_of
 
 
 def test_recipe_passes_ten_times_over_the_files_that_are_named(text_file: Path) -> None:
-    config = iolaus.compose(
+    config = tiryns.compose(
         "experiment=babylm", f"data.source={text_file}", "data.vocab_size=300", "sampler.global_batch_size=16"
     )
-    parts = iolaus.assemble(config)
+    parts = tiryns.assemble(config)
     sequences = len(parts.data.train)
     batch = config.sampler.global_batch_size
     assert (parts.max_steps - 1) * batch < 10 * sequences <= parts.max_steps * batch
@@ -21,7 +21,7 @@ def test_recipe_passes_ten_times_over_the_files_that_are_named(text_file: Path) 
 
 def test_files_have_to_be_named() -> None:
     with pytest.raises(ValueError, match=r"data\.source"):
-        iolaus.assemble(iolaus.compose("experiment=babylm"))
+        tiryns.assemble(tiryns.compose("experiment=babylm"))
 
 
 def test_recipe_begins_with_random_weights_on_eight_processes() -> None:

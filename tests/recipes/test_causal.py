@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from iolaus import compose
-from iolaus.runner.loop.assembly import assemble
 from tests.conftest import train_as
+from tiryns import compose
+from tiryns.runner.loop.assembly import assemble
 
 PRIORS = (5, 10, 20, 50, 100)
 """Weights of the unigram distribution in counts of a pair; the best one is taken, by the held-out text itself."""

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from iolaus import compose
-from iolaus.runner.cli.plan.nominal import meta_model, nominal_plan
-from iolaus.runner.cli.plan.nominal_run import NominalRun
-from iolaus.runner.optim.groups import parameter_groups
-from iolaus.runner.run.folder import RunFolder
 from tests.support.processes import start
+from tiryns import compose
+from tiryns.runner.cli.plan.nominal import meta_model, nominal_plan
+from tiryns.runner.cli.plan.nominal_run import NominalRun
+from tiryns.runner.optim.groups import parameter_groups
+from tiryns.runner.run.folder import RunFolder
 
 STEPS = 40_000
 RATES = {"connector": 5.12e-3, "vision_model": 5e-5, "text_model": 5e-5}

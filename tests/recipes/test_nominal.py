@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from iolaus import assemble, compose
-from iolaus.runner.cli.plan.gpus import on_gpus, tokens_in
-from iolaus.runner.cli.plan.nominal import nominal_plan
-from iolaus.runner.cli.plan.nominal_run import NominalRun
 from tests.conftest import TINY
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.json_keys import document
+from tiryns import assemble, compose
+from tiryns.runner.cli.plan.gpus import on_gpus, tokens_in
+from tiryns.runner.cli.plan.nominal import nominal_plan
+from tiryns.runner.cli.plan.nominal_run import NominalRun
 
 LENGTH = 24
 PHASES = [
@@ -53,7 +53,7 @@ def test_full_sequences_are_planned_as_they_are_trained(tmp_path: Path) -> None:
 
 
 def test_plan_of_a_recipe_is_one_document_and_leaves_nothing(tmp_path: Path) -> None:
-    done = iolaus_here(tmp_path, "plan", "experiment=mosaicbert", "--json")
+    done = tiryns_here(tmp_path, "plan", "experiment=mosaicbert", "--json")
     plan = document("plan without data", done.stdout)
     assert plan["steps"] == 70_000
     assert plan["tokens"] == 70_000 * 4096 * 128
@@ -65,7 +65,7 @@ def test_plan_of_a_recipe_is_one_document_and_leaves_nothing(tmp_path: Path) -> 
     pairs = 2 * layers * length * width  # scores and their sum of values, of forward alone
     assert plan["flops"] == pytest.approx(6 * (matrices + head + pairs) * plan["tokens"], rel=0.01)
     assert not any(tmp_path.rglob("*.*"))
-    text = iolaus_here(tmp_path, "plan", "experiment=mosaicbert").stdout
+    text = tiryns_here(tmp_path, "plan", "experiment=mosaicbert").stdout
     assert "137,400,384 parameters" in text
     assert "H100" in text
     assert "hours of the run of the published size: 11.5 of plain BERT" in text
@@ -91,7 +91,7 @@ def test_hours_follow_from_the_operations_and_seconds_from_the_speed() -> None:
     ],
 )
 def test_what_needs_data_is_one_message(words: list[str], message: str, tmp_path: Path) -> None:
-    done = iolaus_here(tmp_path, *words)
+    done = tiryns_here(tmp_path, *words)
     assert done.returncode == 1
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from iolaus import compose
-from iolaus.runner.cli.plan.nominal import nominal_plan
-from iolaus.runner.cli.plan.nominal_run import NominalRun
 from tests.recipes.papers import PAPERS, Paper
+from tiryns import compose
+from tiryns.runner.cli.plan.nominal import nominal_plan
+from tiryns.runner.cli.plan.nominal_run import NominalRun
 
 
 @cache

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from iolaus import compose
 from tests.recipes.papers import PAPERS
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.json_keys import document
+from tiryns import compose
 
 GROUPS = ("data", "objective", "sampler", "model", "module", "optimizer", "scheduler")
 SAME = ("objective", "scheduler")
@@ -59,16 +59,16 @@ def test_toy_exercises_every_part_of_its_recipe(recipe: str) -> None:
         (["scale=toy"], "scale=toy makes a recipe another size: name one, such as experiment=modernbert"),
         (
             ["scale=toy", "experiment=classification"],
-            "scale=toy: experiment=classification has no such size; `iolaus info scale` lists",
+            "scale=toy: experiment=classification has no such size; `tiryns info scale` lists",
         ),
         (
             ["scale=toi", "experiment=modernbert"],
-            "there is no scale=toi; `iolaus info scale` lists what there is",
+            "there is no scale=toi; `tiryns info scale` lists what there is",
         ),
     ],
 )
 def test_scale_that_is_not_there_is_one_message(words: list[str], message: str, tmp_path: Path) -> None:
-    done = iolaus_here(tmp_path, *words)
+    done = tiryns_here(tmp_path, *words)
     assert done.returncode == 1
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -93,15 +93,15 @@ def test_recipes_of_a_user_have_scales_of_theirs(tmp_path: Path) -> None:
     assert mine("scale=toy")["trainer"]["max_steps"] == 7
     half = mine("scale=half", "model.num_attention_heads=2")
     assert (half["seed"], half["model"]["hidden_size"], half["model"]["num_hidden_layers"]) == (5, 128, 4)
-    told = iolaus_here(tmp_path, "info", "scale", "--config-dir", "own", "--json").stdout
+    told = tiryns_here(tmp_path, "info", "scale", "--config-dir", "own", "--json").stdout
     scales = document("info scale", told)["scales"]
     assert scales["half"] == ["Half as wide.", "Recipes: mine"]
     assert scales["toy"][-1].split(": ")[1].split(", ") == sorted([*PAPERS, "nanovlm", "mine"])
 
 
 def test_info_tells_the_header_of_the_size(tmp_path: Path) -> None:
-    text = iolaus_here(tmp_path, "info", "experiment=modernbert", "scale=toy").stdout
+    text = tiryns_here(tmp_path, "info", "experiment=modernbert", "scale=toy").stdout
     assert text.startswith("experiment=modernbert scale=toy\n  ModernBERT in small")
-    assert iolaus_here(tmp_path, "info", "experiment=modernbert").stdout.startswith(
+    assert tiryns_here(tmp_path, "info", "experiment=modernbert").stdout.startswith(
         "experiment=modernbert\n  ModernBERT-base"
     )

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.loop import speed
-from iolaus.runner.samplers import Growing
+from tiryns.runner.loop import speed
+from tiryns.runner.samplers import Growing
 
 SECONDS, SIZE = 6, 12
 

@@ -12,13 +12,13 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-import iolaus
-from iolaus.conf.config import LATER
-from iolaus.runner.cli.compose import initialized, overrides_of
-from iolaus.runner.report.runs import load_run
+import tiryns
 from tests.conftest import ROOT, Command
 from tests.recipes.rules import broken_rules, config_of
 from tests.support.processes import PROGRAM, process
+from tiryns.conf.config import LATER
+from tiryns.runner.cli.compose import initialized, overrides_of
+from tiryns.runner.report.runs import load_run
 
 RECORDS = sorted((ROOT / "docs" / "records").glob("*.json"))
 PAGE = ROOT / "docs" / "speedrun.md"
@@ -31,7 +31,7 @@ Document = tuple[tuple[int, int], list[int], list[int]]
 @cache
 def validated_on(*words: str) -> list[Document]:
     """The documents of validation as a run sees them: id, tokens with masks, and targets by their places."""
-    parts = iolaus.assemble(iolaus.compose("trainer=cpu", "data.layout=packed", *words))
+    parts = tiryns.assemble(tiryns.compose("trainer=cpu", "data.layout=packed", *words))
     parts.data.trainer = lightning.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
     (loader,) = parts.data.val_dataloader()
     return sorted(document for share in loader for document in documents(share))
@@ -163,8 +163,8 @@ def test_record_of_before_a_setting_came_composes_with_its_default(record: Path)
 
 
 @pytest.mark.slow
-def test_one_seed_reaches_the_target_within_its_steps(iolaus: Command, tmp_path: Path) -> None:
-    iolaus("experiment=speedrun", "seed=6", "hydra.run.dir=run")
+def test_one_seed_reaches_the_target_within_its_steps(tiryns: Command, tmp_path: Path) -> None:
+    tiryns("experiment=speedrun", "seed=6", "hydra.run.dir=run")
     run = load_run(tmp_path / "run")
     assert (run.final("val/held_out/loss") or 9.0) <= TARGET
     assert run.metrics["time/cpu_seconds"].steps.tolist() == [run.settings["trainer.max_steps"]]

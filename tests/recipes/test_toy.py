@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.run.folder import RunFolder
 from tests.recipes.papers import PAPERS
 from tests.support.processes import start, steps_done
+from tiryns.runner.run.folder import RunFolder
 
 CPU_SECONDS = 300
 STOPPED = 250

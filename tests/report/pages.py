@@ -72,7 +72,7 @@ def make_run(folder: Path, steps: int = 40, seed: int = 0, loss: float = 4.0, **
     (folder / "metrics.csv").write_text("\n".join(rows) + "\n")
     overrides = [f"seed={seed}", f"optimizer.lr={loss}"]
     (folder / "overrides.json").write_text(json.dumps(overrides))
-    (folder / "command.txt").write_text(f"iolaus {' '.join(overrides)}\n")
+    (folder / "command.txt").write_text(f"tiryns {' '.join(overrides)}\n")
     (folder / "config.yaml").write_text(f"seed: {seed}\noptimizer:\n  lr: {loss}\n")
     (folder / "environment.json").write_text(json.dumps({"python": "3.11.2", "gpus": [], "git_dirty": False}))
     results = {"val/books/loss": value, "val/books/unigram_entropy": 6.25, "uniform_entropy": 9.01}

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from iolaus.runner.report.comparison.pages import write_comparison
-from iolaus.runner.report.runs import load_run
-from iolaus.runner.report.single import write_report
-from iolaus.runner.report.svg import SCALE
 from tests.report.browser import DESK, PHONE, opened, running_browser
 from tests.report.pages import make_run, read, sweep
+from tiryns.runner.report.comparison.pages import write_comparison
+from tiryns.runner.report.runs import load_run
+from tiryns.runner.report.single import write_report
+from tiryns.runner.report.svg import SCALE
 
 TOO_WIDE = """() => [...document.querySelectorAll("body *")].filter((e) => !e.closest(".scroll, svg") &&
   e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.className)"""

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from iolaus.runner.report.comparison.pages import write_comparison
-from iolaus.runner.report.runs import find_runs, load_run
-from iolaus.runner.report.single import write_report
 from tests.report.pages import make_run, read, sweep
+from tiryns.runner.report.comparison.pages import write_comparison
+from tiryns.runner.report.runs import find_runs, load_run
+from tiryns.runner.report.single import write_report
 
 
 def test_comparison_ranks_runs_and_names_the_best_command(tmp_path: Path) -> None:

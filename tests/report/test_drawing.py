@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iolaus.runner.report.comparison.goal import titles_of
-from iolaus.runner.report.curves import Chart, Curve, run_charts, smooth, thin_out
-from iolaus.runner.report.svg import SCALE, draw, frame_of, label, span_of, step_ticks, ticks, value_ticks
-from iolaus.runner.run.metrics_file import Series, read_metrics
 from tests.report.pages import Page
+from tiryns.runner.report.comparison.goal import titles_of
+from tiryns.runner.report.curves import Chart, Curve, run_charts, smooth, thin_out
+from tiryns.runner.report.svg import SCALE, draw, frame_of, label, span_of, step_ticks, ticks, value_ticks
+from tiryns.runner.run.metrics_file import Series, read_metrics
 
 
 @given(

@@ -2,9 +2,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.report.predictions import LISTED
-from iolaus.runner.report.single import write_report
 from tests.report.pages import Page, make_run, read
+from tiryns.runner.report.predictions import LISTED
+from tiryns.runner.report.single import write_report
 
 
 def evaluated(tmp_path: Path, tables: dict[str, Any], rows: list[dict[str, Any]]) -> Page:

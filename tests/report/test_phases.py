@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 import yaml
 
-from iolaus.runner.report.comparison.pages import write_comparison
-from iolaus.runner.report.curves import Chart, Span, curves_of
-from iolaus.runner.report.runs import load_run
-from iolaus.runner.report.single import write_report
-from iolaus.runner.report.summary import end_summary, resume_command
-from iolaus.runner.report.svg import draw
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.metrics_file import Series
 from tests.report.pages import make_run, read
+from tiryns.runner.report.comparison.pages import write_comparison
+from tiryns.runner.report.curves import Chart, Span, curves_of
+from tiryns.runner.report.runs import load_run
+from tiryns.runner.report.single import write_report
+from tiryns.runner.report.summary import end_summary, resume_command
+from tiryns.runner.report.svg import draw
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.metrics_file import Series
 
 NOTED = [{"name": "stable", "steps": 30, "tokens": 9000}, {"name": "<long>", "steps": 10, "tokens": 4000}]
 GIVEN: list[dict[str, Any]] = [

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.report.single import write_report
 from tests.report.pages import make_run, read
+from tiryns.runner.report.single import write_report
 
 TEXT = ["the old ", {"true": "bridge", "right": True, "guesses": [["bridge", 0.75], ["river", 0.25]]}]
 TEXT += [" and <b>", {"true": " winter", "right": False, "guesses": [["<i>", 0.5], ["again", 0.1]]}, "."]

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.cli.commands import main
-from iolaus.runner.report.comparison.pages import write_comparison
-from iolaus.runner.report.comparison.settings import Comparison
-from iolaus.runner.report.runs import changed_settings, find_runs, load_run
-from iolaus.runner.report.table import as_markdown, compared_text
 from tests.cli.judge.folders import KEY, make_run, make_sweep
 from tests.report.pages import read
+from tiryns.runner.cli.commands import main
+from tiryns.runner.report.comparison.pages import write_comparison
+from tiryns.runner.report.comparison.settings import Comparison
+from tiryns.runner.report.runs import changed_settings, find_runs, load_run
+from tiryns.runner.report.table import as_markdown, compared_text
 
 LEVEL = KEY.replace("/loss", "/unigram_entropy")
 PER_BYTE = KEY.replace("/loss", "/bits_per_byte")
@@ -33,7 +33,7 @@ def test_lucky_seed_is_not_the_best_setting(tmp_path: Path) -> None:
     (said,) = found.notes
     assert said.startswith("Best setting: lr=0.2, mean best validation loss 2.1 over 3 seeds (")
     assert "(standard deviation 0.1, 95 % interval 1.8516 to 2.3484)" in said
-    assert "lr=0.1, overlaps: `iolaus judge` tells" in said
+    assert "lr=0.1, overlaps: `tiryns judge` tells" in said
     starred = [line.split() for line in compared_text(list(found.runs)).splitlines() if line[:1] == "*"]
     assert [row[1] for row in starred] == ["1", "s/3", "s/4", "s/5"]
     assert said in as_markdown(list(found.runs))
@@ -45,7 +45,7 @@ def test_intervals_that_lie_apart_and_single_seeds_are_said(tmp_path: Path) -> N
     )
     assert apart.notes[0].endswith("The interval of the next, lr=0.2, lies apart from it.")
     single = compared(make_sweep(tmp_path / "b", {"optimizer.lr=0.1": [1.0], "optimizer.lr=0.2": [2.0]}))
-    assert single.notes[0].endswith("One seed may be luck: `iolaus judge` trains more and tells.")
+    assert single.notes[0].endswith("One seed may be luck: `tiryns judge` trains more and tells.")
     page = read(write_comparison(tmp_path / "b", find_runs(tmp_path / "b")))
     assert "rests on 1 seed" in page.texts("span", "hint")
     assert "Settings" not in page.texts("h2"), "the table of runs says it all"
@@ -63,10 +63,10 @@ def test_runs_of_a_judgement_are_not_sent_to_one(
     tmp_path: Path, losses: list[list[float]], said: str
 ) -> None:
     folder = make_sweep(tmp_path / "s", {f"optimizer.lr=0.{i}": some for i, some in enumerate(losses, 1)})
-    assert "`iolaus judge`" in compared(folder).notes[0]
+    assert "`tiryns judge`" in compared(folder).notes[0]
     (folder / "judge.json").write_text("{}")
     assert compared(folder).notes[0].endswith(said)
-    assert "iolaus judge" not in read(write_comparison(folder, find_runs(folder))).text
+    assert "tiryns judge" not in read(write_comparison(folder, find_runs(folder))).text
 
 
 def test_step_of_a_failed_run_without_a_checkpoint_is_that_of_its_message(tmp_path: Path) -> None:

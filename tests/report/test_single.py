@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.report.comparison.pages import write_comparison
-from iolaus.runner.report.runs import changed_settings, load_run
-from iolaus.runner.report.single import write_report
-from iolaus.runner.report.summary import end_summary
 from tests.report.pages import make_run, read
+from tiryns.runner.report.comparison.pages import write_comparison
+from tiryns.runner.report.runs import changed_settings, load_run
+from tiryns.runner.report.single import write_report
+from tiryns.runner.report.summary import end_summary
 
 
 def test_report_shows_curves_figures_and_how_to_go_on(tmp_path: Path) -> None:
@@ -25,8 +25,8 @@ def test_report_shows_curves_figures_and_how_to_go_on(tmp_path: Path) -> None:
     assert page.texts("span", "level-name") == ["ln(vocabulary) 9.010", "unigram entropy 6.250"]
     assert "below the unigram entropy 6.250" in page.text
     assert page.texts("pre", "command") == [
-        "iolaus seed=0 optimizer.lr=4.0",
-        f"iolaus resume={run} trainer.max_steps=80",
+        "tiryns seed=0 optimizer.lr=4.0",
+        f"tiryns resume={run} trainer.max_steps=80",
     ]
     assert "3.11.2" in page.text
     assert [p.name for p in run.iterdir() if p.name.startswith(".")] == []
@@ -36,7 +36,7 @@ def test_report_of_a_run_that_is_about_to_end_has_the_command_of_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = make_run(tmp_path / "run", state="running")
-    assert read(write_report(run)).texts("pre", "command")[1] == f"iolaus resume={run}"
+    assert read(write_report(run)).texts("pre", "command")[1] == f"tiryns resume={run}"
     end_summary(run, {}, "done")
     (printed,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("go on with: ")]
     command = read(write_report(run, "done")).texts("pre", "command")[1]
@@ -214,9 +214,9 @@ def test_settings_that_differ_come_before_the_whole_config(tmp_path: Path) -> No
 def test_setting_that_depends_on_the_environment_is_no_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("IOLAUS_CACHE", "/somewhere")
+    monkeypatch.setenv("TIRYNS_CACHE", "/somewhere")
     run = make_run(tmp_path / "a")
-    (run / "config.yaml").write_text("data:\n  cache_dir: ${oc.env:IOLAUS_CACHE,'~/.cache/iolaus'}\n")
+    (run / "config.yaml").write_text("data:\n  cache_dir: ${oc.env:TIRYNS_CACHE,'~/.cache/tiryns'}\n")
     assert changed_settings(load_run(run).settings) == []
     assert "Every setting is the default." in read(write_report(run)).text
 

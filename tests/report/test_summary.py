@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.report.summary import (
+from tiryns.runner.report.summary import (
     clock,
     compared_losses,
     end_summary,
@@ -13,7 +13,7 @@ from iolaus.runner.report.summary import (
     show,
     validation_set,
 )
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import RunFolder
 
 FACTS = {
     "data": {"documents": "12,000", "vocabulary": "8,192 [tokens]"},
@@ -36,7 +36,7 @@ class Terminal(StringIO):
 
 
 def test_facts_are_plain_lines_outside_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    show("iolaus", FACTS)
+    show("tiryns", FACTS)
     assert capsys.readouterr().out.splitlines() == [
         "data",
         "  documents   12,000",
@@ -49,9 +49,9 @@ def test_facts_are_plain_lines_outside_a_terminal(capsys: pytest.CaptureFixture[
 def test_facts_are_a_panel_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     with redirect_stdout(Terminal()) as screen:
-        show("iolaus", FACTS)
+        show("tiryns", FACTS)
     shown = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
-    assert shown.startswith("╭─ iolaus ─")
+    assert shown.startswith("╭─ tiryns ─")
     for section, facts in FACTS.items():
         assert (section in shown) == bool(facts)
         for name, value in facts.items():
@@ -71,7 +71,7 @@ def test_end_holds_the_loss_against_frequencies_and_guessing(
     assert re.search(rf"model +{tmp_path}/model\n", out)
     assert re.search(rf"metrics +{tmp_path}/metrics\.csv\n", out)
     assert "report.html" not in out, "a file that is not there is listed"
-    assert out.endswith(f"go on with: iolaus resume={tmp_path}\n")
+    assert out.endswith(f"go on with: tiryns resume={tmp_path}\n")
 
 
 def test_figures_in_bits_are_held_against_the_same_in_bits(
@@ -98,17 +98,17 @@ def test_end_says_when_only_frequencies_were_learnt(
 
 def test_end_of_a_run_without_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     end_summary(tmp_path, {})
-    assert capsys.readouterr().out == f"go on with: iolaus resume={tmp_path}\n"
+    assert capsys.readouterr().out == f"go on with: tiryns resume={tmp_path}\n"
 
 
 def test_command_to_resume_is_spelt_as_the_one_that_started_it(tmp_path: Path) -> None:
     folder = tmp_path / "my run"
     folder.mkdir()
-    assert resume_command(folder) == f"iolaus resume='{folder}'"
-    (folder / "command.txt").write_text("iolaus seed=3\n")
-    assert resume_command(folder) == f"iolaus resume='{folder}'"
-    (folder / "command.txt").write_text("iolaus --config-dir 'my configs' seed=3 'allowed_targets=[mine]'\n")
-    wanted = f"iolaus --config-dir 'my configs' resume='{folder}' 'allowed_targets=[mine]'"
+    assert resume_command(folder) == f"tiryns resume='{folder}'"
+    (folder / "command.txt").write_text("tiryns seed=3\n")
+    assert resume_command(folder) == f"tiryns resume='{folder}'"
+    (folder / "command.txt").write_text("tiryns --config-dir 'my configs' seed=3 'allowed_targets=[mine]'\n")
+    wanted = f"tiryns --config-dir 'my configs' resume='{folder}' 'allowed_targets=[mine]'"
     assert resume_command(folder) == wanted
 
 
@@ -131,7 +131,7 @@ def test_run_that_a_callback_has_ended_gets_another_length_than_its_own(tmp_path
     RunFolder(tmp_path).update_status(max_steps=200)
     assert str(resume_command(tmp_path)).endswith(f"resume={tmp_path} trainer.max_steps=400")
     (tmp_path / "command.txt").write_text(
-        "iolaus callback=[default,stop_after] callback.stop_after.steps=4\n"
+        "tiryns callback=[default,stop_after] callback.stop_after.steps=4\n"
     )
     assert str(resume_command(tmp_path)).endswith(" trainer.max_steps=400 callback.stop_after.steps=400")
 

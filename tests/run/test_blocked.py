@@ -10,7 +10,7 @@ from tests.conftest import ROOT
 
 WAITING = """
 import ctypes, os, signal, sys, threading, time
-from iolaus.runner.run import signals
+from tiryns.runner.run import signals
 signals.SECONDS_TO_RETURN = 0.5
 with signals.stoppable():
     signals.end_where_blocked()

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from lightning.pytorch import LightningModule
 
-from iolaus.runner.callbacks import OrderAudit
-from iolaus.runner.run.files import replacing, write_atomically
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.callbacks import OrderAudit
+from tiryns.runner.run.files import replacing, write_atomically
+from tiryns.runner.run.folder import RunFolder
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])

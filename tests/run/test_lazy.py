@@ -8,7 +8,7 @@ import pytest
 
 BEGIN = """
 import sys
-from iolaus.runner.run import lazy
+from tiryns.runner.run import lazy
 
 def whole():
     return "torchmetrics.functional" in sys.modules
@@ -26,7 +26,7 @@ def test_a_run_does_not_need_all_of_it(tmp_path: Path) -> None:
     words = "trainer=cpu model=bert_tiny trainer.max_steps=2 trainer.validate_every=2 trainer.validation_batches=1"
     run_script(
         f"""
-from iolaus.runner.cli.commands import main
+from tiryns.runner.cli.commands import main
 main({words.split()!r})
 assert "lightning.pytorch" in sys.modules
 assert not whole()

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from iolaus.runner.run import audit
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import Run, assert_bitwise, continued, losses, rows, weights
+from tiryns.runner.run import audit
 
 BF16, FP32 = "trainer.precision=bf16-mixed", "trainer.precision=32-true"
 SHORT = [
@@ -31,10 +31,10 @@ def test_pretraining_goes_as_in_fp32_and_resumes_bitwise(run_here: Run, layout: 
 
 
 @pytest.mark.slow
-def test_two_processes_train_as_one(iolaus: Command, run_here: Run, tmp_path: Path, text_file: Path) -> None:
+def test_two_processes_train_as_one(tiryns: Command, run_here: Run, tmp_path: Path, text_file: Path) -> None:
     short = [*SHORT, BF16, "data.layout=packed"]
     cut = ["trainer.devices=2", "data.micro_batch_tokens=100", "data.num_workers=1"]
-    iolaus(*TINY, f"data.source={text_file}", *short, *cut)
+    tiryns(*TINY, f"data.source={text_file}", *short, *cut)
     two, one = only_run(tmp_path / "outputs"), run_here(*short)
     assert audit.compare(one.path, two.path) is None
     assert losses(two) == pytest.approx(losses(one), rel=1e-3)

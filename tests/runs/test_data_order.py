@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from iolaus.runner.checkpoints.files import entry_of
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import Run, continued, losses, rows, weights
 from tests.support.precision import BF16_ERROR, rounding
+from tiryns.runner.checkpoints.files import entry_of
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 PLAIN_STEP = [
     "optimizer=sgd", "optimizer.lr=1", "optimizer.momentum=0", "optimizer.weight_decay=0", "scheduler=constant",
@@ -41,11 +41,11 @@ def reference_gradient(run: RunFolder, config: list[str]) -> tuple[dict[str, Any
     """Initial weights, and the gradient of global batch 0 as one padded batch with transformers' own mean loss."""
     from hydra import compose, initialize_config_module
 
-    from iolaus.runner.build import bind, build
-    from iolaus.runner.data.module import MASK_STREAM
-    from iolaus.runner.order.keyed import sample_keys
+    from tiryns.runner.build import bind, build
+    from tiryns.runner.data.module import MASK_STREAM
+    from tiryns.runner.order.keyed import sample_keys
 
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         cfg = compose("config", config)
     data = build(cfg.data)
     data.prepare_data()
@@ -90,14 +90,14 @@ def test_gradient_is_that_of_one_plain_batch(
 
 @pytest.mark.slow
 def test_fifty_steps_are_the_same_on_one_two_and_four_processes(
-    iolaus: Command, tmp_path: Path, text_file: Path
+    tiryns: Command, tmp_path: Path, text_file: Path
 ) -> None:
     runs = []
     cuts = ((1, "null", 0), (1, 4, 2), (1, 16, 4), (2, 16, 0), (2, 4, 1), (4, "null", 0), (4, 4, 2))
     for devices, micro_batch_size, workers in cuts:
         cwd = tmp_path / f"{devices}-{micro_batch_size}"
         cwd.mkdir()
-        iolaus(
+        tiryns(
             *TINY, f"data.source={text_file}", f"trainer.devices={devices}", "trainer.max_steps=50",
             "data.micro_batch_tokens=null", f"data.micro_batch_size={micro_batch_size}",
             f"data.num_workers={workers}", "sampler.global_batch_size=32", cwd=cwd,
@@ -110,13 +110,13 @@ def test_fifty_steps_are_the_same_on_one_two_and_four_processes(
 
 
 def test_resume_on_another_number_of_processes(
-    iolaus: Command, run_here: Run, tmp_path: Path, text_file: Path
+    tiryns: Command, run_here: Run, tmp_path: Path, text_file: Path
 ) -> None:
     saving = ["checkpoint.every_steps=5", "checkpoint.keep_last=9"]
     whole = run_here(*saving, folder="whole")
     on_two = continued(whole, 5, "on_two")
     on_two.update_status(state="failed")
-    iolaus(*TINY, f"data.source={text_file}", *saving, "trainer.devices=2", f"resume={on_two.path}")
+    tiryns(*TINY, f"data.source={text_file}", *saving, "trainer.devices=2", f"resume={on_two.path}")
     assert not (tmp_path / "outputs").exists(), "it goes on in its folder"
     on_one_again = continued(on_two, 10, "on_one_again")
     assert entry_of(on_one_again.checkpoints / "step-00000010.ckpt", "resolved")["processes"] == 2
@@ -142,12 +142,12 @@ LAST_OF_LESS = ["trainer.max_steps=-1", "trainer.max_epochs=1.5", "sampler.globa
     ],
 )
 def test_uneven_shares_neither_hang_nor_show(
-    iolaus: Command, run_here: Run, tmp_path: Path, text_file: Path, uneven: list[str]
+    tiryns: Command, run_here: Run, tmp_path: Path, text_file: Path, uneven: list[str]
 ) -> None:
     text = tmp_path / "uneven.txt"
     text.write_text("a\n\nb\n\n" + text_file.read_text())
     arguments = [f"data.source={text}", "trainer.validate_every=3", *uneven]
-    iolaus(*TINY, *arguments, "trainer.devices=2")
+    tiryns(*TINY, *arguments, "trainer.devices=2")
     two, one = only_run(tmp_path / "outputs"), run_here(*arguments)
     assert audit.compare(one.path, two.path) is None
     for ours, theirs in zip(rows(one), rows(two), strict=True):

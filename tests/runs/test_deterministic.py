@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.runs.test_train import assert_bitwise, losses, rows, weights
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 SHORT = ["trainer.max_steps=4", "trainer.validate_every=0", "model.dropout=0.1", "trainer.precision=32-true"]
 

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from iolaus.runner.checkpoints.files import entry_of
-from iolaus.runner.data.demo.scenes import Scenes
-from iolaus.runner.data.energon.prepare import prepare
-from iolaus.runner.run import audit
 from tests.conftest import run_program
 from tests.launch.test_kill import killed_and_restarted, only_run, undisturbed
 from tests.runs.test_train import assert_bitwise, losses, weights
 from tests.support.image_text_models import save_image_text_model
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.precision import PRECISION, rounding
 from tests.support.vision import SMALL, scenes_of_many_sizes
+from tiryns.runner.checkpoints.files import entry_of
+from tiryns.runner.data.demo.scenes import Scenes
+from tiryns.runner.data.energon.prepare import prepare
+from tiryns.runner.run import audit
 
 ARGUMENTS = [
     "data=energon", "objective=vision_language", "module=vision_language", "data.vocab_size=300",
@@ -73,7 +73,7 @@ def test_kill_leaves_no_trace_and_another_layout_is_refused(tmp_path: Path, scen
     checkpoint = sorted((run / "checkpoints").glob("step-*.ckpt"))[0]
     noted = entry_of(checkpoint, "resolved")
     assert (noted["layout"], noted["micro_batch_size"]) == ("packed", 2)
-    done = iolaus_here(tmp_path / "whole", f"resume={checkpoint}", "data.num_workers=1")
+    done = tiryns_here(tmp_path / "whole", f"resume={checkpoint}", "data.num_workers=1")
     assert done.returncode == 1
     assert "data.num_workers was 2 and is 1" in done.stderr
     assert "set resume_changed_data=true" in done.stderr

@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 import pytest
 
-from iolaus.runner.cli.commands import main
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT
 from tests.data.labelled.tasks import questions, sentences, texts
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import losses
 from tests.support.commands import blocks, commands, words_of
 from tests.support.foreign_checkpoints import save_foreign_bert, save_foreign_llava
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.vision import scenes_of_many_sizes
+from tiryns.runner.cli.commands import main
+from tiryns.runner.run.folder import RunFolder
 
 SHORT = [
     "trainer=cpu", "trainer.precision=bf16-mixed", "trainer.max_steps=4", "trainer.validate_every=2",
@@ -109,7 +109,7 @@ def test_tutorial_runs_to_the_end_on_a_foreign_checkpoint(
     tutorial.write(tmp_path, text_file)
     further = [word.replace("CHECKPOINT", str(checkpoint)) for word in tutorial.further]
     words = [*shown_first(ROOT / "docs" / "tutorials" / f"{page}.md"), *further, *SHORT]
-    done = iolaus_here(tmp_path, *words, f"model.name_or_path={checkpoint}")
+    done = tiryns_here(tmp_path, *words, f"model.name_or_path={checkpoint}")
     assert done.returncode == 0, done.stderr
     run = only_run(tmp_path / "outputs")
     check_folder(run)

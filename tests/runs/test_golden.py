@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.packed.dropout_keys import DropoutKeys, number_modules
-from iolaus.runner.modules.training import step_seed
-from iolaus.runner.order.partition import partition
-from iolaus.runner.samplers import GlobalBatchSampler, LengthGrouped, Shuffled, SplitModality
 from tests.golden import RECIPES, ROUNDING, STEPS, golden_file, golden_losses, golden_run, made_by
 from tests.objectives.samples import END, START, collator, flat
 from tests.samplers.sequences import Sequences
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.packed.dropout_keys import DropoutKeys, number_modules
+from tiryns.runner.modules.training import step_seed
+from tiryns.runner.order.partition import partition
+from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped, Shuffled, SplitModality
 
 ORDER = """\
 1 8d855e9699fd

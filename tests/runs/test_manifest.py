@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.cli.commands import main
-from iolaus.runner.manifest.digests import file_digest, value_digest
-from iolaus.runner.manifest.inputs import read_manifest
-from iolaus.runner.manifest.steps import FILE_NAME as DIGESTS
-from iolaus.runner.manifest.verification import verify
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, train_here
 from tests.runs.test_train import continued
+from tiryns.runner.cli.commands import main
+from tiryns.runner.manifest.digests import file_digest, value_digest
+from tiryns.runner.manifest.inputs import read_manifest
+from tiryns.runner.manifest.steps import FILE_NAME as DIGESTS
+from tiryns.runner.manifest.verification import verify
+from tiryns.runner.run.folder import RunFolder
 
 Run = Callable[..., RunFolder]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from iolaus.runner.optim import OPTIMIZERS, ThreePhaseSchedule
 from tests.conftest import few_of
 from tests.runs.test_train import Run, assert_bitwise, continued, rows, weights
+from tiryns.runner.optim import OPTIMIZERS, ThreePhaseSchedule
 
 FEW = ("adafactor", "adamw", "galore", "muon", "sophiah", "splus")
 """One of each kind of state; the others take their turn among the long tests."""

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run
 from tests.runs.test_data_order import FIGURES, losses, validation_figures
 from tests.runs.test_train import Run, assert_bitwise, continued, weights
 from tests.support.precision import rounding
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 FIFTY = ["trainer.max_steps=50", "trainer.validate_every=25"]
 
@@ -61,11 +61,11 @@ def test_resume_of_a_packed_run_is_bitwise_and_may_change_the_layout(run_here: R
 
 
 def test_two_processes_train_packed_as_one(
-    iolaus: Command, run_here: Run, tmp_path: Path, text_file: Path
+    tiryns: Command, run_here: Run, tmp_path: Path, text_file: Path
 ) -> None:
     packed = ["data.layout=packed", "model.dropout=0.1"]
     cut = ["data.micro_batch_tokens=100", "trainer.devices=2"]
-    iolaus(*TINY, f"data.source={text_file}", *packed, *cut)
+    tiryns(*TINY, f"data.source={text_file}", *packed, *cut)
     two, one = only_run(tmp_path / "outputs"), run_here(*packed)
     assert audit.compare(one.path, two.path) is None
     assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-5, 1e-3))

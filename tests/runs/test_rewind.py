@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.cli.order.opened import RunOrder
-from iolaus.runner.cli.reproduce.comparison import compare
-from iolaus.runner.cli.reproduce.rebuilding import recorded
-from iolaus.runner.cli.runs import show_run
-from iolaus.runner.config.skipped import skipped_batches
-from iolaus.runner.launch.resume import inherit
-from iolaus.runner.manifest.inputs import read_manifest
-from iolaus.runner.manifest.steps import FILE_NAME as DIGESTS
-from iolaus.runner.run import audit
-from iolaus.runner.run.errors import TrainingFailure
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT, TINY, train_here
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import Run, assert_bitwise, continued, rows, weights
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.processes import assert_nothing_left, ranks_in, start, wait_for_steps
+from tiryns.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.reproduce.comparison import compare
+from tiryns.runner.cli.reproduce.rebuilding import recorded
+from tiryns.runner.cli.runs import show_run
+from tiryns.runner.config.skipped import skipped_batches
+from tiryns.runner.launch.resume import inherit
+from tiryns.runner.manifest.inputs import read_manifest
+from tiryns.runner.manifest.steps import FILE_NAME as DIGESTS
+from tiryns.runner.run import audit
+from tiryns.runner.run.errors import TrainingFailure
+from tiryns.runner.run.folder import RunFolder
 
 STEPS = 20
 WATCHED = [
@@ -83,7 +83,7 @@ def test_run_that_went_back_is_rebuilt(
         "PYTHONPATH", str(ROOT)
     )  # the process that trains finds the callback of the tests there
     words = ("reproduce", str(rewound.path), "allowed_targets=[tests]", "--json")
-    done = iolaus_here(tmp_path, *words)
+    done = tiryns_here(tmp_path, *words)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert (report["verdict"], report["steps"]["compared"]) == ("identical", 10)

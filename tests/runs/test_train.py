@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from iolaus.runner.checkpoints.callback import checkpoint_to_resume
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, Command
 from tests.support.precision import rounding
+from tiryns.runner.checkpoints.callback import checkpoint_to_resume
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 Run = Callable[..., RunFolder]
 
@@ -53,8 +53,8 @@ def continued(run: RunFolder, step: int, name: str) -> RunFolder:
     return copy
 
 
-def test_run_leaves_a_complete_folder(iolaus: Command, tmp_path: Path, text_file: Path) -> None:
-    done = iolaus(*TINY, f"data.source={text_file}")
+def test_run_leaves_a_complete_folder(tiryns: Command, tmp_path: Path, text_file: Path) -> None:
+    done = tiryns(*TINY, f"data.source={text_file}")
     folder = next((tmp_path / "outputs").glob("*/*"))
     for name in ("config.yaml", "command.txt", "environment.json", "metrics.csv", "order.txt", "report.html"):
         assert (folder / name).stat().st_size, name
@@ -158,14 +158,14 @@ def test_resume_with_other_data_is_refused(run_here: Run) -> None:
 
 
 def test_diverging_run_stops_and_names_step_and_samples(run_here: Run) -> None:
-    from iolaus.runner.run.errors import TrainingFailure
+    from tiryns.runner.run.errors import TrainingFailure
 
     with pytest.raises(TrainingFailure, match=r"not a number at step \d+ \(samples epoch:index 0:\d+"):
         run_here("optimizer.lr=1e30", "module.max_grad_norm=0", "optimizer=sgd")
 
 
 def test_diverging_run_on_a_cpu_does_not_wait_for_a_logged_step(run_here: Run) -> None:
-    from iolaus.runner.run.errors import TrainingFailure
+    from tiryns.runner.run.errors import TrainingFailure
 
     with pytest.raises(TrainingFailure, match=r"not a number at step [23] "):
         run_here("optimizer.lr=1e30", "module.max_grad_norm=0", "optimizer=sgd", "trainer.log_every=12")
@@ -189,8 +189,8 @@ def test_parameter_groups_are_written_and_decay_matrices_alone(
     assert "tensors such as" in capsys.readouterr().out
 
 
-def test_failed_run_has_its_reason_and_its_curves(iolaus: Command, tmp_path: Path, text_file: Path) -> None:
-    done = iolaus(
+def test_failed_run_has_its_reason_and_its_curves(tiryns: Command, tmp_path: Path, text_file: Path) -> None:
+    done = tiryns(
         *TINY, f"data.source={text_file}", "trainer.devices=2", "optimizer=sgd", "optimizer.lr=1e9",
         "module.max_grad_norm=0", "checkpoint.every_steps=1", "trainer.max_steps=60", check=False,
     )  # fmt: skip

@@ -19,8 +19,8 @@ CHOICE = [*SHAPES, *TINY_VISION, "model=llava_tiny", *SMALL]
 
 def train_here(folder: Path, *overrides: str) -> Any:
     """Trains in this process; returns the run folder."""
-    from iolaus.runner.run.folder import RunFolder
-    from iolaus.runner.train import train
+    from tiryns.runner.run.folder import RunFolder
+    from tiryns.runner.train import train
 
     run = RunFolder(folder)
     config = compose_vision(*overrides)
@@ -54,7 +54,7 @@ def test_exported_model_answers_as_the_run_did(run: Any) -> None:
     """Loaded with transformers alone, from the text and the image of a prediction to its answer."""
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
-    from iolaus.runner.data.demo.scenes import Scenes
+    from tiryns.runner.data.demo.scenes import Scenes
 
     folder = run.path / "model"
     processor, model = (
@@ -149,7 +149,7 @@ def test_images_of_many_sizes_are_learnt_from_and_answered_about(
     architecture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A model of the hub whose larger images have more tokens: finetuned, exported, asked."""
-    from iolaus.runner.cli.commands import main
+    from tiryns.runner.cli.commands import main
 
     folder = save_image_text_model(architecture, tmp_path / "model")
     rows = scenes_of_many_sizes(tmp_path, 40)

@@ -22,12 +22,12 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from numpy.typing import NDArray
 
-from iolaus.runner.loop.assembly import Parts, assemble
-from iolaus.runner.loop.trainer import quiet_libraries
-from iolaus.runner.models.pretraining.enhanced import visible_pairs
-from iolaus.runner.objectives.rows.layout import IGNORED
-from iolaus.runner.samplers import GlobalBatchSampler
 from tests.conftest import TINY
+from tiryns.runner.loop.assembly import Parts, assemble
+from tiryns.runner.loop.trainer import quiet_libraries
+from tiryns.runner.models.pretraining.enhanced import visible_pairs
+from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.samplers import GlobalBatchSampler
 
 TABLE = """
 changed          weights  held out  order    masks    replaced  times    strata   pairs    dropout  drawn    digest
@@ -125,7 +125,7 @@ def assembled(text_file: Path) -> Callable[..., Parts]:
     def build(objective: str, *overrides: str) -> Parts:
         own = DIFFUSION if objective == "diffusion" else []
         words = [*TINY, *FIXED, *own, f"data.source={text_file}", f"objective={objective}", *overrides]
-        with initialize_config_module("iolaus.conf", version_base="1.3"):
+        with initialize_config_module("tiryns.conf", version_base="1.3"):
             return assemble(compose("config", words))
 
     return build

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.loaders.multi_epoch import MultiEpochDatasetResampler
-from iolaus.runner.order.epochs import EpochIndex
-from iolaus.runner.samplers import (
+from tests.samplers.sequences import sequences
+from tiryns.runner.loaders.multi_epoch import MultiEpochDatasetResampler
+from tiryns.runner.order.epochs import EpochIndex
+from tiryns.runner.samplers import (
     GlobalBatchSampler,
     LengthGrouped,
     Sequential,
     Shuffled,
     SplitModality,
 )
-from tests.samplers.sequences import sequences
 
 Make = Callable[..., GlobalBatchSampler]
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.order.growth import Growth
-from iolaus.runner.samplers import Growing, Shuffled
 from tests.data.test_module import connected, in_run
 from tests.samplers.sequences import Sequences, sequences
+from tiryns.runner.order.growth import Growth
+from tiryns.runner.samplers import Growing, Shuffled
 
 LENGTHS = np.arange(90) % 7 + 3
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from iolaus.runner.samplers import LengthGrouped, Shuffled
 from tests.samplers.sequences import Sequences, sequences
+from tiryns.runner.samplers import LengthGrouped, Shuffled
 
 
 def fill(data: Sequences, batches: list[np.ndarray]) -> float:

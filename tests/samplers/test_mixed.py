@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iolaus.runner.samplers import Growing, Sequential, Shuffled
-from iolaus.runner.samplers.base import SeamlessSampler
-from iolaus.runner.samplers.mixed import Mixed
-from iolaus.runner.samplers.remaining import Remaining
+from tiryns.runner.samplers import Growing, Sequential, Shuffled
+from tiryns.runner.samplers.base import SeamlessSampler
+from tiryns.runner.samplers.mixed import Mixed
+from tiryns.runner.samplers.remaining import Remaining
 
 SIZES = {"few": 7, "some": 40, "many": 300}
 PARTS = [2, 3, 5]

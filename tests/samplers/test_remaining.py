@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.order.skipping import merged, number_of, passed
-from iolaus.runner.run.folder import config_hash
-from iolaus.runner.samplers import LengthGrouped, Sequential, Shuffled, SplitModality
 from tests.data.test_module import connected, in_run
 from tests.samplers.sequences import Sequences
+from tiryns.runner.order.skipping import merged, number_of, passed
+from tiryns.runner.run.folder import config_hash
+from tiryns.runner.samplers import LengthGrouped, Sequential, Shuffled, SplitModality
 
 PAIRS = st.lists(
     st.tuples(st.integers(1, 60), st.integers(0, 9)).map(lambda pair: [pair[0], sum(pair)]), max_size=6
@@ -78,7 +78,7 @@ def test_checkpoint_fits_an_order_that_is_the_same_so_far() -> None:
 def test_batches_that_are_left_out_count_as_what_is_computed() -> None:
     from hydra import compose, initialize_config_module
 
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         none, some = (
             config_hash(compose("config", [f"skip_batches={given}"])) for given in ("[]", "[[1,2]]")
         )

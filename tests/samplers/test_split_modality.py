@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.loaders import split_modality
-from iolaus.runner.samplers import SplitModality, SplitModalitySampler
 from tests.samplers.sequences import Sequences, sequences
+from tiryns.runner.loaders import split_modality
+from tiryns.runner.samplers import SplitModality, SplitModalitySampler
 
 pairs_of = st.lists(st.tuples(st.booleans(), st.integers(1, 40)), min_size=1, max_size=60)
 

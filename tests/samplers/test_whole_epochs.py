@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iolaus.runner.order.keyed import derive_seed
-from iolaus.runner.order.permutation import epoch_seed, permute_block
-from iolaus.runner.samplers import (
+from tests.samplers.sequences import Sequences, sequences
+from tiryns.runner.order.keyed import derive_seed
+from tiryns.runner.order.permutation import epoch_seed, permute_block
+from tiryns.runner.samplers import (
     GlobalBatchSampler,
     LengthGrouped,
     SplitModality,
     length_grouped,
     modalities,
 )
-from iolaus.runner.samplers.modality_batches import BATCHES
-from tests.samplers.sequences import Sequences, sequences
+from tiryns.runner.samplers.modality_batches import BATCHES
 
 
 def grouped_epoch(data: Sequences, size: int, pool_batches: int, seed: int, epoch: int) -> np.ndarray:

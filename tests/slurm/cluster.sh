@@ -68,7 +68,7 @@ write_config() {
     host=$(hostname -s)
     {
         cat <<CONF
-ClusterName=iolaus-test
+ClusterName=tiryns-test
 SlurmctldHost=$host(127.0.0.1)
 SlurmctldPort=$port
 SlurmUser=$(id -un)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.run.folder import RunFolder
 from tests.slurm.jobs import LAYOUTS, RUN, SLURM, output
 from tests.support.processes import start
+from tiryns.runner.run.folder import RunFolder
 
 CLUSTER = Path(__file__).with_name("cluster.sh")
 

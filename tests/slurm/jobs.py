@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY
 from tests.runs.test_train import assert_bitwise, rows, weights
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 STEPS = 40
 RUN = [

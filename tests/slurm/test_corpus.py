@@ -14,7 +14,7 @@ from tests.data.text.conftest import paragraphs
 pytestmark = pytest.mark.slurm
 
 SECONDS = 300
-PROGRAM = "from iolaus.runner.cli.commands import main; main()"
+PROGRAM = "from tiryns.runner.cli.commands import main; main()"
 
 
 def prepare(cwd: Path, *words: str) -> str:
@@ -37,14 +37,14 @@ def prepare(cwd: Path, *words: str) -> str:
 @pytest.mark.usefixtures("cluster")
 def test_jobs_that_wait_for_each_other_make_the_same_store(tmp_path: Path) -> None:
     pytest.importorskip("datatrove")
-    from iolaus.runner.data.text.tokenizer import train_tokenizer
+    from tiryns.runner.data.text.tokenizer import train_tokenizer
 
     train_tokenizer(paragraphs(50), "wordpiece", 120, True).save_pretrained(tmp_path / "tokenizer")
     write_texts(tmp_path / "texts", 3)
     here = prepare(tmp_path, "here", "--deduplicate", "exact", "--workers", "1")
     slurm = ["--executor", "slurm", "time=00:10:00", "partition=main", "mem_per_cpu_gb=1", "qos=null"]
     words = [str(tmp_path / "there"), "--deduplicate", "exact", "--tasks", "3", *slurm]
-    assert "submitted; the store is there when the last job, iolaus-index, has ended" in prepare(
+    assert "submitted; the store is there when the last job, tiryns-index, has ended" in prepare(
         tmp_path, *words
     )
     end = time.monotonic() + SECONDS

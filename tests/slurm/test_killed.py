@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.run.folder import RunFolder
 from tests.launch.test_agent import assert_same_curve
 from tests.slurm.jobs import (
     SLOWLY,
@@ -21,6 +20,7 @@ from tests.slurm.jobs import (
     wait_until,
 )  # fmt: skip
 from tests.support.processes import ranks_in, start, wait_for_steps
+from tiryns.runner.run.folder import RunFolder
 
 pytestmark = pytest.mark.slurm
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT
 from tests.runs.test_train import rows
 from tests.slurm.jobs import (
@@ -25,6 +23,8 @@ from tests.slurm.jobs import (
     wait_until,
 )  # fmt: skip
 from tests.support.processes import start, steps_done, wait_for_steps
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 pytestmark = pytest.mark.slurm
 

@@ -10,7 +10,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 
-from iolaus.runner.run import signals
+from tiryns.runner.run import signals
 
 
 class Stop(Callback):

@@ -23,7 +23,7 @@ SUITES = sorted((ROOT / "conf" / "suite").glob("*.yaml"))
 
 BLOCK = re.compile(r"^```(\w+)?(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-OURS = r"(?:iolaus(?![./\w])|make(?!\w)|python -m (?:iolaus|runner|tests)|torchrun|srun\b|pip install|PYTHONPATH=)"
+OURS = r"(?:tiryns(?![./\w])|make(?!\w)|python -m (?:tiryns|runner|tests)|torchrun|srun\b|pip install|PYTHONPATH=)"
 INLINE = re.compile(rf"`({OURS}[^`\n]*)`")
 
 
@@ -69,6 +69,6 @@ def words_of(command: str) -> list[str]:
         words = words[1:]
     for starter in ("srun", "torchrun"):
         if words and words[0] == starter:
-            first = next(i for i, word in enumerate(words) if word in ("iolaus", "-m"))
+            first = next(i for i, word in enumerate(words) if word in ("tiryns", "-m"))
             words = ["python", *words[first:]] if words[first] == "-m" else words[first:]
     return words

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForImageTextToText, PreTrainedTokenizerFast
 
-from iolaus.runner.data.vision.processors import train_conversation_tokenizer
+from tiryns.runner.data.vision.processors import train_conversation_tokenizer
 
 TEXT: dict[str, Any] = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from hydra.core.global_hydra import GlobalHydra
 
-from iolaus.runner.cli.commands import main
+from tiryns.runner.cli.commands import main
 
 
 class Done(NamedTuple):
@@ -23,8 +23,8 @@ class Done(NamedTuple):
     stderr: str
 
 
-def iolaus_here(cwd: Path, *arguments: str) -> Done:
-    """`iolaus ARGUMENTS`, typed in the folder `cwd`."""
+def tiryns_here(cwd: Path, *arguments: str) -> Done:
+    """`tiryns ARGUMENTS`, typed in the folder `cwd`."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     with _as_typed(cwd, arguments), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -42,7 +42,7 @@ def _as_typed(cwd: Path, arguments: tuple[str, ...]) -> Iterator[None]:
     before = sys.argv, os.environ.copy(), Path.cwd()
     root, handlers, level = logging.getLogger(), list(logging.getLogger().handlers), logging.getLogger().level
     GlobalHydra.instance().clear()
-    sys.argv = ["iolaus", *arguments]
+    sys.argv = ["tiryns", *arguments]
     os.chdir(cwd)
     try:
         with warnings.catch_warnings():

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tests.conftest import ROOT
 
-SOURCES = ("conf", "runner", "hydra_plugins", "iolaus", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = ("conf", "runner", "hydra_plugins", "tiryns", "pyproject.toml", "README.md", "LICENSE")
 
 AROUND = ("tests", "outputs", "docs", ".ci", ".github", ".devcontainer", "build", "dist")
 """Folders of a checkout that nobody installs."""
@@ -45,7 +45,7 @@ class Environment(NamedTuple):
     def run(
         self, command: str, *words: str, cwd: Path, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """Runs one of its programs, such as `iolaus` or `python`, without the paths of the tests."""
+        """Runs one of its programs, such as `tiryns` or `python`, without the paths of the tests."""
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | environment
         return subprocess.run(
             [self.folder / "bin" / command, *words],
@@ -66,9 +66,9 @@ def install(wheel: Path, environment: Environment) -> None:
     """Does with a wheel what pip does, which would stumble over the borrowed libraries."""
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(environment.packages)
-    (info,) = environment.packages.glob("iolaus-*.dist-info")
-    (entry,) = PathDistribution(info).entry_points.select(group="console_scripts", name="iolaus")
-    script, python = (environment.folder / "bin" / name for name in ("iolaus", "python"))
+    (info,) = environment.packages.glob("tiryns-*.dist-info")
+    (entry,) = PathDistribution(info).entry_points.select(group="console_scripts", name="tiryns")
+    script, python = (environment.folder / "bin" / name for name in ("tiryns", "python"))
     script.write_text(SCRIPT.format(python=python, module=entry.module, function=entry.attr))
     script.chmod(0o755)
 
@@ -128,11 +128,11 @@ def names_in(archive: Path) -> set[str]:
 
 def program() -> set[str]:
     """Every file that the program needs, as a wheel names it."""
-    found = {"iolaus/py.typed", "hydra_plugins/iolaus.py"}
-    found |= {f"iolaus/{path.name}" for path in (ROOT / "iolaus").glob("*.py")}
+    found = {"tiryns/py.typed", "hydra_plugins/tiryns.py"}
+    found |= {f"tiryns/{path.name}" for path in (ROOT / "tiryns").glob("*.py")}
     for folder in ("conf", "runner"):
         paths = [path.relative_to(ROOT) for path in (ROOT / folder).rglob("*") if path.is_file()]
-        found |= {f"iolaus/{path}" for path in paths if "__pycache__" not in path.parts}
+        found |= {f"tiryns/{path}" for path in paths if "__pycache__" not in path.parts}
     return found
 
 

@@ -73,7 +73,7 @@ KEYS = {
         extras.installed extras.missing chosen.accelerator chosen.precision chosen.attention
         chosen.processes chosen.threads reasons problems hints
     """,
-    "version": "iolaus torch lightning transformers hydra-core",
+    "version": "tiryns torch lightning transformers hydra-core",
 }
 """By command; those of `evaluate` and `judge` have pages of their own."""
 

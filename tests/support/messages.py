@@ -15,10 +15,10 @@ from omegaconf import DictConfig, OmegaConf
 def _composed(recipe: tuple[str, ...]) -> DictConfig:
     from hydra import compose, initialize_config_module
 
-    from iolaus.runner.launch.resume import run_folder
+    from tiryns.runner.launch.resume import run_folder
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         return compose("config", list(recipe))
 
 
@@ -36,10 +36,10 @@ def message_of(folder: Path, recipe: list[str], settings: list[str]) -> str | No
     Raises:
         AssertionError: training came to its end.
     """
-    from iolaus.runner.config.checks import check_config
-    from iolaus.runner.run.errors import explain
-    from iolaus.runner.run.folder import RunFolder
-    from iolaus.runner.train import train
+    from tiryns.runner.config.checks import check_config
+    from tiryns.runner.run.errors import explain
+    from tiryns.runner.run.folder import RunFolder
+    from tiryns.runner.train import train
 
     before, run = Path.cwd(), RunFolder(folder / "outputs" / "run")
     os.chdir(folder)

@@ -1,4 +1,4 @@
-"""The precision that the tests train in: fp32, or the one that IOLAUS_TEST_PRECISION names (`make test-bf16`).
+"""The precision that the tests train in: fp32, or the one that TIRYNS_TEST_PRECISION names (`make test-bf16`).
 
 Runs get it as `trainer.precision`. Tests of models and steps run inside `as_in_training`, for that is where Lightning
 takes forward, backward and update: inside its autocast. What is equal up to rounding is compared with the tolerances of
@@ -17,11 +17,11 @@ if TYPE_CHECKING:  # what is imported with conftest.py must not start torch, who
 
 KNOWN = ("32-true", "bf16-mixed")
 
-PRECISION = os.environ.get("IOLAUS_TEST_PRECISION", "32-true")
+PRECISION = os.environ.get("TIRYNS_TEST_PRECISION", "32-true")
 """`trainer.precision` of every run of the tests that does not name one itself."""
 
 if PRECISION not in KNOWN:
-    raise ValueError(f"IOLAUS_TEST_PRECISION={PRECISION!r} must be one of {', '.join(KNOWN)}")
+    raise ValueError(f"TIRYNS_TEST_PRECISION={PRECISION!r} must be one of {', '.join(KNOWN)}")
 
 BF16 = PRECISION == "bf16-mixed"
 
@@ -50,7 +50,7 @@ def pretend_units(monkeypatch: "pytest.MonkeyPatch", bf16: bool, amx: bool = Fal
     """Makes this CPU one with units for bf16, or one without, whose rule `trainer.precision=auto` follows untimed."""
     import torch
 
-    from iolaus.runner.loop.trials import precision
+    from tiryns.runner.loop.trials import precision
 
     for name, there in (("_is_amx_tile_supported", amx), ("_is_avx512_bf16_supported", bf16)):
         monkeypatch.setattr(torch.cpu, name, lambda there=there: there, raising=False)

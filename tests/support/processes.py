@@ -15,8 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-PROGRAM = ("-c", "from iolaus.runner.cli.commands import main; main()")
-"""Arguments of Python that make it the command `iolaus`."""
+PROGRAM = ("-c", "from tiryns.runner.cli.commands import main; main()")
+"""Arguments of Python that make it the command `tiryns`."""
 
 
 def start(

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import torch
 from PIL import Image
 
-from iolaus.runner.data.batches import GlobalBatches
-from iolaus.runner.data.demo.scenes import Scenes
-from iolaus.runner.samplers import Sequential
 from tests.support.precision import PRECISION
+from tiryns.runner.data.batches import GlobalBatches
+from tiryns.runner.data.demo.scenes import Scenes
+from tiryns.runner.samplers import Sequential
 
 SHAPES = ["data=shapes", "data.train.size=72", "data.validation.size=36", "data.test=null"]
 """A few scenes."""
@@ -60,16 +60,16 @@ def compose_vision(*overrides: str) -> Any:
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    from iolaus.runner.launch.resume import run_folder
+    from tiryns.runner.launch.resume import run_folder
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         return compose("config", [*TINY_VISION, *overrides])
 
 
 def tiny_vision(model: str, *overrides: str) -> TinyVision:
     """The parts of a tiny run, in evaluation mode."""
-    from iolaus.runner.build import build
+    from tiryns.runner.build import build
 
     config = compose_vision(*SHAPES, f"model={model}", *(SMALL if "bert" not in model else []), *overrides)
     data = build(config.data)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, run_program
 from tests.data.labelled.tasks import texts
+from tiryns.runner.run.folder import RunFolder
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import optuna
 import pytest
 
-from iolaus.runner.cli.report import _importance
-from iolaus.runner.sweeps.importance import study_importance
-from iolaus.runner.sweeps.study import JOURNAL, STUDY, open_storage
+from tiryns.runner.cli.report import _importance
+from tiryns.runner.sweeps.importance import study_importance
+from tiryns.runner.sweeps.study import JOURNAL, STUDY, open_storage
 
 
 def search(

@@ -12,9 +12,9 @@ from hydra.errors import ConfigCompositionException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-import iolaus.conf  # noqa: F401  registers the groups
-from iolaus.runner.run.folder import config_hash
-from iolaus.runner.sweeps.job_configs import JobConfigs
+import tiryns.conf  # noqa: F401  registers the groups
+from tiryns.runner.run.folder import config_hash
+from tiryns.runner.sweeps.job_configs import JobConfigs
 
 JOBS = [
     ["optimizer.lr=0.1", "seed=1"],
@@ -51,7 +51,7 @@ class Composed:
 
 @pytest.fixture
 def loader() -> Iterator[Composed]:
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
         yield Composed(hydra.config_loader)

@@ -14,15 +14,15 @@ from hydra.core.utils import JobReturn
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from iolaus.runner.launch.job import KERNEL_CACHES, bound_kernel_caches, start_processes_as_usual
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.sweeps.sweeper import SweepPage
 from tests.conftest import ROOT, TINY, run_program
+from tiryns.runner.launch.job import KERNEL_CACHES, bound_kernel_caches, start_processes_as_usual
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.sweeps.sweeper import SweepPage
 
 MATRICES = """
 import sys
 import torch
-from iolaus.runner.launch.job import bound_kernel_caches
+from tiryns.runner.launch.job import bound_kernel_caches
 
 def resident() -> int:
     return int(open("/proc/self/statm").read().split()[1]) * 4 // 1024

@@ -13,11 +13,11 @@ import optuna
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.sweeps.optuna import search_space
-from iolaus.runner.sweeps.study import STUDY, open_storage, repair
 from tests.conftest import ROOT, TINY, run_program
 from tests.report.pages import read
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.sweeps.optuna import search_space
+from tiryns.runner.sweeps.study import STUDY, open_storage, repair
 
 CHEAP = '''
 import math, os, signal, sys
@@ -25,10 +25,10 @@ from pathlib import Path
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
-from iolaus import conf
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.launch.resume import saved_overrides
-from iolaus.runner.sweeps.sweeper import register_plugins, sweep_folder
+from tiryns import conf
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.launch.resume import saved_overrides
+from tiryns.runner.sweeps.sweeper import register_plugins, sweep_folder
 
 def task(config):
     """A parabola over the logarithm of the rate; notes every start, and dies where it is told to."""
@@ -47,7 +47,7 @@ def task(config):
 sys.argv[1:] = saved_overrides(sys.argv[1:])
 OmegaConf.register_new_resolver("sweep_folder", sweep_folder)
 register_plugins()
-hydra.main(version_base="1.3", config_path="pkg://iolaus.conf", config_name="config")(task)()
+hydra.main(version_base="1.3", config_path="pkg://tiryns.conf", config_name="config")(task)()
 '''
 """A job that costs nothing, in place of a training."""
 

@@ -14,15 +14,15 @@ import pytest
 from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
-from iolaus.conf.fields import check_fields
-from iolaus.conf.sweeps import launcher as options
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.sweeps import ray as launcher
-from iolaus.runner.sweeps.sweeper import register_plugins
 from tests.conftest import ROOT, TINY
 from tests.report.pages import read
 from tests.runs.test_train import assert_bitwise, rows, weights
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
+from tiryns.conf.fields import check_fields
+from tiryns.conf.sweeps import launcher as options
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.sweeps import ray as launcher
+from tiryns.runner.sweeps.sweeper import register_plugins
 
 STEPS = 120
 SWEPT = [
@@ -38,9 +38,9 @@ OURS = "# @package _global_\nmodel:\n  dropout: 0.1\n"
 WHERE = """
 import os, socket
 from pathlib import Path
-import iolaus
+import tiryns
 
-Path("where.txt").open("a").write(f"{os.getpid()} {iolaus.__file__}\\n")
+Path("where.txt").open("a").write(f"{os.getpid()} {tiryns.__file__}\\n")
 """
 """A recipe of the user's own, and a module of theirs that it imports."""
 
@@ -190,7 +190,7 @@ def test_dead_process_and_dead_node_cost_nothing(cluster: Cluster, tmp_path: Pat
     assert tables[0] == tables[1] != []
     assert pages[0].texts("button") == pages[1].texts("button")
     packages = {line.split()[1] for line in (remote / "where.txt").read_text().splitlines()}
-    assert packages == {str(ROOT / "iolaus" / "__init__.py")}, "the nodes run the program of the command"
+    assert packages == {str(ROOT / "tiryns" / "__init__.py")}, "the nodes run the program of the command"
 
 
 def made(**settings: Any) -> launcher.Launcher:
@@ -271,9 +271,9 @@ def test_without_the_packages_one_line_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launcher, "find_spec", lambda name: None)
-    done = iolaus_here(tmp_path, "-m", "hydra/launcher=ray", "seed=1,2")
+    done = tiryns_here(tmp_path, "-m", "hydra/launcher=ray", "seed=1,2")
     assert done.returncode == 1
-    assert "hydra/launcher=ray needs the package hydra-ray-launcher: pip install 'iolaus[ray]'" in done.stderr
+    assert "hydra/launcher=ray needs the package hydra-ray-launcher: pip install 'tiryns[ray]'" in done.stderr
     assert not list(tmp_path.iterdir())
 
 

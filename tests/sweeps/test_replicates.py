@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.sweeps.replicates import with_replicates
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
+from tiryns.runner.sweeps.replicates import with_replicates
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_wrong_words_are_named(words: list[str], problem: str) -> None:
 
 
 def test_text_has_no_folds(tmp_path: Path) -> None:
-    done = iolaus_here(tmp_path, "folds=3")
+    done = tiryns_here(tmp_path, "folds=3")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         "error: folds are for labelled data, such as data=classification: text and images are not cut into folds"
@@ -55,6 +55,6 @@ def test_text_has_no_folds(tmp_path: Path) -> None:
 
 
 def test_one_fold_needs_the_number_of_folds(tmp_path: Path) -> None:
-    done = iolaus_here(tmp_path, "experiment=classification", "data.fold=3")
+    done = tiryns_here(tmp_path, "experiment=classification", "data.fold=3")
     assert "error: data.folds=None and data.fold=3: give both" in done.stderr
     assert not (tmp_path / "outputs").exists(), "it is refused before a run begins"

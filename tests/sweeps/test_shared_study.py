@@ -16,12 +16,12 @@ from typing import Any
 import optuna
 import pytest
 
-from iolaus.conf.sweeps import sweeper as options
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.sweeps.optuna import Search
-from iolaus.runner.sweeps.study import STUDY, SWEEPER, Claims, open_storage, storage_of
 from tests.conftest import ROOT
 from tests.sweeps.test_optuna import CHEAP, RATE
+from tiryns.conf.sweeps import sweeper as options
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.sweeps.optuna import Search
+from tiryns.runner.sweeps.study import STUDY, SWEEPER, Claims, open_storage, storage_of
 
 
 class Sweeper(ExitStack):

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from iolaus.conf.sweeps.launcher import Slurm
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.sweeps.slurm import Launcher, Layout, note_deaths
-from iolaus.runner.sweeps.sweeper import result_of
 from tests.conftest import ROOT
 from tests.slurm.queue import Queue
+from tiryns.conf.sweeps.launcher import Slurm
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.sweeps.slurm import Launcher, Layout, note_deaths
+from tiryns.runner.sweeps.sweeper import result_of
 
 
 def launcher(**given: Any) -> Launcher:

@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import pytest
 
-from iolaus.runner.launch.resume import saved_overrides
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.sweep_folder import read_sweep
-from iolaus.runner.sweeps.same_failure import same_failure
-from iolaus.runner.sweeps.sweeper import find_sweep, place, problem_of
 from tests.conftest import TINY, run_program
 from tests.report.pages import read
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
+from tiryns.runner.launch.resume import saved_overrides
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.sweep_folder import read_sweep
+from tiryns.runner.sweeps.same_failure import same_failure
+from tiryns.runner.sweeps.sweeper import find_sweep, place, problem_of
 
 SHORT = [
     "trainer.max_steps=4",
@@ -78,7 +78,7 @@ def test_failed_jobs_do_not_end_the_sweep_but_are_named_at_its_end(swept: Swept)
         f"2 has failed: see {Path('outputs', *swept.folder.parts[-2:], '2', 'train.log')}"
         in swept.first.stderr
     )
-    assert "2 of 4 jobs failed; run them again with: iolaus resume=" in swept.first.stderr
+    assert "2 of 4 jobs failed; run them again with: tiryns resume=" in swept.first.stderr
 
 
 def test_page_ranks_the_settings_and_gives_a_command_of_the_best(swept: Swept) -> None:
@@ -95,7 +95,7 @@ def test_page_ranks_the_settings_and_gives_a_command_of_the_best(swept: Swept) -
     assert [marks.get("class") == "best" for marks in table] == [True, True, False, False]
     (command,) = page.texts("pre", "command")
     words = shlex.split(command)
-    assert words[0] == "iolaus"
+    assert words[0] == "tiryns"
     assert "seed=1" in words
     assert "optimizer.lr=0.003" in words
     assert not {"-m", "--multirun", "resume=auto"} & set(words[1:])
@@ -178,11 +178,11 @@ def test_problem_of_a_job_says_how_it_ended(tmp_path: Path) -> None:
 
 
 def test_job_that_is_wrong_by_itself_is_named_by_its_words(tmp_path: Path) -> None:
-    done = iolaus_here(tmp_path, "-m", "seed=1,2", "model.num_attention_heads=2,3")
+    done = tiryns_here(tmp_path, "-m", "seed=1,2", "model.num_attention_heads=2,3")
     assert done.returncode == 1
     assert "error: the job seed=1 model.num_attention_heads=3: model.hidden_size=128 is not" in done.stderr
     assert not list(tmp_path.glob("**/status.json")), "nothing has begun"
-    done = iolaus_here(tmp_path, "-m", "model.num_attention_heads=3")
+    done = tiryns_here(tmp_path, "-m", "model.num_attention_heads=3")
     assert done.stderr.startswith("error: model.hidden_size=128 is not"), "there is one job"
 
 
@@ -190,12 +190,12 @@ def test_what_every_job_would_fail_by_is_said_once(tmp_path: Path) -> None:
     rows = "".join(f"text number {i},{'ab'[i % 2]}\n" for i in range(6))
     (tmp_path / "few.csv").write_text(f"text,label\n{rows}")
     words = ["experiment=classification", *TINY, "data=classification", "data.train=few.csv"]
-    done = iolaus_here(tmp_path, *words, "folds=8")
+    done = tiryns_here(tmp_path, *words, "folds=8")
     assert done.returncode == 1
     (said,) = [line for line in done.stderr.splitlines() if "there are only 6 distinct texts" in line]
     assert said.startswith("error: data.folds=8: ")
     assert "the first 3 jobs have failed by this, and the other 5 are not started" in said
-    assert "iolaus resume=" in said
+    assert "tiryns resume=" in said
     (sweep,) = tmp_path.glob("outputs/*/*-sweep")
     states = [RunFolder(sweep / str(number)).status()["state"] for number in range(8)]
     assert states == ["failed"] * 3 + ["waiting"] * 5

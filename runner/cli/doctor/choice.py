@@ -8,11 +8,11 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from iolaus.runner.cli.doctor.libraries import needed
-from iolaus.runner.cli.doctor.machine import GIB, compiler, disk, gpus_of_driver, gpus_of_torch, processor
-from iolaus.runner.launch.processes import threads_of_ranks
-from iolaus.runner.run.cluster import check_layout, member, num_nodes, processes_per_node
-from iolaus.runner.run.errors import explain
+from tiryns.runner.cli.doctor.libraries import needed
+from tiryns.runner.cli.doctor.machine import GIB, compiler, disk, gpus_of_driver, gpus_of_torch, processor
+from tiryns.runner.launch.processes import threads_of_ranks
+from tiryns.runner.run.cluster import check_layout, member, num_nodes, processes_per_node
+from tiryns.runner.run.errors import explain
 
 CHOSEN = ("accelerator", "precision", "attention", "processes", "threads")
 """What is chosen, by the names that `status.json` of a run has for it."""
@@ -61,9 +61,9 @@ def choose(config: DictConfig) -> Choice:
 def _choose(config: DictConfig, choice: Choice) -> None:
     import torch
 
-    from iolaus.runner.launch.job import nodes_to_join
-    from iolaus.runner.loop.resolved import attention_of, choose_hardware
-    from iolaus.runner.models.autocast import is_slower
+    from tiryns.runner.launch.job import nodes_to_join
+    from tiryns.runner.loop.resolved import attention_of, choose_hardware
+    from tiryns.runner.models.autocast import is_slower
 
     here = member()
     nodes = nodes_to_join(config, here)
@@ -115,7 +115,7 @@ def width_of(config: DictConfig) -> int | None:
 
 def _why_precision(accelerator: str, narrow: bool) -> str:
     """Why `auto` is bf16 or fp32; `narrow` models are slower in bf16."""
-    from iolaus.runner.models.autocast import NARROW, has_bf16
+    from tiryns.runner.models.autocast import NARROW, has_bf16
 
     device = "GPU" if accelerator == "gpu" else "processor"
     if not has_bf16(accelerator):

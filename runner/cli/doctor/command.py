@@ -1,4 +1,4 @@
-"""`iolaus doctor [SETTINGS]`: what this machine can do, and what a run of the settings would choose here.
+"""`tiryns doctor [SETTINGS]`: what this machine can do, and what a run of the settings would choose here.
 
 It shows processor, memory, GPUs, disk, SLURM, packages and extras; what `auto` comes to for the settings, as in
 `resolved` of a run's `status.json`; and what to install or set. It reads no data, builds no model and asks no network.
@@ -10,17 +10,17 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.cli.compose import compose, initialized
-from iolaus.runner.cli.doctor import libraries, machine
-from iolaus.runner.cli.doctor.choice import Choice, choose
-from iolaus.runner.cli.doctor.machine import GIB
-from iolaus.runner.config.checks import check_config
-from iolaus.runner.config.permissions import on_command_line
-from iolaus.runner.data.store.cached import cache_folder
-from iolaus.runner.report.summary import show
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
-from iolaus.runner.run.command.status import DIFFERENT
-from iolaus.runner.run.environment import PACKAGES
+from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.cli.doctor import libraries, machine
+from tiryns.runner.cli.doctor.choice import Choice, choose
+from tiryns.runner.cli.doctor.machine import GIB
+from tiryns.runner.config.checks import check_config
+from tiryns.runner.config.permissions import on_command_line
+from tiryns.runner.data.store.cached import cache_folder
+from tiryns.runner.report.summary import show
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.status import DIFFERENT
+from tiryns.runner.run.environment import PACKAGES
 
 SHOWN_FEATURES = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16", "asimd", "sve", "sve2", "bf16")
 """Units of a processor by which matrices are multiplied, for the screen."""
@@ -45,7 +45,7 @@ def main(arguments: Namespace) -> None:
         told = {"chosen": choice.values, "reasons": choice.reasons}
         print_json({**found, **told, "problems": choice.problems, "hints": choice.hints})
     else:
-        show("iolaus doctor", screen(found, choice))
+        show("tiryns doctor", screen(found, choice))
     if choice.problems:
         sys.exit(DIFFERENT)
 
@@ -87,7 +87,7 @@ def screen(found: dict[str, Any], choice: Choice) -> dict[str, dict[str, str]]:
     return {
         "this machine": here,
         "a run would choose": chosen,
-        "not installed": {name: f"pip install 'iolaus[{name}]': {purpose}" for name, purpose in lacking.items()},
+        "not installed": {name: f"pip install 'tiryns[{name}]': {purpose}" for name, purpose in lacking.items()},
         "worth changing": _numbered(choice.hints),
         "in the way": _numbered(choice.problems),
     }  # fmt: skip

@@ -11,13 +11,13 @@ EXTRAS = {
     "mlflow": "logger=mlflow",
     "trackio": "logger=trackio",
     "search": "hydra/sweeper=optuna, hydra/launcher=joblib",
-    "corpus": "iolaus prepare corpus",
-    "signing": "iolaus verify --sign",
+    "corpus": "tiryns prepare corpus",
+    "signing": "tiryns verify --sign",
     "ray": "hydra/launcher=ray",
     "mteb": "data=mteb",
     "peft": "model.adapter=lora",
     "sentence-transformers": "SentenceTransformer('<run>/model')",
-    "lmms-eval": "iolaus evaluate RUN --tasks",
+    "lmms-eval": "tiryns evaluate RUN --tasks",
 }
 """What each extra of this program is for."""
 
@@ -58,7 +58,7 @@ def versions(*names: str) -> dict[str, str | None]:
 def _requirements() -> tuple[tuple[str, str | None], ...]:
     """Every requirement, such as `torch<3,>=2.10`, with the extra that it is of."""
     try:
-        lines = requires("iolaus") or []
+        lines = requires("tiryns") or []
     except PackageNotFoundError:
         return ()
     return tuple(_divided(lines))

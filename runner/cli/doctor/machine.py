@@ -6,10 +6,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.launch.processes import num_cores
-from iolaus.runner.manifest.machine import machine
-from iolaus.runner.run.cluster import slurm_job
-from iolaus.runner.run.environment import output_of
+from tiryns.runner.launch.processes import num_cores
+from tiryns.runner.manifest.machine import machine
+from tiryns.runner.run.cluster import slurm_job
+from tiryns.runner.run.environment import output_of
 
 GIB = 2**30
 
@@ -91,7 +91,7 @@ def gpus_of_torch() -> list[dict[str, Any]]:
     """The GPUs that torch can use: name, bytes, compute capability, and whether they have flash attention."""
     import torch
 
-    from iolaus.runner.models.packed.kernels import gpu_has_flash
+    from tiryns.runner.models.packed.kernels import gpu_has_flash
 
     found = []
     for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):

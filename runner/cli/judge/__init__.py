@@ -1,4 +1,4 @@
-"""`iolaus judge`: is one setting better than another, by how much, and could it be luck?
+"""`tiryns judge`: is one setting better than another, by how much, and could it be luck?
 
 - `command`: the command, its forms and exit codes.
 - `sides`: settings as overrides, their runs, and pairs of equal seeds; `missing`: trains the runs that are not there.

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from iolaus.runner.cli.judge.budgets import AtEqual, at_equal_budgets
-from iolaus.runner.cli.judge.measure import Measure, shared_by
-from iolaus.runner.cli.judge.sides import Pair
-from iolaus.runner.evaluation.statistics import paired
-from iolaus.runner.evaluation.statistics.student import t_interval
-from iolaus.runner.report.page import number
+from tiryns.runner.cli.judge.budgets import AtEqual, at_equal_budgets
+from tiryns.runner.cli.judge.measure import Measure, shared_by
+from tiryns.runner.cli.judge.sides import Pair
+from tiryns.runner.evaluation.statistics import paired
+from tiryns.runner.evaluation.statistics.student import t_interval
+from tiryns.runner.report.page import number
 
 
 class Compared(NamedTuple):

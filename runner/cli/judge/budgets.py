@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.cli.judge.sides import Pair
-from iolaus.runner.manifest.inputs import read_manifest
-from iolaus.runner.report.runs import Run
-from iolaus.runner.run.metrics_file import Series
+from tiryns.runner.cli.judge.sides import Pair
+from tiryns.runner.manifest.inputs import read_manifest
+from tiryns.runner.report.runs import Run
+from tiryns.runner.run.metrics_file import Series
 
 Floats = NDArray[np.float64]
 

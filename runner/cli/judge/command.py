@@ -1,8 +1,8 @@
 """Is B better than A, by how much, and could it be luck? Runs of equal seeds are compared in pairs.
 
-  iolaus judge RUN_A RUN_B                                 two finished runs, or two folders of runs or sweeps
-  iolaus judge SWEEP --change KEY=B --against KEY=A        two settings of one sweep; --seeds N trains what it lacks
-  iolaus judge --change KEY=B --against KEY=A KEY=VALUE... trains the pairs, as few as make it clear
+  tiryns judge RUN_A RUN_B                                 two finished runs, or two folders of runs or sweeps
+  tiryns judge SWEEP --change KEY=B --against KEY=A        two settings of one sweep; --seeds N trains what it lacks
+  tiryns judge --change KEY=B --against KEY=A KEY=VALUE... trains the pairs, as few as make it clear
 
 Several overrides make one setting in quotation marks: --change 'optimizer=muon optimizer.lr=0.02'. Several --change are
 each compared with --against, and corrected for their number. Without --against the other overrides alone are it.
@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.cli.judge import missing
-from iolaus.runner.cli.judge.answer import Compared, answer
-from iolaus.runner.cli.judge.measure import check_figure, check_metric, measure_of
-from iolaus.runner.cli.judge.picture import write_page
-from iolaus.runner.cli.judge.sides import (
+from tiryns.runner.cli.judge import missing
+from tiryns.runner.cli.judge.answer import Compared, answer
+from tiryns.runner.cli.judge.measure import check_figure, check_metric, measure_of
+from tiryns.runner.cli.judge.picture import write_page
+from tiryns.runner.cli.judge.sides import (
     Setting,
     by_replicate,
     canonical,
@@ -29,11 +29,11 @@ from iolaus.runner.cli.judge.sides import (
     setting_of,
     that_have,
 )
-from iolaus.runner.evaluation.statistics.paired import first_look
-from iolaus.runner.evaluation.statistics.student import ERROR
-from iolaus.runner.report.runs import Run, find_runs
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
-from iolaus.runner.run.command.status import NOT_CLEAR
+from tiryns.runner.evaluation.statistics.paired import first_look
+from tiryns.runner.evaluation.statistics.student import ERROR
+from tiryns.runner.report.runs import Run, find_runs
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.status import NOT_CLEAR
 
 SEEDS = 8
 """The most pairs, where --seeds does not say."""
@@ -177,7 +177,7 @@ def _check(arguments: Namespace, folders: Sequence[Path], words: Sequence[str]) 
     check_metric(arguments.metric)
     if len(folders) > 2 or (len(folders) == 2) == bool(arguments.change):
         raise ValueError(
-            "give two folders of runs, or --change OVERRIDES with at most one: `iolaus judge --help`"
+            "give two folders of runs, or --change OVERRIDES with at most one: `tiryns judge --help`"
         )
     if len(folders) == 2 and (words or arguments.against or arguments.seeds):
         raise ValueError(

@@ -6,10 +6,10 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
 
-from iolaus.conf.registry import better_when
-from iolaus.conf.values import suggest
-from iolaus.runner.cli.judge.sides import Pair
-from iolaus.runner.report.comparison.comparable import (
+from tiryns.conf.registry import better_when
+from tiryns.conf.values import suggest
+from tiryns.runner.cli.judge.sides import Pair
+from tiryns.runner.report.comparison.comparable import (
     PER_BYTE,
     evaluated_on,
     examples_of,
@@ -18,9 +18,9 @@ from iolaus.runner.report.comparison.comparable import (
     texts_of,
     validation_of,
 )
-from iolaus.runner.report.comparison.goal import HELD_OUT
-from iolaus.runner.report.runs import Run
-from iolaus.runner.run import audit
+from tiryns.runner.report.comparison.goal import HELD_OUT
+from tiryns.runner.report.runs import Run
+from tiryns.runner.run import audit
 
 SHARED = (
     "Folds share training examples, so pairs of several folds are not independent: the error may be larger."
@@ -81,7 +81,7 @@ def check_metric(metric: str | None) -> None:
     if metric and metric.startswith(NOT_LEARNT):
         raise ValueError(
             f"--metric {metric}: it tells how a run was computed, not what it has learnt, so equal seeds make no pairs "
-            "of it; `iolaus runs compare` shows it, and an answer tells what holds at equal seconds"
+            "of it; `tiryns runs compare` shows it, and an answer tells what holds at equal seconds"
         )
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from hydra.core.global_hydra import GlobalHydra
 
-from iolaus.runner.cli import commands
-from iolaus.runner.cli.compose import compose, initialized
-from iolaus.runner.cli.judge.sides import Setting, canonical, runs_in, seed_of, with_words
-from iolaus.runner.config.checks import check_config
-from iolaus.runner.config.permissions import on_command_line
-from iolaus.runner.report.runs import Run, find_runs
-from iolaus.runner.run.command.json_output import output_to_stderr
-from iolaus.runner.run.files import newest, write_atomically
-from iolaus.runner.run.folder import new_name, public_overrides
-from iolaus.runner.run.sweep_folder import JUDGE, quoted
+from tiryns.runner.cli import commands
+from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.cli.judge.sides import Setting, canonical, runs_in, seed_of, with_words
+from tiryns.runner.config.checks import check_config
+from tiryns.runner.config.permissions import on_command_line
+from tiryns.runner.report.runs import Run, find_runs
+from tiryns.runner.run.command.json_output import output_to_stderr
+from tiryns.runner.run.files import newest, write_atomically
+from tiryns.runner.run.folder import new_name, public_overrides
+from tiryns.runner.run.sweep_folder import JUDGE, quoted
 
 
 def comparison_folder(common: Sequence[str]) -> Path:
@@ -60,7 +60,7 @@ def missing_seeds(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> l
 
 
 def sweep_words(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[str]:
-    """The command of a sweep over seeds in a folder, as one would type it behind `iolaus`."""
+    """The command of a sweep over seeds in a folder, as one would type it behind `tiryns`."""
     return ["-m", f"hydra.sweep.dir={quoted(str(folder))}", *words, f"seed={','.join(map(str, seeds))}"]
 
 
@@ -82,7 +82,7 @@ def train_missing(folder: Path, words: Sequence[str], seeds: Sequence[int], name
             commands.main(["train", *sweep_words(folder, words, wanted)])
         except SystemExit as ended:
             if isinstance(ended.code, int) and ended.code:
-                print("judge: the same iolaus judge command goes on with what is missing", file=sys.stderr)
+                print("judge: the same tiryns judge command goes on with what is missing", file=sys.stderr)
                 raise
             print(ended.code or "", file=sys.stderr)
     if failed := missing_seeds(folder, words, wanted):

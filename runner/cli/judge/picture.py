@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from iolaus.runner.cli.judge.answer import shown, signed
-from iolaus.runner.evaluation.statistics import paired
-from iolaus.runner.report import page
-from iolaus.runner.report.curves import Chart, Curve
-from iolaus.runner.report.single import save
-from iolaus.runner.report.svg import element
+from tiryns.runner.cli.judge.answer import shown, signed
+from tiryns.runner.evaluation.statistics import paired
+from tiryns.runner.report import page
+from tiryns.runner.report.curves import Chart, Curve
+from tiryns.runner.report.single import save
+from tiryns.runner.report.svg import element
 
 SHARED = {"initial_weights": "initial weights", "order_and_masks": "samples, their order and their masks"}
 
@@ -22,7 +22,7 @@ def write_page(path: Path, found: Mapping[str, Any]) -> Path:
     changes = [each["change"] for each in found["comparisons"]]
     title = f"{', '.join(changes)} against {found['against']}"
     facts = [found["metric"], "larger is better" if found["direction"] == "max" else "smaller is better"]
-    body = [page.header("Iolaus judge", title, [*facts, *filter(None, [found["note"]])])]
+    body = [page.header("Tiryns judge", title, [*facts, *filter(None, [found["note"]])])]
     for each in found["comparisons"]:
         body += [
             page.section(each["change"], element("p", escape(each["sentence"]))),

@@ -10,11 +10,11 @@ import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from iolaus.runner.report.comparison.differences import fold_of, is_replicate
-from iolaus.runner.report.runs import Run, find_runs, load_run
-from iolaus.runner.run.folder import RunFolder, config_hash, public_overrides
+from tiryns.runner.report.comparison.differences import fold_of, is_replicate
+from tiryns.runner.report.runs import Run, find_runs, load_run
+from tiryns.runner.run.folder import RunFolder, config_hash, public_overrides
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 AS_IT_IS = "the config as it is"
 """Name of a setting without overrides."""
@@ -65,10 +65,10 @@ def canonical(words: Iterable[str]) -> list[str]:
             raise ValueError(f"{word} has several values: name each with a --change of its own")
         if override.key_or_group in ("seeds", "folds"):
             raise ValueError(
-                f"{word}: train a sweep with it, and judge that by its folder: iolaus judge SWEEP"
+                f"{word}: train a sweep with it, and judge that by its folder: tiryns judge SWEEP"
             )
         if override.key_or_group in ("seed", "resume"):
-            raise ValueError(f"{word}: iolaus judge gives {override.key_or_group} itself; leave it out")
+            raise ValueError(f"{word}: tiryns judge gives {override.key_or_group} itself; leave it out")
         plain = not override.is_delete() and "${" not in word
         key = override.get_key_element()
         found[key] = f"{key}={override.get_value_element_as_str()}" if plain else word

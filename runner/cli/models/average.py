@@ -1,4 +1,4 @@
-"""`iolaus average RUN... --out FOLDER`: one model from the weights of several checkpoints, runs or folders.
+"""`tiryns average RUN... --out FOLDER`: one model from the weights of several checkpoints, runs or folders.
 
 RUN is a run folder (the model that it has exported, else its newest checkpoint), the folder of a sweep (all its runs), a
 folder of a model, or a checkpoint (`<run>/checkpoints/step-<n>.ckpt`). `RUN@300,600` takes the checkpoints of these
@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iolaus.runner.cli.models.consolidate import consolidate
-from iolaus.runner.config.yaml_files import read_config
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
-from iolaus.runner.run.model_folder import TASK, open_to_readers
+from tiryns.runner.cli.models.consolidate import consolidate
+from tiryns.runner.config.yaml_files import read_config
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.model_folder import TASK, open_to_readers
 
 if TYPE_CHECKING:
-    from iolaus.runner.checkpoints.averages import Source
+    from tiryns.runner.checkpoints.averages import Source
 
 RECORD = "average.json"
 """The file that says what a model is the average of."""
@@ -30,7 +30,7 @@ RECORD = "average.json"
 
 CARD = """---
 library_name: transformers
-tags: [iolaus]
+tags: [tiryns]
 ---
 
 # {name}, {about} of several models
@@ -74,7 +74,7 @@ def main(arguments: Namespace) -> None:
         print_json({**record, "target": folder})
         return
     if "soup" in record:
-        from iolaus.runner.report.table import as_text
+        from tiryns.runner.report.table import as_text
 
         print(as_text(*_table(record["soup"])), end="")
     print(folder)
@@ -101,7 +101,7 @@ def average(
         OSError: `out` cannot be written.
     """
     _check_possible(out, density, scale)
-    from iolaus.runner.checkpoints.averages import check_alike, combined, mean, read_folder, ties
+    from tiryns.runner.checkpoints.averages import check_alike, combined, mean, read_folder, ties
 
     paths = [path for source in sources for path in _paths(source, last)]
     shares = _shares(weights, paths)
@@ -166,7 +166,7 @@ def _paths(source: str, last: int | None) -> list[Path]:
     for model in (run / "model", run):
         if (model / "config.json").is_file():
             return [model]
-    from iolaus.runner.checkpoints.callback import newest_checkpoint
+    from tiryns.runner.checkpoints.callback import newest_checkpoint
 
     if newest := newest_checkpoint(folder):
         return [newest.path]
@@ -177,8 +177,8 @@ def _paths(source: str, last: int | None) -> list[Path]:
 
 def _runs_of_sweep(folder: Path) -> list[Path]:
     """The runs of a sweep, all of which must be done; none for any other folder."""
-    from iolaus.runner.run.folder import RunFolder
-    from iolaus.runner.sweeps.sweeper import runs_of
+    from tiryns.runner.run.folder import RunFolder
+    from tiryns.runner.sweeps.sweeper import runs_of
 
     runs = [] if (folder / "status.json").is_file() else runs_of(folder)
     for run in runs:
@@ -189,7 +189,7 @@ def _runs_of_sweep(folder: Path) -> list[Path]:
 
 def _measured(found: "Sequence[Source]", soup: str, others: Sequence[Any]) -> dict[str, Any]:
     """The figures of the models and their soups, and the numbers of the `members` of the soup to write."""
-    from iolaus.runner.cli.models.soups import Member, measure_soups
+    from tiryns.runner.cli.models.soups import Member, measure_soups
 
     if any(other is not None for other in others):
         raise ValueError("--soup chooses models and weighs them the same: leave out --weights and --ties")
@@ -220,7 +220,7 @@ def _table(soup: dict[str, Any]) -> tuple[list[str], list[list[Any]]]:
 
 def _checkpoint(folder: Path, step: str) -> Path:
     """The checkpoint of a step, or the one that is called `best` or `last`."""
-    from iolaus.runner.checkpoints.callback import file_name, step_of
+    from tiryns.runner.checkpoints.callback import file_name, step_of
 
     path = folder / (file_name(int(step)) if step.isdecimal() else f"{step}.ckpt")
     if not path.exists():
@@ -242,7 +242,7 @@ def _shares(weights: str | None, paths: Sequence[Path]) -> list[float]:
 
 
 def _read(path: Path, ema: bool) -> "Source":
-    from iolaus.runner.checkpoints.averages import read_checkpoint, read_folder
+    from tiryns.runner.checkpoints.averages import read_checkpoint, read_folder
 
     return read_checkpoint(path, ema) if path.suffix == ".ckpt" else read_folder(path)
 
@@ -269,7 +269,7 @@ def _changes_model(run: Path) -> bool:
 
 def _fact(source: "Source", share: float | None = None) -> dict[str, Any]:
     """Where a model comes from, with the digest of its weights."""
-    from iolaus.runner.checkpoints.digests import state_digest
+    from tiryns.runner.checkpoints.digests import state_digest
 
     fact = {"path": str(source.path), "digest": state_digest(dict(sorted(source.tensors.items())))}
     return fact if share is None else {**fact, "weight": share}

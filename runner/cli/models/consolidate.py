@@ -1,4 +1,4 @@
-"""`iolaus consolidate CHECKPOINT TARGET`: exports the model of any checkpoint, also of one in shards.
+"""`tiryns consolidate CHECKPOINT TARGET`: exports the model of any checkpoint, also of one in shards.
 
 CHECKPOINT is `<run>/checkpoints/step-<n>.ckpt` (or `best.ckpt`, `last.ckpt`), or a run folder for its newest one. The run
 may be training, or stopped. Its data must still be there. Of a run with a running average of its weights (`module.ema`,
@@ -9,11 +9,11 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from iolaus.runner.config.completed import completed
-from iolaus.runner.config.permissions import check_permissions
-from iolaus.runner.config.yaml_files import read_config
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.config.completed import completed
+from tiryns.runner.config.permissions import check_permissions
+from tiryns.runner.config.yaml_files import read_config
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.folder import RunFolder
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -48,11 +48,11 @@ def consolidate(
     if target.exists():
         raise ValueError(f"{str(target)!r} is there already; choose a folder that is not")
     path = _checkpoint_path(checkpoint)
-    from iolaus.runner.checkpoints.files import AtomicCheckpointIO
-    from iolaus.runner.inference.export import model_card, write_model
-    from iolaus.runner.loop.assembly import assemble, known_task
-    from iolaus.runner.loop.phases import take_over
-    from iolaus.runner.optim.hooks import exported_weights
+    from tiryns.runner.checkpoints.files import AtomicCheckpointIO
+    from tiryns.runner.inference.export import model_card, write_model
+    from tiryns.runner.loop.assembly import assemble, known_task
+    from tiryns.runner.loop.phases import take_over
+    from tiryns.runner.optim.hooks import exported_weights
 
     run = RunFolder(path.parent.parent)
     config = read_config(run.path / "config.yaml")
@@ -81,8 +81,8 @@ def _checkpoint_path(checkpoint: Path) -> Path:
     """The path of a checkpoint, or of the newest complete one of a run folder; raises ValueError without one."""
     if checkpoint.suffix == ".ckpt" and checkpoint.exists():
         return checkpoint.resolve()
-    from iolaus.runner.checkpoints.callback import newest_checkpoint
-    from iolaus.runner.checkpoints.files import damage_of
+    from tiryns.runner.checkpoints.callback import newest_checkpoint
+    from tiryns.runner.checkpoints.files import damage_of
 
     if checkpoint.is_dir() and (found := newest_checkpoint(checkpoint / "checkpoints")):
         return found.path

@@ -1,10 +1,10 @@
 """Measures a trained model on data that comes later: labelled examples, or text for a language model.
 
-`iolaus evaluate RUN FILE ...`: RUN is a run folder, the folder of a Hugging Face model, or its name on the hub. The
+`tiryns evaluate RUN FILE ...`: RUN is a run folder, the folder of a Hugging Face model, or its name on the hub. The
 figures are those of the run's test, or of its validation for a language model, each with a 95 % interval; a table has a
 row for each file. For a vision-language model files hold questions about images, which lie below `data.images=FOLDER`.
 `data.label_column=NAME` and other settings of `data` say how the files are read. Such a model is measured on tasks of
-lmms-eval too, where it is installed: `iolaus evaluate RUN --tasks NAME,NAME`. `--out FOLDER` writes
+lmms-eval too, where it is installed: `tiryns evaluate RUN --tasks NAME,NAME`. `--out FOLDER` writes
 `evaluation.json`, the predictions and `report.html`. The exit status is 0, or 1 with one line where a file cannot be
 measured: then nothing is written.
 """
@@ -16,13 +16,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.lazy import many_imports
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.lazy import many_imports
 
 if TYPE_CHECKING:
-    from iolaus.runner.inference.evaluated import Asked, Evaluation
-    from iolaus.runner.inference.passes import Report
+    from tiryns.runner.inference.evaluated import Asked, Evaluation
+    from tiryns.runner.inference.passes import Report
 
 SECONDS_PER_LINE = 10.0
 """Between lines of progress; a terminal's is drawn again each tenth of a second."""
@@ -82,8 +82,8 @@ def main(arguments: Namespace) -> None:
     from omegaconf import OmegaConf
 
     with many_imports():
-        from iolaus.runner.inference.evaluated import Asked, evaluate
-        from iolaus.runner.tasks import import_modules
+        from tiryns.runner.inference.evaluated import Asked, evaluate
+        from tiryns.runner.tasks import import_modules
 
     if arguments.out is not None and arguments.out.exists() and not arguments.out.is_dir():
         raise FileExistsError(f"--out {arguments.out} is a file: expected the name of a folder")
@@ -133,7 +133,7 @@ def unmeasured_monitor(run: Path, content: Mapping[str, Any]) -> str | None:
 
 
 def _tell_left_out(content: Mapping[str, Any]) -> None:
-    from iolaus.runner.data.read.bad_rows import described
+    from tiryns.runner.data.read.bad_rows import described
 
     for name, entry in content["sets"].items():
         if told := described(entry.get("left_out", {})):
@@ -154,9 +154,9 @@ def _on_tasks(arguments: Namespace, asked: "Asked") -> "Evaluation":
 
             logger.remove()
             logger.add(sys.stderr, level="WARNING", format="{message}")
-            from iolaus.runner.inference.lmms_eval.tasks import AskedTasks, evaluate_tasks
+            from tiryns.runner.inference.lmms_eval.tasks import AskedTasks, evaluate_tasks
     except ImportError as error:
-        raise ImportError(f"--tasks needs lmms-eval ({error}): pip install 'iolaus[lmms-eval]'") from error
+        raise ImportError(f"--tasks needs lmms-eval ({error}): pip install 'tiryns[lmms-eval]'") from error
     names = [name for name in arguments.tasks.split(",") if name]
     if not names:
         raise ValueError("--tasks names none: expected names of lmms-eval's tasks, with commas between them")
@@ -179,7 +179,7 @@ def is_setting(word: str) -> bool:
 def sets_of(files: Sequence[str]) -> dict[str, str]:
     """The files by name; raises ValueError for none, or for one that is named twice."""
     if not files:
-        raise ValueError("name a file to measure the model on: iolaus evaluate RUN FILE")
+        raise ValueError("name a file to measure the model on: tiryns evaluate RUN FILE")
     if twice := next((file for file in files if files.count(file) > 1), None):
         raise ValueError(f"{twice} is named twice")
     return {file: file for file in files}
@@ -193,16 +193,16 @@ def evaluate_sets(config: Any, folder: Path) -> None:
     from omegaconf import OmegaConf
 
     with many_imports():
-        from iolaus.runner.data.evaluated import by_name
-        from iolaus.runner.inference.evaluated import KNOWN_SETTINGS, Asked, evaluate
-        from iolaus.runner.tasks import import_modules
+        from tiryns.runner.data.evaluated import by_name
+        from tiryns.runner.inference.evaluated import KNOWN_SETTINGS, Asked, evaluate
+        from tiryns.runner.tasks import import_modules
 
     if config.resume in (None, "auto"):
         raise ValueError("mode=evaluate measures a finished run: name its folder by resume=RUN")
     if config.resume.endswith(".ckpt"):
         raise ValueError(
-            "mode=evaluate measures the model that a run exported: name the run's folder, or measure what `iolaus "
-            "consolidate` exports of the checkpoint by `iolaus evaluate`"
+            "mode=evaluate measures the model that a run exported: name the run's folder, or measure what `tiryns "
+            "consolidate` exports of the checkpoint by `tiryns evaluate`"
         )
     data: Any = OmegaConf.to_container(config.data, resolve=True)
     part = "test" if "test" in data else "validation"
@@ -222,7 +222,7 @@ def evaluate_sets(config: Any, folder: Path) -> None:
 
 def write(found: "Evaluation", folder: Path) -> None:
     """Writes figures, predictions and page into a folder."""
-    from iolaus.runner.report.evaluated import write_page
+    from tiryns.runner.report.evaluated import write_page
 
     found.write(folder)
     write_page(folder)
@@ -233,8 +233,8 @@ def write(found: "Evaluation", folder: Path) -> None:
 
 def figures_table(content: Mapping[str, Any]) -> str:
     """A row for each set, with its figures and their intervals, as text."""
-    from iolaus.runner.report.evaluated import figures_rows
-    from iolaus.runner.report.table import as_text
+    from tiryns.runner.report.evaluated import figures_rows
+    from tiryns.runner.report.table import as_text
 
     return as_text(*figures_rows(content))
 

@@ -1,6 +1,6 @@
 """Predicts with a trained model: labels, labels of words, answers, vectors of texts, or tokens for masks.
 
-`iolaus predict RUN "a text"`, or `RUN FILE` for every row of a csv, jsonl, txt or other file, or `RUN -` for every line
+`tiryns predict RUN "a text"`, or `RUN FILE` for every row of a csv, jsonl, txt or other file, or `RUN -` for every line
 of standard input. RUN is a run folder or the folder of a Hugging Face model. `--out FILE` and `--format` write csv or
 jsonl, with the columns of the input. Where a file has labels, metrics are shown too, and written beside the predictions
 (`--out p.jsonl` makes `p.figures.json`). `--second` is the other text of a pair, or the context of a question. A
@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iolaus.conf.values import count_of
-from iolaus.runner.cli.models.predict_files import (
+from tiryns.conf.values import count_of
+from tiryns.runner.cli.models.predict_files import (
     Written,
     as_typed,
     bar,
@@ -32,14 +32,14 @@ from iolaus.runner.cli.models.predict_files import (
     typed_as_flags,
     write_array,
 )
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
-from iolaus.runner.run.files import writing
-from iolaus.runner.run.lazy import many_imports
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.files import writing
+from tiryns.runner.run.lazy import many_imports
 
 if TYPE_CHECKING:
-    from iolaus.runner.data.read.bad_rows import BadRows
-    from iolaus.runner.inference.kinds import Kept, PredictOptions
-    from iolaus.runner.inference.predictor import Predictor
+    from tiryns.runner.data.read.bad_rows import BadRows
+    from tiryns.runner.inference.kinds import Kept, PredictOptions
+    from tiryns.runner.inference.predictor import Predictor
 
 STDIN = "-"
 
@@ -116,13 +116,13 @@ def main(arguments: Namespace) -> None:
 
 def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
     with many_imports():
-        from iolaus.runner.data.read.bad_rows import BadRows
-        from iolaus.runner.inference.predictor import Predictor
-        from iolaus.runner.tasks import import_modules
+        from tiryns.runner.data.read.bad_rows import BadRows
+        from tiryns.runner.inference.predictor import Predictor
+        from tiryns.runner.tasks import import_modules
 
     is_file = _is_file(arguments)
     if arguments.input is None and arguments.length is None:
-        raise ValueError('give a text or a file, or --length N: iolaus predict RUN "a [MASK] text"')
+        raise ValueError('give a text or a file, or --length N: tiryns predict RUN "a [MASK] text"')
     if arguments.input is not None and not is_file and _looks_like_file(arguments.input):
         raise FileNotFoundError(f"there is no file {arguments.input!r}")
     if is_file:
@@ -220,7 +220,7 @@ def _check(task: str, is_file: bool, arguments: Namespace) -> None:
         kind = "continues texts: give it --max-new-tokens" if task == "generation" else "has a task"
         raise ValueError(f"--length is for language models that fill in masks; the model in {run} {kind}")
     elif task == "infill" and (arguments.input is None) == (arguments.length is None):
-        raise ValueError('give a text with [MASK] in it, or --length N: iolaus predict RUN "a [MASK] text"')
+        raise ValueError('give a text with [MASK] in it, or --length N: tiryns predict RUN "a [MASK] text"')
     if task != "vectors":
         for flag in ("prompt", "dimensions"):
             if getattr(arguments, flag) is not None:
@@ -236,7 +236,7 @@ def _check(task: str, is_file: bool, arguments: Namespace) -> None:
 def _options(predictor: "Predictor", is_file: bool, arguments: Namespace) -> "PredictOptions":
     from dataclasses import fields
 
-    from iolaus.runner.inference.kinds import PredictOptions
+    from tiryns.runner.inference.kinds import PredictOptions
 
     images = arguments.images
     if predictor.task == "vision_language" and is_file:
@@ -253,14 +253,14 @@ def _text(arguments: Namespace) -> str:
     """The text of the command line, or masks alone."""
     if arguments.length is None:
         return str(arguments.input)
-    from iolaus.runner.inference.language.infill import MASK
+    from tiryns.runner.inference.language.infill import MASK
 
     return " ".join([MASK] * arguments.length)
 
 
 def _is_file(arguments: Namespace) -> bool:
     """Whether the input is a file, or the folder of a saved data set."""
-    from iolaus.runner.data.read.files import is_saved
+    from tiryns.runner.data.read.files import is_saved
 
     if arguments.input is None or len(arguments.input) >= 1000:
         return False
@@ -269,6 +269,6 @@ def _is_file(arguments: Namespace) -> bool:
 
 def _looks_like_file(text: str) -> bool:
     """Whether a text is the name of a file by its ending."""
-    from iolaus.runner.data.read.formats import DOCUMENTS, ROWS, ending_format
+    from tiryns.runner.data.read.formats import DOCUMENTS, ROWS, ending_format
 
     return " " not in text and ending_format(Path(text[:200])) in {*DOCUMENTS, *ROWS}

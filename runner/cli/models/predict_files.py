@@ -1,4 +1,4 @@
-"""What `iolaus predict` writes: csv, lines of json or of text; and how far it is, in a terminal."""
+"""What `tiryns predict` writes: csv, lines of json or of text; and how far it is, in a terminal."""
 
 import csv
 import json
@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from iolaus.runner.run.files import replacing
-from iolaus.runner.run.model_folder import NoModel
+from tiryns.runner.run.files import replacing
+from tiryns.runner.run.model_folder import NoModel
 
 if TYPE_CHECKING:
-    from iolaus.runner.inference.kinds import Kept
+    from tiryns.runner.inference.kinds import Kept
 
 OWN = ("words", "predicted", "probability", "predicted_entities", "embedding")
 """What a prediction adds to the columns of a table."""
@@ -208,7 +208,7 @@ def typed_as_flags(names: Iterable[str]) -> Iterator[None]:
         raise ValueError(told) from error
 
 
-_SPOOLED = "iolaus-stdin-"
+_SPOOLED = "tiryns-stdin-"
 
 _HEADER = re.compile(r"\bdata\.header=\[([^\[\]]*)\]")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from iolaus.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import RunFolder
 
 PRECISIONS = {"auto": "32-true", "32": "32-true"}
 """Precisions by another name: features of all models are computed alike, in fp32 unless another is asked for."""
@@ -20,12 +20,12 @@ def probe_model(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     Raises:
         ValueError: data that this does not measure, or a model that is no encoder of text.
     """
-    from iolaus.runner.evaluation.files import write_sets
-    from iolaus.runner.inference.evaluated import plain
-    from iolaus.runner.inference.frozen.probes import probe
-    from iolaus.runner.loop.trainer import quiet_libraries
-    from iolaus.runner.report.single import write_report
-    from iolaus.runner.report.summary import show, typed_path
+    from tiryns.runner.evaluation.files import write_sets
+    from tiryns.runner.inference.evaluated import plain
+    from tiryns.runner.inference.frozen.probes import probe
+    from tiryns.runner.loop.trainer import quiet_libraries
+    from tiryns.runner.report.single import write_report
+    from tiryns.runner.report.summary import show, typed_path
 
     quiet_libraries()
     data, encoder = prepared(config)
@@ -59,13 +59,13 @@ def prepared(config: DictConfig) -> tuple[Any, Any]:
     import torch
     from transformers import AutoModel
 
-    from iolaus.runner.cli.models.evaluate import progress
-    from iolaus.runner.data import FinetuningData, MtebTasks, RetrievalPairs
-    from iolaus.runner.inference.frozen.encoder import FrozenEncoder
-    from iolaus.runner.inference.passes import Computation
-    from iolaus.runner.loop.assembly import make_data
-    from iolaus.runner.loop.plain import make_model_of
-    from iolaus.runner.models.head import Head
+    from tiryns.runner.cli.models.evaluate import progress
+    from tiryns.runner.data import FinetuningData, MtebTasks, RetrievalPairs
+    from tiryns.runner.inference.frozen.encoder import FrozenEncoder
+    from tiryns.runner.inference.passes import Computation
+    from tiryns.runner.loop.assembly import make_data
+    from tiryns.runner.loop.plain import make_model_of
+    from tiryns.runner.models.head import Head
 
     data = make_data(config)
     if not isinstance(data, FinetuningData | RetrievalPairs | MtebTasks):
@@ -85,7 +85,7 @@ def prepared(config: DictConfig) -> tuple[Any, Any]:
 
 def embedding_of(config: DictConfig) -> Any:
     """The pooling that is set, else all that the folder of sentence-transformers `model` is says, else the mean."""
-    from iolaus.runner.models.embedding.folder import Embedding, read_embedding
+    from tiryns.runner.models.embedding.folder import Embedding, read_embedding
 
     if config.pooling is not None:
         return Embedding(config.pooling)

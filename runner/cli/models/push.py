@@ -1,4 +1,4 @@
-"""`iolaus push RUN TARGET`: copies the exported model of a run, with its model card, to a folder or the hub.
+"""`tiryns push RUN TARGET`: copies the exported model of a run, with its model card, to a folder or the hub.
 
 TARGET is a folder (`./name`, `/path/name`, or any name without a slash), or `owner/name` of the Hugging Face hub, where
 a new repository is private unless `--public` is given. The hub needs a token: `hf auth login`, or HF_TOKEN.
@@ -10,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -84,7 +84,7 @@ def push_to_hub(source: Path, name: str, public: bool) -> str:
     api = HfApi()
     try:
         api.create_repo(name, private=not public, exist_ok=True)
-        api.upload_folder(repo_id=name, folder_path=source, commit_message="Model trained with Iolaus")
+        api.upload_folder(repo_id=name, folder_path=source, commit_message="Model trained with Tiryns")
     except (OSError, unreachable) as error:  # the others are subclasses of these
         if isinstance(error, OfflineModeIsEnabled):
             reason = "HF_HUB_OFFLINE is set; unset it, or push to a folder"

@@ -13,20 +13,20 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 from torch.func import functional_call
 
-from iolaus.conf.objective.labelled import THRESHOLDS
-from iolaus.conf.registry import better_when
-from iolaus.runner.checkpoints.averages import Source, combined, mean
-from iolaus.runner.config.completed import completed
-from iolaus.runner.config.permissions import check_permissions
-from iolaus.runner.config.yaml_files import read_config
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.thresholds import Thresholds
-from iolaus.runner.inference.labelled import FinetunedModel, load_finetuned, task_of
-from iolaus.runner.inference.language.infill import open_model
-from iolaus.runner.inference.measuring import measure_set
-from iolaus.runner.inference.passes import device_here
-from iolaus.runner.loop.assembly import make_data
-from iolaus.runner.run.folder import RunFolder
+from tiryns.conf.objective.labelled import THRESHOLDS
+from tiryns.conf.registry import better_when
+from tiryns.runner.checkpoints.averages import Source, combined, mean
+from tiryns.runner.config.completed import completed
+from tiryns.runner.config.permissions import check_permissions
+from tiryns.runner.config.yaml_files import read_config
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.thresholds import Thresholds
+from tiryns.runner.inference.labelled import FinetunedModel, load_finetuned, task_of
+from tiryns.runner.inference.language.infill import open_model
+from tiryns.runner.inference.measuring import measure_set
+from tiryns.runner.inference.passes import device_here
+from tiryns.runner.loop.assembly import make_data
+from tiryns.runner.run.folder import RunFolder
 
 UNIFORM, GREEDY, ENSEMBLE = "uniform", "greedy", "ensemble"
 

@@ -1,4 +1,4 @@
-"""`iolaus new`: a project of one's own, with configs, code and tests.
+"""`tiryns new`: a project of one's own, with configs, code and tests.
 
 - `command`: the subcommand; `project/`: the files of a project called `my-project`, whose package is `my_project`.
 """

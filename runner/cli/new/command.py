@@ -1,6 +1,6 @@
-"""`iolaus new NAME`: makes a project of your own, in a folder of that name.
+"""`tiryns new NAME`: makes a project of your own, in a folder of that name.
 
-It has an objective, a data source, a metric, an option and a recipe, which `iolaus` knows once the project is installed,
+It has an objective, a data source, a metric, an option and a recipe, which `tiryns` knows once the project is installed,
 and tests that run in seconds. NAME may be a path; its last part names the project and, with `_` for `-`, its package.
 """
 
@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from keyword import iskeyword
 from pathlib import Path
 
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
-from iolaus.runner.run.files import naming
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.files import naming
 
 TEMPLATE = Path(__file__).parent / "project"
 """The files of a project called `my-project`, whose package is `my_project`."""
@@ -49,11 +49,11 @@ def package_of(folder: Path) -> str:
     package = name.replace("-", "_").lower()
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*", name) or iskeyword(package):
         raise ValueError(
-            f"iolaus new {name}: a project's name has letters, digits, - and _, begins with a letter, and is no word of "
+            f"tiryns new {name}: a project's name has letters, digits, - and _, begins with a letter, and is no word of "
             "Python, such as my-project"
         )
     if package in sys.stdlib_module_names or find_spec(package):
-        raise ValueError(f"iolaus new {name}: there is a module {package} already; choose another name")
+        raise ValueError(f"tiryns new {name}: there is a module {package} already; choose another name")
     return package
 
 
@@ -67,7 +67,7 @@ def make_project(folder: Path) -> list[str]:
     files = rendered(folder.name, package_of(folder))
     if folder.exists() or folder.is_symlink():
         raise FileExistsError(
-            f"iolaus new {folder}: it is there already, and nothing was changed; give another name"
+            f"tiryns new {folder}: it is there already, and nothing was changed; give another name"
         )
     partial = folder.with_name(f".{folder.name}.partial")
     try:

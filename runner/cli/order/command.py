@@ -1,11 +1,11 @@
 """The samples of any step of a run, in their order, without training.
 
-  iolaus order RUN --steps 1:10               the samples of steps 1 to 10, as a table
-  iolaus order RUN --steps 1:10 --format csv  the same for programs; parquet with --out FILE
-  iolaus order RUN --find TEXT|FILE           was this document trained on, and when?
-  iolaus order RUN RUN                        the steps in which two runs' samples differ, and how much they share
+  tiryns order RUN --steps 1:10               the samples of steps 1 to 10, as a table
+  tiryns order RUN --steps 1:10 --format csv  the same for programs; parquet with --out FILE
+  tiryns order RUN --find TEXT|FILE           was this document trained on, and when?
+  tiryns order RUN RUN                        the steps in which two runs' samples differ, and how much they share
 
-KEY=VALUE allows code of your own that a run's config names, as on the command line of `iolaus train`.
+KEY=VALUE allows code of your own that a run's config names, as on the command line of `tiryns train`.
 """
 
 import csv
@@ -16,11 +16,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.report.table import as_text
-from iolaus.runner.run.command.json_output import add_json_argument, print_json
-from iolaus.runner.run.command.status import DIFFERENT
-from iolaus.runner.run.files import replacing, writing
-from iolaus.runner.run.lazy import many_imports
+from tiryns.runner.report.table import as_text
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.status import DIFFERENT
+from tiryns.runner.run.files import replacing, writing
+from tiryns.runner.run.lazy import many_imports
 
 COLUMNS = ("step", "place", "epoch", "index", "source", "file", "row", "part")
 """Columns of the samples: `row` is a document or row of `file`, `part` which sequence of it, from 1. A run with phases
@@ -53,9 +53,9 @@ def main(arguments: Namespace) -> None:
     if arguments.format and (arguments.json or arguments.steps is None):
         raise ValueError("--format is for --steps alone, without --json")
     with many_imports():
-        from iolaus.runner.cli.order.opened import RunOrder
-        from iolaus.runner.launch.processes import quiet_threads
-        from iolaus.runner.loop.trainer import quiet_libraries
+        from tiryns.runner.cli.order.opened import RunOrder
+        from tiryns.runner.launch.processes import quiet_threads
+        from tiryns.runner.loop.trainer import quiet_libraries
 
     quiet_threads()
     quiet_libraries()
@@ -88,7 +88,7 @@ def steps_of(given: str, num_steps: int) -> list[int]:
 
 def show_steps(order: Any, steps: list[int], arguments: Namespace) -> None:
     """Writes a line for each sample of the steps."""
-    from iolaus.runner.cli.order.places import places_of
+    from tiryns.runner.cli.order.places import places_of
 
     places = places_of(order.data)
     columns = [*COLUMNS, *(["phase"] if order.phase_at(1) is not None else [])]
@@ -117,7 +117,7 @@ def show_steps(order: Any, steps: list[int], arguments: Namespace) -> None:
 
 def show_found(order: Any, arguments: Namespace) -> None:
     """Writes what became of each document that holds the text."""
-    from iolaus.runner.cli.order.finding import find
+    from tiryns.runner.cli.order.finding import find
 
     found = find(order, arguments.find)
     if arguments.json:
@@ -153,7 +153,7 @@ def _line(one: Any, trained: int) -> str:
 
 def show_differences(orders: list[Any], arguments: Namespace) -> None:
     """Writes where two runs differ."""
-    from iolaus.runner.cli.order.differences import differences
+    from tiryns.runner.cli.order.differences import differences
 
     found = differences(*orders)
     if arguments.json:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.order.opened import RunOrder
 
 
 def differences(first: RunOrder, second: RunOrder) -> dict[str, Any]:

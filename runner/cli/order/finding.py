@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.cli.order.opened import RunOrder
-from iolaus.runner.cli.order.places import DocumentPlaces, leaves_of, split_where
-from iolaus.runner.data.evaluated import by_name
-from iolaus.runner.data.read.documents import open_source
-from iolaus.runner.data.read.rows import read_rows
-from iolaus.runner.data.text.chunking import Chunker
-from iolaus.runner.data.text.holdout import HELD_OUT, digest
-from iolaus.runner.data.text.pretraining import PretrainingData
-from iolaus.runner.data.text.stored import StoredPretrainingData
+from tiryns.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.order.places import DocumentPlaces, leaves_of, split_where
+from tiryns.runner.data.evaluated import by_name
+from tiryns.runner.data.read.documents import open_source
+from tiryns.runner.data.read.rows import read_rows
+from tiryns.runner.data.text.chunking import Chunker
+from tiryns.runner.data.text.holdout import HELD_OUT, digest
+from tiryns.runner.data.text.pretraining import PretrainingData
+from tiryns.runner.data.text.stored import StoredPretrainingData
 
 TRAINED, LEFT_OUT, CUT_OFF = "training", "left out of training", "cut off: not trained on"
 """Where a document or row belongs to, beside the names of validation and test sets."""

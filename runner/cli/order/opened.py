@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.config.checks import check_config
-from iolaus.runner.config.completed import completed
-from iolaus.runner.config.permissions import on_command_line
-from iolaus.runner.config.skipped import skipped_batches
-from iolaus.runner.inference.opened_run import open_run
-from iolaus.runner.loop.assembly import connected, make_data, numbers_global_batches
-from iolaus.runner.loop.phases import phases_in, take_over
-from iolaus.runner.order.timeline import Timeline
-from iolaus.runner.run.audit import FILE_NAME, order_hash, whole_lines
+from tiryns.runner.config.checks import check_config
+from tiryns.runner.config.completed import completed
+from tiryns.runner.config.permissions import on_command_line
+from tiryns.runner.config.skipped import skipped_batches
+from tiryns.runner.inference.opened_run import open_run
+from tiryns.runner.loop.assembly import connected, make_data, numbers_global_batches
+from tiryns.runner.loop.phases import phases_in, take_over
+from tiryns.runner.order.timeline import Timeline
+from tiryns.runner.run.audit import FILE_NAME, order_hash, whole_lines
 
 
 class RunOrder:
     """The global batches of a run by step, counted from 1 as in `order.txt`; its model is not built.
 
-    `words` are overrides that allow code of the user's own, as on the command line of `iolaus train`. Raises ValueError
+    `words` are overrides that allow code of the user's own, as on the command line of `tiryns train`. Raises ValueError
     for a folder that is no run, a config that is not allowed, and data that is read as a stream.
     """
 

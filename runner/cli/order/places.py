@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.read.documents import CombinedSource, Source
-from iolaus.runner.data.read.file_documents import FileSource
-from iolaus.runner.data.text.chunking import Chunker
-from iolaus.runner.data.text.holdout import TRAIN
-from iolaus.runner.data.text.pool import rust_threads
-from iolaus.runner.data.text.pretraining import PretrainingData
-from iolaus.runner.data.text.stored import StoredPretrainingData
-from iolaus.runner.run.files import replacing
+from tiryns.runner.data.read.documents import CombinedSource, Source
+from tiryns.runner.data.read.file_documents import FileSource
+from tiryns.runner.data.text.chunking import Chunker
+from tiryns.runner.data.text.holdout import TRAIN
+from tiryns.runner.data.text.pool import rust_threads
+from tiryns.runner.data.text.pretraining import PretrainingData
+from tiryns.runner.data.text.stored import StoredPretrainingData
+from tiryns.runner.run.files import replacing
 
 _AT_ONCE = 4096  # documents that are tokenised together
 

@@ -1,4 +1,4 @@
-"""`iolaus plan`: data, samples, lengths, parameter groups, learning rate and costs of a run, which it does not train.
+"""`tiryns plan`: data, samples, lengths, parameter groups, learning rate and costs of a run, which it does not train.
 
 - `content`: the parts of the plan, as numbers; `phases`: those of its phases.
 - `nominal`: the plan of a run whose data is not given, and `nominal_run` the run; `gpus`: hours on GPUs of other types.

@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig
 
-from iolaus.conf.registry import option_of
-from iolaus.runner.cli.plan.phases import phase_rows
-from iolaus.runner.config.completed import completed
-from iolaus.runner.config.skipped import left_out, noted_rewinds
-from iolaus.runner.data.micro_batch import Share
-from iolaus.runner.launch.processes import quiet_threads
-from iolaus.runner.launch.resume import named_run
-from iolaus.runner.loop.assembly import Parts, assemble
-from iolaus.runner.loop.budget import Budget, budget_of, settle
-from iolaus.runner.loop.phases import take_over
-from iolaus.runner.loop.token_ramps import take_over_ramps
-from iolaus.runner.modules.texts import marked_texts
-from iolaus.runner.run.cluster import num_nodes, processes_per_node
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.lazy import many_imports
+from tiryns.conf.registry import option_of
+from tiryns.runner.cli.plan.phases import phase_rows
+from tiryns.runner.config.completed import completed
+from tiryns.runner.config.skipped import left_out, noted_rewinds
+from tiryns.runner.data.micro_batch import Share
+from tiryns.runner.launch.processes import quiet_threads
+from tiryns.runner.launch.resume import named_run
+from tiryns.runner.loop.assembly import Parts, assemble
+from tiryns.runner.loop.budget import Budget, budget_of, settle
+from tiryns.runner.loop.phases import take_over
+from tiryns.runner.loop.token_ramps import take_over_ramps
+from tiryns.runner.modules.texts import marked_texts
+from tiryns.runner.run.cluster import num_nodes, processes_per_node
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.lazy import many_imports
 
 HISTOGRAM_LINES = 8
 MOST_MEASURED = 200_000  # sequences of the histogram
@@ -39,9 +39,9 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     """
     quiet_threads()
     with many_imports():
-        from iolaus.runner.data.module import GlobalBatchDataModule
-        from iolaus.runner.loop.lightning_loop import describe, is_plain
-        from iolaus.runner.loop.trainer import quiet_libraries
+        from tiryns.runner.data.module import GlobalBatchDataModule
+        from tiryns.runner.loop.lightning_loop import describe, is_plain
+        from tiryns.runner.loop.trainer import quiet_libraries
 
     quiet_libraries()
     asked, config = config, completed(config)
@@ -76,8 +76,8 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
 
 def _steps_in(budget: Budget, asked: DictConfig, ranks: int) -> int:
     """About the steps of a budget of seconds: a trial in this process alone, at the speed of as many ranks."""
-    from iolaus.runner.loop.resolved import choose_hardware
-    from iolaus.runner.loop.speed import steps_in
+    from tiryns.runner.loop.resolved import choose_hardware
+    from tiryns.runner.loop.speed import steps_in
 
     alone = asked.copy()
     alone.trainer.update(ALONE if option_of("trainer", alone.trainer) else {"devices": 1, "num_nodes": 1})
@@ -87,8 +87,8 @@ def _steps_in(budget: Budget, asked: DictConfig, ranks: int) -> int:
 
 def _optimizer(parts: Parts) -> dict[str, Any]:
     """Parameter groups and learning rate."""
-    from iolaus.runner.optim import groups_table
-    from iolaus.runner.optim.schedule.plot import numbers
+    from tiryns.runner.optim import groups_table
+    from tiryns.runner.optim.schedule.plot import numbers
 
     schedule = getattr(parts.scheduler, "schedule", None)
     rate = max(float(group["initial_lr"]) for group in parts.optimizer.param_groups) if schedule else 0.0
@@ -151,10 +151,10 @@ def _costs(config: DictConfig, parts: Parts, shares: Sequence[Share], ranks: int
     """Memory of a rank in bytes, FLOPs and time of the run, from one step that is tried; others have other tokens."""
     import torch
 
-    from iolaus.runner.loop.resolved import choose_hardware
-    from iolaus.runner.loop.trials.precision import precision_of
-    from iolaus.runner.loop.trials.steps import try_step
-    from iolaus.runner.models.flops import peak_flops, step_flops
+    from tiryns.runner.loop.resolved import choose_hardware
+    from tiryns.runner.loop.trials.precision import precision_of
+    from tiryns.runner.loop.trials.steps import try_step
+    from tiryns.runner.models.flops import peak_flops, step_flops
 
     chosen = choose_hardware(config, {})
     accelerator, precision = chosen.trainer.accelerator, chosen.trainer.precision

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from iolaus.runner.models.flops import peak_flops
+from tiryns.runner.models.flops import peak_flops
 
 GPUS = ("A100", "H100", "H200", "RTX 4090")
 """The types that a plan counts hours for."""

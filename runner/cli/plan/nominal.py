@@ -6,13 +6,13 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.runner.cli.plan.gpus import GPUS, on_gpus, tokens_in
-from iolaus.runner.cli.plan.nominal_run import NominalPhase, NominalRun, nominal_objective, rate_of
-from iolaus.runner.config.search_path import file_on_search_path
-from iolaus.runner.run.lazy import many_imports
+from tiryns.runner.cli.plan.gpus import GPUS, on_gpus, tokens_in
+from tiryns.runner.cli.plan.nominal_run import NominalPhase, NominalRun, nominal_objective, rate_of
+from tiryns.runner.config.search_path import file_on_search_path
+from tiryns.runner.run.lazy import many_imports
 
 if TYPE_CHECKING:
-    from iolaus.runner.models.flops import FlopCounts
+    from tiryns.runner.models.flops import FlopCounts
 
 POINTS = 20
 """Steps for which the plan shows what they train with."""
@@ -33,7 +33,7 @@ def nominal_plan(config: DictConfig) -> dict[str, Any]:
     Raises ValueError where the length of the run or the size of the vocabulary follows from the data.
     """
     with many_imports():
-        from iolaus.runner.models.flops import network_flops
+        from tiryns.runner.models.flops import network_flops
 
         model = meta_model(config)
         counts = network_flops(model)
@@ -104,7 +104,7 @@ def meta_model(config: DictConfig) -> Any:
     """The network of a config, a model of transformers without memory for its weights."""
     import torch
 
-    from iolaus.runner.loop.plain import make_model_of
+    from tiryns.runner.loop.plain import make_model_of
 
     node = config.model.copy()
     OmegaConf.set_struct(node, False)

@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.phases import CHANGED, Phase, lengths_of
-from iolaus.runner.build import bind, build
-from iolaus.runner.config.targets import locate
-from iolaus.runner.data.phases import PhaseCollators, PhaseParts
-from iolaus.runner.loop.phased_step import make_phased_scheduler_of
-from iolaus.runner.loop.phases import phases_in, sampler_of
-from iolaus.runner.optim.schedule.chain import TOKENS
-from iolaus.runner.optim.schedule.schedulers import ClosedFormScheduler
-from iolaus.runner.samplers.base import PROVISIONAL, SeamlessSampler
+from tiryns.conf.phases import CHANGED, Phase, lengths_of
+from tiryns.runner.build import bind, build
+from tiryns.runner.config.targets import locate
+from tiryns.runner.data.phases import PhaseCollators, PhaseParts
+from tiryns.runner.loop.phased_step import make_phased_scheduler_of
+from tiryns.runner.loop.phases import phases_in, sampler_of
+from tiryns.runner.optim.schedule.chain import TOKENS
+from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
+from tiryns.runner.samplers.base import PROVISIONAL, SeamlessSampler
 
 TOKENIZER = {"pad_token_id": 0, "mask_token_id": 1, "vocab_size": 2}
 """What an objective is told of a tokenizer that is not there."""

@@ -5,9 +5,9 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from iolaus.conf.phases import Phase
-from iolaus.runner.loop.phases import phases_in
-from iolaus.runner.optim.schedule.chain import timeline_of
+from tiryns.conf.phases import Phase
+from tiryns.runner.loop.phases import phases_in
+from tiryns.runner.optim.schedule.chain import timeline_of
 
 OWN = ("model", "optimizer", "scheduler")
 """Groups of which the settings are shown that a phase has of its own."""

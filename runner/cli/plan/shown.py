@@ -5,14 +5,14 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from iolaus.runner.cli.plan.content import plan_of
-from iolaus.runner.cli.plan.gpus import UTILISATION
-from iolaus.runner.cli.plan.nominal import nominal_plan
-from iolaus.runner.cli.plan.phases import phase_table
-from iolaus.runner.config.checks import lacks_data
-from iolaus.runner.report.summary import clock, group_summary, show
-from iolaus.runner.report.table import as_text
-from iolaus.runner.run.command.json_output import print_json, wants_json
+from tiryns.runner.cli.plan.content import plan_of
+from tiryns.runner.cli.plan.gpus import UTILISATION
+from tiryns.runner.cli.plan.nominal import nominal_plan
+from tiryns.runner.cli.plan.phases import phase_table
+from tiryns.runner.config.checks import lacks_data
+from tiryns.runner.report.summary import clock, group_summary, show
+from tiryns.runner.report.table import as_text
+from tiryns.runner.run.command.json_output import print_json, wants_json
 
 BAR = 40  # characters of the longest bar
 
@@ -32,7 +32,7 @@ def show_plan(config: DictConfig) -> None:
         if name in SHOWN and part is not None:
             SHOWN[name](part)
     _show_costs(parts)
-    print("nothing was trained; `iolaus train` with the same words trains", flush=True)
+    print("nothing was trained; `tiryns train` with the same words trains", flush=True)
 
 
 def _show_nominal(plan: Mapping[str, Any]) -> None:
@@ -112,7 +112,7 @@ def _show_lengths(lengths: Mapping[str, Any]) -> None:
 
 
 def _show_optimizer(optimizer: Mapping[str, Any]) -> None:
-    from iolaus.runner.optim.schedule.plot import in_characters
+    from tiryns.runner.optim.schedule.plot import in_characters
 
     group_summary(optimizer["groups"], optimizer["phases"] or "")
     if schedule := optimizer["schedule"]:

@@ -1,4 +1,4 @@
-"""`iolaus reproduce`: builds a run again and tells whether it came out the same.
+"""`tiryns reproduce`: builds a run again and tells whether it came out the same.
 
 - `command`: the subcommand; `rebuilding`: the command that trains the run anew, from its manifest.
 - `comparison`: what two runs have computed, step by step; `worktree`: the recorded commit, to run that.

@@ -1,10 +1,10 @@
 """Builds a run again, and tells whether it came out the same.
 
-  iolaus reproduce RUN                trains the run anew in a new folder, and compares what it computes
-  iolaus reproduce manifest.json      the same from its manifest alone
-  iolaus reproduce RUN --steps 200    the first 200 steps
-  iolaus reproduce RUN --code         by the commit and patch of the program that the run was trained with
-  iolaus reproduce RUN --with RUN     compares two runs that are there, and trains nothing
+  tiryns reproduce RUN                trains the run anew in a new folder, and compares what it computes
+  tiryns reproduce manifest.json      the same from its manifest alone
+  tiryns reproduce RUN --steps 200    the first 200 steps
+  tiryns reproduce RUN --code         by the commit and patch of the program that the run was trained with
+  tiryns reproduce RUN --with RUN     compares two runs that are there, and trains nothing
 
 Code, packages and data are compared first: where they differ, each difference has a line, and --anyway goes on. KEY=VALUE
 changes a setting, such as trainer.devices=2, names where data lies now, or allows code of your own that the run names.
@@ -22,11 +22,11 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from iolaus.runner.cli.reproduce.rebuilding import Recorded, environment_of, recorded, words_of
-from iolaus.runner.manifest.inputs import Manifest
-from iolaus.runner.run.command.json_output import add_json_argument, as_json, print_json
-from iolaus.runner.run.command.status import DIFFERENT, DONE, NOT_BEGUN, NOT_CLEAR
-from iolaus.runner.run.files import write_atomically
+from tiryns.runner.cli.reproduce.rebuilding import Recorded, environment_of, recorded, words_of
+from tiryns.runner.manifest.inputs import Manifest
+from tiryns.runner.run.command.json_output import add_json_argument, as_json, print_json
+from tiryns.runner.run.command.status import DIFFERENT, DONE, NOT_BEGUN, NOT_CLEAR
+from tiryns.runner.run.files import write_atomically
 
 REPORT = "reproduction.json"
 """In the folder of the rebuilt run: how it compares with the recorded one."""
@@ -55,12 +55,12 @@ def main(arguments: Namespace) -> None:
     if arguments.other is not None and (arguments.code or arguments.steps is not None or arguments.settings):
         raise ValueError("--with trains nothing, so it takes neither --code nor --steps nor settings")
     if arguments.code:
-        from iolaus.runner.cli.reproduce.worktree import run_recorded_code
+        from tiryns.runner.cli.reproduce.worktree import run_recorded_code
 
         place = original.folder or arguments.run.resolve().parent
         sys.exit(run_recorded_code(original.manifest, place, _words_again(arguments)))
     rebuilt = arguments.other or rebuild(original, arguments)
-    from iolaus.runner.cli.reproduce.comparison import compare, described
+    from tiryns.runner.cli.reproduce.comparison import compare, described
 
     report = compare(original, recorded(rebuilt))
     report = {"run": str(arguments.run), "rebuilt": str(rebuilt), **report}
@@ -76,10 +76,10 @@ def main(arguments: Namespace) -> None:
 
 def rebuild(original: Recorded, arguments: Namespace) -> Path:
     """Trains the run in a new folder, which is returned; ends with status 2 where that would be another one."""
-    from iolaus.runner.cli.compose import compose, initialized
-    from iolaus.runner.manifest.differences import made_otherwise
-    from iolaus.runner.run.command.started import same_modules
-    from iolaus.runner.run.folder import new_name
+    from tiryns.runner.cli.compose import compose, initialized
+    from tiryns.runner.manifest.differences import made_otherwise
+    from tiryns.runner.run.command.started import same_modules
+    from tiryns.runner.run.folder import new_name
 
     steps = steps_to_train(original, arguments.steps)
     with initialized():
@@ -100,7 +100,7 @@ def rebuild(original: Recorded, arguments: Namespace) -> Path:
         sys.executable,
         *same_modules(),
         "-m",
-        "iolaus.runner.train",
+        "tiryns.runner.train",
         *words,
         f"hydra.run.dir={folder}",
     ]
@@ -112,14 +112,14 @@ def rebuild(original: Recorded, arguments: Namespace) -> Path:
 
 def made_now(config: DictConfig, words: Sequence[str]) -> Manifest:
     """Code, packages and inputs of a run of this config, as its manifest would tell them; data is read for it."""
-    from iolaus.runner.callbacks.manifest import inputs_of
-    from iolaus.runner.config.checks import check_config
-    from iolaus.runner.config.completed import completed
-    from iolaus.runner.config.permissions import on_command_line
-    from iolaus.runner.loop.assembly import connected, make_data, serves_global_batches
-    from iolaus.runner.loop.trainer import quiet_libraries
-    from iolaus.runner.manifest.code import code
-    from iolaus.runner.manifest.machine import packages
+    from tiryns.runner.callbacks.manifest import inputs_of
+    from tiryns.runner.config.checks import check_config
+    from tiryns.runner.config.completed import completed
+    from tiryns.runner.config.permissions import on_command_line
+    from tiryns.runner.loop.assembly import connected, make_data, serves_global_batches
+    from tiryns.runner.loop.trainer import quiet_libraries
+    from tiryns.runner.manifest.code import code
+    from tiryns.runner.manifest.machine import packages
 
     quiet_libraries()
     with on_command_line(words):

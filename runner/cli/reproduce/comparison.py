@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from iolaus.runner.cli.reproduce.rebuilding import Recorded
-from iolaus.runner.manifest.differences import (
+from tiryns.runner.cli.reproduce.rebuilding import Recorded
+from tiryns.runner.manifest.differences import (
     NUMERIC,
     PARTS,
     Difference,
@@ -13,10 +13,10 @@ from iolaus.runner.manifest.differences import (
     made_otherwise,
     set_otherwise,
 )
-from iolaus.runner.manifest.inputs import Manifest
-from iolaus.runner.manifest.steps import Step
-from iolaus.runner.run.audit import FILE_NAME as ORDER
-from iolaus.runner.run.audit import whole_lines
+from tiryns.runner.manifest.inputs import Manifest
+from tiryns.runner.manifest.steps import Step
+from tiryns.runner.run.audit import FILE_NAME as ORDER
+from tiryns.runner.run.audit import whole_lines
 
 IDENTICAL, TO_ROUNDING, DIFFERENT = "identical", "equal to rounding", "different"
 

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.runner.cli.compose import overrides_of
-from iolaus.runner.config.permissions import check_permissions
-from iolaus.runner.config.skipped import NOTED, left_out
-from iolaus.runner.loop.phases import take_over
-from iolaus.runner.manifest.inputs import FILE_NAME, Manifest
-from iolaus.runner.manifest.machine import THREADS
-from iolaus.runner.manifest.steps import Step, read_steps, steps_of
-from iolaus.runner.run.redaction import HIDDEN
+from tiryns.runner.cli.compose import overrides_of
+from tiryns.runner.config.permissions import check_permissions
+from tiryns.runner.config.skipped import NOTED, left_out
+from tiryns.runner.loop.phases import take_over
+from tiryns.runner.manifest.inputs import FILE_NAME, Manifest
+from tiryns.runner.manifest.machine import THREADS
+from tiryns.runner.manifest.steps import Step, read_steps, steps_of
+from tiryns.runner.run.redaction import HIDDEN
 
 AUTO = ("auto", -1, "-1")
 
@@ -54,7 +54,7 @@ def recorded(path: Path) -> Recorded:
 
 
 def words_of(manifest: Manifest, given: Sequence[str], stop_after: int | None) -> list[str]:
-    """The overrides of `iolaus train` that compose a recorded run, ending with those `given` to change it.
+    """The overrides of `tiryns train` that compose a recorded run, ending with those `given` to change it.
 
     Hydra is initialized. Raises ValueError for settings that let code of others run and are not among those given, for
     secrets that were left out, and where the checkpoint is missing that a branch starts from.
@@ -95,7 +95,7 @@ def _stop(steps: int) -> str:
 
 def _pin(config: DictConfig, resolved: Manifest) -> None:
     """Sets what was `auto`, and a budget, to what it came to; ranks that were on several nodes are on this one."""
-    from iolaus.runner.loop.resolved import kernel_of  # with torch
+    from tiryns.runner.loop.resolved import kernel_of  # with torch
 
     trainer = config.trainer
     take_over(config, resolved)

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from iolaus.runner.data.store.cached import cache_folder
-from iolaus.runner.manifest.inputs import Manifest
-from iolaus.runner.manifest.record import PATCH
-from iolaus.runner.run.command.json_output import print_json, wants_json
-from iolaus.runner.run.environment import checkout
+from tiryns.runner.data.store.cached import cache_folder
+from tiryns.runner.manifest.inputs import Manifest
+from tiryns.runner.manifest.record import PATCH
+from tiryns.runner.run.command.json_output import print_json, wants_json
+from tiryns.runner.run.environment import checkout
 
-COMMAND = "from iolaus.runner.cli.commands import main; main()"
+COMMAND = "from tiryns.runner.cli.commands import main; main()"
 
 
 def run_recorded_code(manifest: Manifest, folder: Path | None, words: Sequence[str]) -> int:
-    """Runs `iolaus WORDS` by the code of a recorded run; returns its exit status.
+    """Runs `tiryns WORDS` by the code of a recorded run; returns its exit status.
 
     What was not committed is in `code.patch` beside the manifest. Raises ValueError where the run had no checkout, or the
     repository, the commit or the patch is not at hand.

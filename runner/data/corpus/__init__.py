@@ -4,7 +4,7 @@
 - `steps`: the steps of a task's pipeline: reads files, writes a shard.
 - `named`: filters, deduplication and executors of datatrove by their names.
 - `executors`: runs the tasks of a stage here, on SLURM or on Ray.
-- `prepare`: what `iolaus prepare corpus` does, from source to store.
+- `prepare`: what `tiryns prepare corpus` does, from source to store.
 
-All but `plan` import datatrove, which the extra `iolaus[corpus]` installs.
+All but `plan` import datatrove, which the extra `tiryns[corpus]` installs.
 """

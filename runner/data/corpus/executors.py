@@ -15,11 +15,11 @@ import dill
 from datatrove.executor import LocalPipelineExecutor, RayPipelineExecutor, SlurmPipelineExecutor
 from datatrove.executor.base import PipelineExecutor
 
-from iolaus.conf.values import check_choice
-from iolaus.runner.data.corpus.named import Stage, make
-from iolaus.runner.data.corpus.plan import Step
-from iolaus.runner.data.store.remote import Folder
-from iolaus.runner.run.lifetime import end_with_parent
+from tiryns.conf.values import check_choice
+from tiryns.runner.data.corpus.named import Stage, make
+from tiryns.runner.data.corpus.plan import Step
+from tiryns.runner.data.store.remote import Folder
+from tiryns.runner.run.lifetime import end_with_parent
 
 _MOST_BROKEN = 3
 """Pools of processes in a row that may lose one before any task completes."""
@@ -101,7 +101,7 @@ def make_executors(choice: Step, stages: list[Stage], store: Folder, workers: in
             "logging_dir": store.at(f"logs/{stage.name}"),
         }
         if choice.name == "slurm":
-            ours |= {"depends": made[-1] if made else None, "job_name": f"iolaus-{stage.name}"}
+            ours |= {"depends": made[-1] if made else None, "job_name": f"tiryns-{stage.name}"}
         made.append(make(f"--executor {choice.name}", EXECUTORS[choice.name], settings, **ours))
     return made
 

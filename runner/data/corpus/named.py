@@ -11,10 +11,10 @@ from datatrove.pipeline.dedup import exact_dedup as exact
 from datatrove.pipeline.dedup import minhash
 from datatrove.utils.hashing import HashConfig
 
-from iolaus.conf.values import check_choice, suggest
-from iolaus.runner.data.corpus.plan import CorpusPlan, Step
-from iolaus.runner.data.corpus.steps import ForEachFile
-from iolaus.runner.data.store.remote import Folder
+from tiryns.conf.values import check_choice, suggest
+from tiryns.runner.data.corpus.plan import CorpusPlan, Step
+from tiryns.runner.data.corpus.steps import ForEachFile
+from tiryns.runner.data.store.remote import Folder
 
 FILTERS = (
     "C4BadWordsFilter", "C4ParagraphFilter", "C4QualityFilter", "FastTextClassifierFilter", "FineWebQualityFilter",

@@ -11,11 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from iolaus.runner.data.read.documents import open_source
-from iolaus.runner.data.read.files import locate
-from iolaus.runner.data.read.formats import DOCUMENTS, ending_format
-from iolaus.runner.data.read.opened import Reading
-from iolaus.runner.data.store.remote import Folder, is_local
+from tiryns.runner.data.read.documents import open_source
+from tiryns.runner.data.read.files import locate
+from tiryns.runner.data.read.formats import DOCUMENTS, ending_format
+from tiryns.runner.data.read.opened import Reading
+from tiryns.runner.data.store.remote import Folder, is_local
 
 VERSION = 1
 """Raised when the same inputs would give other sequences."""
@@ -159,7 +159,7 @@ def _nearby(path: str) -> Iterator[Path]:
     if is_local(path):
         yield Path(path)
         return
-    with TemporaryDirectory(prefix="iolaus-") as temporary:
+    with TemporaryDirectory(prefix="tiryns-") as temporary:
         system, remote = fsspec.core.url_to_fs(path)
         copy = Path(temporary, posixpath.basename(remote))
         system.get_file(remote, str(copy))

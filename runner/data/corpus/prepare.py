@@ -12,17 +12,17 @@ from datatrove.data import Document
 from datatrove.pipeline.base import PipelineStep
 from loguru import logger
 
-from iolaus.runner.data.corpus.executors import make_executors, run
-from iolaus.runner.data.corpus.named import Stage, deduplication, make_filters
-from iolaus.runner.data.corpus.plan import CorpusPlan, Step, find_files
-from iolaus.runner.data.corpus.steps import ReadFiles, WriteShard
-from iolaus.runner.data.store.cached import key_of
-from iolaus.runner.data.store.reader import entropy
-from iolaus.runner.data.store.remote import Folder
-from iolaus.runner.data.store.sharded import FORMAT_VERSION, INDEX, read_index
-from iolaus.runner.data.text.chunking import SHORTEST_CHUNK, check_chunking
-from iolaus.runner.data.text.holdout import HELD_OUT, TRAIN
-from iolaus.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
+from tiryns.runner.data.corpus.executors import make_executors, run
+from tiryns.runner.data.corpus.named import Stage, deduplication, make_filters
+from tiryns.runner.data.corpus.plan import CorpusPlan, Step, find_files
+from tiryns.runner.data.corpus.steps import ReadFiles, WriteShard
+from tiryns.runner.data.store.cached import key_of
+from tiryns.runner.data.store.reader import entropy
+from tiryns.runner.data.store.remote import Folder
+from tiryns.runner.data.store.sharded import FORMAT_VERSION, INDEX, read_index
+from tiryns.runner.data.text.chunking import SHORTEST_CHUNK, check_chunking
+from tiryns.runner.data.text.holdout import HELD_OUT, TRAIN
+from tiryns.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
 
 
 def prepare_corpus(
@@ -97,7 +97,7 @@ def _check(tasks: int, workers: int, validation: float) -> None:
 
 def _keep_tokenizer(tokenizer: Any, store: Folder) -> None:
     if not store.exists(INDEX):
-        files = Path(tempfile.mkdtemp(prefix="iolaus-"))
+        files = Path(tempfile.mkdtemp(prefix="tiryns-"))
         try:
             tokenizer.save_pretrained(files)
             store.take(files, "tokenizer")
@@ -108,7 +108,7 @@ def _keep_tokenizer(tokenizer: Any, store: Folder) -> None:
 class WriteIndex(PipelineStep):
     """Makes the index of all shards from their records, without reading their tokens."""
 
-    type, name = "WRITER", "iolaus index"
+    type, name = "WRITER", "tiryns index"
 
     def __init__(self, plan: CorpusPlan, store: Folder) -> None:
         super().__init__()

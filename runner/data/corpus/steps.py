@@ -14,14 +14,14 @@ from datatrove.data import Document
 from datatrove.pipeline.base import PipelineStep
 from datatrove.utils.batching import batched
 
-from iolaus.runner.data.corpus.plan import CorpusPlan
-from iolaus.runner.data.store.reader import TokenStore, ordinary_counts
-from iolaus.runner.data.store.remote import Folder
-from iolaus.runner.data.store.writer import Batch, StoreWriter
-from iolaus.runner.data.text.chunking import Chunker, Flat
-from iolaus.runner.data.text.holdout import HELD_OUT, TRAIN, held_out_by_content
+from tiryns.runner.data.corpus.plan import CorpusPlan
+from tiryns.runner.data.store.reader import TokenStore, ordinary_counts
+from tiryns.runner.data.store.remote import Folder
+from tiryns.runner.data.store.writer import Batch, StoreWriter
+from tiryns.runner.data.text.chunking import Chunker, Flat
+from tiryns.runner.data.text.holdout import HELD_OUT, TRAIN, held_out_by_content
 
-FILE = "iolaus_file"
+FILE = "tiryns_file"
 """In a document's metadata: the number of its file."""
 
 _BATCH = 1024  # documents that are tokenised at once
@@ -32,7 +32,7 @@ Documents = Iterable[Document]
 class ReadFiles(PipelineStep):
     """Gives the documents of the task's files, in their order."""
 
-    type, name = "READER", "iolaus"
+    type, name = "READER", "tiryns"
 
     def __init__(self, plan: CorpusPlan) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class WriteShard(PipelineStep):
     fingerprint. On this machine a shard appears whole or not at all; one that a kill cuts off elsewhere is written again.
     """
 
-    type, name = "WRITER", "iolaus"
+    type, name = "WRITER", "tiryns"
 
     def __init__(self, plan: CorpusPlan, store: Folder, tokenizer: str, special_ids: list[int]) -> None:
         super().__init__()
@@ -171,7 +171,7 @@ class _Set:
 def _scratch(store: Folder, rank: int) -> Path:
     """An empty folder for a shard that is being written, on the disk of the store where that is of this machine."""
     if store.local is None:
-        return Path(tempfile.mkdtemp(prefix="iolaus-"))
+        return Path(tempfile.mkdtemp(prefix="tiryns-"))
     folder = store.local / "shards" / f".{rank:05d}.partial"
     shutil.rmtree(folder, ignore_errors=True)  # of a killed task
     folder.mkdir(parents=True)

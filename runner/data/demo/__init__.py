@@ -10,12 +10,12 @@
 
 from typing import TYPE_CHECKING
 
-from iolaus.runner.run.lazy import lazy_names
+from tiryns.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from iolaus.runner.data.demo.scenes import Scenes
-    from iolaus.runner.data.demo.stdlib_code import StdlibCode
-    from iolaus.runner.data.demo.stdlib_text import StdlibText
+    from tiryns.runner.data.demo.scenes import Scenes
+    from tiryns.runner.data.demo.stdlib_code import StdlibCode
+    from tiryns.runner.data.demo.stdlib_text import StdlibText
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 

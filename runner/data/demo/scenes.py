@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from PIL import Image, ImageDraw
 
-from iolaus.runner.data.vision.conversations import IMAGE_PLACE
-from iolaus.runner.data.vision.image_inputs import Size
-from iolaus.runner.run.files import write_atomically
+from tiryns.runner.data.vision.conversations import IMAGE_PLACE
+from tiryns.runner.data.vision.image_inputs import Size
+from tiryns.runner.run.files import write_atomically
 
 PARTS = ("train", "validation", "test")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from iolaus.runner.data.demo.stdlib_tasks import StdlibTask, digest, labelled_docstrings, part_of
+from tiryns.runner.data.demo.stdlib_tasks import StdlibTask, digest, labelled_docstrings, part_of
 
 FEWEST, MOST = 3, 5
 """Choices of a docstring."""

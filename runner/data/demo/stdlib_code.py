@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from iolaus.runner.data.demo.stdlib_text import SHORTEST, StdlibText, source_files
+from tiryns.runner.data.demo.stdlib_text import SHORTEST, StdlibText, source_files
 
 
 class StdlibCode:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-from iolaus.runner.data.demo.stdlib_tasks import StdlibTask, digest, documentation, package_of, part_of
+from tiryns.runner.data.demo.stdlib_tasks import StdlibTask, digest, documentation, package_of, part_of
 
 SHORTEST_SUMMARY, SHORTEST_BODY = 16, 64
 """Characters."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from iolaus.runner.data.demo.stdlib_tasks import StdlibTokens
+from tiryns.runner.data.demo.stdlib_tasks import StdlibTokens
 
 
 class StdlibTags(StdlibTokens):

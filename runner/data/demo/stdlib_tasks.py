@@ -18,7 +18,7 @@ from importlib.util import decode_source
 from itertools import accumulate, islice, pairwise
 from typing import Any
 
-from iolaus.runner.data.demo.stdlib_text import SHORTEST, Documented, documented, library, source_files
+from tiryns.runner.data.demo.stdlib_text import SHORTEST, Documented, documented, library, source_files
 
 PARTS = ("train", "validation", "test")
 

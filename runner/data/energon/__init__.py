@@ -10,12 +10,12 @@
 
 from typing import TYPE_CHECKING
 
-from iolaus.runner.run.lazy import lazy_names
+from tiryns.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from iolaus.runner.data.energon.loader import EnergonDataloader, cyclic_iter
-    from iolaus.runner.data.energon.module import EnergonMultiModalDataModule, logger
-    from iolaus.runner.data.energon.tasks import ConversationTaskEncoder, MultiModalSampleConfig
+    from tiryns.runner.data.energon.loader import EnergonDataloader, cyclic_iter
+    from tiryns.runner.data.energon.module import EnergonMultiModalDataModule, logger
+    from tiryns.runner.data.energon.tasks import ConversationTaskEncoder, MultiModalSampleConfig
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 

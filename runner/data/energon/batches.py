@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
-from iolaus.runner.data.batches import share_of
-from iolaus.runner.data.energon.loader import EnergonDataloader, EnergonPass
-from iolaus.runner.data.micro_batch import MicroBatch, Share
-from iolaus.runner.data.replicas import Replica
+from tiryns.runner.data.batches import share_of
+from tiryns.runner.data.energon.loader import EnergonDataloader, EnergonPass
+from tiryns.runner.data.micro_batch import MicroBatch, Share
+from tiryns.runner.data.replicas import Replica
 
 
 class GlobalBatchStream:

@@ -7,7 +7,7 @@ from typing import Any
 
 from megatron.energon import PackingDataset, SavableDataset, SourceInfo
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 class UnreadableSample(ValueError):

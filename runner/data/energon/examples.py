@@ -8,10 +8,10 @@ from megatron.energon.cache.file_store import WebdatasetFileStore
 from megatron.energon.epathlib import EPath
 from PIL import Image
 
-from iolaus.runner.data.energon.tasks import ConversationTaskEncoder, identity, read_conversation
-from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
-from iolaus.runner.data.vision.conversations import Conversation, ConversationReader
-from iolaus.runner.data.vision.images import decode_image
+from tiryns.runner.data.energon.tasks import ConversationTaskEncoder, identity, read_conversation
+from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder
+from tiryns.runner.data.vision.conversations import Conversation, ConversationReader
+from tiryns.runner.data.vision.images import decode_image
 
 
 @sample_type

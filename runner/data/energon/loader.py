@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from megatron.energon import SavableDataset, get_savable_loader
 
-from iolaus.runner.data.energon.errors import SkipBudget
-from iolaus.runner.data.energon.state import from_plain, to_plain
-from iolaus.runner.data.workers import (
+from tiryns.runner.data.energon.errors import SkipBudget
+from tiryns.runner.data.energon.state import from_plain, to_plain
+from tiryns.runner.data.workers import (
     WorkerDeath,
     deaths,
     end_workers,
@@ -19,7 +19,7 @@ from iolaus.runner.data.workers import (
     wait_before_fork,
 )
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 COLLECT_EVERY = 10
 """Batches after which a worker collects garbage, as by energon's own default."""

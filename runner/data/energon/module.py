@@ -7,15 +7,15 @@ import lightning.pytorch as pl
 from megatron import energon
 from megatron.energon import SavableDataset, TaskEncoder, WorkerConfig
 
-from iolaus.runner.data.energon.errors import ErrorCollector, SkipBudget, guard
-from iolaus.runner.data.energon.loader import EnergonDataloader, EnergonPass, savable_loader, worker_safe
-from iolaus.runner.data.energon.source import check_source, count_samples, fingerprint
-from iolaus.runner.data.energon.tasks import ConversationTaskEncoder, MultiModalSampleConfig, flat_tensors
-from iolaus.runner.data.replicas import Replica, find_replica, gathered
-from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
-from iolaus.runner.data.vision.conversations import ConversationReader
+from tiryns.runner.data.energon.errors import ErrorCollector, SkipBudget, guard
+from tiryns.runner.data.energon.loader import EnergonDataloader, EnergonPass, savable_loader, worker_safe
+from tiryns.runner.data.energon.source import check_source, count_samples, fingerprint
+from tiryns.runner.data.energon.tasks import ConversationTaskEncoder, MultiModalSampleConfig, flat_tensors
+from tiryns.runner.data.replicas import Replica, find_replica, gathered
+from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder
+from tiryns.runner.data.vision.conversations import ConversationReader
 
-logger = logging.getLogger("iolaus")
+logger = logging.getLogger("tiryns")
 
 PARTS = ("train", "val")
 

@@ -1,4 +1,4 @@
-"""Makes an energon data set of rows of a file and their images, for `iolaus prepare`; equal input gives equal shards."""
+"""Makes an energon data set of rows of a file and their images, for `tiryns prepare`; equal input gives equal shards."""
 
 import json
 import tempfile
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from iolaus.runner.data.demo.scenes import Scenes
-from iolaus.runner.data.energon.shards import numbered, write_shards
-from iolaus.runner.data.read.rows import Row, read_rows
-from iolaus.runner.data.text.holdout import are_held_out
-from iolaus.runner.data.vision.conversations import Conversation, ConversationReader
-from iolaus.runner.data.vision.images import ImageFolder, decode_image
+from tiryns.runner.data.demo.scenes import Scenes
+from tiryns.runner.data.energon.shards import numbered, write_shards
+from tiryns.runner.data.read.rows import Row, read_rows
+from tiryns.runner.data.text.holdout import are_held_out
+from tiryns.runner.data.vision.conversations import Conversation, ConversationReader
+from tiryns.runner.data.vision.images import ImageFolder, decode_image
 
 TRAIN_SCENES, VALIDATION_SCENES = 9000, 450
 """The numbers of scenes of `data=shapes`."""

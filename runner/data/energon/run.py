@@ -5,19 +5,19 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from iolaus.conf.data import energon as options
-from iolaus.conf.trainer import check_length
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.data.energon.batches import EvaluationPass, GlobalBatchStream
-from iolaus.runner.data.energon.errors import ErrorCollector
-from iolaus.runner.data.energon.examples import Examples, ReadConversations
-from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
-from iolaus.runner.data.energon.source import count_samples, fingerprint, samples_in_order
-from iolaus.runner.data.energon.tasks import ConversationTaskEncoder
-from iolaus.runner.data.micro_batch import Collate
-from iolaus.runner.data.vision.conversations import ConversationReader
-from iolaus.runner.data.vision.image_text import ConversationData
-from iolaus.runner.data.vision.processors import conversation_texts, find_processor
+from tiryns.conf.data import energon as options
+from tiryns.conf.trainer import check_length
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.data.energon.batches import EvaluationPass, GlobalBatchStream
+from tiryns.runner.data.energon.errors import ErrorCollector
+from tiryns.runner.data.energon.examples import Examples, ReadConversations
+from tiryns.runner.data.energon.module import EnergonMultiModalDataModule
+from tiryns.runner.data.energon.source import count_samples, fingerprint, samples_in_order
+from tiryns.runner.data.energon.tasks import ConversationTaskEncoder
+from tiryns.runner.data.micro_batch import Collate
+from tiryns.runner.data.vision.conversations import ConversationReader
+from tiryns.runner.data.vision.image_text import ConversationData
+from tiryns.runner.data.vision.processors import conversation_texts, find_processor
 
 SHARED = (
     *("path", "micro_batch_size", "global_batch_size", "num_workers", "num_val_workers", "row_length"),
@@ -31,7 +31,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule):
     """The streams of `EnergonMultiModalDataModule` as global batches of `global_batch_size` samples (rows, if packed).
 
     A global batch is `micro_batch_size` x replicas x micro-batches. Its samples depend on the layout too, so a run
-    resumes only in the layout of its checkpoint. Example: `iolaus experiment=vlm_shapes_energon`
+    resumes only in the layout of its checkpoint. Example: `tiryns experiment=vlm_shapes_energon`
     """
 
     settings: options.Energon

@@ -11,7 +11,7 @@ from megatron.energon.flavors.webdataset.empty_dataset_error import EmptyDataset
 from megatron.energon.flavors.webdataset.metadata import EnergonDatasetType, get_dataset_type
 from megatron.energon.metadataset import load_dataset
 
-from iolaus.runner.data.energon.errors import ErrorCollector, guard
+from tiryns.runner.data.energon.errors import ErrorCollector, guard
 
 META = ".nv-meta"
 
@@ -100,7 +100,7 @@ def _descriptions(path: EPath) -> Iterator[EPath]:
     elif kind != EnergonDatasetType.JSONL:
         raise ValueError(
             f"{str(path)!r} is no energon data set (it has no {META}/.info.json). Make one of a jsonl file and a folder "
-            "of images with: iolaus prepare ROWS.jsonl IMAGES FOLDER; tar shards that are there "
+            "of images with: tiryns prepare ROWS.jsonl IMAGES FOLDER; tar shards that are there "
             "already are indexed by: energon prepare FOLDER"
         )
 

@@ -15,15 +15,15 @@ from megatron import energon
 from megatron.energon import CaptioningSample, Sample, TaskEncoder, VQASample, stateless
 from megatron.energon import edataclass as sample_type
 
-from iolaus.runner.data.energon.errors import ErrorCollector
-from iolaus.runner.data.micro_batch import Collate, FlatSamples, MicroBatch
-from iolaus.runner.data.read.rows import Row
-from iolaus.runner.data.text.holdout import digest
-from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
-from iolaus.runner.data.vision.conversations import Conversation, ConversationReader
-from iolaus.runner.data.vision.image_inputs import EncodesInPlaces, ImageEncoder, join_images
-from iolaus.runner.data.vision.images import decode_image
-from iolaus.runner.order.packing import pack
+from tiryns.runner.data.energon.errors import ErrorCollector
+from tiryns.runner.data.micro_batch import Collate, FlatSamples, MicroBatch
+from tiryns.runner.data.read.rows import Row
+from tiryns.runner.data.text.holdout import digest
+from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
+from tiryns.runner.data.vision.conversations import Conversation, ConversationReader
+from tiryns.runner.data.vision.image_inputs import EncodesInPlaces, ImageEncoder, join_images
+from tiryns.runner.data.vision.images import decode_image
+from tiryns.runner.order.packing import pack
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.labelled.examples import (
+from tiryns.runner.data.labelled.examples import (
     ExampleReader,
     TaskSequences,
     column,
@@ -16,7 +16,7 @@ from iolaus.runner.data.labelled.examples import (
     text_of,
     tokenized,
 )
-from iolaus.runner.data.labelled.labels import (
+from tiryns.runner.data.labelled.labels import (
     MULTI,
     REGRESSION,
     SINGLE,
@@ -26,9 +26,9 @@ from iolaus.runner.data.labelled.labels import (
     counted,
     majority_accuracy,
 )
-from iolaus.runner.data.micro_batch import TaskArguments
-from iolaus.runner.data.read.bad_rows import BadRow
-from iolaus.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.micro_batch import TaskArguments
+from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.rows import Row, Rows
 
 
 class Labelled(NamedTuple):

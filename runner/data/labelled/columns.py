@@ -3,10 +3,10 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from iolaus.runner.data.labelled.classification import ONE_HOT
-from iolaus.runner.data.read.bad_rows import MissingColumn
-from iolaus.runner.data.read.dialects import share_repeated
-from iolaus.runner.data.read.rows import Rows
+from tiryns.runner.data.labelled.classification import ONE_HOT
+from tiryns.runner.data.read.bad_rows import MissingColumn
+from tiryns.runner.data.read.dialects import share_repeated
+from tiryns.runner.data.read.rows import Rows
 
 _ROWS = 1000
 """Rows that are looked at."""
@@ -35,7 +35,7 @@ def meant_columns(
     """The settings that name a text and a label column by what is in them; empty where no column stands out.
 
     Example:
-        >>> from iolaus.runner.data.read.rows import read_rows
+        >>> from tiryns.runner.data.read.rows import read_rows
         >>> rows = [{"Question": f"where is order {i}", "Intent": "order" if i % 2 else "refund"} for i in range(9)]
         >>> meant_columns(read_rows(rows), "text", "label")
         'data.text_column=Question data.label_column=Intent'

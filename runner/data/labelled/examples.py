@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.micro_batch import TaskArguments
-from iolaus.runner.data.read.bad_rows import BadRow, BadRows
-from iolaus.runner.data.read.formats import no_column
-from iolaus.runner.data.read.rows import Row, Rows
-from iolaus.runner.order.ranges import ranges
+from tiryns.runner.data.micro_batch import TaskArguments
+from tiryns.runner.data.read.bad_rows import BadRow, BadRows
+from tiryns.runner.data.read.formats import no_column
+from tiryns.runner.data.read.rows import Row, Rows
+from tiryns.runner.order.ranges import ranges
 
 TOKENISED_AT_ONCE = 1024
 """Examples that the tokenizer gets at a time."""

@@ -11,31 +11,31 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-from iolaus.conf.data import labelled as options
-from iolaus.conf.data.labelled import FOLD_SET, check_fold
-from iolaus.conf.data.mteb import Mteb
-from iolaus.conf.data.retrieval import Retrieval
-from iolaus.conf.values import count_of
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
-from iolaus.runner.data.labelled.columns import meant_error
-from iolaus.runner.data.labelled.examples import (
+from tiryns.conf.data import labelled as options
+from tiryns.conf.data.labelled import FOLD_SET, check_fold
+from tiryns.conf.data.mteb import Mteb
+from tiryns.conf.data.retrieval import Retrieval
+from tiryns.conf.values import count_of
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.data.evaluated import EvaluatedDataModule, by_name
+from tiryns.runner.data.labelled.columns import meant_error
+from tiryns.runner.data.labelled.examples import (
     READER_SETTINGS,
     ExampleReader,
     TaskSequences,
     alike_names,
     column,
 )
-from iolaus.runner.data.labelled.folds import fold_numbers
-from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
-from iolaus.runner.data.read.bad_rows import BadRow, BadRows, MissingColumn
-from iolaus.runner.data.read.opened import Dialect, reading_of
-from iolaus.runner.data.read.rows import HowRead, Rows, described_tables, read_rows
-from iolaus.runner.data.text.holdout import are_held_out
-from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
-from iolaus.runner.run.model_folder import model_folder
+from tiryns.runner.data.labelled.folds import fold_numbers
+from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
+from tiryns.runner.data.read.bad_rows import BadRow, BadRows, MissingColumn
+from tiryns.runner.data.read.opened import Dialect, reading_of
+from tiryns.runner.data.read.rows import HowRead, Rows, described_tables, read_rows
+from tiryns.runner.data.text.holdout import are_held_out
+from tiryns.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
+from tiryns.runner.run.model_folder import model_folder
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 class FinetuningData(EvaluatedDataModule):
@@ -44,7 +44,7 @@ class FinetuningData(EvaluatedDataModule):
     Labels are those of the training examples. Without a validation set `validation_documents` (a number, or a share
     below 1) are held out of them; no text is in both. `validation` and `test` may name several sets. With `folds`, one
     part of them is the test set `fold`, and the rest takes the place of all.
-    Example: `iolaus experiment=classification data=classification data.train=train.csv`
+    Example: `tiryns experiment=classification data=classification data.train=train.csv`
     """
 
     reader_names: tuple[str, ...] = READER_SETTINGS

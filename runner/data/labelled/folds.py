@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.text.holdout import digest
-from iolaus.runner.order.keyed import derive_seed, mix64
+from tiryns.runner.data.text.holdout import digest
+from tiryns.runner.order.keyed import derive_seed, mix64
 
 _FOLDS = 0x666F6C64  # "fold": separates this seed from other derived ones
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.conf.values import check_choice, suggest
-from iolaus.runner.data.labelled.examples import first_names
-from iolaus.runner.data.read.bad_rows import BadRow
+from tiryns.conf.values import check_choice, suggest
+from tiryns.runner.data.labelled.examples import first_names
+from tiryns.runner.data.read.bad_rows import BadRow
 
 SINGLE, MULTI, REGRESSION = "single_label_classification", "multi_label_classification", "regression"
 """Kinds of problem, as transformers' configs call them."""

@@ -5,16 +5,16 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from iolaus.conf.data import mteb as options
-from iolaus.conf.values import suggest
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.data.labelled.finetuning import tokenizer_of
+from tiryns.conf.data import mteb as options
+from tiryns.conf.values import suggest
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.data.labelled.finetuning import tokenizer_of
 
 
 class MtebTasks:
     """Tasks of mteb for `mode=probe`.
 
-    Example: `iolaus mode=probe data=mteb data.tasks=[STSBenchmark] model=pretrained model.name_or_path=RUN`
+    Example: `tiryns mode=probe data=mteb data.tasks=[STSBenchmark] model=pretrained model.name_or_path=RUN`
     """
 
     tasks: dict[str, Any]
@@ -30,7 +30,7 @@ class MtebTasks:
         try:
             from mteb import AbsTask
         except ImportError as error:
-            raise ImportError("data=mteb needs mteb: pip install 'iolaus[mteb]'") from error
+            raise ImportError("data=mteb needs mteb: pip install 'tiryns[mteb]'") from error
         known = {task.metadata.name: task for task in _below(AbsTask) if hasattr(task, "metadata")}
         for name in self.settings.tasks:
             if name not in known:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.labelled.examples import (
+from tiryns.runner.data.labelled.examples import (
     ExampleReader,
     TaskSequences,
     column,
@@ -17,11 +17,11 @@ from iolaus.runner.data.labelled.examples import (
     text_of,
     tokenized,
 )
-from iolaus.runner.data.micro_batch import TaskArguments
-from iolaus.runner.data.read.bad_rows import BadRow
-from iolaus.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.micro_batch import TaskArguments
+from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.rows import Row, Rows
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 NEARBY = 64
 """Characters around a wrong `answer_start` in which the text of the answer is searched."""

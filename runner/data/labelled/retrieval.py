@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
-from iolaus.conf.data import retrieval as options
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.data.evaluated import by_name
-from iolaus.runner.data.labelled.examples import text_of
-from iolaus.runner.data.labelled.finetuning import tokenizer_of
-from iolaus.runner.data.read.opened import reading_of
-from iolaus.runner.data.read.rows import Rows, read_rows
+from tiryns.conf.data import retrieval as options
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.data.evaluated import by_name
+from tiryns.runner.data.labelled.examples import text_of
+from tiryns.runner.data.labelled.finetuning import tokenizer_of
+from tiryns.runner.data.read.opened import reading_of
+from tiryns.runner.data.read.rows import Rows, read_rows
 
 
 class RetrievalSet(NamedTuple):
@@ -25,7 +25,7 @@ class RetrievalSet(NamedTuple):
 class RetrievalPairs:
     """Sets of queries and passages for `mode=probe`.
 
-    Example: `iolaus mode=probe data=retrieval data.test=pairs.csv model=pretrained model.name_or_path=RUN`
+    Example: `tiryns mode=probe data=retrieval data.test=pairs.csv model=pretrained model.name_or_path=RUN`
     """
 
     sets: dict[str, RetrievalSet]

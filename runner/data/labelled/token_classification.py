@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.conf.values import suggest
-from iolaus.runner.data.labelled.examples import (
+from tiryns.conf.values import suggest
+from tiryns.runner.data.labelled.examples import (
     ExampleReader,
     TaskSequences,
     concatenated,
@@ -17,10 +17,10 @@ from iolaus.runner.data.labelled.examples import (
     first_names,
     tokenized,
 )
-from iolaus.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy
-from iolaus.runner.data.labelled.tags import is_bio, keeps_iob2
-from iolaus.runner.data.labelled.words.fields import labels_of, words_of
-from iolaus.runner.data.labelled.words.spans import (
+from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy
+from tiryns.runner.data.labelled.tags import is_bio, keeps_iob2
+from tiryns.runner.data.labelled.words.fields import labels_of, words_of
+from tiryns.runner.data.labelled.words.spans import (
     ANNOTATIONS,
     ENTITIES_FORM,
     OFFSETS,
@@ -29,11 +29,11 @@ from iolaus.runner.data.labelled.words.spans import (
     tags_of,
     word_places,
 )
-from iolaus.runner.data.micro_batch import TaskArguments
-from iolaus.runner.data.read.bad_rows import BadRow
-from iolaus.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.micro_batch import TaskArguments
+from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.rows import Row, Rows
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 class Sentence(NamedTuple):

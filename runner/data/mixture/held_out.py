@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.conf.data.mixture import Mixture
-from iolaus.runner.data.store.cached import key_of, locked, write_errors, write_json
-from iolaus.runner.data.text import tokenizer as text_tokenizer
-from iolaus.runner.data.text.holdout import TRAIN, Part, among
-from iolaus.runner.data.text.prepare import keep_tokenizer, text_inputs, train_on
-from iolaus.runner.data.text.pretraining import PretrainingData
+from tiryns.conf.data.mixture import Mixture
+from tiryns.runner.data.store.cached import key_of, locked, write_errors, write_json
+from tiryns.runner.data.text import tokenizer as text_tokenizer
+from tiryns.runner.data.text.holdout import TRAIN, Part, among
+from tiryns.runner.data.text.prepare import keep_tokenizer, text_inputs, train_on
+from tiryns.runner.data.text.pretraining import PretrainingData
 
 VERSION = 1
 """Raised when the same sources would give another tokenizer, or other texts to leave out."""

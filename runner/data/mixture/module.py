@@ -7,26 +7,26 @@ from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
-from iolaus.conf.data import mixture as options
-from iolaus.conf.data.pretraining import PretrainingData as PretrainingOptions
-from iolaus.conf.phases import Phase, named_sources
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.data.mixture.held_out import decide_together
-from iolaus.runner.data.mixture.sequences import MixedSequences
-from iolaus.runner.data.mixture.shares import Shares, shares_of
-from iolaus.runner.data.module import GlobalBatchDataModule
-from iolaus.runner.data.read.documents import CombinedSource
-from iolaus.runner.data.text.named_stores import NamedStore, joined
-from iolaus.runner.data.text.prepare import PreparedText
-from iolaus.runner.data.text.pretraining import PretrainingData
-from iolaus.runner.data.text.stored import StoredPretrainingData
-from iolaus.runner.order.skipping import number_of
-from iolaus.runner.run.model_folder import model_folder
-from iolaus.runner.samplers import LengthGrouped
-from iolaus.runner.samplers.base import PROVISIONAL, GlobalBatchSampler, SeamlessSampler
-from iolaus.runner.samplers.mixed import Mixed, order_of
-from iolaus.runner.samplers.phased import Draws, Phased
-from iolaus.runner.samplers.remaining import Remaining
+from tiryns.conf.data import mixture as options
+from tiryns.conf.data.pretraining import PretrainingData as PretrainingOptions
+from tiryns.conf.phases import Phase, named_sources
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.data.mixture.held_out import decide_together
+from tiryns.runner.data.mixture.sequences import MixedSequences
+from tiryns.runner.data.mixture.shares import Shares, shares_of
+from tiryns.runner.data.module import GlobalBatchDataModule
+from tiryns.runner.data.read.documents import CombinedSource
+from tiryns.runner.data.text.named_stores import NamedStore, joined
+from tiryns.runner.data.text.prepare import PreparedText
+from tiryns.runner.data.text.pretraining import PretrainingData
+from tiryns.runner.data.text.stored import StoredPretrainingData
+from tiryns.runner.order.skipping import number_of
+from tiryns.runner.run.model_folder import model_folder
+from tiryns.runner.samplers import LengthGrouped
+from tiryns.runner.samplers.base import PROVISIONAL, GlobalBatchSampler, SeamlessSampler
+from tiryns.runner.samplers.mixed import Mixed, order_of
+from tiryns.runner.samplers.phased import Draws, Phased
+from tiryns.runner.samplers.remaining import Remaining
 
 
 class MixtureData(PretrainingData):
@@ -34,7 +34,7 @@ class MixtureData(PretrainingData):
 
     The validation set of a source has its name. Texts that one source holds out are trained on in none.
 
-    Example: `iolaus data=mixture 'data.mixture={a: {source: a.txt, weight: 7}, b: {source: b.txt, weight: 3}}'`
+    Example: `tiryns data=mixture 'data.mixture={a: {source: a.txt, weight: 7}, b: {source: b.txt, weight: 3}}'`
     """
 
     settings: options.Mixture

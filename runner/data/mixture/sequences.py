@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.store.cached import key_of
-from iolaus.runner.data.store.reader import TokenStore
-from iolaus.runner.data.store.sharded import ShardedStore
+from tiryns.runner.data.store.cached import key_of
+from tiryns.runner.data.store.reader import TokenStore
+from tiryns.runner.data.store.sharded import ShardedStore
 
 
 class MixedSequences(ShardedStore):

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from iolaus.runner.data.store.reader import TokenStore
-from iolaus.runner.data.store.sharded import ShardedStore
-from iolaus.runner.order.mixture import parts_of
+from tiryns.runner.data.store.reader import TokenStore
+from tiryns.runner.data.store.sharded import ShardedStore
+from tiryns.runner.order.mixture import parts_of
 
 Stores = Mapping[str, TokenStore | ShardedStore]
 

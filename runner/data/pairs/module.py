@@ -4,17 +4,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from iolaus.conf.data import pairs as options
-from iolaus.conf.values import POSITIVE, suggest
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.data.labelled.finetuning import FinetuningData
-from iolaus.runner.data.pairs.reader import Pair
-from iolaus.runner.data.read.bad_rows import BadRows
-from iolaus.runner.data.read.rows import Rows
-from iolaus.runner.order.mixture import parts_of
-from iolaus.runner.samplers import GlobalBatchSampler, LengthGrouped
-from iolaus.runner.samplers.base import SeamlessSampler
-from iolaus.runner.samplers.one_set import OneSet
+from tiryns.conf.data import pairs as options
+from tiryns.conf.values import POSITIVE, suggest
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.data.labelled.finetuning import FinetuningData
+from tiryns.runner.data.pairs.reader import Pair
+from tiryns.runner.data.read.bad_rows import BadRows
+from tiryns.runner.data.read.rows import Rows
+from tiryns.runner.order.mixture import parts_of
+from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped
+from tiryns.runner.samplers.base import SeamlessSampler
+from tiryns.runner.samplers.one_set import OneSet
 
 
 class PairsData(FinetuningData):
@@ -22,7 +22,7 @@ class PairsData(FinetuningData):
 
     `train` may name several sets: each global batch is of one of them, by their `weights`. Held-out rows share neither
     a query nor a passage with those that are trained on.
-    Example: `iolaus experiment=contrastive data=pairs data.train=train.jsonl`
+    Example: `tiryns experiment=contrastive data=pairs data.train=train.jsonl`
     """
 
     settings: options.PairsData

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.labelled.classification import is_missing
-from iolaus.runner.data.labelled.examples import (
+from tiryns.runner.data.labelled.classification import is_missing
+from tiryns.runner.data.labelled.examples import (
     ExampleReader,
     TaskSequences,
     column,
@@ -22,10 +22,10 @@ from iolaus.runner.data.labelled.examples import (
     text_of,
     tokenized,
 )
-from iolaus.runner.data.micro_batch import TaskArguments
-from iolaus.runner.data.read.bad_rows import BadRow
-from iolaus.runner.data.read.formats import no_column
-from iolaus.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.micro_batch import TaskArguments
+from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.formats import no_column
+from tiryns.runner.data.read.rows import Row, Rows
 
 
 class Pair(NamedTuple):

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from iolaus.runner.data.read.bad_rows import BadRow
-from iolaus.runner.data.read.opened import AS_FOUND, File, named_columns, opened, wrong_byte
+from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.opened import AS_FOUND, File, named_columns, opened, wrong_byte
 
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 

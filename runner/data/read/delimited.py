@@ -4,9 +4,9 @@ import csv
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from iolaus.runner.data.read.bad_rows import BadRow
-from iolaus.runner.data.read.dialects import dialect_of
-from iolaus.runner.data.read.opened import LONGEST, File, opened, wrong_byte
+from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.dialects import dialect_of
+from tiryns.runner.data.read.opened import LONGEST, File, opened, wrong_byte
 
 
 def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:

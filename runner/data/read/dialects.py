@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from iolaus.runner.data.read.opened import (
+from tiryns.runner.data.read.opened import (
     DELIMITERS,
     LONGEST,
     Dialect,

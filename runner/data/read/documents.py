@@ -6,11 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from iolaus.runner.data.read.file_documents import FileSource, choose_column, real_documents
-from iolaus.runner.data.read.files import load_hub, locate
-from iolaus.runner.data.read.formats import DOCUMENTS, TEXT_UNITS, ending_format
-from iolaus.runner.data.read.opened import AS_FOUND, Dialect, Reading
-from iolaus.runner.data.read.pieces import Piece, documents_of, pieces_of
+from tiryns.runner.data.read.file_documents import FileSource, choose_column, real_documents
+from tiryns.runner.data.read.files import load_hub, locate
+from tiryns.runner.data.read.formats import DOCUMENTS, TEXT_UNITS, ending_format
+from tiryns.runner.data.read.opened import AS_FOUND, Dialect, Reading
+from tiryns.runner.data.read.pieces import Piece, documents_of, pieces_of
 
 Document = str | Sequence[int]
 """A text, or the token ids of one."""

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from iolaus.runner.data.read import formats
-from iolaus.runner.data.read.dialects import dialect_of
-from iolaus.runner.data.read.opened import AS_FOUND, LONGEST, Dialect, File, Reading
-from iolaus.runner.data.read.pieces import Piece, cut_file
+from tiryns.runner.data.read import formats
+from tiryns.runner.data.read.dialects import dialect_of
+from tiryns.runner.data.read.opened import AS_FOUND, LONGEST, Dialect, File, Reading
+from tiryns.runner.data.read.pieces import Piece, cut_file
 
 _SMALL = 64 << 20  # bytes up to which the fingerprint is of the files' contents, not of their times of change
 

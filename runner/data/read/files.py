@@ -6,10 +6,10 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from iolaus.conf.values import NAMED
-from iolaus.runner.data.read.content import COMPRESSED
-from iolaus.runner.data.read.formats import ending_format, endings_of
-from iolaus.runner.run.files import json_object
+from tiryns.conf.values import NAMED
+from tiryns.runner.data.read.content import COMPRESSED
+from tiryns.runner.data.read.formats import ending_format, endings_of
+from tiryns.runner.run.files import json_object
 
 SPLIT_NAMES = {
     "train": ("train", "training"),

@@ -7,12 +7,12 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
-from iolaus.conf.values import suggest
-from iolaus.runner.data.read.bad_rows import BadRow, MissingColumn
-from iolaus.runner.data.read.conll import conll, conllu
-from iolaus.runner.data.read.content import COMPRESSED
-from iolaus.runner.data.read.delimited import delimited
-from iolaus.runner.data.read.opened import (
+from tiryns.conf.values import suggest
+from tiryns.runner.data.read.bad_rows import BadRow, MissingColumn
+from tiryns.runner.data.read.conll import conll, conllu
+from tiryns.runner.data.read.content import COMPRESSED
+from tiryns.runner.data.read.delimited import delimited
+from tiryns.runner.data.read.opened import (
     LONGEST,
     File,
     Reading,
@@ -20,7 +20,7 @@ from iolaus.runner.data.read.opened import (
     too_long,
     wrong_byte,
 )
-from iolaus.runner.data.read.squad import questions
+from tiryns.runner.data.read.squad import questions
 
 Records = Iterator[tuple[str, Any]]
 """Records of a file, each with its place in it, such as `line 7`."""

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from iolaus.conf.data.tables import Tables
-from iolaus.runner.data.read.bad_rows import RAISED, BadRows
-from iolaus.runner.data.read.content import COMPRESSED, UTF_16, binary, check_text, start_of
+from tiryns.conf.data.tables import Tables
+from tiryns.runner.data.read.bad_rows import RAISED, BadRows
+from tiryns.runner.data.read.content import COMPRESSED, UTF_16, binary, check_text, start_of
 
 
 class Reading(NamedTuple):
-    """Settings for reading files, by the fields of `iolaus.conf.data.tables`.
+    """Settings for reading files, by the fields of `tiryns.conf.data.tables`.
 
     Example:
         >>> Reading(delimiter=";", encoding="latin-1").format

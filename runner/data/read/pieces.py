@@ -5,9 +5,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from iolaus.runner.data.read.content import COMPRESSED
-from iolaus.runner.data.read.formats import ARROW, TEXTS, arrow_sizes
-from iolaus.runner.data.read.opened import LONGEST, File, too_long
+from tiryns.runner.data.read.content import COMPRESSED
+from tiryns.runner.data.read.formats import ARROW, TEXTS, arrow_sizes
+from tiryns.runner.data.read.opened import LONGEST, File, too_long
 
 _LARGE = 1 << 28
 """Bytes of the largest file that one process reads whole: its token ids have to fit into memory."""

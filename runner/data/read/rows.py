@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from iolaus.runner.data.read.bad_rows import RAISED, BadRow, BadRows
-from iolaus.runner.data.read.dialects import dialect_of
-from iolaus.runner.data.read.files import class_names, load_hub, locate
-from iolaus.runner.data.read.formats import FORMATS, ROWS, arrow_batches, files_of, is_pair
-from iolaus.runner.data.read.opened import AS_FOUND, Dialect, File, Reading
+from tiryns.runner.data.read.bad_rows import RAISED, BadRow, BadRows
+from tiryns.runner.data.read.dialects import dialect_of
+from tiryns.runner.data.read.files import class_names, load_hub, locate
+from tiryns.runner.data.read.formats import FORMATS, ROWS, arrow_batches, files_of, is_pair
+from tiryns.runner.data.read.opened import AS_FOUND, Dialect, File, Reading
 
 
 class Row(NamedTuple):

@@ -23,8 +23,8 @@ def key_of(inputs: dict[str, Any]) -> str:
 
 
 def cache_folder(named: str | None = None) -> Path:
-    """The folder of what later runs use again: the one that a setting names, else IOLAUS_CACHE, else ~/.cache/iolaus."""
-    return Path(named or os.environ.get("IOLAUS_CACHE") or "~/.cache/iolaus").expanduser()
+    """The folder of what later runs use again: the one that a setting names, else TIRYNS_CACHE, else ~/.cache/tiryns."""
+    return Path(named or os.environ.get("TIRYNS_CACHE") or "~/.cache/tiryns").expanduser()
 
 
 def locked(path: Path, timeout: float = -1) -> AbstractContextManager[Any]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.order.ranges import ranges
+from tiryns.runner.order.ranges import ranges
 
 FORMAT_VERSION = 2
 """Version of the format; others are refused."""

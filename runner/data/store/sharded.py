@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.store.cached import key_of, locked, write_errors
-from iolaus.runner.data.store.reader import TokenStore
-from iolaus.runner.data.store.remote import Folder
-from iolaus.runner.order.ranges import ranges
+from tiryns.runner.data.store.cached import key_of, locked, write_errors
+from tiryns.runner.data.store.reader import TokenStore
+from tiryns.runner.data.store.remote import Folder
+from tiryns.runner.order.ranges import ranges
 
 INDEX = "store.json"
 FORMAT_VERSION = 1
@@ -124,7 +124,7 @@ def read_index(folder: Folder) -> dict[str, Any]:
     """The index of a finished store; FileNotFoundError without one, ValueError for a damaged or another one."""
     if not folder.exists(INDEX):
         begun = (
-            "it was begun but is not finished: give `iolaus prepare corpus` again"
+            "it was begun but is not finished: give `tiryns prepare corpus` again"
             if folder.exists("plan.json")
             else ""
         )

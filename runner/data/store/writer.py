@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.store.cached import locked, sync, write_errors, write_json
-from iolaus.runner.data.store.reader import FORMAT_VERSION, TokenStore, content_fingerprint
+from tiryns.runner.data.store.cached import locked, sync, write_errors, write_json
+from tiryns.runner.data.store.reader import FORMAT_VERSION, TokenStore, content_fingerprint
 
 SECONDS_BETWEEN_MARKS = 15.0
 """Seconds of work that a killed writer can lose."""

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.text.encoding import encoder_for
-from iolaus.runner.order.ranges import ranges
+from tiryns.runner.data.text.encoding import encoder_for
+from tiryns.runner.order.ranges import ranges
 
 LONG_DOCUMENTS = ("truncate", "sentences", "tokens")
 """Ways to treat a document that is too long."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.order.ranges import ranges
+from tiryns.runner.order.ranges import ranges
 
 Encoded = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Token ids of texts end to end, without special tokens, and the number of each text's."""

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.read.documents import Document, Source
-from iolaus.runner.data.read.pieces import WHOLE, Piece, documents_of, pieces_of
-from iolaus.runner.data.text.pool import PIECE, given, num_workers, workers
-from iolaus.runner.order.keyed import derive_seed, mix64
+from tiryns.runner.data.read.documents import Document, Source
+from tiryns.runner.data.read.pieces import WHOLE, Piece, documents_of, pieces_of
+from tiryns.runner.data.text.pool import PIECE, given, num_workers, workers
+from tiryns.runner.order.keyed import derive_seed, mix64
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 TRAIN, HELD_OUT = "train", "held_out"
 """Names of the training part, and of the validation set that is held out of the training source."""

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from iolaus.runner.data.store.cached import key_of
-from iolaus.runner.data.store.sharded import ShardedStore
+from tiryns.runner.data.store.cached import key_of
+from tiryns.runner.data.store.sharded import ShardedStore
 
 
 class NamedStore(NamedTuple):

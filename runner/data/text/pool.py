@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import wait
 from typing import Any
 
-from iolaus.runner.run.command.status import ERROR
+from tiryns.runner.run.command.status import ERROR
 
 MUCH_TEXT = 50_000_000
 """Characters or bytes of text from which several processes are faster."""

@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.read.documents import Source
-from iolaus.runner.data.store.cached import key_of, locked, sync, write_errors, write_json
-from iolaus.runner.data.store.reader import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
-from iolaus.runner.data.text import tokenizer as text_tokenizer
-from iolaus.runner.data.text.chunking import SHORTEST_CHUNK, Chunker, check_chunking
-from iolaus.runner.data.text.holdout import TRAIN, Part, check_validation, divide
-from iolaus.runner.data.text.pool import rust_threads
-from iolaus.runner.data.text.tokenise import tokenise
-from iolaus.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint, train_tokenizer
+from tiryns.runner.data.read.documents import Source
+from tiryns.runner.data.store.cached import key_of, locked, sync, write_errors, write_json
+from tiryns.runner.data.store.reader import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
+from tiryns.runner.data.text import tokenizer as text_tokenizer
+from tiryns.runner.data.text.chunking import SHORTEST_CHUNK, Chunker, check_chunking
+from tiryns.runner.data.text.holdout import TRAIN, Part, check_validation, divide
+from tiryns.runner.data.text.pool import rust_threads
+from tiryns.runner.data.text.tokenise import tokenise
+from tiryns.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint, train_tokenizer
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 VERSION = 1
 """Raised when the same inputs would give other sequences."""

@@ -12,26 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from iolaus.conf.data import pretraining as options
-from iolaus.conf.phases import Phase
-from iolaus.runner.config.custom_code import from_pretrained
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.data.length_warmup import LengthWarmup
-from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
-from iolaus.runner.data.module import GlobalBatchDataModule
-from iolaus.runner.data.read.documents import Source, open_source, tables_of
-from iolaus.runner.data.read.opened import reading_of
-from iolaus.runner.data.read.rows import described_tables
-from iolaus.runner.data.store.reader import TokenStore, sampled_counts
-from iolaus.runner.data.text.holdout import Part, divide
-from iolaus.runner.data.text.named_stores import NamedStore, joined
-from iolaus.runner.data.text.prepare import PreparedText, prepare_text
-from iolaus.runner.data.text.tokenizer import describe_vocabulary
-from iolaus.runner.run.model_folder import model_folder
-from iolaus.runner.samplers import GlobalBatchSampler
-from iolaus.runner.samplers.base import SeamlessSampler
-from iolaus.runner.samplers.mixed import order_of
-from iolaus.runner.samplers.phased import Draws
+from tiryns.conf.data import pretraining as options
+from tiryns.conf.phases import Phase
+from tiryns.runner.config.custom_code import from_pretrained
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.data.length_warmup import LengthWarmup
+from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
+from tiryns.runner.data.module import GlobalBatchDataModule
+from tiryns.runner.data.read.documents import Source, open_source, tables_of
+from tiryns.runner.data.read.opened import reading_of
+from tiryns.runner.data.read.rows import described_tables
+from tiryns.runner.data.store.reader import TokenStore, sampled_counts
+from tiryns.runner.data.text.holdout import Part, divide
+from tiryns.runner.data.text.named_stores import NamedStore, joined
+from tiryns.runner.data.text.prepare import PreparedText, prepare_text
+from tiryns.runner.data.text.tokenizer import describe_vocabulary
+from tiryns.runner.run.model_folder import model_folder
+from tiryns.runner.samplers import GlobalBatchSampler
+from tiryns.runner.samplers.base import SeamlessSampler
+from tiryns.runner.samplers.mixed import order_of
+from tiryns.runner.samplers.phased import Draws
 
 
 class PretrainingData(GlobalBatchDataModule):
@@ -39,7 +39,7 @@ class PretrainingData(GlobalBatchDataModule):
 
     With `streaming` it is a `StreamedPretrainingData`, of a source `store:FOLDER` a `StoredPretrainingData`.
 
-    Example: `iolaus data=files data.source='books/*.txt' data.vocab_size=8192`
+    Example: `tiryns data=files data.source='books/*.txt' data.vocab_size=8192`
     """
 
     train: TokenStore
@@ -69,11 +69,11 @@ class PretrainingData(GlobalBatchDataModule):
                 raise ValueError(
                     f"data.{other} cannot be given for data.source=store:FOLDER: the store {what}"
                 )
-            from iolaus.runner.data.text.stored import StoredPretrainingData
+            from tiryns.runner.data.text.stored import StoredPretrainingData
 
             cls = StoredPretrainingData
         elif cls is PretrainingData and settings.get("streaming"):
-            from iolaus.runner.data.text.streamed import StreamedPretrainingData
+            from tiryns.runner.data.text.streamed import StreamedPretrainingData
 
             cls = StreamedPretrainingData
         return super().__new__(cls)

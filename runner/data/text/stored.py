@@ -1,10 +1,10 @@
-"""Text for pretraining that `iolaus prepare corpus` has tokenised: `data.source=store:FOLDER`."""
+"""Text for pretraining that `tiryns prepare corpus` has tokenised: `data.source=store:FOLDER`."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.data.store.sharded import (
+from tiryns.runner.data.store.sharded import (
     FIGURES,
     OpenedStore,
     ShardedStore,
@@ -12,10 +12,10 @@ from iolaus.runner.data.store.sharded import (
     open_store,
     place_at_length,
 )
-from iolaus.runner.data.text.holdout import TRAIN
-from iolaus.runner.data.text.prepare import PreparedText, verify
-from iolaus.runner.data.text.pretraining import PretrainingData
-from iolaus.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
+from tiryns.runner.data.text.holdout import TRAIN
+from tiryns.runner.data.text.prepare import PreparedText, verify
+from tiryns.runner.data.text.pretraining import PretrainingData
+from tiryns.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
 
-from iolaus.runner.data.read.documents import Source
-from iolaus.runner.data.text.holdout import digest
-from iolaus.runner.order.keyed import derive_seed
-from iolaus.runner.order.permutation import epoch_seed, permute_block
+from tiryns.runner.data.read.documents import Source
+from tiryns.runner.data.text.holdout import digest
+from tiryns.runner.order.keyed import derive_seed
+from tiryns.runner.order.permutation import epoch_seed, permute_block
 
 _BUFFER = 0x62756666  # "buff": separates this seed from other derived ones
 

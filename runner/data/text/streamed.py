@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-from iolaus.runner.data.read.documents import Source
-from iolaus.runner.data.replicas import replica_of
-from iolaus.runner.data.store.cached import key_of
-from iolaus.runner.data.store.reader import TokenStore
-from iolaus.runner.data.text.chunking import Chunker
-from iolaus.runner.data.text.holdout import HELD_OUT, digest
-from iolaus.runner.data.text.prepare import PreparedText, token_figures
-from iolaus.runner.data.text.pretraining import PretrainingData
-from iolaus.runner.data.text.stream import FirstDocuments, OtherDocuments
-from iolaus.runner.data.text.streamed_batches import StreamedGlobalBatches, StreamLoader, StreamOrder
-from iolaus.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
+from tiryns.runner.data.read.documents import Source
+from tiryns.runner.data.replicas import replica_of
+from tiryns.runner.data.store.cached import key_of
+from tiryns.runner.data.store.reader import TokenStore
+from tiryns.runner.data.text.chunking import Chunker
+from tiryns.runner.data.text.holdout import HELD_OUT, digest
+from tiryns.runner.data.text.prepare import PreparedText, token_figures
+from tiryns.runner.data.text.pretraining import PretrainingData
+from tiryns.runner.data.text.stream import FirstDocuments, OtherDocuments
+from tiryns.runner.data.text.streamed_batches import StreamedGlobalBatches, StreamLoader, StreamOrder
+from tiryns.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
 
 
 class StreamedPretrainingData(PretrainingData):

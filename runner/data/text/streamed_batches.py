@@ -10,16 +10,16 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import IterableDataset, get_worker_info
 
-from iolaus.runner.data.batches import MASK_STREAM, keyed_samples, share_of
-from iolaus.runner.data.micro_batch import Collate, MicroBatch, Share
-from iolaus.runner.data.read.documents import Source
-from iolaus.runner.data.replicas import Replica
-from iolaus.runner.data.text.chunking import Chunker
-from iolaus.runner.data.text.stream import ShuffledStream
-from iolaus.runner.data.workers import StepLoader
-from iolaus.runner.order.keyed import derive_seed
-from iolaus.runner.order.partition import partition
-from iolaus.runner.order.ranges import ranges
+from tiryns.runner.data.batches import MASK_STREAM, keyed_samples, share_of
+from tiryns.runner.data.micro_batch import Collate, MicroBatch, Share
+from tiryns.runner.data.read.documents import Source
+from tiryns.runner.data.replicas import Replica
+from tiryns.runner.data.text.chunking import Chunker
+from tiryns.runner.data.text.stream import ShuffledStream
+from tiryns.runner.data.workers import StepLoader
+from tiryns.runner.order.keyed import derive_seed
+from tiryns.runner.order.partition import partition
+from tiryns.runner.order.ranges import ranges
 
 CHUNKS = 1 << 40
 """Chunk c of document n is sample n + c times this, so that each has a key of its own."""

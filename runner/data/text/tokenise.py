@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from iolaus.runner.data.read.documents import Document, Source
-from iolaus.runner.data.store.reader import TokenStore
-from iolaus.runner.data.store.writer import Batch, smallest_dtype, write_store
-from iolaus.runner.data.text.chunking import Chunker
-from iolaus.runner.data.text.holdout import Part, Stretch
-from iolaus.runner.data.text.pool import given, num_workers, workers
+from tiryns.runner.data.read.documents import Document, Source
+from tiryns.runner.data.store.reader import TokenStore
+from tiryns.runner.data.store.writer import Batch, smallest_dtype, write_store
+from tiryns.runner.data.text.chunking import Chunker
+from tiryns.runner.data.text.holdout import Part, Stretch
+from tiryns.runner.data.text.pool import given, num_workers, workers
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 _BATCH_DOCUMENTS, _BATCH_CHARACTERS = 4096, 1 << 20
 _SECONDS_BETWEEN_LINES = 10.0

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
+from tiryns.runner.config.custom_code import CustomCodeRefused, from_pretrained
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TOKENIZER_KINDS = ("wordpiece", "bpe")
 """Kinds of tokenizer that can be trained."""
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 SPECIAL_TOKENS = {f"{role}_token": f"[{role.upper()}]" for role in ("pad", "unk", "cls", "sep", "mask")}
 """The special tokens of a trained tokenizer, ids 0 to 4."""

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
-from iolaus.runner.data.vision.conversations import (
+from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
+from tiryns.runner.data.vision.conversations import (
     ASSISTANT,
     IMAGE_PLACE,
     USER,
@@ -19,7 +19,7 @@ from iolaus.runner.data.vision.conversations import (
     ConversationReader,
     Turn,
 )
-from iolaus.runner.data.vision.image_inputs import ImageEncoder, ImageInputs, ImageTokens, Size
+from tiryns.runner.data.vision.image_inputs import ImageEncoder, ImageInputs, ImageTokens, Size
 
 PLAIN_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}"

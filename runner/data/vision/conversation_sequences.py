@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from iolaus.runner.data.labelled.examples import TaskSequences
-from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder, EncodedText, SampleTooLong
-from iolaus.runner.data.vision.conversations import Conversation
-from iolaus.runner.data.vision.image_inputs import EXAMPLE_SIZE, ImageInputs, Size, join_images
-from iolaus.runner.data.vision.images import SizedImages, UndecodableImage
+from tiryns.runner.data.labelled.examples import TaskSequences
+from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder, EncodedText, SampleTooLong
+from tiryns.runner.data.vision.conversations import Conversation
+from tiryns.runner.data.vision.image_inputs import EXAMPLE_SIZE, ImageInputs, Size, join_images
+from tiryns.runner.data.vision.images import SizedImages, UndecodableImage
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 class ConversationSequences(TaskSequences):

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from iolaus.conf.values import suggest
-from iolaus.runner.data.labelled.examples import column
-from iolaus.runner.data.read.rows import Row
+from tiryns.conf.values import suggest
+from tiryns.runner.data.labelled.examples import column
+from tiryns.runner.data.read.rows import Row
 
 IMAGE_PLACE = "<image>"
 """The placeholder of an image in a text (LLaVA's convention)."""

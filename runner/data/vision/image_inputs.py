@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from iolaus.runner.data.micro_batch import FlatSamples
+from tiryns.runner.data.micro_batch import FlatSamples
 
 ImageInputs = dict[str, NDArray[Any]]
 """A model's arguments for images, [r, ...] each: `pixel_values`, and for some models `image_grid_thw` and the like."""

@@ -4,23 +4,23 @@ import logging
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from iolaus.conf.data import vision as options
-from iolaus.conf.data.common import ImagesAndText
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
-from iolaus.runner.data.micro_batch import CollatorArguments
-from iolaus.runner.data.read.files import locate
-from iolaus.runner.data.read.formats import ROWS
-from iolaus.runner.data.read.opened import Reading, reading_of
-from iolaus.runner.data.read.rows import read_rows
-from iolaus.runner.data.text.holdout import hold_out
-from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
-from iolaus.runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
-from iolaus.runner.data.vision.conversations import Conversation, ConversationReader
-from iolaus.runner.data.vision.images import ImageFolder, SizedImages
-from iolaus.runner.data.vision.processors import VisionProcessor, conversation_texts, find_processor
+from tiryns.conf.data import vision as options
+from tiryns.conf.data.common import ImagesAndText
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.data.evaluated import EvaluatedDataModule, by_name
+from tiryns.runner.data.micro_batch import CollatorArguments
+from tiryns.runner.data.read.files import locate
+from tiryns.runner.data.read.formats import ROWS
+from tiryns.runner.data.read.opened import Reading, reading_of
+from tiryns.runner.data.read.rows import read_rows
+from tiryns.runner.data.text.holdout import hold_out
+from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder
+from tiryns.runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
+from tiryns.runner.data.vision.conversations import Conversation, ConversationReader
+from tiryns.runner.data.vision.images import ImageFolder, SizedImages
+from tiryns.runner.data.vision.processors import VisionProcessor, conversation_texts, find_processor
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 class ConversationData:
@@ -60,7 +60,7 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
     """Training, validation and test conversations, tokenised in memory; their images are decoded in the loader.
 
     A source made in code may bring its own `read`, `check` and `size_of` (`runner.data.vision.images.SizedImages`), as
-    `runner.data.demo.scenes.Scenes` does. Example: `iolaus experiment=vlm_shapes`
+    `runner.data.demo.scenes.Scenes` does. Example: `tiryns experiment=vlm_shapes`
     """
 
     settings: options.ImageText

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from PIL import ExifTags, Image, ImageOps
 
-from iolaus.runner.data.vision.image_inputs import Size
+from tiryns.runner.data.vision.image_inputs import Size
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """Formats that are decoded; to decode some others runs programs."""

@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isqrt
 from typing import Any, NamedTuple
 
-from iolaus.conf.data.common import ImagesAndText
-from iolaus.conf.values import check_choice, suggest
-from iolaus.runner.config.custom_code import CustomCodeRefused
-from iolaus.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
-from iolaus.runner.data.vision.conversation_encoder import PLAIN_TEMPLATE, ConversationEncoder
-from iolaus.runner.data.vision.conversations import ASSISTANT, IMAGE_PLACE, Conversation
-from iolaus.runner.data.vision.image_inputs import EncodesWithProcessor, ImageEncoder
-from iolaus.runner.data.vision.image_only import processor_of
-from iolaus.runner.run.model_folder import model_folder
+from tiryns.conf.data.common import ImagesAndText
+from tiryns.conf.values import check_choice, suggest
+from tiryns.runner.config.custom_code import CustomCodeRefused
+from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
+from tiryns.runner.data.vision.conversation_encoder import PLAIN_TEMPLATE, ConversationEncoder
+from tiryns.runner.data.vision.conversations import ASSISTANT, IMAGE_PLACE, Conversation
+from tiryns.runner.data.vision.image_inputs import EncodesWithProcessor, ImageEncoder
+from tiryns.runner.data.vision.image_only import processor_of
+from tiryns.runner.run.model_folder import model_folder
 
 SPECIAL_TOKENS = {
     "llava": ("<image>",),

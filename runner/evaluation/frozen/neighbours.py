@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from iolaus.runner.evaluation.frozen.linear import best
+from tiryns.runner.evaluation.frozen.linear import best
 
 NUMBERS = (1, 3, 5, 10, 20, 50)
 """Numbers of neighbours to choose from."""

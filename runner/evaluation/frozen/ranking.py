@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from iolaus.runner.evaluation.frozen.neighbours import AT_ONCE, unit
+from tiryns.runner.evaluation.frozen.neighbours import AT_ONCE, unit
 
 DEPTH = 10
 """Ranks that count."""

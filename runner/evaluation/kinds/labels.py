@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.predictions import Compared, Predictions, confusion_tables, scores
-from iolaus.runner.evaluation.thresholds import Thresholds
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.predictions import Compared, Predictions, confusion_tables, scores
+from tiryns.runner.evaluation.thresholds import Thresholds
 
 
 class ClassificationPredictions(Predictions):

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.predictions import Compared, Gather, Predictions
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions
 
 
 class QuestionPredictions(Predictions):

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.kinds.words import TokenPredictions
-from iolaus.runner.evaluation.predictions import Compared, Gather, Predictions
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.kinds.words import TokenPredictions
+from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions
 
 MEAN_SCORE = "mean_score"
 """The mean of each column's own figure: the F1 of its entities if its labels are BIO tags, else the accuracy."""

@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.frozen.ranking import Ranking, cosines, rank
-from iolaus.runner.evaluation.predictions import Compared, Predictions
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.frozen.ranking import Ranking, cosines, rank
+from tiryns.runner.evaluation.predictions import Compared, Predictions
 
 CORRELATIONS = ("spearman", "pearson")
 

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from iolaus.runner.data.labelled.tags import entities, is_bio, most_probable_tags
-from iolaus.runner.data.labelled.words.spans import spans_of
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.metrics import ENTITY_FIGURES
-from iolaus.runner.evaluation.predictions import Compared, Gather, Predictions, confusion_tables, scores
+from tiryns.runner.data.labelled.tags import entities, is_bio, most_probable_tags
+from tiryns.runner.data.labelled.words.spans import spans_of
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
+from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions, confusion_tables, scores
 
 _LESS_FREQUENT = -1e-3
 """The score of any label but the most frequent one, which has 0, for a word without a token; it only breaks ties."""

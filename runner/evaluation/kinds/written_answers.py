@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.data.vision.conversations import IMAGE_PLACE
-from iolaus.runner.evaluation.predictions import Compared, Gather, Predictions
-from iolaus.runner.evaluation.squad import exact_match, normalized
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.vision.conversations import IMAGE_PLACE
+from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions
+from tiryns.runner.evaluation.squad import exact_match, normalized
 
 FIGURES = ("exact_match", "constant_exact_match")
 

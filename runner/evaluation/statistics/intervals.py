@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.order.keyed import sample_keys, token_bits
+from tiryns.runner.order.keyed import sample_keys, token_bits
 
 RESAMPLES = 1000
 """How many resamples the interval of a figure is from."""

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.evaluation.statistics.student import ERROR, last_where, within
+from tiryns.runner.evaluation.statistics.student import ERROR, last_where, within
 
 Floats = NDArray[np.float64]
 

@@ -12,16 +12,16 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from iolaus.runner.data.evaluated import EVALUATED_AT_ONCE
-from iolaus.runner.data.labelled.examples import TaskSequences, tokenized
-from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch, tokenizer_arguments
-from iolaus.runner.inference.passes import Computation, Passed, Report, passes
-from iolaus.runner.models.embedding.folder import Embedding
-from iolaus.runner.models.embedding.pooling import pooled
-from iolaus.runner.models.wrapped import WrappedModel
-from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.labelled.finetuning import check_length, sample_numbers, token_types
-from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape
+from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
+from tiryns.runner.data.labelled.examples import TaskSequences, tokenized
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch, tokenizer_arguments
+from tiryns.runner.inference.passes import Computation, Passed, Report, passes
+from tiryns.runner.models.embedding.folder import Embedding
+from tiryns.runner.models.embedding.pooling import pooled
+from tiryns.runner.models.wrapped import WrappedModel
+from tiryns.runner.objectives.base import FlatCollator
+from tiryns.runner.objectives.labelled.finetuning import check_length, sample_numbers, token_types
+from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
 
 
 class FeatureCollator(FlatCollator):

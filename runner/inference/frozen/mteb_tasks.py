@@ -8,9 +8,9 @@ import torch
 from mteb.models.model_meta import ModelMeta
 from torch import Tensor
 
-from iolaus.runner.evaluation.frozen.neighbours import unit
-from iolaus.runner.evaluation.frozen.ranking import cosines
-from iolaus.runner.inference.frozen.encoder import FrozenEncoder
+from tiryns.runner.evaluation.frozen.neighbours import unit
+from tiryns.runner.evaluation.frozen.ranking import cosines
+from tiryns.runner.inference.frozen.encoder import FrozenEncoder
 
 
 class MtebEncoder:
@@ -18,7 +18,7 @@ class MtebEncoder:
 
     def __init__(self, encoder: FrozenEncoder) -> None:
         self.encoder = encoder
-        self.mteb_model_meta = ModelMeta.create_empty({"name": "iolaus/frozen", "revision": "none"})
+        self.mteb_model_meta = ModelMeta.create_empty({"name": "tiryns/frozen", "revision": "none"})
 
     def encode(self, inputs: Iterable[Mapping[str, Any]], **_: Any) -> Any:
         """The features [D, H] of the texts of all batches; prompts and mteb's other arguments have no effect."""

@@ -6,21 +6,21 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE
-from iolaus.runner.data.labelled.mteb_tasks import MtebTasks
-from iolaus.runner.data.labelled.retrieval import RetrievalPairs, RetrievalSet
-from iolaus.runner.evaluation.files import entry_of
-from iolaus.runner.evaluation.frozen.linear import fit_probe
-from iolaus.runner.evaluation.frozen.neighbours import fit_neighbours
-from iolaus.runner.evaluation.frozen.ranking import Numbers, Ranking, cosines, rank
-from iolaus.runner.evaluation.kinds.labels import ClassificationPredictions, NumberPredictions
-from iolaus.runner.evaluation.kinds.words import TokenPredictions
-from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.evaluation.resampling import intervals
-from iolaus.runner.evaluation.statistics.intervals import RESAMPLES, Statistic, bootstrap
-from iolaus.runner.inference.evaluated import with_intervals
-from iolaus.runner.inference.frozen.encoder import FrozenEncoder
-from iolaus.runner.inference.passes import device_here
+from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE
+from tiryns.runner.data.labelled.mteb_tasks import MtebTasks
+from tiryns.runner.data.labelled.retrieval import RetrievalPairs, RetrievalSet
+from tiryns.runner.evaluation.files import entry_of
+from tiryns.runner.evaluation.frozen.linear import fit_probe
+from tiryns.runner.evaluation.frozen.neighbours import fit_neighbours
+from tiryns.runner.evaluation.frozen.ranking import Numbers, Ranking, cosines, rank
+from tiryns.runner.evaluation.kinds.labels import ClassificationPredictions, NumberPredictions
+from tiryns.runner.evaluation.kinds.words import TokenPredictions
+from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.evaluation.resampling import intervals
+from tiryns.runner.evaluation.statistics.intervals import RESAMPLES, Statistic, bootstrap
+from tiryns.runner.inference.evaluated import with_intervals
+from tiryns.runner.inference.frozen.encoder import FrozenEncoder
+from tiryns.runner.inference.passes import device_here
 
 OF_NEIGHBOURS = ("accuracy", "macro_f1")
 """Figures of the nearest neighbours, as `knn_accuracy` and `knn_macro_f1`."""
@@ -69,7 +69,7 @@ def probe(data: Any, encoder: FrozenEncoder) -> Probed:
     if isinstance(data, RetrievalPairs):
         return _ranked(data.sets, encoder)
     if isinstance(data, MtebTasks):
-        from iolaus.runner.inference.frozen.mteb_tasks import entries_of
+        from tiryns.runner.inference.frozen.mteb_tasks import entries_of
 
         entries = entries_of(data.tasks, encoder)
         return Probed("mteb", next(iter(next(iter(entries.values()))["metrics"])), entries, {})

@@ -11,27 +11,27 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
-from iolaus.conf.config import Config
-from iolaus.conf.registry import OPTIONS, option_of
-from iolaus.conf.values import suggest
-from iolaus.runner.build import build
-from iolaus.runner.config.yaml_files import read_config
-from iolaus.runner.data.labelled.examples import TaskSequences
-from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
-from iolaus.runner.data.read.documents import open_source
-from iolaus.runner.data.read.opened import Reading, of_run
-from iolaus.runner.data.store.reader import entropy
-from iolaus.runner.data.text.chunking import Chunker
-from iolaus.runner.evaluation.statistics.intervals import bootstrap, each
-from iolaus.runner.evaluation.totals import add_sums, bits_per_byte
-from iolaus.runner.inference.labelled import option_defaults
-from iolaus.runner.inference.language.generation import generates
-from iolaus.runner.inference.language.infill import check_language_model
-from iolaus.runner.inference.passes import Computation, Report, RowSums, as_trained, passes
-from iolaus.runner.models.encoder import load_encoder
-from iolaus.runner.models.head import LANGUAGE_MODEL
-from iolaus.runner.models.positions import longest_text
-from iolaus.runner.run.model_folder import model_folder
+from tiryns.conf.config import Config
+from tiryns.conf.registry import OPTIONS, option_of
+from tiryns.conf.values import suggest
+from tiryns.runner.build import build
+from tiryns.runner.config.yaml_files import read_config
+from tiryns.runner.data.labelled.examples import TaskSequences
+from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
+from tiryns.runner.data.read.documents import open_source
+from tiryns.runner.data.read.opened import Reading, of_run
+from tiryns.runner.data.store.reader import entropy
+from tiryns.runner.data.text.chunking import Chunker
+from tiryns.runner.evaluation.statistics.intervals import bootstrap, each
+from tiryns.runner.evaluation.totals import add_sums, bits_per_byte
+from tiryns.runner.inference.labelled import option_defaults
+from tiryns.runner.inference.language.generation import generates
+from tiryns.runner.inference.language.infill import check_language_model
+from tiryns.runner.inference.passes import Computation, Report, RowSums, as_trained, passes
+from tiryns.runner.models.encoder import load_encoder
+from tiryns.runner.models.head import LANGUAGE_MODEL
+from tiryns.runner.models.positions import longest_text
+from tiryns.runner.run.model_folder import model_folder
 
 OBJECTIVES = ("mlm", "diffusion", "clm")
 """Objectives that a model of others may be measured by."""

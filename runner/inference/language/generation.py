@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iolaus.runner.order.keyed import derive_seed, token_bits
-from iolaus.runner.run.model_folder import OBJECTIVE
+from tiryns.runner.order.keyed import derive_seed, token_bits
+from tiryns.runner.run.model_folder import OBJECTIVE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from iolaus.runner.models.pretraining.causal import CausalLM
+    from tiryns.runner.models.pretraining.causal import CausalLM
 
 
 def generates(config: Any) -> bool:
@@ -31,10 +31,10 @@ def objective_of(config: Any) -> str | None:
 
 def load_causal(run: str) -> "tuple[CausalLM, PreTrainedTokenizerBase]":
     """The causal language model of a run or a Hugging Face folder, and its tokenizer; ValueError without a model."""
-    from iolaus.runner.inference.language.infill import open_model
-    from iolaus.runner.models.encoder import load_encoder
-    from iolaus.runner.models.head import LANGUAGE_MODEL
-    from iolaus.runner.models.pretraining.causal import CausalLM
+    from tiryns.runner.inference.language.infill import open_model
+    from tiryns.runner.models.encoder import load_encoder
+    from tiryns.runner.models.head import LANGUAGE_MODEL
+    from tiryns.runner.models.pretraining.causal import CausalLM
 
     _, tokenizer = open_model(run)
     pretrained = load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
@@ -60,7 +60,7 @@ def continuation(
         )
     import torch
 
-    from iolaus.runner.models.positions import longest_text
+    from tiryns.runner.models.positions import longest_text
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model.to(device)

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
-from iolaus.runner.inference.language.generation import generates
-from iolaus.runner.run.files import meant_run
-from iolaus.runner.run.model_folder import DISCRIMINATOR, cannot_load, model_folder
+from tiryns.runner.config.custom_code import CustomCodeRefused, from_pretrained
+from tiryns.runner.inference.language.generation import generates
+from tiryns.runner.run.files import meant_run
+from tiryns.runner.run.model_folder import DISCRIMINATOR, cannot_load, model_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from iolaus.runner.models.pretraining.diffusion import MaskedDiffusionLM
+    from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 MASK = "[MASK]"
 """The mask in the texts of users, for every tokenizer."""
@@ -41,8 +41,8 @@ def open_model(run: str) -> "tuple[Any, PreTrainedTokenizerBase]":
 
 def load(run: str) -> "tuple[MaskedDiffusionLM, PreTrainedTokenizerBase]":
     """The masked language model of a run or a Hugging Face folder, and its tokenizer; ValueError for no such model."""
-    from iolaus.runner.models.encoder import load_encoder
-    from iolaus.runner.models.pretraining.diffusion import MaskedDiffusionLM
+    from tiryns.runner.models.encoder import load_encoder
+    from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM
 
     config, tokenizer = open_model(run)
     check_language_model(run, config)
@@ -72,7 +72,7 @@ def _check_read_as_masked(run: str, own: str) -> None:
     """Raises ValueError unless the weights of a class of the user's own have the head of a masked language model."""
     from transformers import AutoModelForMaskedLM
 
-    from iolaus.runner.models.weights import load_trained
+    from tiryns.runner.models.weights import load_trained
 
     try:
         read_as = type(load_trained(AutoModelForMaskedLM, model_folder(run))).__name__
@@ -92,7 +92,7 @@ def is_of_own_class(config: Any) -> bool:
     """Whether a config is of an architecture with masked language models, and its class one of the user's own."""
     from transformers import MODEL_FOR_MASKED_LM_MAPPING
 
-    from iolaus.runner.models.architectures.registered import has_class
+    from tiryns.runner.models.architectures.registered import has_class
 
     classes = config.architectures or []
     return bool(classes) and type(config) in MODEL_FOR_MASKED_LM_MAPPING and not any(map(has_class, classes))
@@ -110,7 +110,7 @@ def fill(
     """The texts with every mask replaced by a token; raises ValueError for a text without masks or a too long one."""
     import torch
 
-    from iolaus.runner.models.pretraining.diffusion import infill
+    from tiryns.runner.models.pretraining.diffusion import infill
 
     mask = str(tokenizer.mask_token)
     batch = tokenizer([t.replace(MASK, mask) for t in texts], padding=True, return_tensors="pt")

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.micro_batch import FlatSamples
-from iolaus.runner.evaluation.statistics.intervals import Weights, bootstrap
-from iolaus.runner.inference.language.figures import DocumentSequences, LanguageModel
-from iolaus.runner.inference.passes import Report, RowSums, passes
-from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.rows.layout import IGNORED, positions
-from iolaus.runner.order.keyed import sample_keys
+from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap
+from tiryns.runner.inference.language.figures import DocumentSequences, LanguageModel
+from tiryns.runner.inference.passes import Report, RowSums, passes
+from tiryns.runner.objectives.base import FlatCollator
+from tiryns.runner.objectives.rows.layout import IGNORED, positions
+from tiryns.runner.order.keyed import sample_keys
 
 ROWS_AT_ONCE = 2048
 """Masked copies that are cut into micro-batches together."""

@@ -11,17 +11,17 @@ from lmms_eval.api.model import lmms
 from lmms_eval.utils import simple_parse_args_string
 from PIL import Image
 
-from iolaus.runner.data.read.rows import Row
-from iolaus.runner.data.vision.conversation_encoder import SampleTooLong
-from iolaus.runner.data.vision.conversation_sequences import encode_conversations
-from iolaus.runner.data.vision.conversations import IMAGE_PLACE, Conversation
-from iolaus.runner.data.vision.image_inputs import Size
-from iolaus.runner.data.vision.images import in_rgb
-from iolaus.runner.inference.answering import AT_ONCE, answer, questions_of
-from iolaus.runner.inference.measured_answers import AnsweringModel, load_answering_model
-from iolaus.runner.inference.passes import Report, passes
+from tiryns.runner.data.read.rows import Row
+from tiryns.runner.data.vision.conversation_encoder import SampleTooLong
+from tiryns.runner.data.vision.conversation_sequences import encode_conversations
+from tiryns.runner.data.vision.conversations import IMAGE_PLACE, Conversation
+from tiryns.runner.data.vision.image_inputs import Size
+from tiryns.runner.data.vision.images import in_rgb
+from tiryns.runner.inference.answering import AT_ONCE, answer, questions_of
+from tiryns.runner.inference.measured_answers import AnsweringModel, load_answering_model
+from tiryns.runner.inference.passes import Report, passes
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 AS_READ = {"max_length": sys.maxsize, "too_long": "error"}
 """Settings of `data` by which prompts are as long as the model reads."""
@@ -43,7 +43,7 @@ class Shown(dict[str, Image.Image]):
 
 
 class AnsweringTasks(lmms):
-    """Answers the requests of lmms-eval's tasks as `iolaus evaluate` answers questions about images.
+    """Answers the requests of lmms-eval's tasks as `tiryns evaluate` answers questions about images.
 
     Answers are written greedily, by the precision of the run, up to the task's `max_new_tokens` (the run's for a task
     without), and end before the first of the task's `until`. A text without a place for each of its images has them in

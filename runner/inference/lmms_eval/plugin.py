@@ -1,4 +1,4 @@
-"""The entry point of `lmms-eval --model iolaus --model_args run=RUN`."""
+"""The entry point of `lmms-eval --model tiryns --model_args run=RUN`."""
 
 from typing import Any
 
@@ -8,5 +8,5 @@ def manifest() -> Any:
     from lmms_eval.models.registry_v2 import ModelManifest
 
     return ModelManifest(
-        model_id="iolaus", simple_class_path="iolaus.runner.inference.lmms_eval.model.AnsweringTasks"
+        model_id="tiryns", simple_class_path="tiryns.runner.inference.lmms_eval.model.AnsweringTasks"
     )

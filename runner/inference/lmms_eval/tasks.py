@@ -12,17 +12,17 @@ from lmms_eval.tasks import TaskManager
 from tenacity import RetryError
 from yaml import YAMLError
 
-from iolaus.conf.values import suggest
-from iolaus.runner.evaluation.files import PREDICTIONS
-from iolaus.runner.evaluation.resampling import mean_of
-from iolaus.runner.evaluation.statistics.intervals import Weights, bootstrap
-from iolaus.runner.inference.answering import sees_images
-from iolaus.runner.inference.evaluated import Asked, Evaluation, computation_of, facts_of
-from iolaus.runner.inference.language.infill import open_model
-from iolaus.runner.inference.lmms_eval.model import AS_READ, AnsweringTasks
-from iolaus.runner.inference.measured_answers import load_answering_model
-from iolaus.runner.inference.passes import Report
-from iolaus.runner.run.command.json_output import plain
+from tiryns.conf.values import suggest
+from tiryns.runner.evaluation.files import PREDICTIONS
+from tiryns.runner.evaluation.resampling import mean_of
+from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap
+from tiryns.runner.inference.answering import sees_images
+from tiryns.runner.inference.evaluated import Asked, Evaluation, computation_of, facts_of
+from tiryns.runner.inference.language.infill import open_model
+from tiryns.runner.inference.lmms_eval.model import AS_READ, AnsweringTasks
+from tiryns.runner.inference.measured_answers import load_answering_model
+from tiryns.runner.inference.passes import Report
+from tiryns.runner.run.command.json_output import plain
 
 ANSWERED = ("generate_until", "multiple_choice")
 """Kinds of tasks that are run, as lmms-eval names them."""
@@ -48,7 +48,7 @@ class FoundTasks(TaskManager):  # type: ignore[misc, unused-ignore]
         if include_path is not None and not include_path.is_dir():
             raise FileNotFoundError(f"--include-path {include_path}: there is no such folder")
         try:
-            super().__init__("WARNING", include_path and str(include_path), model_name="iolaus")
+            super().__init__("WARNING", include_path and str(include_path), model_name="tiryns")
         except (AttributeError, KeyError, TypeError, YAMLError) as error:
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise ValueError(

@@ -12,17 +12,17 @@ from typing import Any
 
 import torch
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.data.store.cached import cache_folder, key_of, locked
-from iolaus.runner.loop.trials.steps import can_be_tried, largest_micro_batch, leaving_no_trace, loss_of
-from iolaus.runner.manifest.machine import machine
-from iolaus.runner.models.autocast import is_slower, usable_precision
-from iolaus.runner.models.packed.trials import in_one_line
-from iolaus.runner.models.quick.allowed import quick_gradients
-from iolaus.runner.run.cluster import num_nodes, processes_per_node
-from iolaus.runner.run.files import read_json, write_atomically
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.store.cached import cache_folder, key_of, locked
+from tiryns.runner.loop.trials.steps import can_be_tried, largest_micro_batch, leaving_no_trace, loss_of
+from tiryns.runner.manifest.machine import machine
+from tiryns.runner.models.autocast import is_slower, usable_precision
+from tiryns.runner.models.packed.trials import in_one_line
+from tiryns.runner.models.quick.allowed import quick_gradients
+from tiryns.runner.run.cluster import num_nodes, processes_per_node
+from tiryns.runner.run.files import read_json, write_atomically
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 CLEARLY = 0.9
 """Share of the time of the precision that the rule names, below which the other is taken."""

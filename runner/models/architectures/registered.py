@@ -6,8 +6,8 @@ import transformers
 from transformers import AutoConfig, PretrainedConfig
 from transformers.models.auto import modeling_auto
 
-from iolaus.runner.models.architectures import modeling_crammed_bert, modeling_gpt_bert, modeling_mosaic_bert
-from iolaus.runner.models.architectures.encoder_base import HEADS
+from tiryns.runner.models.architectures import modeling_crammed_bert, modeling_gpt_bert, modeling_mosaic_bert
+from tiryns.runner.models.architectures.encoder_base import HEADS
 
 ARCHITECTURES: dict[str, type[PretrainedConfig]] = {}
 """The config class of each architecture, by its `model_type`."""

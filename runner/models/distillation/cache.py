@@ -15,10 +15,10 @@ import torch
 from filelock import Timeout
 from torch import Tensor
 
-from iolaus.runner.data.batches import flat_samples
-from iolaus.runner.data.store.cached import cache_folder, entering, key_of, locked
+from tiryns.runner.data.batches import flat_samples
+from tiryns.runner.data.store.cached import cache_folder, entering, key_of, locked
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 PIECE = 1024
 """Samples of a file."""

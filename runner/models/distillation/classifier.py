@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.distillation.cache import outputs_of
-from iolaus.runner.models.distillation.losses import binary_divergence, divergence
-from iolaus.runner.models.distillation.teacher import Taught
-from iolaus.runner.models.finetuning import ClassLosses, SequenceClassifier
+from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.distillation.cache import outputs_of
+from tiryns.runner.models.distillation.losses import binary_divergence, divergence
+from tiryns.runner.models.distillation.teacher import Taught
+from tiryns.runner.models.finetuning import ClassLosses, SequenceClassifier
 
 
 class DistilledClassifier(Taught, SequenceClassifier):

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.distillation.losses import Weights, cosine_distance, divergence, matching_layers
-from iolaus.runner.models.distillation.teacher import Taught, Teacher
-from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.distillation.losses import Weights, cosine_distance, divergence, matching_layers
+from tiryns.runner.models.distillation.teacher import Taught, Teacher
+from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
 
 
 class DistilledMaskedLM(Taught, SparseMaskedLM):

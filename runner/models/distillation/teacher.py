@@ -11,11 +11,11 @@ import transformers
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from iolaus.runner.models.distillation.losses import Weights
-from iolaus.runner.models.encoder import own_tokenizer
-from iolaus.runner.models.weights import few, load_trained, load_weights
-from iolaus.runner.models.wrapped import WrappedModel
-from iolaus.runner.run.model_folder import model_folder
+from tiryns.runner.models.distillation.losses import Weights
+from tiryns.runner.models.encoder import own_tokenizer
+from tiryns.runner.models.weights import few, load_trained, load_weights
+from tiryns.runner.models.wrapped import WrappedModel
+from tiryns.runner.run.model_folder import model_folder
 
 
 def load_encoder_alone(auto: Any, path: str) -> PreTrainedModel:

@@ -8,13 +8,13 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from iolaus.conf.objective.contrastive import MARGIN, SCORED
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.distillation.losses import Weights, cosine_distance
-from iolaus.runner.models.distillation.teacher import Taught, Teacher
-from iolaus.runner.models.embedding.contrastive import ContrastiveModel
-from iolaus.runner.models.embedding.losses import Pairs
-from iolaus.runner.models.embedding.pooling import pooled
+from tiryns.conf.objective.contrastive import MARGIN, SCORED
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.distillation.losses import Weights, cosine_distance
+from tiryns.runner.models.distillation.teacher import Taught, Teacher
+from tiryns.runner.models.embedding.contrastive import ContrastiveModel
+from tiryns.runner.models.embedding.losses import Pairs
+from tiryns.runner.models.embedding.pooling import pooled
 
 
 class DistilledVectors(Taught, ContrastiveModel):

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.embedding.losses import PairLoss, Pairs
-from iolaus.runner.models.embedding.pooling import pooled
-from iolaus.runner.models.wrapped import WrappedModel
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.embedding.losses import PairLoss, Pairs
+from tiryns.runner.models.embedding.pooling import pooled
+from tiryns.runner.models.wrapped import WrappedModel
 
 POOLS = "add_pooling_layer"
 """The argument of transformers' encoders that can do without a pooler."""

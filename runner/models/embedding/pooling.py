@@ -6,8 +6,8 @@ Letters in shapes: D documents, T tokens, H hidden.
 import torch
 from torch import Tensor
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.packed.rows import unpacked
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.packed.rows import unpacked
 
 
 def pooled(hidden: Tensor, micro_batch: MicroBatch, how: str) -> Tensor:

@@ -5,9 +5,9 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from iolaus.runner.models.embedding.folder import Embedding, read_embedding
+from tiryns.runner.models.embedding.folder import Embedding, read_embedding
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 NEW = Embedding("mean", normalised=True)
 """That of a model which has none yet."""

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from iolaus.runner.optim.roles import Part, parts
+from tiryns.runner.optim.roles import Part, parts
 
 OUT = re.compile(r"(?:^|\.)(?:Wo|o_proj|out_proj|out_lin|lin2|down_proj|fc2|c_proj|output\.dense)\.weight$")
 """Names of matrices that project back to the residual stream, of attention and of the feed-forward layer."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
-from iolaus.runner.optim.roles import parts
+from tiryns.runner.optim.roles import parts
 
 LAYER = re.compile(r"(?<=\.)(\d+)(?=\.)")
 

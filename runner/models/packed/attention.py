@@ -19,9 +19,9 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AttentionInterface
 
-from iolaus.runner.models.packed.causal import causal_of
-from iolaus.runner.models.packed.chosen_queries import Chosen, chosen_queries
-from iolaus.runner.models.packed.documents import (
+from tiryns.runner.models.packed.causal import causal_of
+from tiryns.runner.models.packed.chosen_queries import Chosen, chosen_queries
+from tiryns.runner.models.packed.documents import (
     documents,
     flat_places,
     one_per_query_head,
@@ -30,10 +30,10 @@ from iolaus.runner.models.packed.documents import (
     sees_all,
     window_mask,
 )
-from iolaus.runner.models.packed.dropout import DroppedAttention, can_drop, plain_attention
-from iolaus.runner.models.packed.dropout_keys import current_keys
-from iolaus.runner.models.packed.flash_documents import flash_attention
-from iolaus.runner.models.packed.kernels import flash_kernel, gpu_has_flash
+from tiryns.runner.models.packed.dropout import DroppedAttention, can_drop, plain_attention
+from tiryns.runner.models.packed.dropout_keys import current_keys
+from tiryns.runner.models.packed.flash_documents import flash_attention
+from tiryns.runner.models.packed.kernels import flash_kernel, gpu_has_flash
 
 NAME = "packed_documents"
 """The name of this attention in transformers."""

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from iolaus.runner.order.ranges import ranges
+from tiryns.runner.order.ranges import ranges
 
 Causal = Any
 """All documents (True), none (False), those of the padded rows that a bool tensor [D] marks, or `packed_parts`."""

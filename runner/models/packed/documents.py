@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from iolaus.runner.models.packed.chosen_queries import Chosen
+from tiryns.runner.models.packed.chosen_queries import Chosen
 
 _WASTE = 1 << 12
 """Pairs of tokens that padding may add per head; another bucket takes about as long on a CPU."""

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from iolaus.runner.models.packed.chosen_queries import Chosen
-from iolaus.runner.models.packed.documents import buckets
-from iolaus.runner.models.packed.dropout_keys import DropoutKeys, bits_drawn, current_keys, number_modules
+from tiryns.runner.models.packed.chosen_queries import Chosen
+from tiryns.runner.models.packed.documents import buckets
+from tiryns.runner.models.packed.dropout_keys import DropoutKeys, bits_drawn, current_keys, number_modules
 
 _LEVELS = 1 << 16
 """Values of 16 random bits."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from iolaus.runner.models.packed.dropout_keys import current_keys
+from tiryns.runner.models.packed.dropout_keys import current_keys
 
 _HALF = 1 << 15
 """Values of 16 random bits below 0."""

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from iolaus.runner.models.packed.chosen_queries import Chosen
-from iolaus.runner.models.packed.documents import runs, window_mask
+from tiryns.runner.models.packed.chosen_queries import Chosen
+from tiryns.runner.models.packed.documents import runs, window_mask
 
 _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
@@ -136,7 +136,7 @@ class _Documents(torch.autograd.Function):
         return (*_backward(gradient, ctx.saved_tensors, ctx.sums, *ctx.settings), None, None, None, None)
 
 
-@torch.library.custom_op("iolaus::document_attention", mutates_args=())
+@torch.library.custom_op("tiryns::document_attention", mutates_args=())
 def document_attention(
     query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, before: int, behind: int, scale: float
 ) -> tuple[Tensor, Tensor]:
@@ -145,7 +145,7 @@ def document_attention(
     return out, torch.cat([each.flatten() for each in sums])
 
 
-@torch.library.custom_op("iolaus::document_attention_backward", mutates_args=())
+@torch.library.custom_op("tiryns::document_attention_backward", mutates_args=())
 def document_attention_backward(
     gradient: Tensor,
     query: Tensor,

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from iolaus.runner.models.packed.chosen_queries import choose
-from iolaus.runner.models.packed.dropout_keys import current_keys
-from iolaus.runner.models.packed.trials import evaluating, relative_difference
+from tiryns.runner.models.packed.chosen_queries import choose
+from tiryns.runner.models.packed.dropout_keys import current_keys
+from tiryns.runner.models.packed.trials import evaluating, relative_difference
 
 
 class Place(NamedTuple):

@@ -12,10 +12,10 @@ from torch import Tensor
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from iolaus.runner.models.packed.causal import causal_mask, causal_of
-from iolaus.runner.models.packed.documents import one_per_query_head
-from iolaus.runner.models.packed.dropout import can_drop, plain_attention
-from iolaus.runner.models.packed.dropout_keys import current_keys
+from tiryns.runner.models.packed.causal import causal_mask, causal_of
+from tiryns.runner.models.packed.documents import one_per_query_head
+from tiryns.runner.models.packed.dropout import can_drop, plain_attention
+from tiryns.runner.models.packed.dropout_keys import current_keys
 
 _UNSUPPORTED = ("position_bias", "cache", "softcap")
 """Arguments of transformers' own attention that are not supported here."""

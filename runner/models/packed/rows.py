@@ -14,10 +14,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PretrainedConfig, PreTrainedModel
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.packed.attention import NAME
-from iolaus.runner.models.packed.documents import flat_places, padded_places
-from iolaus.runner.models.packed.trials import (
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.packed.attention import NAME
+from tiryns.runner.models.packed.documents import flat_places, padded_places
+from tiryns.runner.models.packed.trials import (
     TOLERANCE,
     evaluating,
     in_one_line,
@@ -26,7 +26,7 @@ from iolaus.runner.models.packed.trials import (
     trial_documents,
 )
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 _TRIED: dict[tuple[type, str], tuple[int, float]] = {}

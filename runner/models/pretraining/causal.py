@@ -10,32 +10,32 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.packed.causal import Direction
-from iolaus.runner.models.packed.rows import packed_row, padded_rows
-from iolaus.runner.models.packed.trials import (
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.packed.causal import Direction
+from tiryns.runner.models.packed.rows import packed_row, padded_rows
+from tiryns.runner.models.packed.trials import (
     TOLERANCE,
     evaluating,
     in_one_line,
     relative_difference,
     trial_documents,
 )
-from iolaus.runner.models.pretraining.sparse_head import (
+from tiryns.runner.models.pretraining.sparse_head import (
     CLM,
     HYBRID,
     SHIFTED,
     SparseMaskedLM,
     rows_at,
 )
-from iolaus.runner.run.model_folder import OBJECTIVE
+from tiryns.runner.run.model_folder import OBJECTIVE
 
 PARTS = ("mlm", "clm")
 """The parts of a hybrid loss: of masked tokens, and of next ones."""
 
 
 NOTE = """
-Trained to guess next tokens with a causal mask, which the class of transformers does not set (`iolaus_objective` in
-config.json): `iolaus predict <this folder> "a text"` continues texts with it.
+Trained to guess next tokens with a causal mask, which the class of transformers does not set (`tiryns_objective` in
+config.json): `tiryns predict <this folder> "a text"` continues texts with it.
 """
 
 

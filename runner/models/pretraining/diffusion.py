@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.pretraining.sparse_head import SHIFTED, SparseMaskedLM, rows_at
-from iolaus.runner.models.row_sums import rows_of, summed_by_row
-from iolaus.runner.run.model_folder import OBJECTIVE
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.pretraining.sparse_head import SHIFTED, SparseMaskedLM, rows_at
+from tiryns.runner.models.row_sums import rows_of, summed_by_row
+from tiryns.runner.run.model_folder import OBJECTIVE
 
 ORDERS = ("random", "confidence")
 

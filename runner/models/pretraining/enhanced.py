@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.embedding.folder import Embedding
-from iolaus.runner.models.embedding.pooling import pooled
-from iolaus.runner.models.flops import FlopCounts
-from iolaus.runner.models.packed.rows import packed_again, unpacked
-from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.embedding.folder import Embedding
+from tiryns.runner.models.embedding.pooling import pooled
+from tiryns.runner.models.flops import FlopCounts
+from tiryns.runner.models.packed.rows import packed_again, unpacked
+from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
 
 
 class EnhancedMaskedLM(SparseMaskedLM):

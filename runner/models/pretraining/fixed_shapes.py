@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from iolaus.runner.models.quick.filled import Sizes, fixed_sizes
-from iolaus.runner.optim.compiled import Compiled
+from tiryns.runner.models.quick.filled import Sizes, fixed_sizes
+from tiryns.runner.optim.compiled import Compiled
 
 _UNKNOWN_RATE = 0.125
 """The share of targets where the objective does not tell it: a row with more has a multiple of so many."""

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
-from iolaus.conf.values import suggest
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.packed.dropout_keys import DropoutKeys, bits
-from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM, added_up, rows_at
+from tiryns.conf.values import suggest
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.packed.dropout_keys import DropoutKeys, bits
+from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, added_up, rows_at
 
 SAMPLING = 0x73616D706C656473
 """Separates the keys of samples from those of dropout."""

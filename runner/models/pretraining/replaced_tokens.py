@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import ElectraForPreTraining, ElectraModel, PreTrainedModel
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.flops import FlopCounts, network_flops
-from iolaus.runner.models.packed.dropout import replace_dropout
-from iolaus.runner.models.pretraining.generator import TokenGenerator, generator_config
-from iolaus.runner.models.pretraining.shared_embeddings import plain_weights, share_embeddings
-from iolaus.runner.models.wrapped import WrappedModel
-from iolaus.runner.run.model_folder import DISCRIMINATOR
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.flops import FlopCounts, network_flops
+from tiryns.runner.models.packed.dropout import replace_dropout
+from tiryns.runner.models.pretraining.generator import TokenGenerator, generator_config
+from tiryns.runner.models.pretraining.shared_embeddings import plain_weights, share_embeddings
+from tiryns.runner.models.wrapped import WrappedModel
+from tiryns.runner.run.model_folder import DISCRIMINATOR
 
 MASKED = "masked"
 """The name of the generator's denominator, the number of its targets."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from iolaus.runner.models.quick.embedding import changed_rows
-from iolaus.runner.optim.compiled import factor_to
+from tiryns.runner.models.quick.embedding import changed_rows
+from tiryns.runner.optim.compiled import factor_to
 
 
 def clip(parameters: Sequence[Tensor], limit: float) -> Tensor:

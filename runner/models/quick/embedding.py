@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from iolaus.runner.models.quick.allowed import allowed
+from tiryns.runner.models.quick.allowed import allowed
 
 
 def replace_embeddings(model: nn.Module) -> None:

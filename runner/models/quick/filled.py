@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from iolaus.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.micro_batch import MicroBatch
 
 _LEAST = 16
 """Rows of a matrix that are added at least where any are: as many as a vector register has numbers."""

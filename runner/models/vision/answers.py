@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.order.permutation import permute
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.order.permutation import permute
 
 
 class AnswerWriter(NamedTuple):

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.packed.rows import packed_again, unpacked
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.packed.rows import packed_again, unpacked
 
 TOWER_OUTPUTS = ("last_hidden_state", "pooler_output", "hidden_states", "attentions")
 """Outputs of a vision tower that are no further input of the language model, as `deepstack_features` are."""

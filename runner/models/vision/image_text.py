@@ -13,14 +13,14 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from iolaus.conf.model.vision import LlavaTiny
-from iolaus.conf.values import check_choice
-from iolaus.runner.config.custom_code import from_pretrained
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.data.vision.processors import SPECIAL_TOKENS
-from iolaus.runner.models.encoder import SIZES, checked_fields, special_tokens
-from iolaus.runner.models.head import Head
-from iolaus.runner.run.model_folder import model_folder
+from tiryns.conf.model.vision import LlavaTiny
+from tiryns.conf.values import check_choice
+from tiryns.runner.config.custom_code import from_pretrained
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.data.vision.processors import SPECIAL_TOKENS
+from tiryns.runner.models.encoder import SIZES, checked_fields, special_tokens
+from tiryns.runner.models.head import Head
+from tiryns.runner.run.model_folder import model_folder
 
 TOWERS = {
     "text_from": {"llava": "language_model", "idefics3": "text_model"},

@@ -15,15 +15,15 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import GenerationConfig, PreTrainedModel
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.data.vision.image_inputs import EncodedImage
-from iolaus.runner.models.flops import FlopCounts
-from iolaus.runner.models.packed.rows import packed_row, set_up_packed_rows
-from iolaus.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
-from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
-from iolaus.runner.models.vision.image_arguments import ImageArguments
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.vision.image_inputs import EncodedImage
+from tiryns.runner.models.flops import FlopCounts
+from tiryns.runner.models.packed.rows import packed_row, set_up_packed_rows
+from tiryns.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
+from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
+from tiryns.runner.models.vision.image_arguments import ImageArguments
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 class VisionLanguageModel(SparseMaskedLM):

@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from iolaus.conf.values import check_choice
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.data.replicas import replica_of
-from iolaus.runner.inference.export import write_model
-from iolaus.runner.loop.sharding import check_shardable, whole
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.modules.base import ModelModule
-from iolaus.runner.modules.training import seed_generators, step_seed
-from iolaus.runner.optim import OPTIMIZERS, get_optimizer, loop_needs
+from tiryns.conf.values import check_choice
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.replicas import replica_of
+from tiryns.runner.inference.export import write_model
+from tiryns.runner.loop.sharding import check_shardable, whole
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.modules.base import ModelModule
+from tiryns.runner.modules.training import seed_generators, step_seed
+from tiryns.runner.optim import OPTIMIZERS, get_optimizer, loop_needs
 
 Batch = dict[str, Any]
 """A collator's batch of samples: tensors of rows [B, T], or of one packed row [1, T]."""
@@ -207,7 +207,7 @@ class AutomaticModule(ModelModule):
 
     def _card(self) -> str:
         return (
-            "---\nlibrary_name: transformers\ntags: [iolaus]\n---\n\n"
+            "---\nlibrary_name: transformers\ntags: [tiryns]\n---\n\n"
             f"# {type(self.model.pretrained).__name__}, {self.model.describe()}\n\n"
             f"Trained for {self.trainer.global_step:,} steps with `runner.modules.{type(self).__name__}`.\n"
         )

@@ -6,15 +6,15 @@ from typing import Any, Literal
 
 import torch
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.data.text.tokenizer import load_tokenizer
-from iolaus.runner.modules.automatic.base import AutomaticModule, Batch, Output
-from iolaus.runner.modules.automatic.set_figures import SetFigures
-from iolaus.runner.optim.schedule.schedulers import ClosedFormScheduler
-from iolaus.runner.optim.schedule.warmup_decay import check_warmup_decay, warmup_decay_factor
-from iolaus.runner.run.model_folder import model_folder
-from iolaus.runner.tasks import get_trainer_task
-from iolaus.runner.tasks.base import unnamed_labels
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.text.tokenizer import load_tokenizer
+from tiryns.runner.modules.automatic.base import AutomaticModule, Batch, Output
+from tiryns.runner.modules.automatic.set_figures import SetFigures
+from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
+from tiryns.runner.optim.schedule.warmup_decay import check_warmup_decay, warmup_decay_factor
+from tiryns.runner.run.model_folder import model_folder
+from tiryns.runner.tasks import get_trainer_task
+from tiryns.runner.tasks.base import unnamed_labels
 
 TaskName = Literal["classification", "token_classification", "question_answering"]
 SchedulerType = Literal["linear", "cosine", "constant", "polynomial"]

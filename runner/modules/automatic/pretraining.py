@@ -5,18 +5,18 @@ from typing import Any, Literal, cast
 from lightning.pytorch.utilities import move_data_to_device
 from transformers import AutoConfig, PreTrainedModel
 
-from iolaus.conf.values import check_choice
-from iolaus.runner.data.micro_batch import MicroBatch, tokenizer_arguments
-from iolaus.runner.data.text.tokenizer import load_tokenizer
-from iolaus.runner.evaluation.totals import add_sums
-from iolaus.runner.loaders.pretraining import OBJECTIVES
-from iolaus.runner.models import build_encoder
-from iolaus.runner.models.encoder import SIZES
-from iolaus.runner.modules.automatic.base import AutomaticModule, Batch, Output
-from iolaus.runner.objectives import get_collator_cls
-from iolaus.runner.objectives.rows.layout import IGNORED
-from iolaus.runner.optim import get_scheduler
-from iolaus.runner.run.model_folder import model_folder
+from tiryns.conf.values import check_choice
+from tiryns.runner.data.micro_batch import MicroBatch, tokenizer_arguments
+from tiryns.runner.data.text.tokenizer import load_tokenizer
+from tiryns.runner.evaluation.totals import add_sums
+from tiryns.runner.loaders.pretraining import OBJECTIVES
+from tiryns.runner.models import build_encoder
+from tiryns.runner.models.encoder import SIZES
+from tiryns.runner.modules.automatic.base import AutomaticModule, Batch, Output
+from tiryns.runner.objectives import get_collator_cls
+from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.optim import get_scheduler
+from tiryns.runner.run.model_folder import model_folder
 
 WarmupKind = Literal["constant", "linear", "cosine", "exponential"]
 CooldownKind = Literal["constant", "linear", "cosine", "exponential", "inverse-sqrt"]

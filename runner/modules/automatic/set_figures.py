@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.metrics import get_metrics_for_task
-from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.metrics import get_metrics_for_task
+from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.tasks.base import Evaluated, Measured, TrainerTask
 
 
 @dataclass(eq=False)

@@ -7,16 +7,16 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from iolaus.conf.objective.labelled import SequenceClassification
-from iolaus.runner.data.labelled.labels import MULTI, LabelCounts, known_labels
-from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
-from iolaus.runner.evaluation.thresholds import Thresholds
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.base import TAUGHT
-from iolaus.runner.objectives.labelled import finetuning
-from iolaus.runner.objectives.labelled.label_options import SETTINGS, LabelCollator
-from iolaus.runner.objectives.rows.layout import Places, Shape
-from iolaus.runner.objectives.rows.padded import column_of
+from tiryns.conf.objective.labelled import SequenceClassification
+from tiryns.runner.data.labelled.labels import MULTI, LabelCounts, known_labels
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.evaluation.thresholds import Thresholds
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives.base import TAUGHT
+from tiryns.runner.objectives.labelled import finetuning
+from tiryns.runner.objectives.labelled.label_options import SETTINGS, LabelCollator
+from tiryns.runner.objectives.rows.layout import Places, Shape
+from tiryns.runner.objectives.rows.padded import column_of
 
 
 class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
@@ -110,15 +110,15 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head and loss; with a teacher one that learns from it."""
-        from iolaus.runner.models.finetuning import SequenceClassifier
+        from tiryns.runner.models.finetuning import SequenceClassifier
 
         finetuning.check_length(pretrained, self.max_sequence_length)
         if self.teacher is None:
             return SequenceClassifier(pretrained, self.problem_type, self.loss_of(pretrained))
 
-        from iolaus.runner.models.distillation.classifier import DistilledClassifier
-        from iolaus.runner.models.distillation.losses import Weights
-        from iolaus.runner.models.distillation.teacher import Teacher, load_teacher
+        from tiryns.runner.models.distillation.classifier import DistilledClassifier
+        from tiryns.runner.models.distillation.losses import Weights
+        from tiryns.runner.models.distillation.teacher import Teacher, load_teacher
 
         loaded = load_teacher(self.teacher, str(self.auto), self.tokenizer, self.labels or ["value"])
         finetuning.check_length(loaded, self.max_sequence_length)

@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
-from iolaus.runner.objectives.base import Collator, FlatCollator
-from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape, spread
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.objectives.base import Collator, FlatCollator
+from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, spread
 
 
 def label_config(names: Sequence[str]) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def given_labels(collator: Collator, tokenized: Mapping[str, Any]) -> Any:
 
 def check_length(pretrained: PreTrainedModel, max_sequence_length: int) -> None:
     """Raises ValueError if samples may be longer than the model can read."""
-    from iolaus.runner.models.positions import longest_text
+    from tiryns.runner.models.positions import longest_text
 
     longest = longest_text(pretrained)
     if longest is not None and longest < max_sequence_length:

@@ -8,15 +8,15 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from iolaus.conf.values import AT_LEAST_0
-from iolaus.runner.data.labelled.labels import by_label
-from iolaus.runner.data.labelled.words.joint_tagging import columns_of_labels
-from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.labelled import finetuning
-from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape
-from iolaus.runner.objectives.rows.padded import flat_column
+from tiryns.conf.values import AT_LEAST_0
+from tiryns.runner.data.labelled.labels import by_label
+from tiryns.runner.data.labelled.words.joint_tagging import columns_of_labels
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives.base import FlatCollator
+from tiryns.runner.objectives.labelled import finetuning
+from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
+from tiryns.runner.objectives.rows.padded import flat_column
 
 
 class JointTaggingCollator(FlatCollator):
@@ -113,7 +113,7 @@ class JointTaggingCollator(FlatCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its heads and the sum of their losses."""
-        from iolaus.runner.models.finetuning import JointTagger
+        from tiryns.runner.models.finetuning import JointTagger
 
         finetuning.check_length(pretrained, self.max_sequence_length)
         sizes = {name: len(labels) for name, labels in self.column_labels.items()}

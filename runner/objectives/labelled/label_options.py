@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from iolaus.conf.objective import labelled as options
-from iolaus.runner.data.labelled.labels import MULTI, REGRESSION, LabelCounts, by_label
-from iolaus.runner.models.label_loss import LabelLoss, has_dropout
-from iolaus.runner.objectives.base import FlatCollator
+from tiryns.conf.objective import labelled as options
+from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, LabelCounts, by_label
+from tiryns.runner.models.label_loss import LabelLoss, has_dropout
+from tiryns.runner.objectives.base import FlatCollator
 
 SETTINGS = ("class_weights", "label_smoothing", "focal_gamma", "r_drop")
 """The settings of the loss."""

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.labelled import finetuning
-from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape, positions
-from iolaus.runner.objectives.rows.padded import column_of
-from iolaus.runner.order.keyed import token_bits
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives.labelled import finetuning
+from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, positions
+from tiryns.runner.objectives.rows.padded import column_of
+from tiryns.runner.order.keyed import token_bits
 
 
 class MultipleChoiceCollator(finetuning.ExampleLabels):
@@ -110,14 +110,14 @@ class MultipleChoiceCollator(finetuning.ExampleLabels):
 
     def model_arguments(self) -> dict[str, Any]:
         """The head, of transformers' own for multiple choice where the architecture has one."""
-        from iolaus.runner.models.head import Head
-        from iolaus.runner.models.multiple_choice import AutoModelForMultipleChoice
+        from tiryns.runner.models.head import Head
+        from tiryns.runner.models.multiple_choice import AutoModelForMultipleChoice
 
         return {"head": Head(AutoModelForMultipleChoice, {"num_labels": 1})}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head and loss."""
-        from iolaus.runner.models.multiple_choice import MultipleChoiceModel
+        from tiryns.runner.models.multiple_choice import MultipleChoiceModel
 
         finetuning.check_length(pretrained, self.max_sequence_length)
         return MultipleChoiceModel(pretrained)

@@ -8,13 +8,13 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from iolaus.conf.objective.labelled import QuestionAnswering
-from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.labelled import finetuning
-from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape, positions, spread
-from iolaus.runner.objectives.rows.padded import column_of, flat_column
+from tiryns.conf.objective.labelled import QuestionAnswering
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives.base import FlatCollator
+from tiryns.runner.objectives.labelled import finetuning
+from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, positions, spread
+from tiryns.runner.objectives.rows.padded import column_of, flat_column
 
 
 class QuestionAnsweringCollator(FlatCollator):
@@ -138,7 +138,7 @@ class QuestionAnsweringCollator(FlatCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head and loss."""
-        from iolaus.runner.models.finetuning import QuestionAnswerer
+        from tiryns.runner.models.finetuning import QuestionAnswerer
 
         finetuning.check_length(pretrained, self.max_sequence_length)
         return QuestionAnswerer(pretrained, self.max_answer_tokens)

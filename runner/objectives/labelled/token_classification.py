@@ -8,13 +8,13 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from iolaus.runner.data.labelled.labels import LabelCounts
-from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.labelled import finetuning
-from iolaus.runner.objectives.labelled.label_options import SETTINGS, LabelCollator
-from iolaus.runner.objectives.rows.layout import IGNORED, Places, Shape
-from iolaus.runner.objectives.rows.padded import label_tensor
+from tiryns.runner.data.labelled.labels import LabelCounts
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives.labelled import finetuning
+from tiryns.runner.objectives.labelled.label_options import SETTINGS, LabelCollator
+from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
+from tiryns.runner.objectives.rows.padded import label_tensor
 
 
 class TokenClassificationCollator(LabelCollator):
@@ -102,7 +102,7 @@ class TokenClassificationCollator(LabelCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head and loss."""
-        from iolaus.runner.models.finetuning import TokenClassifier
+        from tiryns.runner.models.finetuning import TokenClassifier
 
         finetuning.check_length(pretrained, self.max_sequence_length)
         return TokenClassifier(pretrained, self.loss_of(pretrained))

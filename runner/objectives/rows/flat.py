@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from iolaus.runner.data.micro_batch import FlatSamples
-from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.labelled.finetuning import token_types
-from iolaus.runner.objectives.rows.layout import IGNORED, lay_out
+from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.runner.objectives.base import FlatCollator
+from tiryns.runner.objectives.labelled.finetuning import token_types
+from tiryns.runner.objectives.rows.layout import IGNORED, lay_out
 
 
 def row_batch(flat: FlatSamples, collator: FlatCollator, row_tokens: int | None = None) -> dict[str, Any]:

@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
-from iolaus.runner.order.keyed import mix64
-from iolaus.runner.order.ranges import ranges
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.order.keyed import mix64
+from tiryns.runner.order.ranges import ranges
 
 IGNORED = -100
 """The label of a token without a target, as in torch's losses."""

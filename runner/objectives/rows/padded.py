@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from iolaus.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows.layout import IGNORED
 
 
 def pad_samples(

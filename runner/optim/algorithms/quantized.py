@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from iolaus.runner.optim.algorithms.trust_ratio import move
-from iolaus.runner.optim.given_groups import Groups
+from tiryns.runner.optim.algorithms.trust_ratio import move
+from tiryns.runner.optim.given_groups import Groups
 
 Step = Callable[[dict[str, Any]], None]
 """A step of bitsandbytes on one parameter, with the settings of a group."""
@@ -35,7 +35,7 @@ def eight_bit(class_name: str, groups: Groups, rule: Rule | None = None, **setti
         library = import_module("bitsandbytes.optim")
     except ImportError as error:
         raise ImportError(
-            f"optimizer.quantized=true needs bitsandbytes: pip install 'iolaus[quantized]' ({error})"
+            f"optimizer.quantized=true needs bitsandbytes: pip install 'tiryns[quantized]' ({error})"
         ) from error
     base = getattr(library, class_name)
 

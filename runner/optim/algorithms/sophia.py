@@ -17,7 +17,7 @@ from pytorch_optimizer import SophiaH
 from torch.compiler import set_stance
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from iolaus.runner.optim.hooks import LoopNeeds
+from tiryns.runner.optim.hooks import LoopNeeds
 
 
 class LoopSophiaH(SophiaH):

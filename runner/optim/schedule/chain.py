@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from iolaus.conf.phases import Phase as RunPhase
-from iolaus.conf.phases import place_of
-from iolaus.conf.values import suggest
-from iolaus.runner.optim.schedule.phases import Phase, ThreePhaseSchedule
-from iolaus.runner.order.timeline import Timeline
+from tiryns.conf.phases import Phase as RunPhase
+from tiryns.conf.phases import place_of
+from tiryns.conf.values import suggest
+from tiryns.runner.optim.schedule.phases import Phase, ThreePhaseSchedule
+from tiryns.runner.order.timeline import Timeline
 
 TOKENS = {"warmup_tokens": "warmup_steps", "cooldown_tokens": "cooldown_steps"}
 """Lengths in tokens, with the lengths in steps that they become when a run begins."""

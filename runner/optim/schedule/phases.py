@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from iolaus.conf.values import count_of, suggest
+from tiryns.conf.values import count_of, suggest
 
 KINDS = ("constant", "linear", "cosine", "exponential", "inverse_sqrt")
 """The kinds of phases."""

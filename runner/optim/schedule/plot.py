@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from iolaus.runner.optim.schedule.chain import Schedule, ScheduleChain
+from tiryns.runner.optim.schedule.chain import Schedule, ScheduleChain
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 NAMES = {"warmup": "warm-up", "training": "training", "cooldown": "cool-down"}

@@ -6,8 +6,8 @@ from typing import Any, Literal
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from iolaus.runner.optim.schedule.chain import TOKENS, Schedule
-from iolaus.runner.optim.schedule.phases import (
+from tiryns.runner.optim.schedule.chain import TOKENS, Schedule
+from tiryns.runner.optim.schedule.phases import (
     Phase,
     Steps,
     ThreePhaseSchedule,
@@ -15,7 +15,7 @@ from iolaus.runner.optim.schedule.phases import (
     check_kind,
     shape,
 )
-from iolaus.runner.order.timeline import Timeline
+from tiryns.runner.order.timeline import Timeline
 
 
 class ClosedFormScheduler(LambdaLR):
@@ -60,7 +60,7 @@ class PhasedScheduler(ThreePhaseScheduler):
 
     Example:
         >>> import torch
-        >>> from iolaus.runner.order.timeline import Timeline
+        >>> from tiryns.runner.order.timeline import Timeline
         >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0, weight_decay=0.1)
         >>> timeline = Timeline(["stable", "decay"], [1, 1])
         >>> scheduler = PhasedScheduler(optimizer, ThreePhaseSchedule(), timeline, [1.0, 0.5])

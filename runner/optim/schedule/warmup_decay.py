@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from iolaus.conf.values import suggest
-from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
+from tiryns.conf.values import suggest
+from tiryns.runner.optim.schedule.phases import ThreePhaseSchedule
 
 DECAYS: dict[str, dict[str, float]] = {
     "constant": {},

@@ -7,15 +7,15 @@ from functools import reduce
 
 import numpy as np
 
-from iolaus.runner.report.comparison.differences import label_of
-from iolaus.runner.report.comparison.goal import titles_of
-from iolaus.runner.report.comparison.settings import Comparison, Setting
-from iolaus.runner.report.curves import Chart, Curve, Floats, curves_of, in_words, of_set
-from iolaus.runner.report.phases import shared_phases, with_phases
-from iolaus.runner.report.runs import Run
-from iolaus.runner.report.summary import bits_level, validation_set
-from iolaus.runner.report.svg import label as short
-from iolaus.runner.run.metrics_file import Series
+from tiryns.runner.report.comparison.differences import label_of
+from tiryns.runner.report.comparison.goal import titles_of
+from tiryns.runner.report.comparison.settings import Comparison, Setting
+from tiryns.runner.report.curves import Chart, Curve, Floats, curves_of, in_words, of_set
+from tiryns.runner.report.phases import shared_phases, with_phases
+from tiryns.runner.report.runs import Run
+from tiryns.runner.report.summary import bits_level, validation_set
+from tiryns.runner.report.svg import label as short
+from tiryns.runner.run.metrics_file import Series
 
 MAX_CURVES = 12
 """Curves of a chart. Of more runs the settings' means are drawn, those of the best settings."""

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from iolaus.conf.data.common import Tokenizing
-from iolaus.runner.manifest.inputs import Manifest, read_manifest
-from iolaus.runner.report.comparison.differences import FOLD, fold_of, is_execution
-from iolaus.runner.report.runs import Run
+from tiryns.conf.data.common import Tokenizing
+from tiryns.runner.manifest.inputs import Manifest, read_manifest
+from tiryns.runner.report.comparison.differences import FOLD, fold_of, is_execution
+from tiryns.runner.report.runs import Run
 
 PER_BYTE = "bits_per_byte"
 """The figure that does not depend on the vocabulary."""

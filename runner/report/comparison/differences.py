@@ -4,10 +4,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from iolaus.conf.config import Config
-from iolaus.conf.registry import OPTIONS, execution_names, target_of
-from iolaus.conf.values import rules_of
-from iolaus.runner.report.runs import RECIPE, SCALE, Run
+from tiryns.conf.config import Config
+from tiryns.conf.registry import OPTIONS, execution_names, target_of
+from tiryns.conf.values import rules_of
+from tiryns.runner.report.runs import RECIPE, SCALE, Run
 
 MAX_SETTINGS = 12
 """Settings that have a column."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from iolaus.conf.data.labelled import FOLD_SET
-from iolaus.runner.evaluation.statistics.student import t_interval
-from iolaus.runner.report.comparison.differences import FOLDS
-from iolaus.runner.report.comparison.settings import Cells, Comparison
-from iolaus.runner.report.runs import Run
-from iolaus.runner.run.files import read_json, write_atomically
+from tiryns.conf.data.labelled import FOLD_SET
+from tiryns.runner.evaluation.statistics.student import t_interval
+from tiryns.runner.report.comparison.differences import FOLDS
+from tiryns.runner.report.comparison.settings import Cells, Comparison
+from tiryns.runner.report.runs import Run
+from tiryns.runner.run.files import read_json, write_atomically
 
 TEST = f"test/{FOLD_SET}"
 
@@ -66,7 +66,7 @@ def _joined(compared: Comparison, setting: int, seed: int | None, runs: dict[int
     found = Joined(setting, seed, runs, missing, metrics, {})
     if missing or not entries:
         return found
-    from iolaus.runner.evaluation.joined import measured_rows  # imports torch, which most pages do without
+    from tiryns.runner.evaluation.joined import measured_rows  # imports torch, which most pages do without
 
     labels = entries[0].get("labels") or [row["label"] for row in entries[0].get("per_class") or []]
     return found._replace(joined=measured_rows(entries[0].get("kind", ""), list(found.rows()), labels))

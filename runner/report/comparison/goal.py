@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from iolaus.conf.data.labelled import FOLD_SET
-from iolaus.runner.report.comparison.differences import fold_of
-from iolaus.runner.report.curves import in_words, of_set
-from iolaus.runner.report.runs import Run
-from iolaus.runner.report.summary import validation_set
+from tiryns.conf.data.labelled import FOLD_SET
+from tiryns.runner.report.comparison.differences import fold_of
+from tiryns.runner.report.curves import in_words, of_set
+from tiryns.runner.report.runs import Run
+from tiryns.runner.report.summary import validation_set
 
 HELD_OUT = f"test/{FOLD_SET}/"
 """Start of the names of figures for a held-out fold."""

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from iolaus.runner.report.comparison.differences import BRANCH
-from iolaus.runner.report.comparison.settings import Cells, Comparison
+from tiryns.runner.report.comparison.differences import BRANCH
+from tiryns.runner.report.comparison.settings import Cells, Comparison
 
 FEWEST_RUNS, RUNS_OF_A_VALUE = 8, 2
 """With fewer runs in all, or of any value of a setting, no share of the variance is told."""

@@ -6,21 +6,21 @@ from os.path import relpath
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.config.permissions import words_to_repeat
-from iolaus.runner.logging import log_file
-from iolaus.runner.report import page
-from iolaus.runner.report.comparison.charts import colours_of, curve_charts, drawn_settings, setting_chart
-from iolaus.runner.report.comparison.differences import BRANCH, FOLD, FOLDS
-from iolaus.runner.report.comparison.folds import Joined, folds_table, joined_folds, lacking, write_folds
-from iolaus.runner.report.comparison.goal import titles_of
-from iolaus.runner.report.comparison.importance import Importance, variance_explained
-from iolaus.runner.report.comparison.settings import Comparison, Setting, mean_and_deviation
-from iolaus.runner.report.page import Html, Tile
-from iolaus.runner.report.runs import Branch, Run, load_run
-from iolaus.runner.report.single import save
-from iolaus.runner.report.summary import typed_path
-from iolaus.runner.report.svg import bars, colour_class, element, legend
-from iolaus.runner.run.sweep_folder import read_sweep
+from tiryns.runner.config.permissions import words_to_repeat
+from tiryns.runner.logging import log_file
+from tiryns.runner.report import page
+from tiryns.runner.report.comparison.charts import colours_of, curve_charts, drawn_settings, setting_chart
+from tiryns.runner.report.comparison.differences import BRANCH, FOLD, FOLDS
+from tiryns.runner.report.comparison.folds import Joined, folds_table, joined_folds, lacking, write_folds
+from tiryns.runner.report.comparison.goal import titles_of
+from tiryns.runner.report.comparison.importance import Importance, variance_explained
+from tiryns.runner.report.comparison.settings import Comparison, Setting, mean_and_deviation
+from tiryns.runner.report.page import Html, Tile
+from tiryns.runner.report.runs import Branch, Run, load_run
+from tiryns.runner.report.single import save
+from tiryns.runner.report.summary import typed_path
+from tiryns.runner.report.svg import bars, colour_class, element, legend
+from tiryns.runner.run.sweep_folder import read_sweep
 
 MAX_ROWS = 20
 """Rows of a table that are not folded away."""
@@ -55,7 +55,7 @@ def write_page(folder: Path, compared: Comparison, name: str, importance: Import
     if joined and all(run.path.resolve().parent == folder.resolve() for run in runs):
         write_folds(folder, compared, joined)
     body = [
-        page.header("Iolaus comparison", f"{len(runs)} runs", facts),
+        page.header("Tiryns comparison", f"{len(runs)} runs", facts),
         _best(compared),
         _again(compared, folder),
         page.section("Settings", _settings(compared)),
@@ -105,7 +105,7 @@ def _again(compared: Comparison, folder: Path) -> str:
     if not read_sweep(folder) or not any(run.failure for run in compared.runs):
         return ""
     words = [f"resume={typed_path(folder)}", *words_to_repeat()]
-    return element("p", escape(f"Run the failed jobs again: iolaus {shlex.join(words)}"), "note")
+    return element("p", escape(f"Run the failed jobs again: tiryns {shlex.join(words)}"), "note")
 
 
 def _tested(compared: Comparison, best: Setting) -> list[Tile]:

@@ -5,11 +5,11 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from iolaus.conf.values import count_of
-from iolaus.runner.evaluation.statistics.student import t_interval
-from iolaus.runner.report.comparison.comparable import PER_BYTE, Kinds, kinds_of
-from iolaus.runner.report.comparison.differences import Values, differences, label_of
-from iolaus.runner.report.comparison.goal import (
+from tiryns.conf.values import count_of
+from tiryns.runner.evaluation.statistics.student import t_interval
+from tiryns.runner.report.comparison.comparable import PER_BYTE, Kinds, kinds_of
+from tiryns.runner.report.comparison.differences import Values, differences, label_of
+from tiryns.runner.report.comparison.goal import (
     Goal,
     goal_of,
     is_test,
@@ -18,8 +18,8 @@ from iolaus.runner.report.comparison.goal import (
     tests_of,
     titles_of,
 )
-from iolaus.runner.report.runs import Run
-from iolaus.runner.run.sweep_folder import JUDGE
+from tiryns.runner.report.runs import Run
+from tiryns.runner.run.sweep_folder import JUDGE
 
 Cells = tuple[list[str], list[list[Any]]]
 """Heads, and rows of values, None where there is none."""
@@ -230,7 +230,7 @@ class Comparison:
             lone = len(self.kinds) > 1 or len(self.settings) == 1
             return f"{'One setting' if lone else 'One setting has a figure'}{of_kind}: {what}."
         text = f"Best setting{of_kind}: {self.name(order[0])}, {what}. "
-        more = "." if self.judged else ": `iolaus judge` trains more and tells."
+        more = "." if self.judged else ": `tiryns judge` trains more and tells."
         if count == 1:
             return f"{text}{one.capitalize()} may be luck{more}"
         second, next_one = others[0], f"the next, {self.name(order[1])},"
@@ -242,7 +242,7 @@ class Comparison:
         return text + (
             f"The interval of {next_one} lies apart from it."
             if apart
-            else f"The interval of {next_one} overlaps: `iolaus judge` tells whether it may be luck."
+            else f"The interval of {next_one} overlaps: `tiryns judge` tells whether it may be luck."
         )
 
 

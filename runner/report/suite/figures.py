@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from iolaus.conf.values import suggest
-from iolaus.runner.evaluation.statistics.student import t_interval, t_quantile
-from iolaus.runner.run.files import read_json
+from tiryns.conf.values import suggest
+from tiryns.runner.evaluation.statistics.student import t_interval, t_quantile
+from tiryns.runner.run.files import read_json
 
 SUITE = "suite.json"
 """In the folder of a suite: its tasks, figures and runs."""

@@ -4,12 +4,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.report import page
-from iolaus.runner.report.page import Html
-from iolaus.runner.report.single import save
-from iolaus.runner.report.suite.figures import Content, setting_text
-from iolaus.runner.report.suite.table import best_rows, interval_rows, notes, suite_rows
-from iolaus.runner.report.svg import element
+from tiryns.runner.report import page
+from tiryns.runner.report.page import Html
+from tiryns.runner.report.single import save
+from tiryns.runner.report.suite.figures import Content, setting_text
+from tiryns.runner.report.suite.table import best_rows, interval_rows, notes, suite_rows
+from tiryns.runner.report.svg import element
 
 
 def write_suite(folder: Path, content: Content, path: Path | None = None) -> Path:
@@ -21,7 +21,7 @@ def write_suite(folder: Path, content: Content, path: Path | None = None) -> Pat
     failures = [run for run in content["runs"] if run["problem"]]
     target = path or folder / "suite.html"
     body = [
-        page.header("Iolaus suite", str(content["suite"]), filter(None, facts)),
+        page.header("Tiryns suite", str(content["suite"]), filter(None, facts)),
         page.section("Models", _table(content), said),
         page.section("Chosen settings", _chosen(content)),
         page.section("Failures", page.facts({f"{r['run']} ({r['task']})": r["problem"] for r in failures})),

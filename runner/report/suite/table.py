@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from iolaus.runner.report.suite.figures import Content, cells_of, setting_text
-from iolaus.runner.report.table import as_text, csv_text, markdown
+from tiryns.runner.report.suite.figures import Content, cells_of, setting_text
+from tiryns.runner.report.table import as_text, csv_text, markdown
 
 
 def suite_text(content: Content) -> str:
@@ -124,7 +124,7 @@ def _best_sentence(column: str, best: Content) -> str:
         return f"Best by {column}: {best['model']}; its interval lies apart from the others."
     return (
         f"Best by {column}: {best['model']}, but its interval overlaps with that of {', '.join(unclear)}, or is not "
-        "known: it may be luck; iolaus judge compares two models by pairs of equal seeds."
+        "known: it may be luck; tiryns judge compares two models by pairs of equal seeds."
     )
 
 

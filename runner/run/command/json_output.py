@@ -43,7 +43,7 @@ def as_json(value: Any) -> str:
 def print_json(value: Any, file: Path | None = None) -> None:
     """Prints the document of a command, within `json_alone` when the command has ended; or writes it to a file."""
     if file is not None:
-        from iolaus.runner.run.files import writing  # with Hydra, for which Ctrl-C is not caught yet
+        from tiryns.runner.run.files import writing  # with Hydra, for which Ctrl-C is not caught yet
 
         with writing(file) as out:
             out.write(as_json(value))

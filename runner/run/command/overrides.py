@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Sequence
 
-from iolaus.conf.fields import fields_of, is_part, root_fields
-from iolaus.conf.registry import OPTIONS
-from iolaus.conf.values import close_matches, suggest
+from tiryns.conf.fields import fields_of, is_part, root_fields
+from tiryns.conf.registry import OPTIONS
+from tiryns.conf.values import close_matches, suggest
 
 OTHER_WORDS = {
     "accumulate_grad_batches": "data.micro_batch_tokens",
@@ -79,7 +79,7 @@ def message_of(composing: Sequence[BaseException]) -> str:
         )
     if found := NO_SCALE.search(message):
         return (
-            f"scale={found[1]}: experiment={found[2]} has no such size; `iolaus info scale` lists the recipes that "
+            f"scale={found[1]}: experiment={found[2]} has no such size; `tiryns info scale` lists the recipes that "
             f"have, and a file experiment/{found[1]}/{found[2]}.yaml of your own gives it one"
         )
     if (found := NO_KEY.search(message)) and (
@@ -132,7 +132,7 @@ def _other_option(found: re.Match[str], message: str) -> str:
     if group == "model" and not near:
         more = "; a class of transformers is model=encoder model.architecture=NAME, and weights are model=pretrained"
         more += " model.name_or_path=NAME"
-    return f"there is no {group}={wrong}; `iolaus info {group}` lists what there is{more}{near}"
+    return f"there is no {group}={wrong}; `tiryns info {group}` lists what there is{more}{near}"
 
 
 def _other_value(found: re.Match[str], message: str) -> str:
@@ -169,7 +169,7 @@ def _other_key(found: re.Match[str], _: str) -> str:
     names = same or usual or groups or inside or elsewhere
     meant = f". Did you mean {' or '.join(map(repr, names[:3]))}?" if names else ""
     within = next(
-        (f"; `iolaus info {g}` lists those of {g}" for g in OPTIONS if wrong.startswith(f"{g}.")), ""
+        (f"; `tiryns info {g}` lists those of {g}" for g in OPTIONS if wrong.startswith(f"{g}.")), ""
     )
     return f"there is no setting {wrong}{meant or within}"
 

@@ -1,6 +1,6 @@
 """Suites as YAML files: tasks, each with a grid and seeds, and how their figures are summed up. Imports no torch.
 
-A suite is a file `suite/NAME.yaml` among the configs (the project's, those of plugins, `--config-dir`, `IOLAUS_CONF`), or
+A suite is a file `suite/NAME.yaml` among the configs (the project's, those of plugins, `--config-dir`, `TIRYNS_CONF`), or
 any YAML file by its path. Its fields:
 
 - `tasks`: a mapping of names to tasks; a task has the fields below.
@@ -34,9 +34,9 @@ import yaml
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.types import Override
 
-from iolaus.conf.values import suggest
-from iolaus.runner.config.search_path import file_on_search_path, names_on_search_path
-from iolaus.runner.sweeps.suite.fields import (
+from tiryns.conf.values import suggest
+from tiryns.runner.config.search_path import file_on_search_path, names_on_search_path
+from tiryns.runner.sweeps.suite.fields import (
     OF_SUITES,
     SHARED,
     Suite,

@@ -8,9 +8,9 @@ from typing import Any
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
-from iolaus.conf.registry import better_when
-from iolaus.conf.values import suggest
-from iolaus.runner.run.sweep_folder import literal
+from tiryns.conf.registry import better_when
+from tiryns.conf.values import suggest
+from tiryns.runner.run.sweep_folder import literal
 
 OF_SUITES = ("tasks", "summary", "base")
 SHARED = ("overrides", "sources", "grid", "seeds", "keep", "metric", "chosen_by")

@@ -6,11 +6,11 @@ from typing import Any
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig
 
-from iolaus.conf.registry import option_of
-from iolaus.runner.config.permissions import words_to_repeat
-from iolaus.runner.run.sweep_folder import read_sweep
-from iolaus.runner.sweeps.suite.definition import chosen_tasks, load_suite
-from iolaus.runner.sweeps.suite.words import as_sweep, values_of
+from tiryns.conf.registry import option_of
+from tiryns.runner.config.permissions import words_to_repeat
+from tiryns.runner.run.sweep_folder import read_sweep
+from tiryns.runner.sweeps.suite.definition import chosen_tasks, load_suite
+from tiryns.runner.sweeps.suite.words import as_sweep, values_of
 
 GIVEN = ("model", "seeds", "resume", "outputs", "suite", "hydra.sweep.dir", "hydra/sweeper", "mode")
 """Words of a suite's command that the callback gives, or that make another command of it."""

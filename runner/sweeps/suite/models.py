@@ -6,10 +6,10 @@ from pathlib import Path
 
 from hydra.core.config_loader import ConfigLoader
 
-from iolaus.conf.fields import default_options
-from iolaus.conf.values import suggest
-from iolaus.runner.run.model_folder import model_folder
-from iolaus.runner.run.sweep_folder import quoted
+from tiryns.conf.fields import default_options
+from tiryns.conf.values import suggest
+from tiryns.runner.run.model_folder import model_folder
+from tiryns.runner.run.sweep_folder import quoted
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 

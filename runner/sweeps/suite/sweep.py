@@ -11,22 +11,22 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from iolaus.conf.sweeps import sweeper as options
-from iolaus.runner.config.permissions import words_to_repeat
-from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.report.suite.figures import SUITE, Content, measured, setting_text, summed_up
-from iolaus.runner.run.errors import explain
-from iolaus.runner.run.files import write_atomically
-from iolaus.runner.run.folder import public_overrides
-from iolaus.runner.run.sweep_folder import literal
-from iolaus.runner.sweeps.suite.choosing import Standing, standing
-from iolaus.runner.sweeps.suite.definition import chosen_tasks, load_suite, with_typed
-from iolaus.runner.sweeps.suite.fields import Task, last_of_each
-from iolaus.runner.sweeps.suite.models import models_of, pretrained
-from iolaus.runner.sweeps.suite.words import values_of
-from iolaus.runner.sweeps.sweeper import Job, JobSweeper, place, problem_of
+from tiryns.conf.sweeps import sweeper as options
+from tiryns.runner.config.permissions import words_to_repeat
+from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.report.suite.figures import SUITE, Content, measured, setting_text, summed_up
+from tiryns.runner.run.errors import explain
+from tiryns.runner.run.files import write_atomically
+from tiryns.runner.run.folder import public_overrides
+from tiryns.runner.run.sweep_folder import literal
+from tiryns.runner.sweeps.suite.choosing import Standing, standing
+from tiryns.runner.sweeps.suite.definition import chosen_tasks, load_suite, with_typed
+from tiryns.runner.sweeps.suite.fields import Task, last_of_each
+from tiryns.runner.sweeps.suite.models import models_of, pretrained
+from tiryns.runner.sweeps.suite.words import values_of
+from tiryns.runner.sweeps.sweeper import Job, JobSweeper, place, problem_of
 
-log = logging.getLogger("iolaus")
+log = logging.getLogger("tiryns")
 
 
 class Place(NamedTuple):
@@ -60,8 +60,8 @@ class SuiteSweep(JobSweeper):
             self._write()
             self._launch(stage)
         content = self._write()
-        from iolaus.runner.report.suite.pages import write_suite  # numpy, which composing does without
-        from iolaus.runner.report.suite.table import suite_text
+        from tiryns.runner.report.suite.pages import write_suite  # numpy, which composing does without
+        from tiryns.runner.report.suite.table import suite_text
 
         print(suite_text(content), end="")
         print(f"the table: {write_suite(self.folder, content)}", flush=True)
@@ -229,7 +229,7 @@ class SuiteSweep(JobSweeper):
                 of = " ".join(filter(None, [run["task"], run["model"], words, f"seed={run['seed']}"]))
                 print(f"failed: {run['run']} ({of}): {run['problem']}", file=sys.stderr)
         if not content["complete"]:
-            again = f"iolaus {shlex.join([f'resume={self.folder}', *words_to_repeat()])}"
+            again = f"tiryns {shlex.join([f'resume={self.folder}', *words_to_repeat()])}"
             sys.exit(f"the suite is not complete; go on with: {again}")
 
 

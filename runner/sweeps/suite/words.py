@@ -1,12 +1,12 @@
-"""The command `iolaus suite=NAME model=A,B` as that of a sweep. Imports no torch."""
+"""The command `tiryns suite=NAME model=A,B` as that of a sweep. Imports no torch."""
 
 from collections.abc import Sequence
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from iolaus.conf.values import suggest
-from iolaus.runner.run.sweep_folder import literal
-from iolaus.runner.sweeps.suite.fields import last_of_each
+from tiryns.conf.values import suggest
+from tiryns.runner.run.sweep_folder import literal
+from tiryns.runner.sweeps.suite.fields import last_of_each
 
 SWEEPER = "hydra/sweeper=suite"
 
@@ -40,7 +40,7 @@ def as_sweep(words: Sequence[str]) -> list[str]:
         raise ValueError(f"{other[0]}: a suite chooses among its grid's settings itself; leave it out")
     if "mode=inspect" in words:
         raise ValueError(
-            "iolaus plan shows one run, not a suite; leave out suite= and name the overrides of a task"
+            "tiryns plan shows one run, not a suite; leave out suite= and name the overrides of a task"
         )
     flags = [] if SHOWS & {*words} else ["-m"]
     settings: dict[str, str] = {}

@@ -7,8 +7,8 @@ what independence costs.
 import numpy as np
 import torch
 
-from iolaus.runner.order.keyed import sample_keys, token_bits, uniform
 from tests.benchmarks.data.bench_permute import interleaved, table
+from tiryns.runner.order.keyed import sample_keys, token_bits, uniform
 
 NUM_DOCUMENTS = 20_000
 

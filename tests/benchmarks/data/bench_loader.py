@@ -20,8 +20,8 @@ GPU_TOKENS = 1e6
 
 def global_batches(config: Any) -> Any:
     """The default run's training batches and its module."""
-    from iolaus.runner.data.batches import MASK_STREAM, GlobalBatches
-    from iolaus.runner.loop.assembly import assemble
+    from tiryns.runner.data.batches import MASK_STREAM, GlobalBatches
+    from tiryns.runner.loop.assembly import assemble
 
     parts = assemble(config)
     data, module = parts.data, parts.module
@@ -35,7 +35,7 @@ def global_batches(config: Any) -> Any:
 
 def loading(batches: Any, workers: int) -> float:
     """Tokens per wall second of a loader, once it runs."""
-    from iolaus.runner.data.workers import ForkSafeLoader, StepSampler
+    from tiryns.runner.data.workers import ForkSafeLoader, StepSampler
 
     count = max(40, LOADED * 32 // batches.sampler.global_batch_size)
     batches.sampler.num_batches = count

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from iolaus.runner.objectives import MaskedLanguageModelingCollator
-from iolaus.runner.order.keyed import sample_keys
 from tests.benchmarks.data.bench_permute import interleaved, table
+from tiryns.runner.objectives import MaskedLanguageModelingCollator
+from tiryns.runner.order.keyed import sample_keys
 
 VOCABULARY, DOCUMENTS, AT_ONCE, SHARE = 30_522, 4_096, 128, 0.15
 

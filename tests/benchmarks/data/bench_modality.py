@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from iolaus.runner.data.micro_batch import Share
+from tiryns.runner.data.micro_batch import Share
 
 STEPS = 12
 SAMPLES = 2700
@@ -55,14 +55,14 @@ def side(sampler: str, layout: str) -> Side:
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    from iolaus.runner.build import bind, build
-    from iolaus.runner.data.batches import GlobalBatches
-    from iolaus.runner.launch.resume import run_folder
-    from iolaus.runner.models.packed.rows import choose_layout
+    from tiryns.runner.build import bind, build
+    from tiryns.runner.data.batches import GlobalBatches
+    from tiryns.runner.launch.resume import run_folder
+    from tiryns.runner.models.packed.rows import choose_layout
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     chosen = [f"sampler={sampler}", f"data.layout={layout}"]
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         config = compose("config", [*OVERRIDES, *chosen])
     data = build(config.data)
     data.prepare_data()

@@ -8,8 +8,8 @@ import bisect
 
 import numpy as np
 
-from iolaus.runner.order.packing import pack
 from tests.benchmarks.data.bench_permute import interleaved, table
+from tiryns.runner.order.packing import pack
 
 DOCUMENTS = 100_000
 CAPACITY = 2048

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import torch
 from torch.utils.data import RandomSampler
 
-from iolaus.runner.order.permutation import permute, permute_block
+from tiryns.runner.order.permutation import permute, permute_block
 
 EPOCH = 10**7
 BLOCK = 1 << 16

@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from iolaus.runner.order.partition import partition as cut
-from iolaus.runner.samplers import GlobalBatchSampler, LengthGrouped, Shuffled, SplitModalitySampler
 from tests.benchmarks.data.bench_permute import exhaust, interleaved, peak_mib, table
+from tiryns.runner.order.partition import partition as cut
+from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped, Shuffled, SplitModalitySampler
 
 NUM_EXAMPLES, NUM_RANKS, GLOBAL_BATCH = 1_000_000, 8, 256
 DEEP = 123_456

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from iolaus.runner import samplers
-from iolaus.runner.data.batches import MASK_STREAM, GlobalBatches
-from iolaus.runner.data.store.reader import TokenStore
-from iolaus.runner.objectives.mlm import MaskedLanguageModelingCollator
+from tiryns.runner import samplers
+from tiryns.runner.data.batches import MASK_STREAM, GlobalBatches
+from tiryns.runner.data.store.reader import TokenStore
+from tiryns.runner.objectives.mlm import MaskedLanguageModelingCollator
 
 LENGTH, BATCH, STEPS, VOCAB = 16, 256, 100, 30_522
 STORED = 10**8

@@ -16,14 +16,14 @@ from typing import Any
 import datasets
 import numpy as np
 
-from iolaus.runner.data.demo.stdlib_text import StdlibText
-from iolaus.runner.data.store.reader import TokenStore
-from iolaus.runner.data.store.writer import Batch, StoreWriter
-from iolaus.runner.data.text.chunking import Chunker
-from iolaus.runner.data.text.holdout import TRAIN, divide
-from iolaus.runner.data.text.pool import rust_threads
-from iolaus.runner.data.text.tokenise import tokenise
-from iolaus.runner.data.text.tokenizer import train_tokenizer
+from tiryns.runner.data.demo.stdlib_text import StdlibText
+from tiryns.runner.data.store.reader import TokenStore
+from tiryns.runner.data.store.writer import Batch, StoreWriter
+from tiryns.runner.data.text.chunking import Chunker
+from tiryns.runner.data.text.holdout import TRAIN, divide
+from tiryns.runner.data.text.pool import rust_threads
+from tiryns.runner.data.text.tokenise import tokenise
+from tiryns.runner.data.text.tokenizer import train_tokenizer
 
 ROUNDS, COPIES, MAX_LENGTH = 5, 6, 128
 NUM_SHORT, BATCH = 200_000, 4096
@@ -166,7 +166,7 @@ def main() -> None:
     """Prints both tables."""
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity_error()
-    logging.getLogger("iolaus").setLevel(logging.WARNING)
+    logging.getLogger("tiryns").setLevel(logging.WARNING)
     with tempfile.TemporaryDirectory() as folder:
         tokenising(Path(folder))
         gathering(Path(folder))

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.data.demo.stdlib_text import StdlibText
-from iolaus.runner.data.read.documents import Source, open_source
-from iolaus.runner.data.text import pool
-from iolaus.runner.data.text.chunking import Chunker
-from iolaus.runner.data.text.holdout import TRAIN, divide
-from iolaus.runner.data.text.tokenise import tokenise
-from iolaus.runner.data.text.tokenizer import train_tokenizer
+from tiryns.runner.data.demo.stdlib_text import StdlibText
+from tiryns.runner.data.read.documents import Source, open_source
+from tiryns.runner.data.text import pool
+from tiryns.runner.data.text.chunking import Chunker
+from tiryns.runner.data.text.holdout import TRAIN, divide
+from tiryns.runner.data.text.tokenise import tokenise
+from tiryns.runner.data.text.tokenizer import train_tokenizer
 
 ROUNDS, COPIES, MAX_LENGTH = 3, 12, 128
 
@@ -96,7 +96,7 @@ def measure(folder: Path) -> list[tuple[str, float, float, float]]:
 
 def main() -> None:
     """Prints the table."""
-    logging.getLogger("iolaus").setLevel(logging.WARNING)
+    logging.getLogger("tiryns").setLevel(logging.WARNING)
     pool.MUCH_TEXT = 0
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     with tempfile.TemporaryDirectory() as folder:

@@ -63,9 +63,9 @@ def prepare(folder: Path, model: str, num_rows: int) -> None:
     from hydra import compose, initialize_config_module
     from transformers import AutoModel
 
-    from iolaus.runner.data.text.tokenizer import train_tokenizer
-    from iolaus.runner.loop.plain import make_model_of
-    from iolaus.runner.models.head import Head
+    from tiryns.runner.data.text.tokenizer import train_tokenizer
+    from tiryns.runner.loop.plain import make_model_of
+    from tiryns.runner.models.head import Head
 
     rows = made_pairs(num_rows)
     (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -73,7 +73,7 @@ def prepare(folder: Path, model: str, num_rows: int) -> None:
         tokenizer = train_tokenizer(
             [text for row in rows[:2000] for text in row.values()], "wordpiece", VOCABULARY, True
         )
-        with initialize_config_module("iolaus.conf", version_base="1.3"):
+        with initialize_config_module("tiryns.conf", version_base="1.3"):
             config = compose("config", [f"model={model}"])
         torch.manual_seed(0)
         network: Any = make_model_of(config.model, tokenizer, head=Head(AutoModel))

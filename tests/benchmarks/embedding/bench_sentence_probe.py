@@ -66,7 +66,7 @@ def pretrain(objective: str, steps: int, text: str, overrides: list[str], folder
         "optimizer=muon", "trainer=cpu", "trainer.validate_every=0", *overrides,
     ]  # fmt: skip
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    environment = {**os.environ, "IOLAUS_CACHE": f"{folder}/cache"}
+    environment = {**os.environ, "TIRYNS_CACHE": f"{folder}/cache"}
     command = [sys.executable, "-m", "runner.train", *settings]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:

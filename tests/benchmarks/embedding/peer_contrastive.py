@@ -77,12 +77,12 @@ def ours(case: Case) -> Measured:
     from lightning.pytorch import Callback
     from omegaconf import OmegaConf
 
-    from iolaus.runner.build import build, build_all
-    from iolaus.runner.launch.processes import keep_freed_memory
-    from iolaus.runner.launch.resume import run_folder
-    from iolaus.runner.loop.assembly import assemble
-    from iolaus.runner.loop.lightning_loop import one_epoch
-    from iolaus.runner.run.folder import RunFolder
+    from tiryns.runner.build import build, build_all
+    from tiryns.runner.launch.processes import keep_freed_memory
+    from tiryns.runner.launch.resume import run_folder
+    from tiryns.runner.loop.assembly import assemble
+    from tiryns.runner.loop.lightning_loop import one_epoch
+    from tiryns.runner.run.folder import RunFolder
 
     keep_freed_memory()
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
@@ -96,7 +96,7 @@ def ours(case: Case) -> Measured:
         "trainer=cpu", "trainer.precision=32-true", f"trainer.max_steps={case.steps}", "trainer.validate_every=0",
         "checkpoint.every_steps=0", f"outputs={case.folder}/outputs",
     ]  # fmt: skip
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         config = compose("config", overrides)
     folder = RunFolder(Path(case.folder) / f"ours-{case.batch}")
     folder.begin(config, overrides)
@@ -171,7 +171,7 @@ def cached(case: Case, size: int = 32) -> Measured:
 
 
 CONTENDERS: dict[str, Callable[[Case], Measured]] = {
-    "Iolaus": ours,
+    "Tiryns": ours,
     "MultipleNegativesRankingLoss": plain,
     "CachedMultipleNegativesRankingLoss, 32 texts at a time": cached,
     "CachedMultipleNegativesRankingLoss, 128 texts at a time": lambda case: cached(case, 128),

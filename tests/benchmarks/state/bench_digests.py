@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from iolaus.conf.callback import Manifest
-from iolaus.runner.checkpoints.digests import state_digest
 from tests.benchmarks.data.bench_permute import table
 from tests.benchmarks.training.bench_step import TINY_MODEL, compose_config, ready
+from tiryns.conf.callback import Manifest
+from tiryns.runner.checkpoints.digests import state_digest
 
 MODELS = {
     "the default run": ["trainer.max_steps=6", "data.num_workers=0"],

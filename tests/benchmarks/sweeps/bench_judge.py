@@ -1,4 +1,4 @@
-"""How often `iolaus judge` calls a config different from itself, and how many pairs a small difference takes.
+"""How often `tiryns judge` calls a config different from itself, and how many pairs a small difference takes.
 
 The pool: 800 runs of one tiny config, trained once, that differ in their seeds alone. 50 comparisons of 16 runs each are
 drawn from it without replacement, 8 for either side, so that no run is in two of them. Four such draws make the first
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.evaluation.statistics.paired import clear_after, t_test
 from tests.benchmarks.training.bench_startup import ROOT
+from tiryns.runner.evaluation.statistics.paired import clear_after, t_test
 
 POOL, PAIRS, DRAWS, FIRST = 800, 8, 400, 200
 
@@ -42,10 +42,10 @@ CHANGES = {
 
 SHARED = {"initial_weights": "initial weights", "order_and_masks": "order and masks"}
 
-PROGRAM = "from iolaus.runner.cli.commands import main; main()"
+PROGRAM = "from tiryns.runner.cli.commands import main; main()"
 
 
-def iolaus(folder: str, *words: str) -> str:
+def tiryns(folder: str, *words: str) -> str:
     """What a command prints."""
     command = [sys.executable, "-c", PROGRAM, *words]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
@@ -56,13 +56,13 @@ def iolaus(folder: str, *words: str) -> str:
 
 def judged(folder: str, *words: str) -> dict[str, Any]:
     """The answer on one change."""
-    found = json.loads(iolaus(folder, "judge", *words, "--seeds", str(PAIRS), "--json"))
+    found = json.loads(tiryns(folder, "judge", *words, "--seeds", str(PAIRS), "--json"))
     return dict(found["comparisons"][0])
 
 
 def figures_of_pool(folder: str) -> NDArray[np.float64]:
     """The validation loss of each run of the pool [N]."""
-    iolaus(folder, "-m", f"seed=range(0,{POOL})", "callback=[]", *TINY)
+    tiryns(folder, "-m", f"seed=range(0,{POOL})", "callback=[]", *TINY)
     files = Path(folder).glob("outputs/*/*-sweep/*/status.json")
     return np.array([json.loads(file.read_text())["results"]["objective"] for file in sorted(files)])
 
@@ -103,7 +103,7 @@ def main() -> None:
 def show_errors(alike: NDArray[np.float64]) -> None:
     """Prints how often comparisons of the config with itself are called different."""
     rules = {
-        "`iolaus judge`, a look after each pair": lambda d: clear_after(d) is not None,
+        "`tiryns judge`, a look after each pair": lambda d: clear_after(d) is not None,
         "t-test, a look after each pair from the third on": peeked,
         "t-test, one look at 8 pairs": lambda d: t_test(d).p <= 0.05,
     }

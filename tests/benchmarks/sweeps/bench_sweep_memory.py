@@ -14,8 +14,8 @@ JOBS = (1, 25, 100, 300)
 PROGRAM = f"""
 import os
 import sys
-from iolaus.runner.cli.commands import main
-from iolaus.runner.sweeps.sweeper import SweepPage
+from tiryns.runner.cli.commands import main
+from tiryns.runner.sweeps.sweeper import SweepPage
 
 ended, jobs = SweepPage.on_job_end, 0
 

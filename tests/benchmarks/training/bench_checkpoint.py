@@ -19,7 +19,7 @@ import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.plugins.io import AsyncCheckpointIO
 
-from iolaus.runner.checkpoints.files import AtomicCheckpointIO, write_checkpoint
+from tiryns.runner.checkpoints.files import AtomicCheckpointIO, write_checkpoint
 
 State = dict[str, Any]
 ROUNDS = 4

@@ -16,14 +16,14 @@ import torch
 from torch import nn
 from transformers import BertConfig, BertForMaskedLM
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.launch.processes import keep_freed_memory
-from iolaus.runner.models import SparseMaskedLM
-from iolaus.runner.models.packed import attention as packed_attention
-from iolaus.runner.models.packed import dropout
-from iolaus.runner.models.packed.dropout_keys import dropout_keys
-from iolaus.runner.models.packed.rows import packed_row
 from tests.benchmarks.data.bench_permute import table
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.launch.processes import keep_freed_memory
+from tiryns.runner.models import SparseMaskedLM
+from tiryns.runner.models.packed import attention as packed_attention
+from tiryns.runner.models.packed import dropout
+from tiryns.runner.models.packed.dropout_keys import dropout_keys
+from tiryns.runner.models.packed.rows import packed_row
 
 ROUNDS = 8
 TOKENS = 1024

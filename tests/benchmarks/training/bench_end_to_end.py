@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from iolaus.runner.models.autocast import cpu_has_bf16
 from tests.benchmarks.training.peer_pretraining import (
     CLIP,
     MASKED,
@@ -43,8 +42,9 @@ from tests.benchmarks.training.peer_pretraining import (
     ours,
     tuned,
 )
+from tiryns.runner.models.autocast import cpu_has_bf16
 
-OURS, TUNED, TRAINER = "Iolaus, packed", "Trainer, by length, sparse head", "Trainer"
+OURS, TUNED, TRAINER = "Tiryns, packed", "Trainer, by length, sparse head", "Trainer"
 CONTENDERS: dict[str, tuple[Contender, int]] = {
     OURS: (ours, 15),
     TUNED: (tuned, 15),
@@ -180,7 +180,7 @@ def print_speeds(figures: dict[str, dict[str, list[float]]]) -> None:
 
 def print_losses(teams: dict[str, Any], seeds: int) -> None:
     """Held-out loss of ours and of the Trainer after equally many documents, for each seed."""
-    print("| seed | Iolaus, packed: tokens, held-out loss | Trainer: tokens, held-out loss |\n|---|---|---|")
+    print("| seed | Tiryns, packed: tokens, held-out loss | Trainer: tokens, held-out loss |\n|---|---|---|")
     for seed in range(seeds):
         cells = []
         for who in (OURS, TRAINER):
@@ -200,8 +200,8 @@ def prepared(
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    from iolaus.runner.build import build
-    from iolaus.runner.launch.resume import run_folder
+    from tiryns.runner.build import build
+    from tiryns.runner.launch.resume import run_folder
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     model = "bert_tiny" if small else options.model
@@ -215,7 +215,7 @@ def prepared(
     ]  # fmt: skip
     if options.text:
         overrides += ["data=files", f"data.source={options.text}"]
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         config = compose("config", [*overrides, *further])
     with silence():
         data = build(config.data)

@@ -10,10 +10,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from iolaus.runner.run.folder import RunFolder
 from tests.benchmarks.data.bench_permute import table
 from tests.conftest import TINY, run_program, train_here
 from tests.runs.test_train import losses, weights
+from tiryns.runner.run.folder import RunFolder
 
 STEPS = 30
 KINDS = {
@@ -37,14 +37,14 @@ Run = tuple[dict[int, float], dict[str, Tensor]]
 
 def main() -> None:
     """Prints the table."""
-    logging.getLogger("iolaus").setLevel(logging.ERROR)
+    logging.getLogger("tiryns").setLevel(logging.ERROR)
     print(
         f"BERT, 2 layers of 64, {STEPS} steps at a rate of 0.003: largest relative difference of a step's loss, and"
     )
     print("largest difference of a weight after the last step\n")
     found: dict[str, list[str]] = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["IOLAUS_CACHE"] = f"{folder}/cache"
+        os.environ["TIRYNS_CACHE"] = f"{folder}/cache"
         for kind, overrides in KINDS.items():
             base = train(Path(folder) / kind / "base", overrides)
             for way, more in WAYS.items():

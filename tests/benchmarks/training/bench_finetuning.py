@@ -95,7 +95,7 @@ def packaged_model() -> str | None:
 
 def load(folder: Path, case: Case, examples: int | None) -> dict[str, list[dict[str, Any]]]:
     """Training and validation rows as mappings, the same for both sides."""
-    from iolaus.runner.data.read.rows import read_rows
+    from tiryns.runner.data.read.rows import read_rows
 
     parts = {"train": case.files.format("train"), "validation": case.files.format("valid")}
     rows = {n: [dict(r.values) for r in read_rows(folder / p).rows] for n, p in parts.items()}
@@ -137,9 +137,9 @@ def train_ours(case: Case, rows: Any, model: str, folder: Path) -> float:
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    from iolaus.runner.launch.resume import run_folder
-    from iolaus.runner.run.folder import RunFolder
-    from iolaus.runner.train import train
+    from tiryns.runner.launch.resume import run_folder
+    from tiryns.runner.run.folder import RunFolder
+    from tiryns.runner.train import train
 
     files = []
     for name, some in rows.items():
@@ -156,7 +156,7 @@ def train_ours(case: Case, rows: Any, model: str, folder: Path) -> float:
         "trainer.max_steps=-1", f"trainer.max_epochs={case.epochs}", "trainer.validate_every=1000000",
         "checkpoint.every_steps=0",
     ]  # fmt: skip
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         config = compose("config", overrides)
     run = RunFolder(folder / "run")
     run.begin(config, overrides)

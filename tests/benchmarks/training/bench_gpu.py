@@ -19,15 +19,15 @@ from typing import Any, NamedTuple
 
 import torch
 
-from iolaus.runner.models.flops import count_flops, peak_flops
 from tests.benchmarks.training.bench_end_to_end import Column, prepared, silence
 from tests.benchmarks.training.peer_pretraining import MASKED, Case, hugging_face, ours
+from tiryns.runner.models.flops import count_flops, peak_flops
 
 VOCABULARY = 50368
 OURS = {
-    "Iolaus, packed": ["module.compile_model=false", "data.micro_batch_tokens=65536"],
-    "Iolaus, packed and compiled": ["module.compile_model=true", "data.micro_batch_tokens=65536"],
-    "Iolaus, packed, CUDA graphs": [
+    "Tiryns, packed": ["module.compile_model=false", "data.micro_batch_tokens=65536"],
+    "Tiryns, packed and compiled": ["module.compile_model=true", "data.micro_batch_tokens=65536"],
+    "Tiryns, packed, CUDA graphs": [
         "module.compile_model=true", "module.cuda_graphs=true", "data.micro_batch_tokens=16384",
     ],
 }  # fmt: skip

@@ -14,9 +14,9 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from torch.optim import Optimizer
 from transformers import BertConfig, BertForMaskedLM
 
-from iolaus.runner.data.demo.stdlib_text import StdlibText
-from iolaus.runner.optim import LoopNeeds, ThreePhaseScheduler, get_optimizer, get_scheduler, loop_needs
-from iolaus.runner.optim.table import OPTIMIZERS, with_8_bit_variant
+from tiryns.runner.data.demo.stdlib_text import StdlibText
+from tiryns.runner.optim import LoopNeeds, ThreePhaseScheduler, get_optimizer, get_scheduler, loop_needs
+from tiryns.runner.optim.table import OPTIMIZERS, with_8_bit_variant
 
 VOCABULARY, LENGTH, ROWS = 1024, 32, 16
 MASK = 1

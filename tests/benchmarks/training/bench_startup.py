@@ -26,8 +26,8 @@ def mark(name):
 OURS = (
     MARK
     + """
-from iolaus.runner import train
-from iolaus.runner.cli.commands import main
+from tiryns.runner import train
+from tiryns.runner.cli.commands import main
 
 def marked(name, function):
     def call(*args):
@@ -129,7 +129,7 @@ STAGES = ("composed", "imported", "built", "first step", "ended")
 
 def program(*words: str) -> list[str]:
     """A command of the program."""
-    return [sys.executable, "-c", "from iolaus.runner.cli.commands import main; main()", *words]
+    return [sys.executable, "-c", "from tiryns.runner.cli.commands import main; main()", *words]
 
 
 def measure(command: list[str], folder: str) -> dict[str, float]:
@@ -159,8 +159,8 @@ def medians(commands: dict[str, list[str]], folder: str, repeats: int) -> dict[s
 
 def main(repeats: int = 5) -> None:
     trained = {
-        "iolaus": [sys.executable, "-c", OURS, *FIRST_STEP],
-        "iolaus experiment=classification": [sys.executable, "-c", OURS, *CLASSES],
+        "tiryns": [sys.executable, "-c", OURS, *FIRST_STEP],
+        "tiryns experiment=classification": [sys.executable, "-c", OURS, *CLASSES],
         "script with Lightning and transformers": [sys.executable, "-c", LIGHTNING],
         "script with torch and transformers": [sys.executable, "-c", LOOP],
     }
@@ -171,13 +171,13 @@ def main(repeats: int = 5) -> None:
         run = next(str(path.parent) for path in Path(folder).glob("outputs/*/*/model"))
         commands = {
             "python -c pass": [sys.executable, "-c", "pass"],
-            "iolaus --help": program("--help"),
-            "iolaus --cfg job": program("--cfg", "job"),
-            "iolaus --info optimizer=lion": program("--info", "optimizer=lion"),
+            "tiryns --help": program("--help"),
+            "tiryns --cfg job": program("--cfg", "job"),
+            "tiryns --info optimizer=lion": program("--info", "optimizer=lion"),
             "the libraries' imports alone": [sys.executable, "-c", IMPORTS],
-            "iolaus plan": program("plan", *FIRST_STEP[:1]),
-            "iolaus predict RUN TEXT": program("predict", run, "the [MASK] of a list"),
-            "iolaus trainer=ddp trainer.devices=2, one step": program(*TWO_RANKS),
+            "tiryns plan": program("plan", *FIRST_STEP[:1]),
+            "tiryns predict RUN TEXT": program("predict", run, "the [MASK] of a list"),
+            "tiryns trainer=ddp trainer.devices=2, one step": program(*TWO_RANKS),
         }
         whole = medians(commands, folder, repeats)
     print(f"| CPU seconds until | {' | '.join(STAGES)} |\n|---{'|---' * len(STAGES)}|")

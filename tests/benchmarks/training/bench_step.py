@@ -37,10 +37,10 @@ def compose_config(folder: Path, overrides: list[str]) -> Any:
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    from iolaus.runner.launch.resume import run_folder
+    from tiryns.runner.launch.resume import run_folder
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         return compose("config", [*OVERRIDES, *overrides, f"outputs={folder}"])
 
 
@@ -59,10 +59,10 @@ class Clock(Callback):
 
 def runner_seconds(config: Any, folder: Path) -> float:
     """Seconds of the steps after the first in a fit as `runner.train` builds it."""
-    from iolaus.runner.build import build, build_all
-    from iolaus.runner.loop.assembly import assemble
-    from iolaus.runner.loop.lightning_loop import one_epoch
-    from iolaus.runner.run.folder import RunFolder
+    from tiryns.runner.build import build, build_all
+    from tiryns.runner.loop.assembly import assemble
+    from tiryns.runner.loop.lightning_loop import one_epoch
+    from tiryns.runner.run.folder import RunFolder
 
     run = RunFolder(folder)
     run.begin(config, [])
@@ -89,8 +89,8 @@ def runner_seconds(config: Any, folder: Path) -> float:
 
 def ready(config: Any) -> tuple[list[Any], Any, Any, Any]:
     """All batches of the run, its model, optimizer and schedule."""
-    from iolaus.runner.data.batches import GlobalBatches
-    from iolaus.runner.loop.assembly import assemble
+    from tiryns.runner.data.batches import GlobalBatches
+    from tiryns.runner.loop.assembly import assemble
 
     parts = assemble(config)
     data, module, steps = parts.data, parts.module, parts.max_steps

@@ -10,11 +10,11 @@ import subprocess
 import sys
 import time
 
-from iolaus.runner.launch.processes import SPINS, keep_freed_memory, num_cores
-from iolaus.runner.models.packed.dropout_keys import dropout_keys
 from tests.benchmarks.data.bench_permute import table
 from tests.benchmarks.training.bench_dropout import SIZES, build, documents
 from tests.support.processes import ROOT
+from tiryns.runner.launch.processes import SPINS, keep_freed_memory, num_cores
+from tiryns.runner.models.packed.dropout_keys import dropout_keys
 
 ROUNDS, STEPS, TOKENS = 3, 12, 256
 WAYS = {

@@ -72,7 +72,7 @@ def tag(case: Case, rows: Any, model: str, folder: Path) -> float:
         DataCollatorForTokenClassification,
     )
 
-    from iolaus.runner.evaluation.metrics import EntityScore
+    from tiryns.runner.evaluation.metrics import EntityScore
 
     tokenizer = AutoTokenizer.from_pretrained(model)
     names = sorted({label for row in rows["train"] for label in row["labels"]})
@@ -154,7 +154,7 @@ def answer(case: Case, rows: Any, model: str, folder: Path) -> float:
 
 def joined_f1(rows: Any, features: Any, starts: Any, ends: Any) -> float:
     """F1 of the best of twenty starts times twenty ends over all windows of a question."""
-    from iolaus.runner.evaluation.metrics import AnswerOverlap
+    from tiryns.runner.evaluation.metrics import AnswerOverlap
 
     best: dict[int, tuple[float, str]] = {}
     for i, owner in enumerate(features["owner"]):

@@ -53,11 +53,11 @@ def ours(case: Case) -> tuple[Clock, nn.Module]:
     """A fit as `runner.train` builds it: loading, schedule, logging, audit and throughput included."""
     from lightning.pytorch import Callback
 
-    from iolaus.runner.build import bind, build, build_all
-    from iolaus.runner.launch.processes import keep_freed_memory
-    from iolaus.runner.loop.lightning_loop import one_epoch
-    from iolaus.runner.models.packed.rows import choose_layout
-    from iolaus.runner.run.folder import RunFolder
+    from tiryns.runner.build import bind, build, build_all
+    from tiryns.runner.launch.processes import keep_freed_memory
+    from tiryns.runner.loop.lightning_loop import one_epoch
+    from tiryns.runner.models.packed.rows import choose_layout
+    from tiryns.runner.run.folder import RunFolder
 
     keep_freed_memory()
     config, clock = case.config, clock_of(case)
@@ -252,7 +252,7 @@ def loader(case: Case) -> DataLoader[Any]:
 
 def held_out_loss(case: Case, model: Any, documents: list[np.ndarray], objective: Any) -> float:
     """Nats per masked token of held-out documents, masked the same for everybody."""
-    from iolaus.runner.order.keyed import sample_keys
+    from tiryns.runner.order.keyed import sample_keys
 
     model.eval()
     model.set_attn_implementation("sdpa")  # ours reads packed rows else

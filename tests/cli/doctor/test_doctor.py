@@ -1,4 +1,4 @@
-"""`iolaus doctor`: what it finds is what there is, and what it says a run would choose is what a run chooses."""
+"""`tiryns doctor`: what it finds is what there is, and what it says a run would choose is what a run chooses."""
 
 import json
 import os
@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import torch
 
-from iolaus.runner.cli.doctor import choice, libraries, machine
-from iolaus.runner.loop import resolved as resolving
-from iolaus.runner.run.environment import environment
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT, TINY, run_program
 from tests.launch.test_kill import only_run
-from tests.support.in_process import Done, iolaus_here
+from tests.support.in_process import Done, tiryns_here
 from tests.support.precision import pretend_units
+from tiryns.runner.cli.doctor import choice, libraries, machine
+from tiryns.runner.loop import resolved as resolving
+from tiryns.runner.run.environment import environment
+from tiryns.runner.run.folder import RunFolder
 
 GIB = 2**30
 AUTO = [word for word in TINY if not word.startswith("trainer")]
@@ -29,10 +29,10 @@ NVIDIA_SMI = "#!/bin/sh\ncase $1 in *driver*) echo 575.1;; *) printf 'NVIDIA H20
 
 @pytest.fixture
 def doctor(tmp_path: Path) -> Callable[..., Any]:
-    """The document of `iolaus doctor SETTINGS --json`, and the status that it ends with."""
+    """The document of `tiryns doctor SETTINGS --json`, and the status that it ends with."""
 
     def ask(*words: str, status: int = 0) -> Any:
-        done = iolaus_here(tmp_path, "doctor", *words, "--json")
+        done = tiryns_here(tmp_path, "doctor", *words, "--json")
         assert done.returncode == status, done.stdout + done.stderr
         return json.loads(done.stdout)
 
@@ -74,7 +74,7 @@ def test_run_chooses_what_it_says(
     pretend_units(monkeypatch, has_bf16, amx)
     words = [*AUTO, *SHORT, f"data.source={text_file}"]
     said = doctor(*words)["chosen"]
-    assert iolaus_here(tmp_path, *words).returncode == 0
+    assert tiryns_here(tmp_path, *words).returncode == 0
     status = only_run(tmp_path / "outputs").status()
     assert said == {name: status["resolved"][name] for name in choice.CHOSEN}
     assert said["precision"] == ("bf16-mixed" if has_bf16 and not amx else "32-true"), "the model is narrow"
@@ -84,7 +84,7 @@ def test_run_chooses_what_it_says(
 def test_ranks_choose_what_it_says(text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS")
     words = [*AUTO, *SHORT, f"data.source={text_file}", "trainer=ddp", "trainer.accelerator=cpu"]
-    said = json.loads(iolaus_here(tmp_path, "doctor", *words, "--json").stdout)["chosen"]
+    said = json.loads(tiryns_here(tmp_path, "doctor", *words, "--json").stdout)["chosen"]
     run_program(*words, cwd=tmp_path)
     (file,) = (tmp_path / "outputs").glob("*/*/status.json")
     assert said == {name: RunFolder(file.parent).status()["resolved"][name] for name in choice.CHOSEN}
@@ -248,7 +248,7 @@ def test_extras_are_those_of_the_project() -> None:
 
 
 def shown(tmp_path: Path, *words: str) -> Done:
-    return iolaus_here(tmp_path, "doctor", *words)
+    return tiryns_here(tmp_path, "doctor", *words)
 
 
 def test_screen_fits_and_says_what_the_document_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ def make_run(
         config.setdefault(group, {})[field or "_target_"] = yaml.safe_load(value)
     (folder / "config.yaml").write_text(f"# config_hash: 0\n{yaml.safe_dump(config)}")
     (folder / "overrides.json").write_text(json.dumps([f"seed={seed}", *words]))
-    (folder / "command.txt").write_text(shlex.join(["iolaus", f"seed={seed}", *words]))
+    (folder / "command.txt").write_text(shlex.join(["tiryns", f"seed={seed}", *words]))
     found = {KEY: loss, "objective": loss, **(results or {})} if state == "done" else {}
     status = {"state": state, "monitor": KEY, "mode": "min", "step": 60, "results": found}
     (folder / "status.json").write_text(json.dumps(status))

@@ -1,4 +1,4 @@
-"""What `iolaus judge` says of runs that are there: pairs, the sentence, JSON, equal budgets, and refusals."""
+"""What `tiryns judge` says of runs that are there: pairs, the sentence, JSON, equal budgets, and refusals."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.judge.folders import KEY, make_run, make_sweep
 from tests.report.pages import read
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 
 BASE = [4.0, 4.2, 3.9, 4.1, 4.3, 4.05, 4.15, 3.95]
 DROPS = [0.11, 0.09, 0.1, 0.12, 0.08, 0.1, 0.11, 0.09]
@@ -17,7 +17,7 @@ MUON = ["--change", "optimizer=muon", "--against", "optimizer=adamw"]
 
 
 def judged(cwd: Path, *words: str, status: int = 0) -> dict[str, Any]:
-    done = iolaus_here(cwd, "judge", *words, "--json")
+    done = tiryns_here(cwd, "judge", *words, "--json")
     assert done.returncode == status, done.stderr
     return json.loads(done.stdout)
 
@@ -29,7 +29,7 @@ def one(cwd: Path, *words: str, status: int = 0) -> dict[str, Any]:
 
 
 def refused(cwd: Path, *words: str) -> str:
-    done = iolaus_here(cwd, "judge", *words)
+    done = tiryns_here(cwd, "judge", *words)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     return done.stderr
@@ -43,7 +43,7 @@ def swept(tmp_path: Path) -> Path:
 
 
 def test_clear_difference_is_a_sentence_a_page_and_status_0(swept: Path) -> None:
-    done = iolaus_here(swept, "judge", "sweep", *MUON)
+    done = tiryns_here(swept, "judge", "sweep", *MUON)
     assert done.returncode == 0
     sentence, place = done.stdout.splitlines()
     assert sentence == (

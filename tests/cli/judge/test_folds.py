@@ -7,12 +7,12 @@ import pytest
 
 from tests.report.comparison.fold_runs import make_folds
 from tests.report.pages import read
-from tests.support.in_process import Done, iolaus_here
+from tests.support.in_process import Done, tiryns_here
 
 
 def judge(cwd: Path, *words: str) -> Done:
     both = ("--change", "optimizer.lr=0.1", "--against", "optimizer.lr=0.2")
-    return iolaus_here(cwd, "judge", "sweep", *both, *words)
+    return tiryns_here(cwd, "judge", "sweep", *both, *words)
 
 
 def test_pairs_share_seed_and_fold(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_folds_without_a_counterpart_are_in_no_pair(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("word", ["folds=3", "seeds=3"])
 def test_words_for_sweeps_are_refused(tmp_path: Path, word: str) -> None:
-    done = iolaus_here(tmp_path, "judge", "--change", "optimizer=lion", word)
+    done = tiryns_here(tmp_path, "judge", "--change", "optimizer=lion", word)
     assert done.stderr.splitlines()[-1].startswith(
         f"error: {word}: train a sweep with it, and judge that by its folder"
     )

@@ -1,4 +1,4 @@
-"""Which runs `iolaus judge` trains: those that it lacks, as few as make the answer clear, and none twice."""
+"""Which runs `tiryns judge` trains: those that it lacks, as few as make the answer clear, and none twice."""
 
 import json
 import os
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.cli import commands
-from iolaus.runner.cli.judge.missing import comparison_folder, missing_seeds, sweep_words
 from tests.cli.judge.folders import make_run, make_sweep
 from tests.conftest import ROOT, TINY
-from tests.support.in_process import Done, iolaus_here
+from tests.support.in_process import Done, tiryns_here
+from tiryns.runner.cli import commands
+from tiryns.runner.cli.judge.missing import comparison_folder, missing_seeds, sweep_words
 
 LOSS = {"": 4.0, "optimizer=muon": 3.5, "optimizer.lr=0.5": 4.0}
 """What training gives with each setting, but for the seed's own share."""
@@ -23,7 +23,7 @@ Trained = list[tuple[str, list[int]]]
 
 
 class Training:
-    """Stands for `iolaus train -m`: makes finished runs at once, and notes what was asked for."""
+    """Stands for `tiryns train -m`: makes finished runs at once, and notes what was asked for."""
 
     def __init__(self, interrupted_after: int = 10**6) -> None:
         self.asked: Trained = []
@@ -62,7 +62,7 @@ def training(monkeypatch: pytest.MonkeyPatch) -> Start:
 
 
 def judge(cwd: Path, *words: str) -> Done:
-    return iolaus_here(cwd, "judge", *words)
+    return tiryns_here(cwd, "judge", *words)
 
 
 MUON = ["--change", "optimizer=muon", "trainer.max_steps=60"]
@@ -213,7 +213,7 @@ def test_words_of_a_sweep_are_those_of_the_command_line(
 def test_killed_command_goes_on_to_the_answer(tmp_path: Path, text_file: Path) -> None:
     """Real runs: killed while they train, the same command trains none again, and ends with the answer."""
     words = ["--change", "optimizer.lr=0.0003", *TINY, f"data.source={text_file}", "--json"]
-    program = "from iolaus.runner.cli.commands import main; main()"
+    program = "from tiryns.runner.cli.commands import main; main()"
     command = [sys.executable, "-c", program, "judge", *words]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = "outputs/*/*-judge/*/status.json"

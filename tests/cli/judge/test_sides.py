@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.cli.judge.sides import Replicate, pairs_of
+from tiryns.runner.cli.judge.sides import Replicate, pairs_of
 
 
 @pytest.mark.parametrize(("precision", "told"), [("32-true", True), ("bf16-mixed", False), (None, False)])

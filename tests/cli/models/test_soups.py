@@ -9,12 +9,12 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from iolaus.runner.cli.models.average import average
-from iolaus.runner.inference.evaluated import evaluate
-from iolaus.runner.run.folder import RunFolder
 from tests.modules.conftest import Finetune, finetune, task_files  # noqa: F401
 from tests.modules.test_finetuning import evaluation
 from tests.support.precision import rounding
+from tiryns.runner.cli.models.average import average
+from tiryns.runner.inference.evaluated import evaluate
+from tiryns.runner.run.folder import RunFolder
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_soups_of_a_sweep_are_measured_as_its_runs_were(sweep: list[RunFolder], 
 
 
 def json_source(run: RunFolder, part: str) -> str:
-    from iolaus.runner.inference.opened_run import open_run
+    from tiryns.runner.inference.opened_run import open_run
 
     return str(open_run(run.path).config.data[part])
 
@@ -68,8 +68,8 @@ def json_source(run: RunFolder, part: str) -> str:
 def test_greedy_soup_takes_in_what_does_not_fall_on_validation(
     sweep: list[RunFolder], tmp_path: Path
 ) -> None:
-    from iolaus.runner.checkpoints.averages import read_folder
-    from iolaus.runner.cli.models import soups
+    from tiryns.runner.checkpoints.averages import read_folder
+    from tiryns.runner.cli.models import soups
 
     members = [soups.Member(run.path, read_folder(run.path / "model")) for run in sweep]
     scores = {(0,): 0.5, (1,): 0.7, (2,): 0.6, (1, 2): 0.69, (0, 1): 0.7, (0, 1, 2): 0.9}

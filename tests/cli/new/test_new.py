@@ -1,4 +1,4 @@
-"""`iolaus new`: the project that it makes installs, passes its own tests and trains; nothing is ever overwritten."""
+"""`tiryns new`: the project that it makes installs, passes its own tests and trains; nothing is ever overwritten."""
 
 import json
 import os
@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from iolaus.runner.cli.new import command
 from tests.conftest import ROOT
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.installed import install_project
+from tiryns.runner.cli.new import command
 
 
 @pytest.mark.slow
 def test_project_passes_its_own_tests(tmp_path: Path) -> None:
     """Those train three steps of its recipe too; its `README.md` names the same commands."""
-    assert iolaus_here(tmp_path, "new", "my-first").returncode == 0
+    assert tiryns_here(tmp_path, "new", "my-first").returncode == 0
     project = tmp_path / "my-first"
     paths = install_project(project, tmp_path / "site")
     run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -31,7 +31,7 @@ def test_project_passes_its_own_tests(tmp_path: Path) -> None:
 
 
 def test_files_and_their_names(tmp_path: Path) -> None:
-    done = iolaus_here(tmp_path, "new", "below/My-own_project", "--json")
+    done = tiryns_here(tmp_path, "new", "below/My-own_project", "--json")
     told = json.loads(done.stdout)
     folder = tmp_path / "below" / "My-own_project"
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
@@ -66,9 +66,9 @@ def test_project_needs_this_version() -> None:
     ],
 )
 def test_name_that_no_project_can_have(name: str, said: str, tmp_path: Path) -> None:
-    done = iolaus_here(tmp_path, "new", name)
+    done = tiryns_here(tmp_path, "new", name)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"error: iolaus new {name}: ")
+    assert done.stderr.startswith(f"error: tiryns new {name}: ")
     assert said in done.stderr
     assert not [*tmp_path.iterdir()]
 
@@ -78,10 +78,10 @@ def test_what_is_there_is_never_touched(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("kept")
     (tmp_path / "link").symlink_to("nowhere")
     for name in ("folder", "file", "link"):
-        done = iolaus_here(tmp_path, "new", name)
+        done = tiryns_here(tmp_path, "new", name)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == (
-            f"error: iolaus new {name}: it is there already, and nothing was changed; give another name\n"
+            f"error: tiryns new {name}: it is there already, and nothing was changed; give another name\n"
         )
     assert (tmp_path / "file").read_text() == "kept"
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder", "link"]
@@ -98,7 +98,7 @@ def test_nothing_is_left_of_a_project_that_cannot_be_written(
         return write(path, text, **how)
 
     monkeypatch.setattr(Path, "write_text", fail)
-    done = iolaus_here(tmp_path, "new", "mine")
+    done = tiryns_here(tmp_path, "new", "mine")
     assert done.returncode == 1
     assert done.stderr == "error: cannot write 'mine': No space left on device\n"
     assert not [*tmp_path.iterdir()]

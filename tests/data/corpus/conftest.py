@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.data.text.tokenizer import train_tokenizer
 from tests.data.text.conftest import paragraphs
+from tiryns.runner.data.text.tokenizer import train_tokenizer
 
 REPEATED = 4
 """Documents that every file begins with."""
@@ -40,8 +40,8 @@ def tokenizer_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def prepare_fixture(texts: Path, tokenizer: Path, tmp_path: Path) -> Callable[..., Any]:
     """`prepare_corpus` of the texts into a folder of the test, with other settings as they are given."""
     pytest.importorskip("datatrove")
-    from iolaus.runner.data.corpus.plan import Step
-    from iolaus.runner.data.corpus.prepare import prepare_corpus
+    from tiryns.runner.data.corpus.plan import Step
+    from tiryns.runner.data.corpus.prepare import prepare_corpus
 
     settings: dict[str, Any] = {
         "source": str(texts), "tokenizer": str(tokenizer), "max_length": 16, "long_documents": "sentences",

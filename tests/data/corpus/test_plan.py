@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.data.corpus.plan import CorpusPlan, InputFile, Step, find_files
-from iolaus.runner.data.store.remote import Folder
+from tiryns.runner.data.corpus.plan import CorpusPlan, InputFile, Step, find_files
+from tiryns.runner.data.store.remote import Folder
 
 ATTRIBUTES = {"max_length": 16, "long_documents": "sentences"}
 
@@ -74,7 +74,7 @@ def test_file_that_cannot_be_read_is_named_by_its_place(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=words) as caught:
             list(plan.texts(number))
         assert folder in str(caught.value)
-        assert "/tmp/iolaus-" not in str(caught.value)
+        assert "/tmp/tiryns-" not in str(caught.value)
 
 
 def test_source_without_files_is_refused(tmp_path: Path) -> None:

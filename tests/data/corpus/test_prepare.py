@@ -14,14 +14,14 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
-from iolaus.runner.data.corpus.plan import Step
-from iolaus.runner.data.read.documents import open_source
-from iolaus.runner.data.store.reader import TokenStore
-from iolaus.runner.data.store.sharded import open_store
-from iolaus.runner.data.store.writer import StoreWriter
-from iolaus.runner.data.text.prepare import prepare_text
 from tests.data.corpus.conftest import REPEATED, write_texts
 from tests.data.text.conftest import SETTINGS
+from tiryns.runner.data.corpus.plan import Step
+from tiryns.runner.data.read.documents import open_source
+from tiryns.runner.data.store.reader import TokenStore
+from tiryns.runner.data.store.sharded import open_store
+from tiryns.runner.data.store.writer import StoreWriter
+from tiryns.runner.data.text.prepare import prepare_text
 
 pytest.importorskip("datatrove")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from iolaus.runner.data.demo.scenes import COLOURS, KINDS, PLACES, SHAPES, Scenes
-from iolaus.runner.data.vision.images import ImageFolder
+from tiryns.runner.data.demo.scenes import COLOURS, KINDS, PLACES, SHAPES, Scenes
+from tiryns.runner.data.vision.images import ImageFolder
 
 
 def test_rows_and_drawings_are_the_same_each_time() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from iolaus.runner.data.demo.stdlib_code import StdlibCode, functions
-from iolaus.runner.data.demo.stdlib_text import SHORTEST, StdlibText
+from tiryns.runner.data.demo.stdlib_code import StdlibCode, functions
+from tiryns.runner.data.demo.stdlib_text import SHORTEST, StdlibText
 
 MODULE = '''
 """About the module."""

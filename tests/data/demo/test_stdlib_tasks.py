@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.data.demo.stdlib_pairs import Parted, StdlibRetrieval, StdlibSimilarity, grade, parted
-from iolaus.runner.data.demo.stdlib_tasks import (
+from tiryns.runner.data.demo.stdlib_pairs import Parted, StdlibRetrieval, StdlibSimilarity, grade, parted
+from tiryns.runner.data.demo.stdlib_tasks import (
     PARTS,
     StdlibDocstrings,
     StdlibQuestions,

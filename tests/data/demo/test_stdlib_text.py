@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.data.demo import stdlib_text
-from iolaus.runner.data.demo.stdlib_text import SHORTEST, StdlibText, docstrings, source_files
+from tiryns.runner.data.demo import stdlib_text
+from tiryns.runner.data.demo.stdlib_text import SHORTEST, StdlibText, docstrings, source_files
 
 
 @pytest.fixture(scope="module")

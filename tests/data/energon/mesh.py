@@ -8,8 +8,8 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.strategies import ModelParallelStrategy
 
-from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
 from tests.data.energon.sets import NumberedRows
+from tiryns.runner.data.energon.module import EnergonMultiModalDataModule
 
 
 class Reads(pl.LightningModule):

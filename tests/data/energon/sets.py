@@ -17,8 +17,8 @@ from megatron.energon import (
 )
 from PIL import Image
 
-from iolaus.runner.data.energon.loader import EnergonDataloader, savable_loader
-from iolaus.runner.data.energon.shards import numbered, write_shards
+from tiryns.runner.data.energon.loader import EnergonDataloader, savable_loader
+from tiryns.runner.data.energon.shards import numbered, write_shards
 
 
 def make_set(folder: Path, count: int = 60, validation: int = 7, per_shard: int = 9) -> Path:

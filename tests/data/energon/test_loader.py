@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from iolaus.runner.data.energon.loader import EnergonDataloader, cyclic_iter
-from iolaus.runner.data.energon.state import from_plain, to_plain
 from tests.data.energon.sets import make_set, stream, take
 from tests.support.processes import assert_workers_end_with_their_parent
+from tiryns.runner.data.energon.loader import EnergonDataloader, cyclic_iter
+from tiryns.runner.data.energon.state import from_plain, to_plain
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from iolaus.runner.data.demo.scenes import Scenes
-from iolaus.runner.data.energon.errors import ErrorCollector
-from iolaus.runner.data.energon.prepare import prepare
-from iolaus.runner.data.energon.source import samples_in_order
-from iolaus.runner.data.energon.tasks import ConversationTaskEncoder, EncodedSample
 from tests.support.vision import TinyVision, tiny_vision
+from tiryns.runner.data.demo.scenes import Scenes
+from tiryns.runner.data.energon.errors import ErrorCollector
+from tiryns.runner.data.energon.prepare import prepare
+from tiryns.runner.data.energon.source import samples_in_order
+from tiryns.runner.data.energon.tasks import ConversationTaskEncoder, EncodedSample
 
 
 @pytest.fixture(scope="module")

@@ -12,14 +12,14 @@ import pytest
 from megatron.energon import WorkerConfig, get_val_dataset
 from PIL import Image
 
-from iolaus.runner.cli.commands import main
-from iolaus.runner.data.energon.examples import ReadConversations
-from iolaus.runner.data.energon.prepare import prepare
-from iolaus.runner.data.energon.source import check_source, count_samples, samples_in_order
-from iolaus.runner.data.vision.conversations import ConversationReader
 from tests.conftest import ROOT
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.json_keys import document
+from tiryns.runner.cli.commands import main
+from tiryns.runner.data.energon.examples import ReadConversations
+from tiryns.runner.data.energon.prepare import prepare
+from tiryns.runner.data.energon.source import check_source, count_samples, samples_in_order
+from tiryns.runner.data.vision.conversations import ConversationReader
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_bad_row_is_named_and_nothing_is_left(rows: Path, values: dict[str, Any]
 def test_command_counts_its_samples_as_json(rows: Path) -> None:
     folder = rows.parent
     words = [str(rows), str(folder / "images"), str(folder / "out"), "--column", "question=statement"]
-    done = iolaus_here(folder, "prepare", *words, "--json")
+    done = tiryns_here(folder, "prepare", *words, "--json")
     assert done.returncode == 0, done.stderr
     found = document("prepare", done.stdout)
     assert sum(found["samples"].values()) == len(rows.read_text().splitlines())

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.data.energon.source import check_source, fingerprint
 from tests.data.energon.sets import make_set
+from tiryns.runner.data.energon.source import check_source, fingerprint
 
 LOADER = """\
 sample_type: {__module__: megatron.energon, __class__: VQASample}
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_what_is_no_data_set_is_told_how_to_become_one(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(ValueError, match=r"is no energon data set.*iolaus prepare ROWS"):
+        with pytest.raises(ValueError, match=r"is no energon data set.*tiryns prepare ROWS"):
             check_source(str(path), allow_code=False)
 
 

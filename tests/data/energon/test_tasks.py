@@ -13,24 +13,24 @@ from megatron.energon import CaptioningSample, SourceInfo, VQASample
 from megatron.energon.epathlib import EPath
 from PIL import Image
 
-from iolaus.runner.data.energon.errors import ErrorCollector
-from iolaus.runner.data.energon.examples import ReadConversations
-from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
-from iolaus.runner.data.energon.shards import numbered, write_shards
-from iolaus.runner.data.energon.tasks import (
+from tests.support.image_text_models import save_image_text_model
+from tiryns.runner.data.energon.errors import ErrorCollector
+from tiryns.runner.data.energon.examples import ReadConversations
+from tiryns.runner.data.energon.module import EnergonMultiModalDataModule
+from tiryns.runner.data.energon.shards import numbered, write_shards
+from tiryns.runner.data.energon.tasks import (
     ConversationTaskEncoder,
     MultiModalSampleConfig,
     RawConversation,
     flat_tensors,
 )
-from iolaus.runner.data.vision.conversations import ConversationReader
-from iolaus.runner.data.vision.processors import (
+from tiryns.runner.data.vision.conversations import ConversationReader
+from tiryns.runner.data.vision.processors import (
     VisionProcessor,
     load_processor,
     make_processor,
     train_conversation_tokenizer,
 )
-from tests.support.image_text_models import save_image_text_model
 
 PLACES = 4
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-import iolaus.conf  # noqa: F401
-from iolaus.conf.registry import OPTIONS
-from iolaus.runner.data import FinetuningData
-from iolaus.runner.tasks import get_task
+import tiryns.conf  # noqa: F401
+from tiryns.conf.registry import OPTIONS
+from tiryns.runner.data import FinetuningData
+from tiryns.runner.tasks import get_task
 
 WORDS = "the a river runs under old bridge while seven herons watch and nobody speaks of winter again"
 

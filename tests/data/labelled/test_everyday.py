@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
-from iolaus.runner.data.labelled.words.spans import Span, spans_of, tags_of, word_places
-from iolaus.runner.data.read.bad_rows import BadRow
 from tests.data.labelled.tasks import data_module
 from tests.data.labelled.test_labels import learnt, target
+from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
+from tiryns.runner.data.labelled.words.spans import Span, spans_of, tags_of, word_places
+from tiryns.runner.data.read.bad_rows import BadRow
 
 TEXT = "Ada Lovelace's notes, from London."
 ENTITIES = [[0, 12, "PER"], [27, 33, "LOC"]]
@@ -166,7 +166,7 @@ def test_labels_of_pandas_are_whole_numbers() -> None:
 
 def test_texts_with_several_labels_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     content = "text,label\nherons,birds\nowls,birds\nherons,stones\nowls,birds\n"
-    with caplog.at_level("WARNING", "iolaus"):
+    with caplog.at_level("WARNING", "tiryns"):
         data = read(tmp_path / "a.csv", "classification", content)
     place = tmp_path / "a.csv"
     expected = (
@@ -268,7 +268,7 @@ def test_all_columns_that_may_be_the_label_are_named(tmp_path: Path, text: str, 
 
 def test_labels_written_in_several_ways_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     content = "text,label\na,order\nb, order\nc,Order\nd,refund\n"
-    with caplog.at_level("WARNING", "iolaus"):
+    with caplog.at_level("WARNING", "tiryns"):
         data = read(tmp_path / "a.csv", "classification", content)
     assert "alone are different labels: ' order' and 'Order' and 'order'. Write" in caplog.text
     assert data.reader.state_dict()["labels"] == [" order", "Order", "order", "refund"]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iolaus.runner.data.labelled.question_answering import place_answer
 from tests.data.labelled.tasks import data_module, questions, sentences, texts
+from tiryns.runner.data.labelled.question_answering import place_answer
 
 
 def prepared(option: str, **fields: Any) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE, UNLABELLED, Labels, LocatedLabel
+from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE, UNLABELLED, Labels, LocatedLabel
 
 
 def learnt(

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iolaus.runner.data.demo.stdlib_choices import StdlibChoices
 from tests.data.labelled.tasks import choices, data_module
+from tiryns.runner.data.demo.stdlib_choices import StdlibChoices
 
 
 def prepared(rows: Any, **fields: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iolaus.runner.data.labelled.tags import entities, is_bio, keeps_iob2, most_probable_tags
+from tiryns.runner.data.labelled.tags import entities, is_bio, keeps_iob2, most_probable_tags
 
 NAMES = ["O", "B-X", "I-X", "B-Y", "I-Y"]
 TAGS = st.sampled_from(NAMES)

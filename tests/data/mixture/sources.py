@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from iolaus.conf.data.mixture import Mixture
-from iolaus.runner.data.mixture.module import MixtureData
-from iolaus.runner.samplers import Shuffled
 from tests.objectives.samples import collator
+from tiryns.conf.data.mixture import Mixture
+from tiryns.runner.data.mixture.module import MixtureData
+from tiryns.runner.samplers import Shuffled
 
 VERSES = ["the", "river", "runs", "under", "an", "old", "bridge", "while", "seven", "herons", "watch"]
 CODE = ["def", "class", "return", "yield", "while", "lambda", "import", "from", "self", "none"]

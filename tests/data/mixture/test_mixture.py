@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from iolaus import compose
-from iolaus.runner.config.checks import check_config
-from iolaus.runner.data.mixture.module import MixtureData
-from iolaus.runner.data.text.pretraining import PretrainingData
-from iolaus.runner.data.text.tokenizer import tokenizer_fingerprint
-from iolaus.runner.manifest.inputs import data_files
-from iolaus.runner.samplers import LengthGrouped
 from tests.data.mixture.sources import connected, mixture, texts, weighted, write_documents
 from tests.data.store.sharded import sharded_folder
+from tiryns import compose
+from tiryns.runner.config.checks import check_config
+from tiryns.runner.data.mixture.module import MixtureData
+from tiryns.runner.data.text.pretraining import PretrainingData
+from tiryns.runner.data.text.tokenizer import tokenizer_fingerprint
+from tiryns.runner.manifest.inputs import data_files
+from tiryns.runner.samplers import LengthGrouped
 
 
 @pytest.fixture(scope="module", name="cache")

@@ -8,17 +8,17 @@ import pytest
 import torch
 from torch.nn import functional
 
-from iolaus import compose
-from iolaus.runner.cli.order.finding import find
-from iolaus.runner.cli.order.opened import RunOrder
-from iolaus.runner.cli.order.places import places_of
-from iolaus.runner.loop.assembly import assemble
-from iolaus.runner.manifest.inputs import read_manifest
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, Command, train_as
 from tests.data.mixture.sources import texts
 from tests.runs.test_train import continued, losses, rows
+from tiryns import compose
+from tiryns.runner.cli.order.finding import find
+from tiryns.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.order.places import places_of
+from tiryns.runner.loop.assembly import assemble
+from tiryns.runner.manifest.inputs import read_manifest
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 Mixed = Callable[..., RunFolder]
 
@@ -142,12 +142,12 @@ def test_order_tells_the_source_of_each_sample(mixed_here: Mixed) -> None:
 
 @pytest.mark.slow
 def test_processes_change_neither_order_nor_losses_of_sources(
-    iolaus: Command, mixed_here: Mixed, tmp_path: Path
+    tiryns: Command, mixed_here: Mixed, tmp_path: Path
 ) -> None:
     whole = mixed_here(*SAVING, folder="whole")
     on_two = continued(whole, 5, "on_two")
     on_two.update_status(state="failed")
-    iolaus(*words(tmp_path / "texts"), *SAVING, "trainer.devices=2", f"resume={on_two.path}")
+    tiryns(*words(tmp_path / "texts"), *SAVING, "trainer.devices=2", f"resume={on_two.path}")
     assert audit.compare(whole.path, on_two.path) is None
     assert audit.length(on_two.path) == 12
     for ours, theirs in zip(rows(whole), rows(on_two), strict=True):

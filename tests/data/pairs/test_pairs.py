@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-import iolaus.conf  # noqa: F401
-from iolaus.conf.registry import OPTIONS
-from iolaus.runner.config.checks import check_config
-from iolaus.runner.data import PairsData
-from iolaus.runner.samplers import LengthGrouped, Shuffled
-from iolaus.runner.samplers.one_set import OneSet
-from iolaus.runner.tasks import get_task
+import tiryns.conf  # noqa: F401
 from tests.data.pairs.rows import TINY, pairs, scored, write
+from tiryns.conf.registry import OPTIONS
+from tiryns.runner.config.checks import check_config
+from tiryns.runner.data import PairsData
+from tiryns.runner.samplers import LengthGrouped, Shuffled
+from tiryns.runner.samplers.one_set import OneSet
+from tiryns.runner.tasks import get_task
 
 ROWS: list[dict[str, Any]] = pairs(40, negatives=2)
 
@@ -208,15 +208,15 @@ def test_sets_that_make_no_batches_are_refused(sampler: type, fields: dict[str, 
 def test_settings_that_do_not_fit_together_are_refused_before_data_is_read(
     words: list[str], message: str
 ) -> None:
-    from iolaus import compose
+    from tiryns import compose
 
     with pytest.raises(ValueError, match=message):
         check_config(compose(*TINY, "data.train=nowhere.jsonl", *words))
 
 
 def test_scores_beyond_a_cosine_are_refused(tmp_path: Path) -> None:
-    from iolaus import compose
-    from iolaus.runner.loop.assembly import assemble
+    from tiryns import compose
+    from tiryns.runner.loop.assembly import assemble
 
     file = write(tmp_path / "scored.jsonl", scored())
     words = [*TINY, f"data.train={file}", "data.label_column=score", "objective.loss=cosine"]

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.run import audit
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import Command, train_as
 from tests.data.pairs.rows import TINY, pairs, scored, write
 from tests.launch.test_kill import killed_and_restarted, undisturbed
 from tests.runs.test_train import assert_bitwise, continued, losses, rows, weights
 from tests.support.precision import rounding
+from tiryns.runner.run import audit
+from tiryns.runner.run.folder import RunFolder
 
 Trained = Callable[..., RunFolder]
 
@@ -113,7 +113,7 @@ def test_other_settings_give_another_loss(trained: Trained, words: list[str]) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
-def test_two_ranks_train_as_one(iolaus: Command, tmp_path: Path, strategy: str) -> None:
+def test_two_ranks_train_as_one(tiryns: Command, tmp_path: Path, strategy: str) -> None:
     words = [*TINY, *files(tmp_path), *CUT, "optimizer=sgd", "optimizer.lr=0.05", "outputs=out"]
     words = [word for word in words if word != "trainer=cpu"]
     for ranks in (1, 2):
@@ -122,7 +122,7 @@ def test_two_ranks_train_as_one(iolaus: Command, tmp_path: Path, strategy: str) 
             "trainer.accelerator=cpu",
             f"trainer.devices={ranks}",
         ]
-        iolaus(*words, *layout, f"hydra.run.dir=ranks{ranks}")
+        tiryns(*words, *layout, f"hydra.run.dir=ranks{ranks}")
     one, two = (RunFolder(tmp_path / f"ranks{ranks}") for ranks in (1, 2))
     for ours, theirs in zip(rows(one), rows(two), strict=True):
         for figure in ("train/loss", "optim/grad_norm", "val/validation/loss", "val/validation/temperature"):

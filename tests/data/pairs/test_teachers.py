@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import train_as
 from tests.data.pairs.rows import TINY, pairs, write
 from tests.launch.test_kill import without_trace
 from tests.runs.test_train import assert_bitwise, continued, losses, rows, weights
 from tests.support.precision import rounding
+from tiryns.runner.run.folder import RunFolder
 
 MARGINS = ["objective.loss=margin_mse", "data.label_column=margin"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.data.read.opened import Reading
 from tests.data.read.test_one_reader import documents, rows, write_packed
+from tiryns.runner.data.read.opened import Reading
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16-le", "cp1252"])

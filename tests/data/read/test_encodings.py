@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.data.read.dialects import dialect_of
-from iolaus.runner.data.read.opened import AS_FOUND, File
+from tiryns.runner.data.read.dialects import dialect_of
+from tiryns.runner.data.read.opened import AS_FOUND, File
 
 WESTERN = (
     "Viele Grüße aus Köln", "Meine Füße sind zu groß für diese Größe", "Süßes, Blöße, Überweisung, Straße",

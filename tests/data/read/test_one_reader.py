@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iolaus.runner.data.read.documents import open_source
-from iolaus.runner.data.read.opened import AS_FOUND, Reading
-from iolaus.runner.data.read.rows import read_rows
-from iolaus.runner.inference.labelled import FinetunedModel, rows_of_file
-from iolaus.runner.loaders.reading import open_splits
-from iolaus.runner.tasks import get_task
+from tiryns.runner.data.read.documents import open_source
+from tiryns.runner.data.read.opened import AS_FOUND, Reading
+from tiryns.runner.data.read.rows import read_rows
+from tiryns.runner.inference.labelled import FinetunedModel, rows_of_file
+from tiryns.runner.loaders.reading import open_splits
+from tiryns.runner.tasks import get_task
 
 TEXTS = ['A "quoted", text', "Seven herons;\nwatching “it” | fly 冬", "two\ttabs", "'plain'", "£5, in all"]
 LABELS = ["a", "b", "a", "c", "b"]

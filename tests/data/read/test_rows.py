@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.data.read.opened import Reading
-from iolaus.runner.data.read.rows import read_rows
+from tiryns.runner.data.read.opened import Reading
+from tiryns.runner.data.read.rows import read_rows
 
 SQUAD = {
     "version": "v2.0",

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from iolaus.runner.data.store.reader import TokenStore
-from iolaus.runner.data.store.sharded import FORMAT_VERSION, INDEX
-from iolaus.runner.data.store.writer import Batch, write_store
+from tiryns.runner.data.store.reader import TokenStore
+from tiryns.runner.data.store.sharded import FORMAT_VERSION, INDEX
+from tiryns.runner.data.store.writer import Batch, write_store
 
 CUTTING = {"max_length": 16, "long_documents": "sentences"}
 

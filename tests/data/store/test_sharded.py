@@ -8,10 +8,10 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
-from iolaus.runner.data.store import sharded
-from iolaus.runner.data.store.remote import Folder
-from iolaus.runner.data.store.sharded import FORMAT_VERSION, INDEX, ShardedStore, open_store
 from tests.data.store.sharded import sequences, sharded_folder, token_store
+from tiryns.runner.data.store import sharded
+from tiryns.runner.data.store.remote import Folder
+from tiryns.runner.data.store.sharded import FORMAT_VERSION, INDEX, ShardedStore, open_store
 
 
 @pytest.fixture(name="place", params=["here", "memory://"])

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iolaus.runner.data.store.reader import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
-from iolaus.runner.data.store.writer import Batch, smallest_dtype, write_store
+from tiryns.runner.data.store.reader import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
+from tiryns.runner.data.store.writer import Batch, smallest_dtype, write_store
 
 Sequences = list[list[int]]
 

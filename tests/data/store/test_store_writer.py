@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from iolaus.runner.data.store import writer as store_writer
-from iolaus.runner.data.store.reader import TokenStore
-from iolaus.runner.data.store.writer import Batch, StoreWriter, write_store
 from tests.data.store.test_store import batch, write
+from tiryns.runner.data.store import writer as store_writer
+from tiryns.runner.data.store.reader import TokenStore
+from tiryns.runner.data.store.writer import Batch, StoreWriter, write_store
 
 
 def test_nothing_to_write_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np
-from iolaus.runner.data.store import writer as store_writer
+from tiryns.runner.data.store import writer as store_writer
 store_writer.SECONDS_BETWEEN_MARKS = 0.0
 def batches(position):
     for k in range(position, 10):
@@ -129,7 +129,7 @@ FULL = """
 import resource, sys
 from pathlib import Path
 import numpy as np
-from iolaus.runner.data.store.writer import Batch, write_store
+from tiryns.runner.data.store.writer import Batch, write_store
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 tokens = np.zeros(30_000, np.int64)
 batches = lambda _: (Batch(tokens, np.array([30_000], np.int32), k) for k in range(9))

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iolaus.runner.data.read.documents import Source, open_source
-from iolaus.runner.data.text.prepare import PreparedText, prepare_text
+from tiryns.runner.data.read.documents import Source, open_source
+from tiryns.runner.data.text.prepare import PreparedText, prepare_text
 
 WORDS = ["the", "a", "river", "runs", "under", "old", "bridge", "while", "seven", "herons", "watch", "again"]
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iolaus.runner.data.text.chunking import SHORTEST_CHUNK, Chunker, cut, surrounding_tokens
-from iolaus.runner.data.text.encoding import TextEncoder, WordEncoder, encoder_for, sentence_starts
-from iolaus.runner.data.text.tokenizer import train_tokenizer
-from iolaus.runner.order.ranges import ranges
+from tiryns.runner.data.text.chunking import SHORTEST_CHUNK, Chunker, cut, surrounding_tokens
+from tiryns.runner.data.text.encoding import TextEncoder, WordEncoder, encoder_for, sentence_starts
+from tiryns.runner.data.text.tokenizer import train_tokenizer
+from tiryns.runner.order.ranges import ranges
 
 TEXT = (
     'The river runs under the old bridge. "Seven herons watch it!" he said. Nobody spoke of winter again?\n\n'

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iolaus.runner.data.read.documents import Source
-from iolaus.runner.data.text.holdout import (
+from tests.data.text.test_sources import source
+from tiryns.runner.data.read.documents import Source
+from tiryns.runner.data.text.holdout import (
     HELD_OUT,
     TRAIN,
     digest,
@@ -17,7 +18,6 @@ from iolaus.runner.data.text.holdout import (
     held_out_by_content,
     split_documents,
 )
-from tests.data.text.test_sources import source
 
 texts = st.lists(st.sampled_from([f"text {k}" for k in range(40)]), min_size=2, max_size=60)
 
@@ -68,7 +68,7 @@ def test_a_repeated_document_validates_once_or_trains_as_often_as_it_stands(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     repeated = texts_file(tmp_path / "a.txt", [f"text {k % 10}" for k in range(30)])
-    caplog.set_level("INFO", logger="iolaus")
+    caplog.set_level("INFO", logger="tiryns")
     parts = divide(repeated, {}, 3, seed=0)
     kept = {name: [str(text) for _, text in part.numbered()] for name, part in parts.items()}
     assert list(kept) == [TRAIN, HELD_OUT]

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iolaus.runner.data.read import pieces as read_pieces
-from iolaus.runner.data.read.documents import CombinedSource, Source, open_source
-from iolaus.runner.data.read.file_documents import FileSource
-from iolaus.runner.data.read.pieces import documents_of, pieces_of
-from iolaus.runner.data.store.reader import TokenStore
-from iolaus.runner.data.text import pool, tokenise
-from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from tests.data.text.conftest import SETTINGS, paragraphs
+from tiryns.runner.data.read import pieces as read_pieces
+from tiryns.runner.data.read.documents import CombinedSource, Source, open_source
+from tiryns.runner.data.read.file_documents import FileSource
+from tiryns.runner.data.read.pieces import documents_of, pieces_of
+from tiryns.runner.data.store.reader import TokenStore
+from tiryns.runner.data.text import pool, tokenise
+from tiryns.runner.data.text.prepare import PreparedText, prepare_text
 
 TEXTS = [f"{text}\nGrüße, 川 {n} \u2028\x0b\x85 end" for n, text in enumerate(paragraphs(60))]
 SMALL = 256
@@ -115,8 +115,8 @@ def in_pieces_fixture(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def switch() -> None:
         monkeypatch.setattr(pool, "num_workers", lambda size: 2)
         for module in ("holdout", "tokenise"):
-            monkeypatch.setattr(f"iolaus.runner.data.text.{module}.num_workers", lambda size: 2)
-        monkeypatch.setattr("iolaus.runner.data.text.holdout.PIECE", SMALL)
+            monkeypatch.setattr(f"tiryns.runner.data.text.{module}.num_workers", lambda size: 2)
+        monkeypatch.setattr("tiryns.runner.data.text.holdout.PIECE", SMALL)
 
     return switch
 

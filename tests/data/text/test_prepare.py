@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from iolaus.runner.data.read.documents import Source, open_source
-from iolaus.runner.data.store.reader import TokenStore, entropy, ordinary_counts
-from iolaus.runner.data.text import pool, prepare, tokenise
-from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from tests.data.text.conftest import SETTINGS, paragraphs, text_source
+from tiryns.runner.data.read.documents import Source, open_source
+from tiryns.runner.data.store.reader import TokenStore, entropy, ordinary_counts
+from tiryns.runner.data.text import pool, prepare, tokenise
+from tiryns.runner.data.text.prepare import PreparedText, prepare_text
 
 
 def texts(store: TokenStore, tokenizer: Any) -> list[str]:
@@ -198,7 +198,7 @@ def test_it_says_how_far_it_is(
 ) -> None:
     monkeypatch.setattr(tokenise, "_SECONDS_BETWEEN_LINES", -1.0)
     monkeypatch.setattr(tokenise, "_BATCH_DOCUMENTS", 40)
-    with caplog.at_level(logging.INFO, "iolaus"):
+    with caplog.at_level(logging.INFO, "tiryns"):
         prepared(validation_documents=0)
     lines = [record.getMessage() for record in caplog.records]
     assert any(line.startswith("tokenising train: 40 of 100 documents, ") for line in lines)

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from iolaus.runner.data.read.documents import Source, open_source
-from iolaus.runner.data.store import writer as store_writer
-from iolaus.runner.data.store.reader import TokenStore
-from iolaus.runner.data.text import pool, prepare, tokenise
-from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from tests.data.text.conftest import SETTINGS, paragraphs, text_source
+from tiryns.runner.data.read.documents import Source, open_source
+from tiryns.runner.data.store import writer as store_writer
+from tiryns.runner.data.store.reader import TokenStore
+from tiryns.runner.data.text import pool, prepare, tokenise
+from tiryns.runner.data.text.prepare import PreparedText, prepare_text
 
 
 def test_a_removed_store_or_tokenizer_is_made_again(prepared: Callable[..., PreparedText]) -> None:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iolaus.runner.data.read import file_documents
-from iolaus.runner.data.read.documents import HubSource, Source, open_source
+from tiryns.runner.data.read import file_documents
+from tiryns.runner.data.read.documents import HubSource, Source, open_source
 
 DOCUMENTS = ["The old bridge.", "Seven herons,\nwatching “it” fly; 冬", 'A "quoted", text\twith tabs.']
 

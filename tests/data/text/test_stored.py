@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 import torch
 
-from iolaus.conf.data.pretraining import Files
-from iolaus.conf.phases import phases_of
-from iolaus.runner.data.store.sharded import INDEX
-from iolaus.runner.data.text.pretraining import PretrainingData
-from iolaus.runner.data.text.stored import StoredPretrainingData
-from iolaus.runner.data.text.tokenizer import tokenizer_fingerprint, train_tokenizer
-from iolaus.runner.manifest.inputs import read_manifest
-from iolaus.runner.samplers import Shuffled
 from tests.conftest import train_here
 from tests.data.store.sharded import sharded_folder
 from tests.data.text.conftest import paragraphs
 from tests.objectives.samples import collator
+from tiryns.conf.data.pretraining import Files
+from tiryns.conf.phases import phases_of
+from tiryns.runner.data.store.sharded import INDEX
+from tiryns.runner.data.text.pretraining import PretrainingData
+from tiryns.runner.data.text.stored import StoredPretrainingData
+from tiryns.runner.data.text.tokenizer import tokenizer_fingerprint, train_tokenizer
+from tiryns.runner.manifest.inputs import read_manifest
+from tiryns.runner.samplers import Shuffled
 
 
 @pytest.fixture(scope="module", name="tokenizer")

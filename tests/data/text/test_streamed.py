@@ -15,16 +15,16 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from iolaus.conf.registry import OPTIONS
-from iolaus.runner.data import PretrainingData
-from iolaus.runner.data.replicas import Replica
-from iolaus.runner.data.text.holdout import digest
-from iolaus.runner.data.text.streamed import StreamedPretrainingData
-from iolaus.runner.data.text.streamed_batches import StreamedGlobalBatches, StreamLoader
-from iolaus.runner.data.text.tokenizer import train_tokenizer
-from iolaus.runner.objectives import MaskedDiffusionCollator, MaskedLanguageModelingCollator
-from iolaus.runner.samplers import LengthGrouped, Sequential, Shuffled
 from tests.support.processes import assert_workers_end_with_their_parent
+from tiryns.conf.registry import OPTIONS
+from tiryns.runner.data import PretrainingData
+from tiryns.runner.data.replicas import Replica
+from tiryns.runner.data.text.holdout import digest
+from tiryns.runner.data.text.streamed import StreamedPretrainingData
+from tiryns.runner.data.text.streamed_batches import StreamedGlobalBatches, StreamLoader
+from tiryns.runner.data.text.tokenizer import train_tokenizer
+from tiryns.runner.objectives import MaskedDiffusionCollator, MaskedLanguageModelingCollator
+from tiryns.runner.samplers import LengthGrouped, Sequential, Shuffled
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
-from iolaus.runner.data.text.tokenizer import (
+from tiryns.runner.data.text.tokenizer import (
     SPECIAL_TOKENS,
     load_tokenizer,
     tokenizer_fingerprint,

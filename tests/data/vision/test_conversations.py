@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from iolaus.runner.data.read.rows import Row, read_rows
-from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
-from iolaus.runner.data.vision.conversations import ConversationReader, Turn
-from iolaus.runner.data.vision.processors import (
+from tiryns.runner.data.read.rows import Row, read_rows
+from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
+from tiryns.runner.data.vision.conversations import ConversationReader, Turn
+from tiryns.runner.data.vision.processors import (
     VisionProcessor,
     load_processor,
     make_processor,

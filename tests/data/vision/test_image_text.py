@@ -12,17 +12,17 @@ import pytest
 from PIL import Image
 from torch._utils import ExceptionWrapper
 
-from iolaus.runner.build import build
-from iolaus.runner.data.batches import GlobalBatches
-from iolaus.runner.run.errors import explain
-from iolaus.runner.samplers import Sequential, SplitModality
 from tests.conftest import ROOT
 from tests.support.image_text_models import save_image_text_model
 from tests.support.vision import SMALL, compose_vision, tiny_vision
+from tiryns.runner.build import build
+from tiryns.runner.data.batches import GlobalBatches
+from tiryns.runner.run.errors import explain
+from tiryns.runner.samplers import Sequential, SplitModality
 
 Make = Callable[..., Any]
 
-NLVR = Path(os.environ.get("IOLAUS_DATA", ROOT.parent / "shared" / "data")) / "vl_nlvr"
+NLVR = Path(os.environ.get("TIRYNS_DATA", ROOT.parent / "shared" / "data")) / "vl_nlvr"
 """Statements on drawn boxes (Suhr et al. 2017), where they have been downloaded."""
 
 
@@ -134,7 +134,7 @@ def test_long_samples_are_left_out_or_cut_and_counted(
     made: Make, rows: list[dict[str, Any]], too_long: str, caplog: Any
 ) -> None:
     rows[1]["answer"] = "no " * 200
-    with caplog.at_level(logging.WARNING, "iolaus"):
+    with caplog.at_level(logging.WARNING, "tiryns"):
         data = made(f"data.too_long={too_long}", "data.validation_documents=0", "data.max_length=128")
     assert len(data.train) == (11 if too_long == "skip" else 12)
     assert data.train.lengths(np.arange(len(data.train))).max() <= 128
@@ -226,14 +226,14 @@ def test_image_whose_size_cannot_be_told_is_named_or_stood_in_for(sized: Make, t
 
 
 def batches(data: Any) -> GlobalBatches:
-    from iolaus.runner.objectives import VisionLanguageCollator
+    from tiryns.runner.objectives import VisionLanguageCollator
 
     sampler = Sequential(dataset=data.train, num_epochs=1, num_batches=None, global_batch_size=10, seed=0)
     objective = VisionLanguageCollator(**data.collator_arguments())
     return GlobalBatches(data.train, sampler, objective, 0, 1, 0, 1, None, None, packed=False)
 
 
-@pytest.mark.skipif(not NLVR.is_dir(), reason="needs NLVR's images: set IOLAUS_DATA")
+@pytest.mark.skipif(not NLVR.is_dir(), reason="needs NLVR's images: set TIRYNS_DATA")
 def test_statements_of_nlvr_are_read_as_questions() -> None:
     files = [f"data.train={NLVR}/train.jsonl", f"data.validation={NLVR}/valid.jsonl"]
     columns = "data.columns={question: statement, answer: label}"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from iolaus.runner.data.vision.images import (
+from tiryns.runner.data.vision.images import (
     MOST_PIXELS,
     ImageFolder,
     UndecodableImage,

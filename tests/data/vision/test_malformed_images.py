@@ -35,7 +35,7 @@ def test_rows_of_images_that_cannot_be_used(folder: Path, name: str) -> None:
 
 DECODING = """
 import resource, sys
-from iolaus.runner.data.vision.images import ImageFolder, UndecodableImage
+from tiryns.runner.data.vision.images import ImageFolder, UndecodableImage
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 images = ImageFolder(sys.argv[1])
 images.read("good.png", "row")

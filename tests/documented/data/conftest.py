@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from iolaus.runner.data import PretrainingDataModule
 from tests.documented.notebook import TEXTS
+from tiryns.runner.data import PretrainingDataModule
 
 LENGTH = 16
 """Tokens at which documents are cut; about half of them are longer."""

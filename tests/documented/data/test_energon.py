@@ -12,14 +12,14 @@ import torch
 from megatron.energon import WorkerConfig
 from torch.distributed import HashStore
 
-from iolaus.runner.data.energon import (
+from tests.data.energon.sets import NumberedPacks, NumberedRows, make_set, take
+from tiryns.runner.data.energon import (
     EnergonDataloader,
     EnergonMultiModalDataModule,
     MultiModalSampleConfig,
     cyclic_iter,
     logger,
 )
-from tests.data.energon.sets import NumberedPacks, NumberedRows, make_set, take
 
 PARAMETERS = {
     "seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 1, "num_workers": 1, "num_val_workers": None,
@@ -240,7 +240,7 @@ def test_test_dataloader_is_none(shards: str) -> None:
 
 
 def test_without_a_task_encoder_conversations_are_encoded(shards: str) -> None:
-    from iolaus.runner.data.vision.processors import make_processor, train_conversation_tokenizer
+    from tiryns.runner.data.vision.processors import make_processor, train_conversation_tokenizer
 
     texts = ["USER: number one two three? ASSISTANT: 7"] * 20
     tokenizer = train_conversation_tokenizer(texts, kind="wordpiece", vocab_size=80, lowercase=True)

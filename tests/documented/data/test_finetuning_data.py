@@ -12,8 +12,8 @@ import torch
 from torch.utils.data import DataLoader
 from transformers import AutoTokenizer
 
-from iolaus.runner.data import FinetuningDataModule
 from tests.data.labelled.tasks import questions, sentences, texts
+from tiryns.runner.data import FinetuningDataModule
 
 DEFAULTS: dict[str, Any] = {
     "task": inspect.Parameter.empty, "pretrained_tokenizer_name_or_path": inspect.Parameter.empty,

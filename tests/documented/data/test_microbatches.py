@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from iolaus.runner.loaders.microbatches import prepare_finetuning_batch, split_batch_into_microbatches
+from tiryns.runner.loaders.microbatches import prepare_finetuning_batch, split_batch_into_microbatches
 
 
 def batch(size: int = 16, length: int = 240) -> dict[str, Any]:

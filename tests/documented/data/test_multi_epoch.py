@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from torch.utils.data import DataLoader, Dataset
 
-from iolaus.runner.loaders.multi_epoch import (
+from tiryns.runner.loaders.multi_epoch import (
     IdentityMultiEpochDatasetWrapper,
     MultiEpochDataset,
     MultiEpochDatasetResampler,
     MultiEpochDatasetWrapper,
     SizedDataset,
 )
-from iolaus.runner.order.epochs import EpochIndex
+from tiryns.runner.order.epochs import EpochIndex
 
 NUMBERS = IdentityMultiEpochDatasetWrapper[int](range(10))
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from iolaus.runner.data.replicas import Replica
-from iolaus.runner.modules import PretrainingModule
 from tests.documented.conftest import TrainerMaker
 from tests.documented.data.conftest import LENGTH, documents
 from tests.documented.notebook import SIZES, TEXTS, Noted, texts
+from tiryns.runner.data.replicas import Replica
+from tiryns.runner.modules import PretrainingModule
 
 
 class Endless:

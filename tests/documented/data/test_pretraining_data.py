@@ -13,13 +13,13 @@ import torch
 from torch.utils.data import DataLoader
 from transformers import AutoTokenizer
 
-from iolaus.runner.data import PretrainingDataModule
-from iolaus.runner.data.batches import MASK_STREAM
-from iolaus.runner.objectives import MaskedLanguageModelingCollator
-from iolaus.runner.order.keyed import sample_keys
-from iolaus.runner.samplers import Shuffled
 from tests.documented.data.conftest import LENGTH, documents
 from tests.documented.notebook import TEXTS
+from tiryns.runner.data import PretrainingDataModule
+from tiryns.runner.data.batches import MASK_STREAM
+from tiryns.runner.objectives import MaskedLanguageModelingCollator
+from tiryns.runner.order.keyed import sample_keys
+from tiryns.runner.samplers import Shuffled
 
 DEFAULTS: dict[str, Any] = {
     "train_dataset_name_or_path": inspect.Parameter.empty,

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Sampler
 
-from iolaus.runner.samplers import SplitModality, SplitModalitySampler
 from tests.samplers.sequences import sequences
+from tiryns.runner.samplers import SplitModality, SplitModalitySampler
 
 LENGTHS = [(i % 3 == 0, 5 + 7 * i % 40) for i in range(50)]
 """17 examples with images, 33 without."""

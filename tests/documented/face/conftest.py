@@ -5,29 +5,29 @@ from pathlib import Path
 
 import pytest
 
-import iolaus
-from iolaus.conf import registry
+import tiryns
 from tests.conftest import ROOT, TINY
+from tiryns.conf import registry
 
 PAGE = ROOT / "docs" / "python.md"
 
 
 DOCUMENTED = [
     *[
-        "iolaus.old_names",
-        "iolaus.runner.in_python",
-        "iolaus.runner.run.errors",
-        "iolaus.runner.order.epochs",
+        "tiryns.old_names",
+        "tiryns.runner.in_python",
+        "tiryns.runner.run.errors",
+        "tiryns.runner.order.epochs",
     ],
-    *["iolaus.runner.data.energon.tasks", "iolaus.runner.data.read.documents"],
+    *["tiryns.runner.data.energon.tasks", "tiryns.runner.data.read.documents"],
 ]
 
 
 PACKAGES = [
-    *["iolaus.runner.data", "iolaus.runner.data.energon", "iolaus.runner.data.demo", "iolaus.runner.modules"],
-    *["iolaus.runner.objectives", "iolaus.runner.optim", "iolaus.runner.samplers", "iolaus.runner.loop"],
-    *["iolaus.runner.loaders", "iolaus.runner.checkpoints", "iolaus.runner.logging", "iolaus.runner.config"],
-    "iolaus.runner.sweeps",
+    *["tiryns.runner.data", "tiryns.runner.data.energon", "tiryns.runner.data.demo", "tiryns.runner.modules"],
+    *["tiryns.runner.objectives", "tiryns.runner.optim", "tiryns.runner.samplers", "tiryns.runner.loop"],
+    *["tiryns.runner.loaders", "tiryns.runner.checkpoints", "tiryns.runner.logging", "tiryns.runner.config"],
+    "tiryns.runner.sweeps",
 ]
 
 
@@ -54,7 +54,7 @@ def options() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> iolaus.Run:
+def trained(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> tiryns.Run:
     """A finished run, trained from Python."""
     folder = tmp_path_factory.mktemp("trained")
-    return iolaus.run(*TINY, f"data.source={text_file}", "model.dropout=0", f"outputs={folder}")
+    return tiryns.run(*TINY, f"data.source={text_file}", "model.dropout=0", f"outputs={folder}")

@@ -1,4 +1,4 @@
-"""`import iolaus`: its names, and training, composing and reading runs in a program of one's own."""
+"""`import tiryns`: its names, and training, composing and reading runs in a program of one's own."""
 
 import ast
 import inspect
@@ -18,23 +18,23 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf, open_dict
 
-import iolaus
-from iolaus.conf import registry
-from iolaus.runner.run.folder import RunFolder
+import tiryns
 from tests.conftest import ROOT, TINY
 from tests.documented.face.conftest import PACKAGES
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
+from tiryns.conf import registry
+from tiryns.runner.run.folder import RunFolder
 
 
 def test_names_are_the_face_and_what_type_checkers_see() -> None:
-    assert dir(iolaus) == sorted(iolaus.__all__)
-    block = next(part for part in ast.parse(inspect.getsource(iolaus)).body if isinstance(part, ast.If))
+    assert dir(tiryns) == sorted(tiryns.__all__)
+    block = next(part for part in ast.parse(inspect.getsource(tiryns)).body if isinstance(part, ast.If))
     seen = {name.name: line.module for line in block.body for name in line.names}  # type: ignore[attr-defined]
-    assert seen.keys() == set(iolaus.__all__)
+    assert seen.keys() == set(tiryns.__all__)
     for name, module in seen.items():
-        assert getattr(iolaus, name) is getattr(import_module(str(module)), name)
-    with pytest.raises(AttributeError, match="module 'iolaus' has no attribute 'nothing'"):
-        _ = iolaus.nothing  # type: ignore[attr-defined]
+        assert getattr(tiryns, name) is getattr(import_module(str(module)), name)
+    with pytest.raises(AttributeError, match="module 'tiryns' has no attribute 'nothing'"):
+        _ = tiryns.nothing  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -46,9 +46,9 @@ def test_packages_give_their_names_when_they_are_asked_for(package: str) -> None
 
 def test_import_is_light_and_composing_needs_no_torch() -> None:
     program = (
-        "import sys, iolaus\n"
+        "import sys, tiryns\n"
         "print([m for m in ('hydra', 'numpy', 'torch') if m in sys.modules])\n"
-        "iolaus.compose('optimizer=lion')\n"
+        "tiryns.compose('optimizer=lion')\n"
         "print([m for m in ('torch', 'lightning', 'transformers') if m in sys.modules])\n"
     )
     done = subprocess.run(
@@ -57,11 +57,11 @@ def test_import_is_light_and_composing_needs_no_torch() -> None:
     assert done.stdout == "[]\n[]\n"
 
 
-def test_composes_as_the_command_line(iolaus: Any, here: Path) -> None:
-    import iolaus as face
+def test_composes_as_the_command_line(tiryns: Any, here: Path) -> None:
+    import tiryns as face
 
     words = ["experiment=diffusion", "optimizer=lion", "optimizer.lr=1e-4"]
-    printed = iolaus(*words, "--cfg", "job").stdout
+    printed = tiryns(*words, "--cfg", "job").stdout
     assert OmegaConf.create(printed) == OmegaConf.create(OmegaConf.to_yaml(face.compose(*words)))
 
 
@@ -69,13 +69,13 @@ def test_own_folder_is_composed_and_what_only_its_user_may_is_refused(here: Path
     (here / "own" / "experiment").mkdir(parents=True)
     recipe = here / "own" / "experiment" / "mine.yaml"
     recipe.write_text("# @package _global_\ntrainer:\n  max_steps: 3\n")
-    assert iolaus.compose("experiment=mine", config_dir=here / "own").trainer.max_steps == 3
+    assert tiryns.compose("experiment=mine", config_dir=here / "own").trainer.max_steps == 3
     recipe.write_text("# @package _global_\ntrust_remote_code: true\n")
     with pytest.raises(ValueError, match="trust_remote_code lets code of others run"):
-        iolaus.compose("experiment=mine", config_dir="own")
-    assert iolaus.compose("experiment=mine", "trust_remote_code=true", config_dir="own").trust_remote_code
+        tiryns.compose("experiment=mine", config_dir="own")
+    assert tiryns.compose("experiment=mine", "trust_remote_code=true", config_dir="own").trust_remote_code
     with pytest.raises(ValueError, match="config_dir: there is no folder 'nowhere'"):
-        iolaus.compose(config_dir="nowhere")
+        tiryns.compose(config_dir="nowhere")
 
 
 def test_works_beside_a_hydra_app_of_the_users_own(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_works_beside_a_hydra_app_of_the_users_own(here: Path, monkeypatch: pyte
             app, base = GlobalHydra.instance().hydra, hydra.version.getbase()
             theirs = hydra.compose("main")
             for _ in range(2):
-                assert iolaus.compose("optimizer=adam").optimizer._target_ == "runner.optim.adam"
+                assert tiryns.compose("optimizer=adam").optimizer._target_ == "runner.optim.adam"
             assert GlobalHydra.instance().hydra is app
             assert hydra.version.getbase() == base
             assert HydraConfig.instance().cfg is None
@@ -117,40 +117,40 @@ def test_works_beside_a_hydra_app_of_the_users_own(here: Path, monkeypatch: pyte
 )  # fmt: skip
 def test_wrong_words_are_a_value_error(words: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
-        iolaus.compose(*words)
+        tiryns.compose(*words)
 
 
-def test_run_is_that_of_the_command_line(trained: iolaus.Run, text_file: Path, here: Path) -> None:
-    done = iolaus_here(here, *TINY, f"data.source={text_file}", "model.dropout=0")
+def test_run_is_that_of_the_command_line(trained: tiryns.Run, text_file: Path, here: Path) -> None:
+    done = tiryns_here(here, *TINY, f"data.source={text_file}", "model.dropout=0")
     assert done.returncode == 0, done.stderr
-    [typed] = iolaus.runs()
+    [typed] = tiryns.runs()
     ours, theirs = trained.metrics(), typed.metrics()
     assert ours.keys() == theirs.keys()
     np.testing.assert_array_equal(ours["train/loss"], theirs["train/loss"])
     assert trained.status["config_hash"] == typed.status["config_hash"]
     assert (trained.path / "report.html").is_file()
     command = (trained.path / "command.txt").read_text()
-    assert command.startswith("iolaus ")
+    assert command.startswith("tiryns ")
     assert f"data.source={text_file}" in command
 
 
 def test_changed_config_is_noted_and_goes_on(text_file: Path, here: Path) -> None:
-    config = iolaus.compose(*TINY, f"data.source={text_file}", "optimizer=lion")
+    config = tiryns.compose(*TINY, f"data.source={text_file}", "optimizer=lion")
     config.optimizer.lr = 5e-4
     config.trainer.max_steps = 4
     with open_dict(config):
         del config.callback["plateau"]
         config.callback.clock = {"_target_": "lightning.pytorch.callbacks.Timer", "duration": "00:01:00:00"}
-    run = iolaus.run(config)
+    run = tiryns.run(config)
     assert run.config.optimizer.lr == 5e-4
     assert "plateau" not in run.config.callback
     noted = RunFolder(run.path).overrides()
     assert {"optimizer=lion", "optimizer.lr=0.0005", "trainer.max_steps=4", "~callback.plateau"} <= set(noted)
     RunFolder(run.path).update_status(state="interrupted")
-    again = iolaus_here(here, f"resume={run.path}")
+    again = tiryns_here(here, f"resume={run.path}")
     assert again.returncode == 0, again.stderr
-    assert [found.path.resolve() for found in iolaus.runs()] == [run.path], "it goes on in its folder"
-    assert iolaus.run(run.config, "trainer.max_steps=2").status["step"] == 2
+    assert [found.path.resolve() for found in tiryns.runs()] == [run.path], "it goes on in its folder"
+    assert tiryns.run(run.config, "trainer.max_steps=2").status["step"] == 2
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ def test_changed_config_is_noted_and_goes_on(text_file: Path, here: Path) -> Non
     ],
 )
 def test_any_config_can_be_written_as_overrides(change: dict[str, Any]) -> None:
-    from iolaus.runner.cli.compose import overrides_of
-    from iolaus.runner.in_python import _composing
+    from tiryns.runner.cli.compose import overrides_of
+    from tiryns.runner.in_python import _composing
 
-    config = iolaus.compose("data=files", "data.source=x.txt")
+    config = tiryns.compose("data=files", "data.source=x.txt")
     with open_dict(config):
         for group, values in change.items():
             if group == "optimizer" or group == "seed":
@@ -175,5 +175,5 @@ def test_any_config_can_be_written_as_overrides(change: dict[str, Any]) -> None:
                 config[group].update(values)
     with _composing(None):
         words = overrides_of(config)
-    assert iolaus.compose(*words) == config
-    assert iolaus.compose() != config
+    assert tiryns.compose(*words) == config
+    assert tiryns.compose() != config

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-import iolaus
+import tiryns
 from tests.conftest import ROOT, TINY, run_program
 from tests.documented.face.conftest import DOCUMENTED, PAGE
 
@@ -24,28 +24,28 @@ from tests.documented.face.conftest import DOCUMENTED, PAGE
 def test_errors_are_exceptions_with_one_message(text_file: Path, here: Path) -> None:
     tiny = [*TINY, f"data.source={text_file}"]
     with pytest.raises(ValueError, match=r"^optimizer\.lr=-1\.0: it must be a number, 0 or more$"):
-        iolaus.run(*tiny, "optimizer.lr=-1")
+        tiryns.run(*tiny, "optimizer.lr=-1")
     assert not (here / "outputs").exists(), "nothing is written for a wrong config"
     with pytest.raises(ValueError, match="mode=inspect trains nothing"):
-        iolaus.run(*tiny, "mode=inspect")
+        tiryns.run(*tiny, "mode=inspect")
     with pytest.raises(FileNotFoundError, match=r"no file or folder nowhere.txt"):
-        iolaus.run(*TINY, "data.source=nowhere.txt")
-    with pytest.raises(iolaus.TrainingFailure, match="not a number at step"):
-        iolaus.run(
+        tiryns.run(*TINY, "data.source=nowhere.txt")
+    with pytest.raises(tiryns.TrainingFailure, match="not a number at step"):
+        tiryns.run(
             *tiny, "optimizer=sgd", "optimizer.lr=1e30", "module.max_grad_norm=0", "scheduler=constant"
         )
-    assert iolaus.runs()[0].state == "failed"
-    assert "not a number" in iolaus.runs()[0].status["error"]
+    assert tiryns.runs()[0].state == "failed"
+    assert "not a number" in tiryns.runs()[0].status["error"]
 
 
 @pytest.mark.slow
 def test_failing_rank_is_an_exception_too(text_file: Path, here: Path) -> None:
     """Two ranks are processes of their own; nothing ends the calling one."""
     words = [*TINY, f"data.source={text_file}", "trainer.devices=2", "trainer.max_steps=2"]
-    run = iolaus.run(*words)
+    run = tiryns.run(*words)
     assert run.state == "done"
-    with pytest.raises(iolaus.TrainingFailure, match="is not a number"):
-        iolaus.run(
+    with pytest.raises(tiryns.TrainingFailure, match="is not a number"):
+        tiryns.run(
             *words, "optimizer=sgd", "optimizer.lr=1e30", "module.max_grad_norm=0", "scheduler=constant"
         )
 
@@ -59,14 +59,14 @@ def test_ctrl_c_saves_and_is_a_keyboard_interrupt(text_file: Path, here: Path) -
     timer = threading.Event()
     threading.Thread(target=stop_when_it_trains, daemon=True).start()
     with pytest.raises(KeyboardInterrupt, match="stopped by SIGINT"):
-        iolaus.run(*TINY, f"data.source={text_file}", "trainer.max_steps=100000", "trainer.validate_every=0")
-    [run] = iolaus.runs()
+        tiryns.run(*TINY, f"data.source={text_file}", "trainer.max_steps=100000", "trainer.validate_every=0")
+    [run] = tiryns.runs()
     assert run.state == "interrupted"
     assert run.checkpoints()
 
 
-def test_run_is_read(trained: iolaus.Run) -> None:
-    run = iolaus.open_run(str(trained.path))
+def test_run_is_read(trained: tiryns.Run) -> None:
+    run = tiryns.open_run(str(trained.path))
     assert (run.state, run.status["step"], run.name) == ("done", 12, "/".join(run.path.parts[-2:]))
     assert repr(run) == f"Run({str(run.path)!r}, done, step 12)"
     table = run.metrics()
@@ -82,16 +82,16 @@ def test_run_is_read(trained: iolaus.Run) -> None:
     assert run.config.model.hidden_size == 32
 
 
-def test_missing_and_damaged_folders_are_told_in_one_line(trained: iolaus.Run, tmp_path: Path) -> None:
+def test_missing_and_damaged_folders_are_told_in_one_line(trained: tiryns.Run, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"^there is no run folder 'nowhere'$"):
-        iolaus.open_run("nowhere")
+        tiryns.open_run("nowhere")
     with pytest.raises(ValueError, match=r"is no run folder: it holds none of status.json"):
-        iolaus.open_run(tmp_path)
+        tiryns.open_run(tmp_path)
     (tmp_path / "status.json").write_text('{"state": "do')
     with pytest.raises(ValueError, match=r"status.json' is damaged"):
-        iolaus.open_run(tmp_path)
+        tiryns.open_run(tmp_path)
     (tmp_path / "status.json").write_text(json.dumps({"state": "failed"}))
-    run = iolaus.open_run(tmp_path)
+    run = tiryns.open_run(tmp_path)
     assert list(run.metrics()) == ["step", "time"]
     with pytest.raises(ValueError, match=r"config.yaml' is missing"):
         _ = run.config
@@ -102,10 +102,10 @@ def test_missing_and_damaged_folders_are_told_in_one_line(trained: iolaus.Run, t
         with pytest.raises(ValueError, match="there is no trained model in"):
             ask()
     with pytest.raises(ValueError, match="there is no folder 'nowhere'"):
-        iolaus.runs("nowhere")
+        tiryns.runs("nowhere")
 
 
-def test_language_model_fills_in(trained: iolaus.Run) -> None:
+def test_language_model_fills_in(trained: tiryns.Run) -> None:
     rows = trained.predict(["the [MASK] runs", {"text": "seven [MASK]"}], steps=4, seed=3)
     assert [row["text"] for row in rows] == ["the [MASK] runs", "seven [MASK]"]
     assert all("[MASK]" not in row["predicted"] for row in rows)
@@ -117,14 +117,14 @@ def test_language_model_fills_in(trained: iolaus.Run) -> None:
         trained.predict("no mask")
 
 
-def test_loop_of_ones_own_takes_the_steps_of_the_run(trained: iolaus.Run) -> None:
+def test_loop_of_ones_own_takes_the_steps_of_the_run(trained: tiryns.Run) -> None:
     config = trained.config
     config.module.max_grad_norm = 0
     before = OmegaConf.to_yaml(config)
-    unclipped = iolaus.run(config)
-    parts = iolaus.assemble(config)
+    unclipped = tiryns.run(config)
+    parts = tiryns.assemble(config)
     assert OmegaConf.to_yaml(config) == before, "the config that is given stays as it is"
-    assert isinstance(parts.objective, iolaus.Collator)
+    assert isinstance(parts.objective, tiryns.Collator)
     batches, losses = parts.data.train_batches(rank=0, num_ranks=1), []
     parts.model.train()
     for step in range(parts.max_steps):
@@ -140,7 +140,7 @@ def test_loop_of_ones_own_takes_the_steps_of_the_run(trained: iolaus.Run) -> Non
     table = unclipped.metrics()["train/loss"]
     assert losses == pytest.approx(table[~np.isnan(table)].tolist(), rel=1e-4)
     with pytest.raises(ValueError, match=r"optimizer\.lr=-1"):
-        iolaus.assemble(OmegaConf.merge(config, {"optimizer": {"lr": -1}}))  # type: ignore[arg-type]
+        tiryns.assemble(OmegaConf.merge(config, {"optimizer": {"lr": -1}}))  # type: ignore[arg-type]
 
 
 def test_page(here: Path, options: None) -> None:
@@ -160,12 +160,12 @@ def test_examples_of_docstrings_hold(name: str) -> None:
 
 
 def test_example_of_register_holds(options: None) -> None:
-    [example] = doctest.DocTestFinder(recurse=False).find(iolaus.register, "register")
+    [example] = doctest.DocTestFinder(recurse=False).find(tiryns.register, "register")
     assert doctest.DocTestRunner().run(example).failed == 0
 
 
 def test_every_public_function_and_class_has_an_example() -> None:
-    without = [name for name in iolaus.__all__ if "Example" not in (getattr(iolaus, name).__doc__ or "")]
+    without = [name for name in tiryns.__all__ if "Example" not in (getattr(tiryns, name).__doc__ or "")]
     assert not without
 
 
@@ -173,7 +173,7 @@ def test_program_of_the_users_own_runs_from_anywhere(text_file: Path, tmp_path: 
     words = ", ".join(
         map(repr, [*TINY, f"data.source={text_file}", "trainer.max_steps=2", "trainer.validate_every=0"])
     )
-    (tmp_path / "mine.py").write_text(f"import iolaus\nprint(iolaus.run({words}).state)\n")
+    (tmp_path / "mine.py").write_text(f"import tiryns\nprint(tiryns.run({words}).state)\n")
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "mine.py"], cwd=tmp_path, env=env, capture_output=True, text=True, check=True

@@ -7,10 +7,10 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from iolaus.runner.data import PretrainingDataModule
-from iolaus.runner.modules import PretrainingModule
-from iolaus.runner.objectives import get_collator_cls
 from tests.documented.notebook import SIZES, TEXTS
+from tiryns.runner.data import PretrainingDataModule
+from tiryns.runner.modules import PretrainingModule
+from tiryns.runner.objectives import get_collator_cls
 
 
 def new(tokenizer_folder: str | None, **options: Any) -> PretrainingModule:

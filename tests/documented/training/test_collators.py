@@ -9,7 +9,8 @@ import torch
 import transformers
 from torch.utils.data import DataLoader
 
-from iolaus.runner.objectives import (
+from tests.documented.collators import END, MASK, PAD, START, THREE, UNKNOWN, samples, tiny
+from tiryns.runner.objectives import (
     Collator,
     EnhancedMaskedLanguageModelingCollator,
     MaskedDiffusionCollator,
@@ -19,8 +20,7 @@ from iolaus.runner.objectives import (
     TokenClassificationCollator,
     get_collator_cls,
 )
-from iolaus.runner.order.keyed import sample_keys
-from tests.documented.collators import END, MASK, PAD, START, THREE, UNKNOWN, samples, tiny
+from tiryns.runner.order.keyed import sample_keys
 
 PRETRAINING: list[Any] = [
     MaskedLanguageModelingCollator,

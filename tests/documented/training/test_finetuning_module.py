@@ -15,12 +15,12 @@ from transformers import (
     AutoTokenizer,
 )
 
-from iolaus.runner.data import FinetuningDataModule
-from iolaus.runner.modules import FinetuningModule
-from iolaus.runner.objectives import get_collator_cls
 from tests.data.labelled.tasks import questions, sentences, texts
 from tests.documented.conftest import TrainerMaker
 from tests.documented.notebook import Noted, parameters, same
+from tiryns.runner.data import FinetuningDataModule
+from tiryns.runner.modules import FinetuningModule
+from tiryns.runner.objectives import get_collator_cls
 
 DEFAULTS: dict[str, Any] = {
     "task": inspect.Parameter.empty, "pretrained_model_name_or_path": inspect.Parameter.empty, "num_labels": None,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torchmetrics import Metric
 
-from iolaus.runner.evaluation.metrics import get_metrics_for_task
+from tiryns.runner.evaluation.metrics import get_metrics_for_task
 
 
 def test_get_metrics_for_task_classification() -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from iolaus.runner.optim import get_optimizer, loop_needs
+from tiryns.runner.optim import get_optimizer, loop_needs
 
 NAMES = (
     "adafactor", "adagrad", "adam", "adamw", "galore", "lamb", "lars", "lion", "muon", "sgd", "shampoo", "soap",
@@ -144,5 +144,5 @@ def test_get_optimizer_quantized(name: str, monkeypatch: pytest.MonkeyPatch) -> 
         decays = settings_of(optimizer, "weight_decay")
         assert sorted(set(decays.values())) == [0.0, 0.1]
     monkeypatch.setitem(sys.modules, "bitsandbytes.optim", None)
-    with pytest.raises(ImportError, match=r"pip install 'iolaus\[quantized\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'tiryns\[quantized\]'"):
         get_optimizer(name, groups, {}, quantized=True)

@@ -9,11 +9,11 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from iolaus.runner.modules import PretrainingModule
-from iolaus.runner.optim import OPTIMIZERS
 from tests.documented.conftest import TrainerMaker
 from tests.documented.notebook import SIZES, Noted, parameters, same
 from tests.documented.training.conftest import data, new
+from tiryns.runner.modules import PretrainingModule
+from tiryns.runner.optim import OPTIMIZERS
 
 
 def test_validation_step(tokenizer_folder: str, batch: dict[str, torch.Tensor]) -> None:

@@ -11,10 +11,10 @@ import torch
 from torch.utils.data import DataLoader
 from transformers import AutoTokenizer
 
-from iolaus.runner.modules import PretrainingModule
 from tests.documented.conftest import TrainerMaker
 from tests.documented.notebook import SIZES, TEXTS, Noted, parameters, same
 from tests.documented.training.conftest import collator, data, new
+from tiryns.runner.modules import PretrainingModule
 
 DEFAULTS: dict[str, Any] = {
     "learning_rate": 1e-5, "weight_decay": 1e-3, "compile_model": True, "pretrained_tokenizer_name_or_path": None,

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
-from iolaus.runner.optim import InverseSqrtScheduler, get_scheduler, get_single_scheduler
+from tiryns.runner.optim import InverseSqrtScheduler, get_scheduler, get_single_scheduler
 
 GOLDEN = [0.1, 0.325, 0.55, 0.775, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25, 0]
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 import transformers
 
-from iolaus.runner.objectives import (
+from tests.documented.collators import END, PAD, START, THREE, tiny
+from tiryns.runner.objectives import (
     QuestionAnsweringCollator,
     SequenceClassificationCollator,
     TokenClassificationCollator,
 )
-from tests.documented.collators import END, PAD, START, THREE, tiny
 
 
 def test_token_classification_has_a_label_per_token() -> None:

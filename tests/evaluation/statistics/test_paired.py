@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from iolaus.runner.evaluation.statistics.paired import (
+from tiryns.runner.evaluation.statistics.paired import (
     EXACT,
     clear_after,
     clear_among,
@@ -22,7 +22,7 @@ from iolaus.runner.evaluation.statistics.paired import (
     spent,
     t_test,
 )
-from iolaus.runner.evaluation.statistics.student import t_interval
+from tiryns.runner.evaluation.statistics.student import t_interval
 
 DARWIN = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
 """Heights of crossed less self-fertilised maize, in eighths of an inch; Fisher 1935 flips their signs in section 21."""

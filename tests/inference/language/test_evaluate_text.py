@@ -1,4 +1,4 @@
-"""`iolaus evaluate` for text: the numbers of the run's validation to the last digit, and the pseudo-perplexity."""
+"""`tiryns evaluate` for text: the numbers of the run's validation to the last digit, and the pseudo-perplexity."""
 
 import json
 import math
@@ -10,13 +10,13 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from iolaus.runner.cli.commands import main
-from iolaus.runner.data.text.chunking import Chunker
 from tests.conftest import train_here
 from tests.inference.conftest import Runs
 from tests.inference.test_evaluate import evaluated
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.precision import PRECISION
+from tiryns.runner.cli.commands import main
+from tiryns.runner.data.text.chunking import Chunker
 
 RUNS = {
     "mlm": ["trainer.precision=bf16-mixed"],
@@ -189,7 +189,7 @@ def test_what_cannot_be_measured_is_one_line(
     runs: dict[str, Path], tmp_path: Path, content: str, words: list[str], message: str
 ) -> None:
     (tmp_path / "file.txt").write_text(content)
-    done = iolaus_here(tmp_path, "evaluate", str(runs["mlm"]), "file.txt", *words)
+    done = tiryns_here(tmp_path, "evaluate", str(runs["mlm"]), "file.txt", *words)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert message in done.stderr
 
@@ -200,7 +200,7 @@ def test_text_for_a_labelled_run_and_labels_for_a_language_model_are_one_line(
     run, file = labelled_runs["token_classification"]
     (tmp_path / "file.txt").write_text("herons")
     for model, given in ((run, "file.txt"), (runs["mlm"], str(file))):
-        done = iolaus_here(tmp_path, "evaluate", str(model), given)
+        done = tiryns_here(tmp_path, "evaluate", str(model), given)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
         assert "unknown format" in done.stderr or "has no column 'text'; it has: words, labels" in done.stderr
 
@@ -208,7 +208,7 @@ def test_text_for_a_labelled_run_and_labels_for_a_language_model_are_one_line(
 def test_mode_evaluate_measures_the_validation_sets_of_the_config(
     runs: dict[str, Path], later: Path, tmp_path: Path
 ) -> None:
-    done = iolaus_here(tmp_path, "mode=evaluate", f"resume={runs['mlm']}")
+    done = tiryns_here(tmp_path, "mode=evaluate", f"resume={runs['mlm']}")
     assert done.returncode == 0, done.stderr
     (folder,) = tmp_path.glob("outputs/*/*-evaluation")
     found = json.loads((folder / "evaluation.json").read_text())["sets"]["later"]["metrics"]

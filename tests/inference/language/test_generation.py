@@ -9,12 +9,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, BertLMHeadModel
 
-import iolaus
-from iolaus.runner.cli.commands import main
-from iolaus.runner.inference.kinds import PredictOptions
-from iolaus.runner.inference.predictor import Predictor
+import tiryns
 from tests.conftest import train_here
 from tests.inference.test_evaluate import evaluated
+from tiryns.runner.cli.commands import main
+from tiryns.runner.inference.kinds import PredictOptions
+from tiryns.runner.inference.predictor import Predictor
 
 GREEDY = PredictOptions(max_new_tokens=8, temperature=0)
 PROMPTS = ["the old bridge", "seven herons", "nobody"]
@@ -77,7 +77,7 @@ def test_command_reads_texts_and_files(
     assert [{name: row[name] for name in ("text", "predicted")} for row in found] == (
         expected := Predictor(runs["clm"]).predict(PROMPTS, GREEDY)
     )
-    assert iolaus.open_run(runs["clm"]).predict(PROMPTS, max_new_tokens=8, temperature=0) == expected
+    assert tiryns.open_run(runs["clm"]).predict(PROMPTS, max_new_tokens=8, temperature=0) == expected
     main(["predict", str(runs["clm"]), PROMPTS[0], *words, "--json"])
     assert json.loads(capsys.readouterr().out)["predictions"][0]["predicted"] == expected[0]["predicted"]
 
@@ -91,7 +91,7 @@ def test_a_hybrid_fills_in_masks_where_it_learnt_to_guess_them(runs: dict[str, P
     [found] = predictor.predict(["seven [MASK] watch"], options)
     folder = runs[name] / "model"
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    pretrained = iolaus.open_run(runs[name]).model()
+    pretrained = tiryns.open_run(runs[name]).model()
     ids = tokenizer("seven [MASK] watch", return_tensors="pt").input_ids
     place = ids[0].tolist().index(tokenizer.mask_token_id)
     with torch.no_grad():
@@ -104,7 +104,7 @@ def test_a_hybrid_fills_in_masks_where_it_learnt_to_guess_them(runs: dict[str, P
 def test_what_an_encoder_was_trained_as_is_in_its_config_and_card(runs: dict[str, Path]) -> None:
     notes = {}
     for name, run in runs.items():
-        notes[name] = json.loads((run / "model" / "config.json").read_text()).get("iolaus_objective")
+        notes[name] = json.loads((run / "model" / "config.json").read_text()).get("tiryns_objective")
         assert ("causal mask" in (run / "model" / "README.md").read_text()) == (name != "decoder")
     assert notes == {"clm": "clm", "decoder": None, "hybrid": "hybrid_shifted", "both": "hybrid"}
 

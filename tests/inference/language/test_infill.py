@@ -9,10 +9,10 @@ import pytest
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification
 
-from iolaus.runner.cli.commands import main
-from iolaus.runner.inference.language.infill import fill, load
-from iolaus.runner.inference.opened_run import open_run
 from tests.conftest import ROOT, WORDS
+from tiryns.runner.cli.commands import main
+from tiryns.runner.inference.language.infill import fill, load
+from tiryns.runner.inference.opened_run import open_run
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 16}
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from iolaus.runner.data.demo.scenes import Scenes
-from iolaus.runner.inference.kinds import PredictOptions
-from iolaus.runner.inference.predictor import Predictor
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.train import train
 from tests.support.vision import SMALL, compose_vision
+from tiryns.runner.data.demo.scenes import Scenes
+from tiryns.runner.inference.kinds import PredictOptions
+from tiryns.runner.inference.predictor import Predictor
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.train import train
 
 TOKENS = {"chart": 16, "doc": 32}
 """Longest answers, as the shipped tasks have them."""
@@ -73,7 +73,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 def predicted(predictor: Predictor, name: str, rows: list[dict[str, Any]], images: Path) -> list[str]:
-    """What `iolaus predict` answers to the prompts of a shipped task."""
+    """What `tiryns predict` answers to the prompts of a shipped task."""
     asked = [{"question": row["question"] + PROMPTS[name], "image": row["image"]} for row in rows]
     options = PredictOptions(images=images, max_new_tokens=TOKENS[name])
     return [found["predicted"] for found in predictor.predict(asked, options)]

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from iolaus.runner.inference.measured_answers import load_answering_model
 from tests.inference.lmms_eval.conftest import Made
+from tiryns.runner.inference.measured_answers import load_answering_model
 
 pytest.importorskip("lmms_eval")
 
-from iolaus.runner.inference.lmms_eval.model import AS_READ, AnsweringTasks, Shown
+from tiryns.runner.inference.lmms_eval.model import AS_READ, AnsweringTasks, Shown
 
 
 def asked(text: str, shown: Any, number: int = 0, **settings: Any) -> Any:
@@ -67,9 +67,9 @@ def test_lmms_eval_knows_the_model_by_name(made: Made) -> None:
     from lmms_eval.models import MODEL_REGISTRY_V2, get_model
 
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    module, _, name = project["entry-points"]["lmms_eval.models"]["iolaus"].partition(":")
+    module, _, name = project["entry-points"]["lmms_eval.models"]["tiryns"].partition(":")
     MODEL_REGISTRY_V2.register_manifest(getattr(import_module(module), name)(), overwrite=True)
-    kind = get_model("iolaus")
+    kind = get_model("tiryns")
     assert kind is AnsweringTasks
     made_by_name = kind.create_from_arg_string(f"run={made.run}", {"batch_size": "2", "device": None})
     assert made_by_name.model.computation.micro_batch_size == 2

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from iolaus.conf import registry
-from iolaus.runner.cli.commands import main
-from iolaus.runner.inference.kinds import PredictOptions
-from iolaus.runner.inference.measured_answers import load_answering_model, measure_answers, read_questions
-from iolaus.runner.inference.predictor import Predictor
 from tests.inference.lmms_eval.conftest import CHOICES, PROMPTS, Made, predicted
+from tiryns.conf import registry
+from tiryns.runner.cli.commands import main
+from tiryns.runner.inference.kinds import PredictOptions
+from tiryns.runner.inference.measured_answers import load_answering_model, measure_answers, read_questions
+from tiryns.runner.inference.predictor import Predictor
 
 pytest.importorskip("lmms_eval")
 
-from iolaus.runner.inference.lmms_eval.tasks import FoundTasks
+from tiryns.runner.inference.lmms_eval.tasks import FoundTasks
 
 AS_PREDICTED = ["--precision", "32-true"]
-"""As `iolaus predict` computes, whatever the precision of the run."""
+"""As `tiryns predict` computes, whatever the precision of the run."""
 
 
 def lines_of(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -31,7 +31,7 @@ def test_figures_are_those_of_predictions(
 ) -> None:
     known = registry.METRICS.get("vision_language", {})
     monkeypatch.setitem(registry.METRICS, "vision_language", dict(known))  # which the import adds to
-    from iolaus.runner.evaluation.lmms_eval import NormalizedLevenshtein, RelaxedAccuracy
+    from tiryns.runner.evaluation.lmms_eval import NormalizedLevenshtein, RelaxedAccuracy
 
     words = ["--tasks", "both,choice,long", "--include-path", str(made.tasks), *AS_PREDICTED]
     capsys.readouterr()
@@ -70,7 +70,7 @@ def test_figures_are_those_of_predictions(
     assert {line["predicted"] for line in lines_of(tmp_path, "long")} == {""}
     assert "too_long" not in sets["chart"]
 
-    # a choice is the one whose loss, as `iolaus evaluate` has it, is least
+    # a choice is the one whose loss, as `tiryns evaluate` has it, is least
     file = tmp_path / "choices.jsonl"
     asked = [
         {"image": row["image"], "question": row["question"], "answer": one}

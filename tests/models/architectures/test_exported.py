@@ -11,14 +11,14 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM
 
-from iolaus.runner.data.text.tokenizer import train_tokenizer
-from iolaus.runner.inference.export import model_card, write_model
-from iolaus.runner.inference.opened_run import Run
-from iolaus.runner.models.encoder import load_encoder
-from iolaus.runner.models.weights import load_trained
-from iolaus.runner.run.folder import RunFolder
 from tests.models.every_encoder import HEADS, tiny_model
 from tests.models.tiny import OWN
+from tiryns.runner.data.text.tokenizer import train_tokenizer
+from tiryns.runner.inference.export import model_card, write_model
+from tiryns.runner.inference.opened_run import Run
+from tiryns.runner.models.encoder import load_encoder
+from tiryns.runner.models.weights import load_trained
+from tiryns.runner.run.folder import RunFolder
 
 pytestmark = pytest.mark.fp32  # another process computes in fp32
 
@@ -26,7 +26,7 @@ IDS = torch.arange(5, 17)[None]
 
 ALONE = """
 import sys
-sys.modules["iolaus"] = None  # as if it were not installed
+sys.modules["tiryns"] = None  # as if it were not installed
 import json, torch, transformers
 for kind, folder in json.loads(sys.argv[1]):
     auto = getattr(transformers, kind)
@@ -80,7 +80,7 @@ def test_their_own_code_is_not_run_here(architecture: str, tmp_path: Path) -> No
 
 def test_the_card_says_how_they_are_opened(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
-    (tmp_path / "command.txt").write_text("iolaus")
+    (tmp_path / "command.txt").write_text("tiryns")
     (tmp_path / "config.yaml").write_text("seed: 0\n")
     for architecture, usage in (
         ("gpt_bert", 'AutoModelForMaskedLM.from_pretrained("<this folder>", trust_remote_code=True)'),

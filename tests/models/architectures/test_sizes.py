@@ -6,10 +6,10 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from iolaus.conf.registry import OPTIONS
-from iolaus.runner.data.text.tokenizer import train_tokenizer
-from iolaus.runner.models.encoder import build_encoder
-from iolaus.runner.optim.roles import parts
+from tiryns.conf.registry import OPTIONS
+from tiryns.runner.data.text.tokenizer import train_tokenizer
+from tiryns.runner.models.encoder import build_encoder
+from tiryns.runner.optim.roles import parts
 
 pytestmark = pytest.mark.fp32  # nothing is computed
 

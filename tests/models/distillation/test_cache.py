@@ -10,20 +10,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from iolaus.runner.models.distillation import cache
-from iolaus.runner.models.distillation.cache import outputs_of
-from iolaus.runner.models.distillation.losses import Weights
-from iolaus.runner.models.distillation.teacher import Teacher
 from tests.models.distillation.test_classifier import student_of, teacher_of
 from tests.objectives.labelled.test_finetuning import case, collated
 from tests.support.precision import assert_close, in_fp32
+from tiryns.runner.models.distillation import cache
+from tiryns.runner.models.distillation.cache import outputs_of
+from tiryns.runner.models.distillation.losses import Weights
+from tiryns.runner.models.distillation.teacher import Teacher
 
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(cache, "PIECE", 5)
     monkeypatch.setattr(cache, "AT_ONCE", 3)
-    monkeypatch.setenv("IOLAUS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TIRYNS_CACHE", str(tmp_path / "cache"))
 
 
 def data_of(sequences: Any, collator: Any, **more: Any) -> Any:

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from iolaus.runner.models.distillation.classifier import DistilledClassifier
-from iolaus.runner.models.distillation.losses import Weights
-from iolaus.runner.models.distillation.teacher import Teacher
-from iolaus.runner.models.finetuning import SequenceClassifier
-from iolaus.runner.objectives.base import Collator
 from tests.objectives.labelled.test_finetuning import case, collated, model
 from tests.support.precision import assert_close, assert_gradients_close, gradients
+from tiryns.runner.models.distillation.classifier import DistilledClassifier
+from tiryns.runner.models.distillation.losses import Weights
+from tiryns.runner.models.distillation.teacher import Teacher
+from tiryns.runner.models.finetuning import SequenceClassifier
+from tiryns.runner.objectives.base import Collator
 
 KINDS = ["classification", "multi_label", "regression"]
 WEIGHTS = Weights(label=0.25, teacher=0.75, temperature=3.0)
@@ -118,8 +118,8 @@ def saved(folder: Path, pretrained: Any, tokenizer: Any) -> str:
 
 
 def test_the_objective_loads_the_teacher_and_checks_it(tmp_path: Path) -> None:
-    from iolaus.runner.objectives import get_collator_cls
     from tests.data.labelled.tasks import data_module, texts
+    from tiryns.runner.objectives import get_collator_cls
 
     data = data_module("classification", train=texts(12), validation_documents=0)
     data.prepare_data()

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.distillation.losses import Weights
-from iolaus.runner.models.distillation.masked_lm import DistilledMaskedLM
-from iolaus.runner.models.packed.dropout_keys import dropout_keys
-from iolaus.runner.models.pretraining import sparse_head
-from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
 from tests.models.tiny import tiny
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
 from tests.support.precision import assert_close, assert_gradients_close, gradients
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.distillation.losses import Weights
+from tiryns.runner.models.distillation.masked_lm import DistilledMaskedLM
+from tiryns.runner.models.packed.dropout_keys import dropout_keys
+from tiryns.runner.models.pretraining import sparse_head
+from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 
 LENGTHS = [9, 4, 12, 30, 17]
 PLAIN = Weights(label=0.5, teacher=0.5, temperature=2.0)

@@ -6,16 +6,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from iolaus.conf.objective.contrastive import check_contrastive
-from iolaus.runner.models.distillation.losses import Weights
-from iolaus.runner.models.distillation.teacher import Teacher
-from iolaus.runner.models.distillation.vectors import DistilledVectors
-from iolaus.runner.models.embedding.losses import PairLoss
-from iolaus.runner.models.wrapped import WrappedModel
 from tests.models.embedding.test_losses import gradient, rows
 from tests.models.tiny import tiny
 from tests.modules.test_two_passes import Found, assert_same, model, shares, stepped
 from tests.objectives.samples import collator, documents, flat
+from tiryns.conf.objective.contrastive import check_contrastive
+from tiryns.runner.models.distillation.losses import Weights
+from tiryns.runner.models.distillation.teacher import Teacher
+from tiryns.runner.models.distillation.vectors import DistilledVectors
+from tiryns.runner.models.embedding.losses import PairLoss
+from tiryns.runner.models.wrapped import WrappedModel
 
 LARGER: dict[str, Any] = {"hidden_size": 48, "num_hidden_layers": 3}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.models.embedding.folder import Embedding, prompts_of, read_embedding, write_embedding
+from tiryns.runner.models.embedding.folder import Embedding, prompts_of, read_embedding, write_embedding
 
 MODELS = "sentence_transformers.models"
 TRANSFORMER = {"idx": 0, "name": "0", "path": "", "type": f"{MODELS}.Transformer"}

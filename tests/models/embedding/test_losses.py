@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from iolaus.runner.models.embedding import losses
-from iolaus.runner.models.embedding.losses import PairLoss, Pairs, false_negatives, pair_cosines, ranks
+from tiryns.runner.models.embedding import losses
+from tiryns.runner.models.embedding.losses import PairLoss, Pairs, false_negatives, pair_cosines, ranks
 
 ROWS, NEGATIVES, WIDTH = 7, 2, 16
 TEMPERATURE = torch.tensor(0.05, dtype=torch.float64)

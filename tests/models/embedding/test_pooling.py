@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.embedding.pooling import pooled
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.embedding.pooling import pooled
 
 LENGTHS = [3, 40, 1, 17, 300]
 WAYS = ["cls", "mean", "max"]

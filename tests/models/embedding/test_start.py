@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from iolaus.runner.models.embedding.folder import Embedding, prompts_of, write_embedding
-from iolaus.runner.models.embedding.start import settle_embedding
+from tiryns.runner.models.embedding.folder import Embedding, prompts_of, write_embedding
+from tiryns.runner.models.embedding.start import settle_embedding
 
 
 def config_of(folder: Path | None = None, **given: Any) -> Any:
@@ -37,13 +37,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_all_is_kept_where_nothing_is_set(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "iolaus"):
+    with caplog.at_level(logging.INFO, "tiryns"):
         assert settled(config_of(folder)) == ["max", False, "q: ", "p: "]
     assert not caplog.records
 
 
 def test_what_is_set_counts_and_is_told_in_one_line(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "iolaus"):
+    with caplog.at_level(logging.INFO, "tiryns"):
         assert settled(config_of(folder, pooling="cls", query_prompt="")) == ["cls", False, "", "p: "]
     (record,) = caplog.records
     told = "objective.pooling='cls' instead of 'max', data.query_prompt='' instead of 'q: '"
@@ -54,7 +54,7 @@ def test_what_is_set_counts_and_is_told_in_one_line(folder: Path, caplog: pytest
 def test_other_models_have_the_mean_of_unit_length(
     begins: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.INFO, "iolaus"):
+    with caplog.at_level(logging.INFO, "tiryns"):
         assert settled(config_of(tmp_path if begins else None)) == ["mean", True, "", ""]
         assert settled(config_of(tmp_path, normalised=False)) == ["mean", False, "", ""]
     assert not caplog.records

@@ -10,11 +10,11 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedTokenizerFast
 
-from iolaus.runner.models.encoder import load_encoder
-from iolaus.runner.models.initial.schemes import initialise
-from iolaus.runner.models.initial.tiling import tile
-from iolaus.runner.models.initial.vocabulary import fit_vocabulary, sources_of
 from tests.models.tiny import OWN
+from tiryns.runner.models.encoder import load_encoder
+from tiryns.runner.models.initial.schemes import initialise
+from tiryns.runner.models.initial.tiling import tile
+from tiryns.runner.models.initial.vocabulary import fit_vocabulary, sources_of
 
 SHAPE = {
     "vocab_size": 50,

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from iolaus.runner.models import SparseMaskedLM
-from iolaus.runner.models.packed import flash_documents
-from iolaus.runner.models.packed.attention import packed_attention
-from iolaus.runner.models.packed.chosen_queries import choose, chosen_queries
-from iolaus.runner.models.packed.dropout_keys import dropout_keys
 from tests.models.tiny import tiny
 from tests.objectives.samples import collator, documents, flat
+from tiryns.runner.models import SparseMaskedLM
+from tiryns.runner.models.packed import flash_documents
+from tiryns.runner.models.packed.attention import packed_attention
+from tiryns.runner.models.packed.chosen_queries import choose, chosen_queries
+from tiryns.runner.models.packed.dropout_keys import dropout_keys
 
 LENGTHS = [5, 5, 1, 9]
 CHOSEN = [[0, 4, 7, 10, 12, 19], [11, 12], [3], [*range(20)]]

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from iolaus.runner.models.packed.attention import packed_attention
-from iolaus.runner.models.packed.chosen_queries import Chosen
-from iolaus.runner.models.packed.documents import buckets
-from iolaus.runner.models.packed.dropout import Dropout, DroppedAttention, can_drop, replace_dropout
 from tests.support.precision import in_fp32
+from tiryns.runner.models.packed.attention import packed_attention
+from tiryns.runner.models.packed.chosen_queries import Chosen
+from tiryns.runner.models.packed.documents import buckets
+from tiryns.runner.models.packed.dropout import Dropout, DroppedAttention, can_drop, replace_dropout
 
 
 def bounds_of(*lengths: int) -> Tensor:

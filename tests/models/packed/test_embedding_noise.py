@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from iolaus.runner.models.packed.dropout import replace_dropout
-from iolaus.runner.models.packed.dropout_keys import dropout_keys
-from iolaus.runner.models.packed.embedding_noise import add_embedding_noise
+from tiryns.runner.models.packed.dropout import replace_dropout
+from tiryns.runner.models.packed.dropout_keys import dropout_keys
+from tiryns.runner.models.packed.embedding_noise import add_embedding_noise
 
 pytestmark = pytest.mark.fp32
 

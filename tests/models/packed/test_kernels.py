@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn.attention import varlen
 
-from iolaus.runner.models.packed import attention as packed_attention
-from iolaus.runner.models.packed import kernels
 from tests.models.test_no_waiting import packed_case
 from tests.support.precision import assert_close, in_fp32
+from tiryns.runner.models.packed import attention as packed_attention
+from tiryns.runner.models.packed import kernels
 
 LENGTHS = [5, 9, 1, 7]
 

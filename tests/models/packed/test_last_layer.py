@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from iolaus.runner.models import SparseMaskedLM
-from iolaus.runner.models.pretraining.sparse_head import rows_at
 from tests.models.tiny import OWN, tiny
 from tests.objectives.samples import collator, documents, flat
+from tiryns.runner.models import SparseMaskedLM
+from tiryns.runner.models.pretraining.sparse_head import rows_at
 
 LENGTHS = [30, 12, 12, 5]
 KNOWN = ("bert", "modernbert", "roberta", "electra", "distilbert", "eurobert", "ernie", *OWN)

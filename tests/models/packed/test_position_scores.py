@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from iolaus.runner.models.packed import attention as packed_attention
 from tests.models.packed.test_rows import LENGTHS, as_on_a_gpu, block_attention, micro_batches, packed_model
 from tests.objectives.samples import documents
 from tests.support.precision import assert_close
+from tiryns.runner.models.packed import attention as packed_attention
 
 
 @pytest.mark.parametrize("architecture", ["mosaic_bert", "gpt_bert"])

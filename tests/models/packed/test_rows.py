@@ -10,15 +10,15 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import PreTrainedModel
 
-from iolaus.runner.data.batches import SUMMED
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models import SparseMaskedLM
-from iolaus.runner.models.packed import attention as packed_attention
-from iolaus.runner.models.packed import flash_documents, rows
-from iolaus.runner.models.packed.rows import set_up_packed_rows
 from tests.models.tiny import OWN, tiny
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
 from tests.support.precision import assert_close, assert_gradients_close, gradients, rounding
+from tiryns.runner.data.batches import SUMMED
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models import SparseMaskedLM
+from tiryns.runner.models.packed import attention as packed_attention
+from tiryns.runner.models.packed import flash_documents, rows
+from tiryns.runner.models.packed.rows import set_up_packed_rows
 
 LENGTHS = [61, 30, 30, 30, 12, 5, 1]
 PACKABLE = (

@@ -7,13 +7,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.packed.rows import choose_layout
-from iolaus.runner.objectives.base import Collator
-from iolaus.runner.order.keyed import sample_keys
 from tests.models.tiny import tiny
 from tests.objectives.labelled.test_finetuning import TASKS, assert_task_gradients_close, case
 from tests.support.precision import BF16, assert_close, gradients
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.packed.rows import choose_layout
+from tiryns.runner.objectives.base import Collator
+from tiryns.runner.order.keyed import sample_keys
 
 ROUNDING: Any = {"atol": 3e-6, "rtol": 1e-5}
 SCALE = 0.5
@@ -92,7 +92,7 @@ def test_pooling_by_the_mean_is_over_the_samples_own_tokens() -> None:
 
 def test_auto_pads_what_cannot_be_packed(caplog: pytest.LogCaptureFixture) -> None:
     _, collator = case("classification")
-    caplog.set_level("INFO", logger="iolaus")
+    caplog.set_level("INFO", logger="tiryns")
     assert choose_layout("auto", collator, task_model(collator, "bert")) == "packed"
     assert choose_layout("padded", collator, task_model(collator, "bert")) == "padded"
     assert not caplog.messages

@@ -8,16 +8,16 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AutoModelForCausalLM, BertConfig, BertLMHeadModel
 
-from iolaus.runner.data.batches import share_of
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.head import LANGUAGE_MODEL
-from iolaus.runner.models.packed.attention import NAME
-from iolaus.runner.models.packed.dropout_keys import dropout_keys
-from iolaus.runner.models.pretraining.causal import CausalLM
 from tests.models.every_encoder import tiny_config
 from tests.models.tiny import OWN, tiny
 from tests.objectives.samples import collator, documents, flat
 from tests.support.precision import BF16, assert_close, assert_gradients_close, gradients
+from tiryns.runner.data.batches import share_of
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.head import LANGUAGE_MODEL
+from tiryns.runner.models.packed.attention import NAME
+from tiryns.runner.models.packed.dropout_keys import dropout_keys
+from tiryns.runner.models.pretraining.causal import CausalLM
 
 LENGTHS = [9, 24, 2, 40, 24, 5]
 """Of documents, some longer than the local attention of the tiny ModernBERT."""

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 import torch
 
-from iolaus.runner.models import SparseMaskedLM
-from iolaus.runner.models.distillation.losses import Weights
-from iolaus.runner.models.distillation.masked_lm import DistilledMaskedLM
-from iolaus.runner.models.pretraining import sparse_head
-from iolaus.runner.optim import compiled
 from tests.models.tiny import ARCHITECTURES, tiny
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
 from tests.optim.graphs import Graphs
 from tests.support.precision import assert_close, assert_gradients_close, gradients
+from tiryns.runner.models import SparseMaskedLM
+from tiryns.runner.models.distillation.losses import Weights
+from tiryns.runner.models.distillation.masked_lm import DistilledMaskedLM
+from tiryns.runner.models.pretraining import sparse_head
+from tiryns.runner.optim import compiled
 
 BATCHES = ([9, 4, 12, 2], [3, 30], [17, 2, 5], [40, 41], [8])
 OBJECTIVES = ["mlm", "enhanced_mlm", "diffusion", "rtd", "clm", "distillation"]
@@ -100,7 +100,7 @@ def test_a_head_that_cannot_be_compiled_is_computed_as_it_is(
         def forward(self, hidden: torch.Tensor) -> torch.Tensor:
             return hidden if float(hidden.detach().sum()) else hidden * 2
 
-    caplog.set_level("INFO", logger="iolaus")
+    caplog.set_level("INFO", logger="tiryns")
     plain, model = (SparseMaskedLM(tiny()).train() for _ in range(2))
     for each in (plain, model):
         head: Any = each.pretrained.cls

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.pretraining.diffusion import MaskedDiffusionLM, infill
 from tests.models.tiny import tiny
 from tests.objectives.samples import END, MASK, PAD, SPECIAL, START, VOCABULARY, collator, documents, flat
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM, infill
 
 ORDINARY = np.arange(len(SPECIAL), VOCABULARY)
 

@@ -6,12 +6,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.models.embedding.pooling import pooled
-from iolaus.runner.models.pretraining import enhanced as enhanced_module
-from iolaus.runner.models.pretraining.enhanced import EnhancedMaskedLM, visible_pairs
 from tests.models.tiny import ARCHITECTURES, tiny
 from tests.objectives.samples import SPECIAL, VOCABULARY, collator, documents, flat
 from tests.support.precision import assert_close
+from tiryns.runner.models.embedding.pooling import pooled
+from tiryns.runner.models.pretraining import enhanced as enhanced_module
+from tiryns.runner.models.pretraining.enhanced import EnhancedMaskedLM, visible_pairs
 
 LENGTHS = [9, 4, 12, 2, 30, 17]
 

@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from iolaus.runner.models import SparseMaskedLM
-from iolaus.runner.models.pretraining.fixed_shapes import keep_gradients
-from iolaus.runner.models.quick.filled import Sizes, fixed_sizes
-from iolaus.runner.optim import compiled
 from tests.models.tiny import tiny
 from tests.objectives.samples import collator, documents, flat
 from tests.optim.graphs import Graphs
 from tests.support.precision import assert_close, assert_gradients_close, gradients
+from tiryns.runner.models import SparseMaskedLM
+from tiryns.runner.models.pretraining.fixed_shapes import keep_gradients
+from tiryns.runner.models.quick.filled import Sizes, fixed_sizes
+from tiryns.runner.optim import compiled
 
 BATCHES = ([9, 4, 12, 2], [3, 30], [17, 2, 5], [40, 20], [8], [64])
 SIZES = fixed_sizes(tokens=64, rate=0.3, longest=64)
@@ -85,7 +85,7 @@ def test_evaluation_and_padded_rows_are_as_they_are(graphs: Graphs) -> None:
 def test_an_encoder_that_is_not_one_graph_reads_rows_as_they_are(
     graphs: Graphs, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", logger="iolaus")
+    caplog.set_level("INFO", logger="tiryns")
     plain, model = models("mosaic_bert")
     assert_trains_alike(plain, model)
     assert [message.partition(" (")[0] for message in caplog.messages] == [

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from iolaus.runner.models.pretraining.replaced_tokens import area
 from tests.models.pretraining.test_replaced_tokens import LENGTHS, detector
 from tests.objectives.samples import END, SPECIAL, START, VOCABULARY, documents, flat
+from tiryns.runner.models.pretraining.replaced_tokens import area
 
 
 def random_texts(seed: int, structured: bool) -> list[np.ndarray]:

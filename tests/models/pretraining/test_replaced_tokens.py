@@ -10,17 +10,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from iolaus.runner.data.batches import share_of
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.inference.language.infill import check_language_model
-from iolaus.runner.loop.sharding import shard
-from iolaus.runner.models.flops import count_flops
-from iolaus.runner.models.pretraining.generator import gumbel
-from iolaus.runner.models.pretraining.replaced_tokens import ReplacedTokenDetector
-from iolaus.runner.order.keyed import mix64
 from tests.models.tiny import tiny
 from tests.objectives.samples import SPECIAL, VOCABULARY, collator, documents, flat
 from tests.support.precision import as_in_training, assert_gradients_close, gradients, rounding
+from tiryns.runner.data.batches import share_of
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.inference.language.infill import check_language_model
+from tiryns.runner.loop.sharding import shard
+from tiryns.runner.models.flops import count_flops
+from tiryns.runner.models.pretraining.generator import gumbel
+from tiryns.runner.models.pretraining.replaced_tokens import ReplacedTokenDetector
+from tiryns.runner.order.keyed import mix64
 
 LENGTHS = [9, 4, 12, 2, 30, 17]
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from transformers import AutoModel, AutoModelForMaskedLM, ElectraForPreTraining
 
-from iolaus.runner.inference.export import write_model
 from tests.models.pretraining.test_replaced_tokens import LENGTHS, detector
 from tests.models.tiny import ARCHITECTURES, tiny
 from tests.objectives.samples import documents, flat
 from tests.support.precision import in_fp32
+from tiryns.runner.inference.export import write_model
 
 
 def generator_gradients(sharing: str, weight: float, size: float) -> dict[str, Tensor]:

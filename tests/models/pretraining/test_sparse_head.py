@@ -2,12 +2,12 @@ import pytest
 import torch
 from torch.nn import functional
 
-from iolaus.runner.models import SparseMaskedLM
-from iolaus.runner.models.pretraining import sparse_head
-from iolaus.runner.models.pretraining.sparse_head import rows_at
 from tests.models.tiny import ARCHITECTURES, tiny
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
 from tests.support.precision import assert_close, assert_gradients_close, gradients
+from tiryns.runner.models import SparseMaskedLM
+from tiryns.runner.models.pretraining import sparse_head
+from tiryns.runner.models.pretraining.sparse_head import rows_at
 
 LENGTHS = [9, 4, 12, 2]
 

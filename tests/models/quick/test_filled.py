@@ -7,15 +7,15 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models import SparseMaskedLM
-from iolaus.runner.models.label_loss import has_dropout
-from iolaus.runner.models.pretraining import sparse_head
-from iolaus.runner.models.quick.allowed import quick_gradients
-from iolaus.runner.models.quick.filled import Sizes, filled, fixed_sizes, multiple, rounded
 from tests.models.tiny import tiny
 from tests.objectives.samples import collator, documents, flat
 from tests.support.precision import gradients
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models import SparseMaskedLM
+from tiryns.runner.models.label_loss import has_dropout
+from tiryns.runner.models.pretraining import sparse_head
+from tiryns.runner.models.quick.allowed import quick_gradients
+from tiryns.runner.models.quick.filled import Sizes, filled, fixed_sizes, multiple, rounded
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 

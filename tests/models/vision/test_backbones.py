@@ -13,9 +13,9 @@ from transformers import (
     SiglipVisionModel,
 )
 
-from iolaus.conf.model.vision import LlavaTiny
-from iolaus.runner.models.head import Head
-from iolaus.runner.models.vision.image_text import build_image_text
+from tiryns.conf.model.vision import LlavaTiny
+from tiryns.runner.models.head import Head
+from tiryns.runner.models.vision.image_text import build_image_text
 
 TEXT: dict[str, Any] = {
     "hidden_size": 32,

@@ -13,14 +13,14 @@ from PIL import Image
 from torch.nn import functional
 from transformers import AutoConfig, AutoModelForImageTextToText
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.data.vision.conversations import Conversation, ConversationReader, Turn
-from iolaus.runner.data.vision.image_inputs import join_images
-from iolaus.runner.data.vision.processors import VisionProcessor, load_processor
-from iolaus.runner.models.packed.rows import choose_layout
-from iolaus.runner.models.vision.answers import images_of, sample_rows
-from iolaus.runner.objectives.vision_language import VisionLanguageCollator
 from tests.support.image_text_models import ARCHITECTURES, TEXT, VARYING, save_image_text_model
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.vision.conversations import Conversation, ConversationReader, Turn
+from tiryns.runner.data.vision.image_inputs import join_images
+from tiryns.runner.data.vision.processors import VisionProcessor, load_processor
+from tiryns.runner.models.packed.rows import choose_layout
+from tiryns.runner.models.vision.answers import images_of, sample_rows
+from tiryns.runner.objectives.vision_language import VisionLanguageCollator
 
 
 class Loaded(NamedTuple):
@@ -186,7 +186,7 @@ def test_answers_are_those_of_the_model_given_its_processors_inputs(loaded: Load
 def test_rows_are_packed_where_samples_stay_apart_and_else_padded(loaded: Loaded, caplog: Any) -> None:
     with torch.no_grad():
         padded = loaded.model(batch(loaded, packed=False))
-    with caplog.at_level(logging.INFO, "iolaus"):
+    with caplog.at_level(logging.INFO, "tiryns"):
         layout = choose_layout("auto", loaded.objective, loaded.model)
     try:
         assert layout == ("packed" if loaded.name in VARYING else "padded")

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from iolaus.runner.models.packed.rows import choose_layout
-from iolaus.runner.models.vision.answers import images_of, sample_rows
 from tests.support.precision import assert_close, rounding
 from tests.support.vision import TinyVision, tiny_vision
+from tiryns.runner.models.packed.rows import choose_layout
+from tiryns.runner.models.vision.answers import images_of, sample_rows
 
 
 @pytest.fixture(scope="module", params=["llava_tiny", "smolvlm_tiny"])

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.modules.automatic.set_figures import SetFigures
-from iolaus.runner.tasks import get_trainer_task
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.modules.automatic.set_figures import SetFigures
+from tiryns.runner.tasks import get_trainer_task
 
 NAMES = ["O", "B-X", "I-X", "B-Y"]
 

@@ -9,16 +9,16 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForTokenClassification, AutoTokenizer
 
-from iolaus.runner.inference.evaluated import evaluate
-from iolaus.runner.inference.predictor import Predictor
-from iolaus.runner.report.evaluated import write_page
-from iolaus.runner.run.folder import RunFolder
 from tests.conftest import Command
 from tests.data.labelled.tasks import data_module, tags
 from tests.launch.test_kill import only_run, without_trace
 from tests.modules.conftest import JOINT, NEW, TINY, Finetune
 from tests.runs.test_train import losses
 from tests.support.precision import rounding
+from tiryns.runner.inference.evaluated import evaluate
+from tiryns.runner.inference.predictor import Predictor
+from tiryns.runner.report.evaluated import write_page
+from tiryns.runner.run.folder import RunFolder
 
 DROPOUT = ["model.dropout=0.2", "sampler.global_batch_size=7"]
 
@@ -104,7 +104,7 @@ def test_the_cut_does_not_show_in_the_losses(finetune: Finetune, partly_labelled
 @pytest.mark.slow
 def test_two_ranks_train_and_evaluate_as_one(
     finetune: Finetune,
-    iolaus: Command,
+    tiryns: Command,
     tmp_path: Path,
     task_files: dict[str, list[str]],
     partly_labelled: list[str],
@@ -117,7 +117,7 @@ def test_two_ranks_train_and_evaluate_as_one(
         "optimizer.lr=1e-3",
     ]
     one = finetune("joint_tagging", *words)
-    iolaus(*task_files["joint_tagging"], *TINY, *NEW, *words, "trainer.devices=2")
+    tiryns(*task_files["joint_tagging"], *TINY, *NEW, *words, "trainer.devices=2")
     two = RunFolder(next((tmp_path / "outputs").glob("*/*")))
     assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-4, 5e-2))
     figures = [

@@ -7,13 +7,13 @@ import pytest
 import torch
 from transformers import BertConfig
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.objectives import get_collator_cls
-from iolaus.runner.objectives.base import Collator
-from iolaus.runner.objectives.rows.layout import IGNORED
-from iolaus.runner.order.keyed import sample_keys
 from tests.data.labelled.tasks import choices, data_module, questions, sentences, texts
 from tests.support.precision import BF16, assert_gradients_close, gradients, rounding
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.objectives import get_collator_cls
+from tiryns.runner.objectives.base import Collator
+from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.order.keyed import sample_keys
 
 pytestmark = pytest.mark.usefixtures("precision_of_training")
 
@@ -228,7 +228,7 @@ def test_answer_that_no_window_holds_trains_as_unanswerable() -> None:
 
 
 def test_best_span_is_that_of_exhaustive_search() -> None:
-    from iolaus.runner.models.finetuning import best_spans
+    from tiryns.runner.models.finetuning import best_spans
 
     draw = torch.Generator().manual_seed(5)
     starts, ends = torch.randn(2, 40, 23, generator=draw).unbind()

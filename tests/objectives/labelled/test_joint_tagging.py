@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch.nn import functional
 
-from iolaus.runner.data.batches import share_of
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.finetuning import TokenClassifier
-from iolaus.runner.objectives import JointTaggingCollator, get_collator_cls
-from iolaus.runner.objectives.rows.layout import IGNORED
 from tests.data.labelled.tasks import data_module, tags
 from tests.objectives.labelled.test_finetuning import collated, model
 from tests.support.precision import assert_close, assert_gradients_close, gradients, rounding
+from tiryns.runner.data.batches import share_of
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.finetuning import TokenClassifier
+from tiryns.runner.objectives import JointTaggingCollator, get_collator_cls
+from tiryns.runner.objectives.rows.layout import IGNORED
 
 pytestmark = pytest.mark.usefixtures("precision_of_training")
 

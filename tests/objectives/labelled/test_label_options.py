@@ -8,14 +8,14 @@ import torch
 from torch.nn import functional
 from transformers import BertConfig
 
-from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.packed.dropout_keys import dropout_keys
-from iolaus.runner.models.packed.embedding_noise import add_embedding_noise
-from iolaus.runner.objectives import get_collator_cls
-from iolaus.runner.objectives.base import Collator
-from iolaus.runner.order.keyed import sample_keys
 from tests.data.labelled.tasks import data_module, sentences, texts
 from tests.support.precision import BF16, assert_gradients_close, gradients, rounding
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.packed.dropout_keys import dropout_keys
+from tiryns.runner.models.packed.embedding_noise import add_embedding_noise
+from tiryns.runner.objectives import get_collator_cls
+from tiryns.runner.objectives.base import Collator
+from tiryns.runner.order.keyed import sample_keys
 
 pytestmark = pytest.mark.usefixtures("precision_of_training")
 

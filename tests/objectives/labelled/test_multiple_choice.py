@@ -7,13 +7,13 @@ import pytest
 import torch
 from transformers import AutoModelForMultipleChoice, BertConfig, EuroBertConfig
 
-from iolaus.runner.models.packed.dropout_keys import dropout_keys
-from iolaus.runner.models.packed.rows import choose_layout
-from iolaus.runner.objectives import MultipleChoiceCollator
-from iolaus.runner.objectives.rows.layout import IGNORED
 from tests.data.labelled.tasks import choices
 from tests.objectives.labelled.test_finetuning import collated, model, parts
 from tests.support.precision import assert_close, rounding
+from tiryns.runner.models.packed.dropout_keys import dropout_keys
+from tiryns.runner.models.packed.rows import choose_layout
+from tiryns.runner.objectives import MultipleChoiceCollator
+from tiryns.runner.objectives.rows.layout import IGNORED
 
 pytestmark = pytest.mark.usefixtures("precision_of_training")
 

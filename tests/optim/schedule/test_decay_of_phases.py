@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from iolaus.conf.phases import Phase
-from iolaus.runner.loop.phased_step import PhasedScheduler
-from iolaus.runner.optim import ThreePhaseSchedule, loop_needs
-from iolaus.runner.optim.schedule.chain import decays_of, schedule_of, timeline_of
-from iolaus.runner.optim.table import defaults
 from tests.optim.tiny import QUICK, VARIANTS, make, tiny_bert, train
+from tiryns.conf.phases import Phase
+from tiryns.runner.loop.phased_step import PhasedScheduler
+from tiryns.runner.optim import ThreePhaseSchedule, loop_needs
+from tiryns.runner.optim.schedule.chain import decays_of, schedule_of, timeline_of
+from tiryns.runner.optim.table import defaults
 
 DECOUPLED = (
     "adamw", "adafactor", "galore", "lion", "muon", "normuon", "shampoo", "soap", "sophiah", "stable_adamw",

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.optim import ThreePhaseSchedule
-from iolaus.runner.optim.schedule.plot import drawn
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
+from tiryns.runner.optim import ThreePhaseSchedule
+from tiryns.runner.optim.schedule.plot import drawn
 
 
 def test_the_drawing_shows_the_three_phases() -> None:
@@ -34,7 +34,7 @@ def test_one_step_and_unbounded_schedules_can_be_drawn() -> None:
 
 def test_the_command_draws_a_config(tmp_path: Path) -> None:
     words = ["scheduler=cosine", "scheduler.warmup_steps=10", "trainer.max_steps=200", "optimizer.lr=0.004"]
-    done = iolaus_here(tmp_path, "schedule", *words)
+    done = tiryns_here(tmp_path, "schedule", *words)
     assert done.returncode == 0, done.stderr
     assert "4.00e-03" in done.stdout
     assert "cosine" in done.stdout
@@ -42,9 +42,9 @@ def test_the_command_draws_a_config(tmp_path: Path) -> None:
     own = tmp_path / "configs" / "experiment" / "mine.yaml"
     own.parent.mkdir(parents=True)
     own.write_text("# @package _global_\noptimizer: {lr: 0.007}\n")
-    mine = iolaus_here(tmp_path, "schedule", "--config-dir", "configs", "experiment=mine")
+    mine = tiryns_here(tmp_path, "schedule", "--config-dir", "configs", "experiment=mine")
     assert "7.00e-03" in mine.stdout
-    wrong = iolaus_here(tmp_path, "schedule", "scheduler.training_kind=cosin")
+    wrong = tiryns_here(tmp_path, "schedule", "scheduler.training_kind=cosin")
     assert wrong.returncode == 1
     assert "Did you mean 'cosine'?" in wrong.stderr
     assert "Traceback" not in wrong.stderr

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from iolaus.conf.phases import phases_of
-from iolaus.conf.scheduler import Constant, Cosine, Linear, Wsd
-from iolaus.runner.optim.schedule.chain import ScheduleChain, schedule_of
-from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
+from tiryns.conf.phases import phases_of
+from tiryns.conf.scheduler import Constant, Cosine, Linear, Wsd
+from tiryns.runner.optim.schedule.chain import ScheduleChain, schedule_of
+from tiryns.runner.optim.schedule.phases import ThreePhaseSchedule
 
 STEPS, WARMUP = 1000, 60
 SQRT = {"training_kind": "inverse_sqrt"}

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.optim import InverseSqrtScheduler, ThreePhaseSchedule, get_scheduler, get_single_scheduler
-from iolaus.runner.optim.schedule.phases import KINDS
+from tiryns.runner.optim import InverseSqrtScheduler, ThreePhaseSchedule, get_scheduler, get_single_scheduler
+from tiryns.runner.optim.schedule.phases import KINDS
 
 
 def optimizer(*rates: float) -> torch.optim.Optimizer:

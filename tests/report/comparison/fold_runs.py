@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from iolaus.runner.evaluation.joined import measured_rows
+from tiryns.runner.evaluation.joined import measured_rows
 
 LABELS = ["a", "b", "c"]
 
@@ -26,7 +26,7 @@ def make_fold(
         yaml.safe_dump({"seed": seed, "optimizer": {"lr": lr}, "data": {**data, **inputs}})
     )
     (folder / "overrides.json").write_text(json.dumps(words))
-    (folder / "command.txt").write_text(f"iolaus {' '.join(words)}")
+    (folder / "command.txt").write_text(f"tiryns {' '.join(words)}")
     lines = [
         {"set": "test/fold", "id": i, "text": i, "gold": g, "predicted": p, "probability": 1.0}
         for i, g, p in rows

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.report.comparison.pages import write_comparison
-from iolaus.runner.report.runs import find_runs
-from iolaus.runner.report.table import as_markdown, compared_content, settings_text
 from tests.cli.judge.folders import make_run, make_sweep
 from tests.report.pages import read
 from tests.report.test_settings import compared
+from tiryns.runner.report.comparison.pages import write_comparison
+from tiryns.runner.report.runs import find_runs
+from tiryns.runner.report.table import as_markdown, compared_content, settings_text
 
 
 def test_figures_of_test_sets_stand_beside_those_that_choose(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_interval_of_a_share_stays_within_its_range(tmp_path: Path) -> None:
 def test_page_of_a_sweep_says_how_failed_jobs_are_run_again(tmp_path: Path) -> None:
     folder = make_sweep(tmp_path, {"optimizer.lr=0.1": [0.1, 0.3]})
     (folder / "sweep.json").write_text('{"overrides": ["optimizer.lr=0.1,0.2"]}')
-    again = f"Run the failed jobs again: iolaus resume={folder}"
+    again = f"Run the failed jobs again: tiryns resume={folder}"
     assert again not in read(write_comparison(folder, find_runs(folder))).texts("p", "note")
     failed = make_run(folder / "2", 1, 0.0, ["optimizer.lr=0.2"], state="failed", curve=False)
     status = {"state": "failed", "error": "no memory"}

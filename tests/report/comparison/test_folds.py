@@ -8,13 +8,13 @@ import pytest
 from scipy import stats
 from sklearn.metrics import f1_score
 
-from iolaus.runner.report.comparison.folds import joined_folds
-from iolaus.runner.report.comparison.pages import write_comparison
-from iolaus.runner.report.comparison.settings import Comparison
-from iolaus.runner.report.runs import load_run
-from iolaus.runner.report.table import as_markdown, settings_text
 from tests.report.comparison.fold_runs import label, make_fold, make_folds, predicted
 from tests.report.pages import make_run, read
+from tiryns.runner.report.comparison.folds import joined_folds
+from tiryns.runner.report.comparison.pages import write_comparison
+from tiryns.runner.report.comparison.settings import Comparison
+from tiryns.runner.report.runs import load_run
+from tiryns.runner.report.table import as_markdown, settings_text
 
 
 def compared(runs: list[Path]) -> Comparison:
@@ -47,7 +47,7 @@ def test_setting_is_the_mean_over_folds_and_seeds_of_what_was_held_out(tmp_path:
 
 def test_command_of_the_best_setting_leaves_no_fold_out(tmp_path: Path) -> None:
     page = read(write_comparison(tmp_path, make_folds(tmp_path), "report.html"))
-    assert page.texts("pre", "command") == ["iolaus optimizer.lr=0.1 seed=1"]
+    assert page.texts("pre", "command") == ["tiryns optimizer.lr=0.1 seed=1"]
     assert any(
         "without folds, which trains on all of the examples" in text for text in page.texts("p", "label")
     )

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from iolaus.runner.report.comparison.importance import variance_explained
-from iolaus.runner.report.comparison.pages import write_comparison
-from iolaus.runner.report.comparison.settings import Comparison
-from iolaus.runner.report.runs import load_run
-from iolaus.runner.report.table import as_markdown
 from tests.report.pages import read
+from tiryns.runner.report.comparison.importance import variance_explained
+from tiryns.runner.report.comparison.pages import write_comparison
+from tiryns.runner.report.comparison.settings import Comparison
+from tiryns.runner.report.runs import load_run
+from tiryns.runner.report.table import as_markdown
 
 
 def grid(folder: Path, figures: dict[tuple[float, int, int], float]) -> list[Path]:
@@ -24,7 +24,7 @@ def grid(folder: Path, figures: dict[tuple[float, int, int], float]) -> list[Pat
         run.mkdir(parents=True)
         words = [f"optimizer.lr={lr}", f"model.layers={layers}", f"seed={seed}"]
         (run / "overrides.json").write_text(json.dumps(words))
-        (run / "command.txt").write_text("iolaus")
+        (run / "command.txt").write_text("tiryns")
         text = f"seed: {seed}\noptimizer: {{lr: {lr}}}\nmodel: {{layers: {layers}}}\n"
         (run / "config.yaml").write_text(text)
         status = {

@@ -6,7 +6,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from tests.conftest import TINY
-from tests.support.in_process import iolaus_here
+from tests.support.in_process import tiryns_here
 from tests.support.malformed import labelled
 from tests.support.malformed.models import Damage, Evil, changed, cut, gone, text
 from tests.support.malformed.text import LINES
@@ -148,7 +148,7 @@ def write(folder: Path) -> None:
     text_run = ["data=files", "data.source=herons.txt", "hydra.run.dir=run"]
     labels = ["experiment=classification", "data=classification", "data.train=good.csv", "hydra.run.dir=cls"]
     for more in (text_run, labels):
-        done = iolaus_here(folder, *more[:1], *words, *more[1:])
+        done = tiryns_here(folder, *more[:1], *words, *more[1:])
         assert done.returncode == 0, done.stderr
     for name, damage in (RUNS | CHECKPOINTS).items():
         shutil.copytree(folder / "run", folder / name, symlinks=True)

@@ -1,4 +1,4 @@
-"""Sharded stores, as `iolaus prepare corpus` makes them, that are damaged or foreign."""
+"""Sharded stores, as `tiryns prepare corpus` makes them, that are damaged or foreign."""
 
 import json
 import shutil
@@ -123,8 +123,8 @@ SAID: dict[str, list[str]] = {
 
 def write(folder: Path) -> None:
     """A store of three shards with its tokenizer, and a damaged copy for each case."""
-    from iolaus.runner.data.text.tokenizer import tokenizer_fingerprint, train_tokenizer
     from tests.data.text.conftest import paragraphs
+    from tiryns.runner.data.text.tokenizer import tokenizer_fingerprint, train_tokenizer
 
     tokenizer = train_tokenizer(paragraphs(50), "wordpiece", 60, True)
     good = sharded_folder(folder / "good", 9, 2, 13, tokenizer=tokenizer_fingerprint(tokenizer))

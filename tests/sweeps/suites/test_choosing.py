@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from iolaus.runner.report.suite.figures import mean_of, mean_over_tasks, measured, summed_up
-from iolaus.runner.sweeps.suite.choosing import Place, Standing, standing
+from tiryns.runner.report.suite.figures import mean_of, mean_over_tasks, measured, summed_up
+from tiryns.runner.sweeps.suite.choosing import Place, Standing, standing
 
 Figures = dict[Place, float | None]
 

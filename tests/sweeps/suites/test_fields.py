@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from iolaus.runner.sweeps.suite.definition import chosen_tasks, merged, with_typed
-from iolaus.runner.sweeps.suite.fields import Suite, read_suite
-from iolaus.runner.sweeps.suite.words import as_sweep
+from tiryns.runner.sweeps.suite.definition import chosen_tasks, merged, with_typed
+from tiryns.runner.sweeps.suite.fields import Suite, read_suite
+from tiryns.runner.sweeps.suite.words import as_sweep
 
 TASK: dict[str, Any] = {"metric": "accuracy"}
 

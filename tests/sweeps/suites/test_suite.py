@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.sweep_folder import read_sweep
-from iolaus.runner.sweeps.suite.sweep import SuiteSweep
-from iolaus.runner.sweeps.sweeper import Job
 from tests.report.pages import read
-from tests.support.in_process import Done, iolaus_here
+from tests.support.in_process import Done, tiryns_here
 from tests.sweeps.suites.glue_files import write_glue
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.sweep_folder import read_sweep
+from tiryns.runner.sweeps.suite.sweep import SuiteSweep
+from tiryns.runner.sweeps.sweeper import Job
 
 SUITE = {
     "overrides": ["trainer.max_steps=3"], "seeds": 2,
@@ -56,7 +56,7 @@ def fake_launches(
 
 def run(folder: Path, *words: str, suite: Any = SUITE) -> tuple[Done, dict[str, Any], Path]:
     (folder / "my.yaml").write_text(yaml.safe_dump(suite, sort_keys=False))
-    done = iolaus_here(folder, *words)
+    done = tiryns_here(folder, *words)
     sweep = max(folder.glob("outputs/*/*-sweep"))
     return done, json.loads((sweep / "suite.json").read_text()), sweep
 
@@ -88,11 +88,11 @@ def test_stages_table_and_what_a_second_start_does(tmp_path: Path, monkeypatch: 
     assert "41.4 ± 0.7" in page.text
     assert len([1 for tag, _, _ in page.elements if tag == "table"]) == 3
     table = list(
-        csv.DictReader(io.StringIO(iolaus_here(tmp_path, "report", str(sweep), "--format", "csv").stdout))
+        csv.DictReader(io.StringIO(tiryns_here(tmp_path, "report", str(sweep), "--format", "csv").stdout))
     )
     assert [row["task"] for row in table] == ["mean", "hard", "easy"] * 2
     assert float(table[1]["mean"]) == pytest.approx(0.414)
-    markdown = iolaus_here(tmp_path, "report", str(sweep), "--format", "md").stdout
+    markdown = tiryns_here(tmp_path, "report", str(sweep), "--format", "md").stdout
     assert "| **bert_mini** |" in markdown
 
     before, count = len(stages), len(content["runs"])
@@ -131,7 +131,7 @@ def test_failed_settings_are_out_and_a_task_without_any_is_told(
     )
     assert content["models"][0]["tasks"]["easy"]["problem"] == "waits for hard"
     assert (
-        f"the suite is not complete; go on with: iolaus resume={sweep.relative_to(tmp_path)}" in done.stderr
+        f"the suite is not complete; go on with: tiryns resume={sweep.relative_to(tmp_path)}" in done.stderr
     )
 
 
@@ -161,7 +161,7 @@ WRONG = {
         ["suite=small", "optimizer.lrr=1"],
         "suite small, task docstrings, model modernbert_tiny: there is no setting optimizer.lrr",
     ),
-    "plan": (["plan", "suite=small"], "iolaus plan shows one run, not a suite"),
+    "plan": (["plan", "suite=small"], "tiryns plan shows one run, not a suite"),
     "code": (["suite=code.yaml"], "suite code.yaml, task a, .*imports lets code of others run"),
 }
 
@@ -173,7 +173,7 @@ def test_wrong_command_ends_with_one_line_before_anything_runs(
     (tmp_path / "unfinished").mkdir()
     (tmp_path / "unfinished" / "status.json").write_text('{"state": "failed"}')
     (tmp_path / "code.yaml").write_text("tasks: {a: {metric: f1, overrides: ['imports=[os]']}}")
-    done = iolaus_here(tmp_path, *command[0])
+    done = tiryns_here(tmp_path, *command[0])
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert re.search(command[1], done.stderr)
@@ -186,13 +186,13 @@ def test_suites_of_ones_own_are_found_and_described(tmp_path: Path, monkeypatch:
     (tmp_path / "conf" / "suite" / "mine.yaml").write_text(
         "# My suite.\n" + yaml.safe_dump(SUITE, sort_keys=False)
     )
-    done = iolaus_here(
+    done = tiryns_here(
         tmp_path, "--config-dir", "conf", "suite=mine", "model=bert_tiny", "suite.tasks=[hard]"
     )
     assert done.returncode == 0, done.stderr
-    monkeypatch.setenv("IOLAUS_CONF", str(tmp_path / "conf"))
-    assert "My suite." in iolaus_here(tmp_path, "info", "suite=mine").stdout
-    assert "suite=glue_fixed" in iolaus_here(tmp_path, "info", "suite").stdout
+    monkeypatch.setenv("TIRYNS_CONF", str(tmp_path / "conf"))
+    assert "My suite." in tiryns_here(tmp_path, "info", "suite=mine").stdout
+    assert "suite=glue_fixed" in tiryns_here(tmp_path, "info", "suite").stdout
 
 
 STEPS = ["trainer.max_steps=2", "trainer.validate_every=2", "trainer.precision=32-true", "trainer=cpu"]
@@ -206,7 +206,7 @@ TINY = [
 
 @pytest.mark.slow
 def test_small_runs_end_to_end(tmp_path: Path) -> None:
-    done = iolaus_here(tmp_path, "suite=small", "model=bert_tiny", *STEPS, *TINY, "seed=1,2", "resume=auto")
+    done = tiryns_here(tmp_path, "suite=small", "model=bert_tiny", *STEPS, *TINY, "seed=1,2", "resume=auto")
     assert done.returncode == 0, done.stderr
     (sweep,) = tmp_path.glob("outputs/*/*-sweep")
     content = json.loads((sweep / "suite.json").read_text())
@@ -232,7 +232,7 @@ def test_every_task_of_glue_is_read_from_both_kinds_of_files(suite: str, tmp_pat
             f"suite.source={source}",
             f"outputs={source}",
         ]
-        done = iolaus_here(tmp_path, *words, *STEPS, *TINY, *fixed)
+        done = tiryns_here(tmp_path, *words, *STEPS, *TINY, *fixed)
         assert done.returncode == 0, done.stderr
         (file,) = (tmp_path / source).glob("*/*/suite.json")
         content = json.loads(file.read_text())

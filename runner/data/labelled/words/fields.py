@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from iolaus.runner.data.labelled.examples import column
-from iolaus.runner.data.read.bad_rows import BadRow, MissingColumn
-from iolaus.runner.data.read.rows import Row
+from tiryns.runner.data.labelled.examples import column
+from tiryns.runner.data.read.bad_rows import BadRow, MissingColumn
+from tiryns.runner.data.read.rows import Row
 
 
 def words_of(row: Row, name: str) -> list[str]:

@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.labelled.examples import ExampleReader, TaskSequences, example_id, first_names
-from iolaus.runner.data.labelled.labels import majority_accuracy
-from iolaus.runner.data.labelled.token_classification import (
+from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences, example_id, first_names
+from tiryns.runner.data.labelled.labels import majority_accuracy
+from tiryns.runner.data.labelled.token_classification import (
     Sentence,
     SentenceSequences,
     TokenClassificationReader,
 )
-from iolaus.runner.data.labelled.words.fields import labels_of, words_of
-from iolaus.runner.data.labelled.words.spans import OFFSETS, TEXT, word_places
-from iolaus.runner.data.micro_batch import TaskArguments
-from iolaus.runner.data.read.bad_rows import BadRow
-from iolaus.runner.data.read.formats import no_column
-from iolaus.runner.data.read.opened import named_columns
-from iolaus.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.labelled.words.fields import labels_of, words_of
+from tiryns.runner.data.labelled.words.spans import OFFSETS, TEXT, word_places
+from tiryns.runner.data.micro_batch import TaskArguments
+from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.formats import no_column
+from tiryns.runner.data.read.opened import named_columns
+from tiryns.runner.data.read.rows import Row, Rows
 
 SEPARATOR = "="
 """Between a column and its label in the names of the labels of a model: `upos=NOUN`."""

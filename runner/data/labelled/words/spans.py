@@ -14,8 +14,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from iolaus.runner.data.labelled.tags import entities
-from iolaus.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.labelled.tags import entities
+from tiryns.runner.data.read.bad_rows import BadRow
 
 LISTS = ("entities", "spans", "label", "labels")
 """Names of the list of entities in a row."""

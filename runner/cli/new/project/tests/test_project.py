@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-import iolaus
+import tiryns
 from my_project.components import EveryNthCollator, Sheep, Surprise
 
 SMALL = ["model.hidden_size=32", "model.intermediate_size=64", "data.vocab_size=200", "data.num_workers=0",
@@ -24,7 +24,7 @@ def test_every_nth_token_is_a_target() -> None:
 
 def test_nth_below_one_is_refused() -> None:
     with pytest.raises(ValueError, match=r"objective\.nth=0"):
-        iolaus.run("experiment=every_third", *SMALL, "objective.nth=0")
+        tiryns.run("experiment=every_third", *SMALL, "objective.nth=0")
 
 
 def test_sheep_are_the_same_each_time_they_are_read() -> None:
@@ -44,7 +44,7 @@ def test_recipe_trains_with_the_settings_of_this_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run = iolaus.run("experiment=every_third", *SMALL)
+    run = tiryns.run("experiment=every_third", *SMALL)
     assert (run.status["state"], run.status["step"]) == ("done", 3)
     assert run.config.objective == {"_target_": "my_project.components.EveryNthCollator", "nth": 3}
     assert (run.config.data.source.count, run.config.optimizer.lr) == (400, 5e-4)

@@ -8,9 +8,9 @@ from torch import Tensor
 from torchmetrics import Metric
 from transformers import PreTrainedModel
 
-from iolaus.runner.models.pretraining.sparse_head import SparseMaskedLM
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives import Collator
+from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives import Collator
 
 
 class EveryNthCollator(Collator):

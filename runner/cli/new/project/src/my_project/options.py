@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from iolaus import register, register_configs, register_metric
-from iolaus.conf.data.pretraining import PretrainingData
-from iolaus.conf.values import COUNT, setting
+from tiryns import register, register_configs, register_metric
+from tiryns.conf.data.pretraining import PretrainingData
+from tiryns.conf.values import COUNT, setting
 
 
 @dataclass
@@ -19,7 +19,7 @@ class EveryNth:
 
 @dataclass
 class Sheep(PretrainingData):
-    """Sheep, counted: a data source of our own, with the tokenizer, store and order of Iolaus."""
+    """Sheep, counted: a data source of our own, with the tokenizer, store and order of Tiryns."""
 
     source: Any = field(default_factory=lambda: {"_target_": "my_project.components.Sheep", "count": 400})
 

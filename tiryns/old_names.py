@@ -1,4 +1,4 @@
-"""Makes `runner` and `conf` other names of `iolaus.runner` and `iolaus.conf`: the same modules, never a copy.
+"""Makes `runner` and `conf` other names of `tiryns.runner` and `tiryns.conf`: the same modules, never a copy.
 
 Code for earlier versions imports them so, and a checkout, which has both folders, runs `python -m runner.train`. A
 project's own `conf` or `runner` goes first.
@@ -38,13 +38,13 @@ MOVED = {
 
 
 def current_name(target: str) -> str:
-    """The current name of a `_target_`: without `iolaus.`, and in the module that it has moved to.
+    """The current name of a `_target_`: without `tiryns.`, and in the module that it has moved to.
 
     Example:
         >>> current_name("runner.trainer.build_trainer"), current_name("my_package.trainer.build_trainer")
         ('runner.loop.build_trainer', 'my_package.trainer.build_trainer')
     """
-    target = target.removeprefix("iolaus.") if target.startswith("iolaus.runner.") else target
+    target = target.removeprefix("tiryns.") if target.startswith("tiryns.runner.") else target
     module, dot, name = target.rpartition(".")
     return f"{MOVED.get(module, module)}{dot}{name}"
 
@@ -54,7 +54,7 @@ DOORS = {
     "runner.data.prepare_energon": "prepare",
     "runner.report.__main__": "report",
 }
-"""Modules that `python -m` ran in version 0.1, with their subcommands of `iolaus`."""
+"""Modules that `python -m` ran in version 0.1, with their subcommands of `tiryns`."""
 
 
 class OldNames(MetaPathFinder):
@@ -70,10 +70,10 @@ class OldNames(MetaPathFinder):
         top, _, rest = fullname.partition(".")
         if top not in OURS or bool(rest) != self.inner:
             return None
-        if rest and sys.modules.get(top) is not sys.modules.get(f"iolaus.{top}"):
+        if rest and sys.modules.get(top) is not sys.modules.get(f"tiryns.{top}"):
             return None  # another project's package
         current = "runner.cli.commands" if fullname in DOORS else MOVED.get(fullname, fullname)
-        found = find_spec(f"iolaus.{current}")
+        found = find_spec(f"tiryns.{current}")
         if found is None:
             return None
         inside = found.submodule_search_locations

@@ -1,0 +1,46 @@
+"""The project's sweepers, its launchers and its search path, under the one name that Hydra takes plugins from."""
+
+import os
+from pathlib import Path
+
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+
+from tiryns.conf.registry import SEARCHED
+from tiryns.runner.sweeps import optuna as search
+from tiryns.runner.sweeps import ray, slurm
+from tiryns.runner.sweeps import sweeper as sweep
+from tiryns.runner.sweeps.suite import sweep as suites
+
+
+class OwnConfigs(SearchPathPlugin):
+    """Finds YAML options and recipes in the packages of plugins, and in the folders that `TIRYNS_CONF` names."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Adds them behind the project's own configs; raises ValueError for a folder that is not there."""
+        for place in SEARCHED:
+            search_path.append("tiryns.plugins", place)
+        for folder in filter(None, os.environ.get("TIRYNS_CONF", "").split(os.pathsep)):
+            if not Path(folder).expanduser().is_dir():
+                raise ValueError(f"TIRYNS_CONF: there is no folder {folder!r}")
+            search_path.append("TIRYNS_CONF", f"file://{Path(folder).expanduser().resolve()}")
+
+
+class GridSweeper(sweep.Grid):
+    """`hydra/sweeper=grid`, the default. Example: `tiryns -m optimizer=adamw,lion seed=1,2`"""
+
+
+class OptunaSweeper(search.Search):
+    """`hydra/sweeper=optuna`. Example: `tiryns -m hydra/sweeper=optuna 'optimizer.lr=interval(0.0001, 0.01)'`"""
+
+
+class SuiteSweeper(suites.SuiteSweep):
+    """`hydra/sweeper=suite`, or `suite=NAME`. Example: `tiryns -m hydra/sweeper=suite hydra.sweeper.suite=small`"""
+
+
+class SlurmLauncher(slurm.Launcher):
+    """`hydra/launcher=slurm`. Example: `tiryns -m hydra/launcher=slurm hydra.launcher.partition=gpu seed=1,2`"""
+
+
+class RayLauncher(ray.Launcher):
+    """`hydra/launcher=ray`. Example: `tiryns -m hydra/launcher=ray hydra.launcher.cpus=4 seed=1,2`"""
