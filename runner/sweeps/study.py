@@ -71,7 +71,7 @@ def open_storage(storage: str) -> Any:
         proxy.wait_server_ready(timeout=SECONDS_TO_ANSWER)
     except ImportError as error:
         raise ImportError(
-            f"hydra.sweeper.storage={storage} needs the package grpcio: pip install grpcio"
+            f"hydra.sweeper.storage={storage} needs the package grpcio: pip install 'tiryns[search]'"
         ) from error
     except ConnectionError as error:
         raise ConnectionError(

@@ -94,6 +94,8 @@ def test_sdist_and_wheel_hold_the_program_and_nothing_else(
         "runner/cli/new/project/gitignore",
     }
     assert {f"tiryns/{name}" for name in needed} <= names_in(wheel)
+    top = {name.partition("/")[0] for name in names_in(wheel)}
+    assert {name for name in top if not name.endswith(".dist-info")} == {"tiryns", "hydra_plugins"}
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,12 @@ It has an objective, a data source, a metric, an option and a recipe, which `tir
 and tests that run in seconds. NAME may be a path; its last part names the project and, with `_` for `-`, its package.
 """
 
+import json
 import re
 import shutil
 import sys
 from argparse import ArgumentParser, Namespace
+from importlib.metadata import distribution
 from importlib.util import find_spec
 from keyword import iskeyword
 from pathlib import Path
@@ -17,6 +19,9 @@ from tiryns.runner.run.files import naming
 
 TEMPLATE = Path(__file__).parent / "project"
 """The files of a project called `my-project`, whose package is `my_project`."""
+
+OURS = "tiryns @ file:///checkout"
+"""The requirement in the template that `own_requirement` replaces."""
 
 HIDDEN = {"gitignore": ".gitignore"}
 """Files whose names begin with a dot in a project alone, or they would count in this one."""
@@ -83,13 +88,33 @@ def make_project(folder: Path) -> list[str]:
     return sorted(files)
 
 
+def own_requirement() -> str:
+    """Returns how a project names this program: a released version, else the wheel, folder or commit it came from."""
+    checkout = Path(__file__).resolve().parents[3]
+    if (checkout / "pyproject.toml").is_file():
+        return f"tiryns @ {checkout.as_uri()}"
+    installed = distribution("tiryns")
+    origin = json.loads(
+        installed.read_text("direct_url.json") or "{}"
+    )  # PEP 610: none for a package of an index
+    if not origin:
+        return f"tiryns>={installed.version}"
+    commit = origin.get("vcs_info")
+    return (
+        f"tiryns @ {commit['vcs']}+{origin['url']}@{commit['commit_id']}"
+        if commit
+        else f"tiryns @ {origin['url']}"
+    )
+
+
 def rendered(project: str, package: str) -> dict[str, str]:
-    """The files of a project, by name."""
+    """Returns the text of each file of a project, by its path in the project."""
     found = {}
+    needed = own_requirement()
     for path in TEMPLATE.rglob("*"):
         if path.is_file() and "__pycache__" not in path.parts:
             place = path.relative_to(TEMPLATE)
             name = str(place.with_name(HIDDEN.get(place.name, place.name)))
-            text = path.read_text(encoding="utf-8").replace("my-project", project)
+            text = path.read_text(encoding="utf-8").replace("my-project", project).replace(OURS, needed)
             found[name.replace("my_project", package)] = text.replace("my_project", package)
     return found

@@ -6,7 +6,9 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import PathDistribution
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -43,13 +45,42 @@ def test_files_and_their_names(tmp_path: Path) -> None:
     assert [path.name for path in folder.parent.iterdir()] == ["My-own_project"]
 
 
-def test_project_needs_this_version() -> None:
+def test_project_needs_the_checkout_that_made_it(tmp_path: Path) -> None:
     ours = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    theirs = tomllib.loads((command.TEMPLATE / "pyproject.toml").read_text())["project"]
+    assert tiryns_here(tmp_path, "new", "mine").returncode == 0
+    theirs = tomllib.loads((tmp_path / "mine" / "pyproject.toml").read_text())["project"]
     (needed,) = map(Requirement, theirs["dependencies"])
-    assert needed.name == ours["name"]
-    assert needed.specifier.contains(ours["version"])
+    assert (needed.name, needed.url) == (ours["name"], ROOT.as_uri())
     assert theirs["requires-python"] == ours["requires-python"]
+
+
+@pytest.mark.parametrize(
+    ("origin", "expected"),
+    [
+        (None, "tiryns>=0.3.7"),
+        (
+            {"url": "file:///a/tiryns-0.3.7-py3-none-any.whl", "archive_info": {}},
+            "tiryns @ file:///a/tiryns-0.3.7-py3-none-any.whl",
+        ),
+        ({"url": "file:///a/folder", "dir_info": {"editable": False}}, "tiryns @ file:///a/folder"),
+        (
+            {"url": "https://example.com/t.git", "vcs_info": {"vcs": "git", "commit_id": "0" * 40}},
+            f"tiryns @ git+https://example.com/t.git@{'0' * 40}",
+        ),
+    ],
+)
+def test_project_needs_what_is_installed(
+    origin: dict[str, Any] | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "tiryns-0.3.7.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: tiryns\nVersion: 0.3.7\n")
+    if origin:
+        (folder / "direct_url.json").write_text(json.dumps(origin))
+    monkeypatch.setattr(command, "__file__", str(tmp_path / "site/tiryns/runner/cli/new/command.py"))
+    monkeypatch.setattr(command, "distribution", lambda name: PathDistribution(folder))
+    assert command.own_requirement() == expected
+    Requirement(expected)
 
 
 @pytest.mark.parametrize(
