@@ -4,7 +4,8 @@ Read `conf/config.py` first: it lists the groups and their defaults. `conf/exper
 `conf/published/` those of papers.
 """
 
-import sys
+if __name__ == "conf":  # a checkout's folder, whose options would be registered a second time
+    raise ImportError("import tiryns.conf, not conf")
 
 from tiryns.conf import (
     callback,
@@ -28,10 +29,5 @@ __all__ = [
     "scheduler", "sweeps", "trainer",
 ]  # fmt: skip
 
-if __name__ == "conf":  # imported from a checkout's folder: stands for the one copy, `tiryns.conf`
-    from tiryns import conf
-
-    sys.modules["conf"] = conf
-else:
-    register_configs("tiryns.conf.published")
-    load_plugins()
+register_configs("tiryns.conf.published")
+load_plugins()

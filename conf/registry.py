@@ -10,7 +10,7 @@ from hydra.core.config_store import ConfigNode, ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.values import rules_of
-from tiryns.old_names import current_name
+from tiryns.former import canonical
 
 # Hydra copies the whole store once per group for --help, seconds of work; `load` hands out copies of its nodes anyway
 ConfigStore.__deepcopy__ = lambda store, memo: store  # type: ignore[attr-defined]
@@ -153,9 +153,9 @@ def take_place_of(provider: str) -> None:
 
 
 def target_of(node: Any) -> str | None:
-    """The current name of the target of a config node or an option; None where it has none."""
+    """Returns the target, as options spell it, of a config node or an option; None where it has none."""
     target = node.get("_target_") if isinstance(node, Mapping) else getattr(node, "_target_", None)
-    return current_name(target) if isinstance(target, str) else None
+    return canonical(target) if isinstance(target, str) else None
 
 
 def option_of(group: str, node: Any) -> str | None:
@@ -167,7 +167,7 @@ def option_of(group: str, node: Any) -> str | None:
 
 def component_of(target: str) -> tuple[str, type] | None:
     """The first group and option with a target; None for a component of the user's own."""
-    target = current_name(target)
+    target = canonical(target)
     every = ((group, option) for group, options in OPTIONS.items() for option in options.values())
     return next((found for found in every if target_of(found[1]) == target), None)
 

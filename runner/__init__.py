@@ -12,10 +12,3 @@ Imports run downwards in this list:
 - `optim`, `samplers`, `order`: optimizers, global batches, and their functions of seed and step.
 - `manifest`: what made a run, by digest; `run`: a run on disk.
 """
-
-import sys
-
-if __name__ == "runner":  # imported from a checkout's folder: stands for the one copy, `tiryns.runner`
-    from tiryns import runner
-
-    sys.modules["runner"] = runner

@@ -3,8 +3,10 @@
 The program's own set-up of Hydra is restored afterwards. Errors of the user are exceptions with one message.
 """
 
+import os
 import signal
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,7 @@ from hydra.types import HydraContext
 from omegaconf import DictConfig, OmegaConf, flag_override
 
 from tiryns.conf.registry import own_options
+from tiryns.former import unread_variables
 from tiryns.runner import train
 from tiryns.runner.cli.compose import compose as composed
 from tiryns.runner.cli.compose import initialized, overrides_of
@@ -133,6 +136,8 @@ def _replayed(words: Sequence[str]) -> list[str]:
 @contextmanager
 def _composing(config_dir: Folder | None) -> Iterator[None]:
     """A context with Hydra initialized on our configs, which restores the program's own set-up of Hydra."""
+    if line := unread_variables(os.environ):
+        warnings.warn(line, stacklevel=5)
     if config_dir is not None and not Path(config_dir).is_dir():
         raise ValueError(f"config_dir: there is no folder {str(config_dir)!r}")
     app, base, job = GlobalHydra.instance().hydra, version.getbase(), HydraConfig.instance().cfg

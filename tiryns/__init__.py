@@ -12,10 +12,6 @@ Every name below is imported when it is first used. `conf` holds the options, `r
 
 from typing import TYPE_CHECKING
 
-from tiryns.old_names import keep_old_names
-
-keep_old_names()
-
 if TYPE_CHECKING:
     from tiryns.conf.registry import register, register_configs, register_metric, register_task
     from tiryns.runner.data import EnergonMultiModalDataModule

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from importlib import import_module
 from typing import Any, NoReturn
 
-from tiryns.old_names import DOORS
+from tiryns.former import unread_variables
 from tiryns.runner.run.command.json_output import json_alone
 from tiryns.runner.run.command.status import ERROR, INTERRUPTED
 
@@ -85,6 +85,8 @@ def _run(words: list[str]) -> None:
     if {"-sc", "--shell-completion"} & set(words) and _completes():
         return
     name, rest = command_of(words)
+    if rest[:1] != ["--rank"] and (line := unread_variables(os.environ)):
+        print(line, file=sys.stderr)
     if words[: name.count(" ") + 1] != name.split() and {"-h", "--help"} & set(words):
         print("tiryns COMMAND ...; `tiryns COMMAND --help` says more\n")
         commands = (COMMANDS | OF_TWO_WORDS).items()
@@ -162,8 +164,3 @@ def _completes() -> bool:
     elif line and not typed:  # without a line this is the installation, whose output a shell runs
         print("\n".join(COMMANDS))
     return False
-
-
-if __name__ == "__main__":  # by a name of version 0.1: `python -m runner.predict`
-    assert __spec__ is not None
-    main([DOORS[__spec__.name], *sys.argv[1:]])

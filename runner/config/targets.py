@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 
 from tiryns.conf.config import HYDRA
 from tiryns.conf.registry import OPTIONS
-from tiryns.old_names import current_name
+from tiryns.former import canonical
 
 OURS = ("tiryns", "runner")
 
@@ -76,7 +76,7 @@ def allow_targets(names: Iterable[str]) -> None:
                 f"allowed_targets=[{name}] would allow whatever {name} has; name the targets themselves, "
                 f"such as {name}.NAME"
             )
-    _listed = tuple(map(current_name, names))
+    _listed = tuple(map(canonical, names))
 
 
 def group_of(path: str) -> str | None:
@@ -93,7 +93,7 @@ def check_target(target: str, path: str) -> None:
 
     A name that is neither registered nor listed is looked up, in the libraries alone: an ImportError if it is not there.
     """
-    group, target = group_of(path), current_name(target)
+    group, target = group_of(path), canonical(target)
     if target in registered(group) or _is_listed(target):
         return
     if group is None or not _is_public(target) or not _is_of_kind(_located(target), group):
@@ -107,10 +107,10 @@ def check_target(target: str, path: str) -> None:
 def locate(target: str, path: str) -> Callable[..., Any]:
     """The class or function that the node at this key of a config names; raises as `check_target` does."""
     check_target(target, path)
-    group, target = group_of(path), current_name(target)
+    group, target = group_of(path), canonical(target)
     found: Callable[..., Any] = _located(target)
     home = getattr(found, "__module__", None) or type(found).__name__
-    own = target in registered(group) or target in _listed or _is_listed(current_name(home))
+    own = target in registered(group) or target in _listed or _is_listed(canonical(home))
     if not callable(found) or not (own or _is_of_kind(found, group)):
         raise ValueError(f"the target {target!r} is really of {home}, which is not allowed")
     return found
@@ -138,7 +138,7 @@ def _targets_of(option: type) -> frozenset[str]:
 
 def _targets_in(values: Any) -> set[str]:
     if isinstance(values, dict):
-        own = {current_name(values["_target_"])} if "_target_" in values else set[str]()
+        own = {canonical(values["_target_"])} if "_target_" in values else set[str]()
         return own.union(*map(_targets_in, values.values()))
     return set[str]().union(*map(_targets_in, values)) if isinstance(values, list) else set()
 

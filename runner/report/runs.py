@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 from omegaconf import OmegaConf
 
-from tiryns.old_names import current_name
+from tiryns.former import canonical
 from tiryns.runner.config.settings import flatten
 from tiryns.runner.config.skipped import described_rewind, noted_rewinds
 from tiryns.runner.report.summary import plateau_note, plateau_of
@@ -225,6 +225,6 @@ def _settings(text: str) -> Settings:
     except Exception:  # cut off, or edited by hand
         return {}
     return {
-        name: current_name(value) if name.endswith("_target_") and isinstance(value, str) else value
+        name: canonical(value) if name.endswith("_target_") and isinstance(value, str) else value
         for name, value in (flatten(config) if isinstance(config, dict) else ())
     }

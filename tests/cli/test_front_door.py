@@ -13,7 +13,6 @@ from hydra._internal.utils import get_args_parser
 from tests.conftest import ROOT
 from tests.support.in_process import Done, tiryns_here
 from tests.support.processes import PROGRAM, process
-from tiryns.old_names import DOORS
 from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS
 from tiryns.runner.cli.compose import flags_first
 from tiryns.runner.run.command.started import same_modules
@@ -153,16 +152,11 @@ def test_reader_that_has_seen_enough_is_no_error(words: list[str], status: int, 
     assert (done.returncode, done.stderr) == (status, b"")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("door", ["runner.train", *(name.removesuffix(".__main__") for name in DOORS)])
-def test_name_of_version_0_1_is_a_door_to_its_subcommand(door: str, tmp_path: Path) -> None:
-    name = DOORS.get(door) or DOORS.get(f"{door}.__main__") or "train"
-    shown = process("-m", door, "--help", cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.startswith("tiryns" if name == "train" else f"usage: tiryns {name} ")
-    assert shown.stderr == ""
-    wrong = {"train": "optimizer.lr=-1", "schedule": "trainer.max_steps=-1"}.get(name, "no such thing")
-    assert_one_line(process("-m", door, *wrong.split(), cwd=tmp_path))
+def test_checkout_trains_by_the_name_of_its_file(tmp_path: Path) -> None:
+    shown = process("-m", "runner.train", "--help", cwd=tmp_path)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.startswith("tiryns")
+    assert_one_line(process("-m", "runner.train", "optimizer.lr=-1", cwd=tmp_path))
 
 
 def test_ranks_find_modules_where_the_command_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

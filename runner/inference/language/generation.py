@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tiryns.runner.order.keyed import derive_seed, token_bits
-from tiryns.runner.run.model_folder import OBJECTIVE
+from tiryns.runner.run.model_folder import objective_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -22,11 +22,6 @@ def generates(config: Any) -> bool:
     decoders = ("ForCausalLM", "LMHeadModel")
     classes = config.architectures or []
     return bool(objective_of(config)) or any(name.endswith(decoders) for name in classes)
-
-
-def objective_of(config: Any) -> str | None:
-    """How an encoder was trained to guess next tokens: `clm`, `hybrid` or `hybrid_shifted`; None if it was not."""
-    return getattr(config, OBJECTIVE, None)
 
 
 def load_causal(run: str) -> "tuple[CausalLM, PreTrainedTokenizerBase]":

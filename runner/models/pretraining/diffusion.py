@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.pretraining.sparse_head import SHIFTED, SparseMaskedLM, rows_at
 from tiryns.runner.models.row_sums import rows_of, summed_by_row
-from tiryns.runner.run.model_folder import OBJECTIVE
+from tiryns.runner.run.model_folder import objective_of
 
 ORDERS = ("random", "confidence")
 
@@ -23,7 +23,7 @@ class MaskedDiffusionLM(SparseMaskedLM):
     """
 
     def __init__(self, pretrained: PreTrainedModel, ordinary_ids: NDArray[np.int64]) -> None:
-        shifted = getattr(pretrained.config, OBJECTIVE, None) == SHIFTED
+        shifted = objective_of(pretrained.config) == SHIFTED
         super().__init__(pretrained)
         self.guessed_before = int(shifted)
         """How many tokens before a mask the model guesses it."""

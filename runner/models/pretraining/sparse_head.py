@@ -24,11 +24,11 @@ from tiryns.runner.models.quick.linear_cross_entropy import can_fuse, linear_cro
 from tiryns.runner.models.row_sums import rows_of, summed_by_row
 from tiryns.runner.models.wrapped import WrappedModel
 from tiryns.runner.optim.compiled import Compiled
-from tiryns.runner.run.model_folder import OBJECTIVE
+from tiryns.runner.run.model_folder import forget_objective
 
 CLM, HYBRID, SHIFTED = "clm", "hybrid", "hybrid_shifted"
-"""What `OBJECTIVE` says in a config: the encoder reads causally, or both ways as well, in the last case guessing masks a
-token before."""
+"""What `objective_of` returns: the encoder reads causally, or both ways as well, in the last case guessing masks a token
+before."""
 
 LOGITS_AT_ONCE = 2**25
 """Logits computed at a time: 128 MiB in fp32."""
@@ -47,7 +47,7 @@ class SparseMaskedLM(WrappedModel):
         super().__init__(pretrained)
         if pretrained.base_model is pretrained:
             raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
-        vars(pretrained.config).pop(OBJECTIVE, None)  # of what it was trained as before
+        forget_objective(pretrained.config)
         self._ends_in_layer: bool | None = None
         self._drops: bool | None = None
         self._compiled_losses: Compiled | None = None

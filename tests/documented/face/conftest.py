@@ -14,7 +14,7 @@ PAGE = ROOT / "docs" / "python.md"
 
 DOCUMENTED = [
     *[
-        "tiryns.old_names",
+        "tiryns.former",
         "tiryns.runner.in_python",
         "tiryns.runner.run.errors",
         "tiryns.runner.order.epochs",
