@@ -25,7 +25,7 @@ from tiryns.runner import train
 from tiryns.runner.cli.compose import compose as composed
 from tiryns.runner.cli.compose import initialized, overrides_of
 from tiryns.runner.cli.runs import all_runs
-from tiryns.runner.config.checks import check_config
+from tiryns.runner.config.checks import check_config, check_run_dir
 from tiryns.runner.config.permissions import check_permissions, on_command_line
 from tiryns.runner.inference.opened_run import Run, open_run
 from tiryns.runner.launch.resume import saved_overrides
@@ -88,6 +88,7 @@ def run(*config: str | DictConfig, config_dir: Folder | None = None) -> Run:
             if job.mode not in ("train", "probe"):
                 raise ValueError(f"mode={job.mode} trains nothing: that is for the command line")
             check_config(job)
+            check_run_dir(job)
             return _trained(job)
 
 

@@ -2,14 +2,16 @@
 
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from hydra.experimental.callback import Callback
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from tiryns.conf.config import LATER, Config
+from tiryns.conf.config import HYDRA, LATER, Config
 from tiryns.conf.data.labelled import check_fold
 from tiryns.conf.data.mixture import check_weights, mixed_sources
 from tiryns.conf.fields import check_fields, fields_of
@@ -29,7 +31,7 @@ from tiryns.runner.config.phases import check_phases
 from tiryns.runner.optim.schedule.chain import decays_of, has_own_schedules, schedule_of
 from tiryns.runner.run.cluster import nodes_of, processes_per_node
 from tiryns.runner.run.errors import explain, wants_traceback
-from tiryns.runner.run.model_folder import model_folder
+from tiryns.runner.run.model_folder import check_free, model_folder
 
 RESOLVED = ("trainer", "scheduler", "model")
 """Groups that are resolved whole; in others only single settings are, which is quicker."""
@@ -47,14 +49,28 @@ class EarlyChecks(Callback):
     """Checks a run before Hydra makes its folder."""
 
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
-        """Ends the program with one message where the config is wrong; Hydra would make a warning of an exception."""
-        try:
+        """Ends the program with one message where the config is wrong, or the folder holds files of somebody else."""
+        with refusing():
             check_config(config)
-        except Exception as error:
-            message = explain(error)
-            if message is None or wants_traceback():
-                traceback.print_exc()
-            sys.exit(f"error: {message or repr(error)}")
+            check_run_dir(config)
+
+
+def check_run_dir(config: DictConfig) -> None:
+    """Raises ValueError where a run would write into a folder with files of somebody else."""
+    if OmegaConf.to_container(config.hydra.run, resolve=False) != HYDRA["run"]:  # whose own names are new
+        check_free(Path(str(config.hydra.run.dir)))
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """A context whose errors end the program; Hydra would make warnings of exceptions in a callback."""
+    try:
+        yield
+    except Exception as error:
+        message = explain(error)
+        if message is None or wants_traceback():
+            traceback.print_exc()
+        sys.exit(f"error: {message or repr(error)}")
 
 
 def check_config(config: DictConfig) -> None:

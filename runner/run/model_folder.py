@@ -8,6 +8,7 @@ from typing import Any
 from tiryns.former import FORMER
 from tiryns.runner.run.files import meant_run
 from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.sweep_folder import JUDGE, SWEEP
 
 TASK = "task.json"
 """In the model's folder: the task it was trained for, for `tiryns predict`."""
@@ -20,6 +21,12 @@ OBJECTIVE = "tiryns_objective"
 
 _FIELDS = (OBJECTIVE, f"{FORMER}_objective")
 """That field, and its name in models exported until version 0.2."""
+
+LEFT_EARLY = {".lock", "train.log"}
+"""What a run leaves that is killed before it notes its overrides."""
+
+PARTS_OF_A_RUN = 2
+"""How far below a run's folder its own parts lie, such as the evaluations of a checkpoint."""
 
 MARKS = ("status.json", "metrics.csv", "config.yaml")
 """Any of these files marks the folder of a run."""
@@ -48,6 +55,29 @@ def check_is_run(folder: Path) -> None:
         raise ValueError(
             f"{str(folder)!r} is no run folder: it holds none of {', '.join(MARKS)}. "
             "Name a folder such as outputs/<date>/<time>-<id>"
+        )
+
+
+def is_ours(folder: Path) -> bool:
+    """Tells whether a run or a sweep was begun in a folder; files of a user's that have the same names do not count."""
+    run = RunFolder(folder)
+    noted = all((folder / name).is_file() for name in ("overrides.json", "command.txt"))
+    of_many = any((folder / name).is_file() for name in (JUDGE, SWEEP))
+    return of_many or noted or "state" in run.status() or run.identity() is not None
+
+
+def check_free(folder: Path) -> None:
+    """Raises ValueError where a folder holds files, and neither a run nor a sweep was begun in it or around it.
+
+    Example:
+        >>> check_free(Path("a/new/folder"))
+    """
+    if not folder.is_dir() or {file.name for file in folder.iterdir()} <= LEFT_EARLY:
+        return
+    if not any(map(is_ours, [folder, *folder.absolute().parents[:PARTS_OF_A_RUN]])):
+        raise ValueError(
+            f"the folder {str(folder)!r} holds files, and no run was begun there: a run would replace some. Name a new "
+            "or an empty folder"
         )
 
 

@@ -12,6 +12,9 @@ JUDGE = "judge.json"
 SWEEP = "sweep.json"
 """In the folder of a sweep: its overrides, and those of Hydra itself."""
 
+OF_SWEEPS = (JUDGE, SWEEP)
+"""Either of these marks the folder of a sweep."""
+
 
 def read_sweep(folder: Path) -> dict[str, Any]:
     """What `sweep.json` says; empty where there is none or it cannot be read."""

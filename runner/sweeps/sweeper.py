@@ -27,11 +27,13 @@ from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf, flag_override
 
 from tiryns.conf.registry import take_place_of
+from tiryns.runner.config.checks import refusing
 from tiryns.runner.config.permissions import BUILT_IN, words_to_repeat
 from tiryns.runner.launch.rank import left_error
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
 from tiryns.runner.run.files import newest, write_atomically
 from tiryns.runner.run.folder import RunFolder, flags, new_name, public_overrides, typed_overrides
+from tiryns.runner.run.model_folder import check_free
 from tiryns.runner.run.sweep_folder import SWEEP, quoted, read_sweep
 from tiryns.runner.sweeps.job_configs import JobConfigs
 from tiryns.runner.sweeps.same_failure import FIRST_JOBS, differ_alike, same_failure, words_apart
@@ -252,6 +254,8 @@ class SweepPage(Callback):
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Fixes the sweep's folder, for jobs that are composed in another process."""
         folder = str(config.hydra.sweep.dir)
+        with refusing():
+            check_free(Path(folder))
         with flag_override(config, ["struct", "readonly"], [False, False]):
             config.hydra.sweep.dir = folder
             config.hydra.overrides.hydra.append(f"hydra.sweep.dir={quoted(folder)}")
