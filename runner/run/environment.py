@@ -51,6 +51,22 @@ def _cpu() -> str:
     return f"{names[0]} x {len(names)}" if names else platform.processor()
 
 
+def as_word(name: str, value: str) -> str:
+    """Returns a value that a program or a script is given as one word.
+
+    A line break would end a comment of a batch script, and a leading dash makes an option. ValueError for either.
+
+    Example:
+        >>> as_word("hydra.launcher.partition", "gpu")
+        'gpu'
+    """
+    if value.startswith("-") or not value.isprintable():
+        raise ValueError(
+            f"{name}={value!r}: expected one line of printable characters that does not begin with a dash"
+        )
+    return value
+
+
 def output_of(*command: str, **variables: str) -> str | None:
     """The output of a command, with further environment `variables`; None if it is missing, fails or takes a minute."""
     try:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from tiryns.runner.launch.rank import leave_error
 from tiryns.runner.run.cluster import ANY_NODES, nodes_of, processes_per_node
 from tiryns.runner.run.command.started import same_modules
 from tiryns.runner.run.command.status import ERROR
+from tiryns.runner.run.environment import as_word
 from tiryns.runner.run.errors import explain
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.sweeps.sweeper import result_of
@@ -63,6 +65,9 @@ class Launcher(BaseSubmititLauncher):
     def __init__(self, settings: options.Slurm) -> None:
         super().__init__()
         self.settings = settings
+        for field in fields(settings):
+            if isinstance(value := getattr(settings, field.name), str):
+                as_word(f"hydra.launcher.{field.name}", value)
         setup = ["export PYTHONSAFEPATH=1"] if same_modules() else []
         self.parameters = {
             **{name: getattr(settings, name) for name in FOR_ALL},
@@ -184,7 +189,8 @@ def _after_srun(sweep: Path, max_num_killed: int) -> list[str]:
 
 def states_of(ids: Sequence[str]) -> dict[str, str]:
     """SLURM's states of jobs by their ids, such as `12_0`; raises ConnectionError without an answer."""
-    jobs = ",".join(sorted({job_id.partition("_")[0] for job_id in ids if job_id}))
+    numbers = {as_word("slurm_job", job_id).partition("_")[0] for job_id in ids if job_id}
+    jobs = ",".join(sorted(numbers))
     if not jobs:
         return {}
     command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i %T", f"--jobs={jobs}"]

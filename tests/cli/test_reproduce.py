@@ -1,5 +1,6 @@
 """`tiryns reproduce`: a run is built again from its manifest, and what differs is named."""
 
+import io
 import json
 import shutil
 import subprocess
@@ -256,6 +257,11 @@ def test_recorded_commit_and_patch_become_a_worktree(tmp_path: Path, monkeypatch
     place = worktree.worktree_of(clean, None)
     assert (place / "code.py").read_text() == "one = 1\n"
     assert worktree.worktree_of(clean, None) == place  # as it is there
+    for answer in ("", "n\n", "no\n"):
+        monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+        with pytest.raises(ValueError, match="was not applied; read it, and answer y"):
+            worktree.worktree_of({"commit": first, "dirty": True}, folder)
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     patched = worktree.worktree_of({"commit": first, "dirty": True}, folder)
     assert (patched / "code.py").read_text() == "one = 1\ntwo = 2\n"
     assert file.read_text() == "one = 3\n"  # the repository's own is left alone
@@ -265,10 +271,22 @@ def test_recorded_commit_and_patch_become_a_worktree(tmp_path: Path, monkeypatch
         ({"commit": first, "dirty": True}, None, r"code\.patch is not beside the manifest"),
         ({}, folder, "by an installed program"),
         ({"commit": "0" * 40, "dirty": False}, folder, "cannot be had from"),
+        *(
+            ({"commit": wrong, "dirty": False}, folder, "expected 40 hexadecimal digits")
+            for wrong in (
+                f"--upload-pack=touch {tmp_path}/pwned;git-upload-pack",
+                "HEAD",
+                "../x",
+                first[:12],
+                first + "\n",
+                7,
+            )
+        ),
     ):
         with pytest.raises(ValueError, match=why):
             worktree.worktree_of(code, where)
     (folder / "code.patch").write_text("nonsense\n")
+    monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
     with pytest.raises(ValueError, match="does not fit the commit"):
         worktree.worktree_of({"commit": first, "dirty": True}, folder)
     assert len(list((tmp_path / "cache/code").iterdir())) == 2

@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 from tests.slurm.queue import Queue
 from tiryns.conf.sweeps.launcher import Slurm
 from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.sweeps.slurm import Launcher, Layout, note_deaths
+from tiryns.runner.sweeps.slurm import Launcher, Layout, note_deaths, states_of
 from tiryns.runner.sweeps.sweeper import result_of
 
 
@@ -42,6 +42,23 @@ def test_task_on_each_node_has_the_cores_of_its_ranks(
     trainer: dict[str, Any], given: dict[str, Any], asked: Layout
 ) -> None:
     assert layout(trainer, given) == asked
+
+
+@pytest.mark.parametrize(
+    "name", ["name", "partition", "account", "qos", "constraint", "signal", "submitit_folder"]
+)
+@pytest.mark.parametrize(
+    "value", ["a\ntouch pwned", "a\rtouch pwned", "--wrap=touch pwned", "a\x00", "a\u2028b", "-p"]
+)
+def test_string_that_could_leave_its_line_of_the_script_is_refused(name: str, value: str) -> None:
+    with pytest.raises(ValueError, match=rf"hydra\.launcher\.{name}=.*expected one line"):
+        launcher(**{name: value})
+    assert launcher(**{name: "a b-c_d.é"}).settings
+
+
+def test_job_id_of_a_run_folder_is_no_option() -> None:
+    with pytest.raises(ValueError, match="slurm_job='--help': expected one line"):
+        states_of(["--help"])
 
 
 @pytest.mark.parametrize(

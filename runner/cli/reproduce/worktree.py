@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -43,6 +44,8 @@ def worktree_of(code: Manifest, folder: Path | None) -> Path:
     commit, here = code.get("commit"), checkout()
     if not commit:
         raise ValueError("--code: the run was trained by an installed program, which has no commit")
+    if not re.fullmatch("[0-9a-f]{40}", str(commit)):
+        raise ValueError(f"--code: code.commit={commit!r} in the manifest: expected 40 hexadecimal digits")
     if here is None:
         raise ValueError(
             "--code needs the repository: give this command by a program that runs from its checkout"
@@ -56,8 +59,19 @@ def worktree_of(code: Manifest, folder: Path | None) -> Path:
     name = f"{commit[:12]}{'-' + sha256(text).hexdigest()[:8] if text else ''}"
     place = cache_folder().resolve() / "code" / name
     if not place.is_dir():
+        if patch:
+            _ask(patch)
         _make(here, str(commit), text, place)
     return place
+
+
+def _ask(patch: Path) -> None:
+    """Raises ValueError unless the user lets the code of a patch run here."""
+    print(
+        f"{patch} changes the program that runs here. Apply it? [y/N] ", end="", file=sys.stderr, flush=True
+    )
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise ValueError(f"--code: {str(patch)!r} was not applied; read it, and answer y to run it")
 
 
 def _make(here: Path, commit: str, patch: bytes, place: Path) -> None:
