@@ -75,8 +75,16 @@ def know_secrets(node: Any) -> None:
         value = None if OmegaConf.is_missing(node, name) or name == "hydra" else node[name]
         if isinstance(value, str) and is_secret(str(name)):
             _of_configs.add(value)
+        elif isinstance(value, str):
+            _of_configs.update(_passwords(value))
         if OmegaConf.is_config(value):
             know_secrets(value)
+
+
+def _passwords(text: str) -> list[str]:
+    """Returns the passwords of the addresses in a text, with and without names: a library may quote a part."""
+    found = _IN_ADDRESS.findall(text) if "://" in text else []
+    return [*found, *(both.partition(":")[2] for both in found)]
 
 
 def is_secret(name: str) -> bool:
@@ -135,4 +143,5 @@ def _known() -> set[str]:
     """Secret values of configs, the environment and the command line; paths are none."""
     values = [*_of_configs, *(value for name, value in os.environ.items() if is_secret(name))]
     values += ["".join(groups) for word in sys.argv[1:] for groups in _ASSIGNED.findall(word)]
+    values += chain.from_iterable(map(_passwords, sys.argv[1:]))
     return {value for value in values if len(value) >= SHORTEST and not value.startswith(("/", "$", "~"))}

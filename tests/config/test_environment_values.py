@@ -130,6 +130,28 @@ def test_password_in_an_address_is_left_out() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        'Invalid bucket name "id:p4ssw0rd@bucket"',
+        "cannot reach id:p4ssw0rd@bucket/x",
+        "the key p4ssw0rd is not known",
+        "s3://id:p4ssw0rd@bucket/x",
+        "Basic id:p4ssw0rd",
+    ],
+)
+@pytest.mark.parametrize("typed", [False, True])
+def test_password_of_a_known_address_is_left_out_of_any_message(
+    said: str, typed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = "store:s3://id:p4ssw0rd@bucket/x"
+    assert ("p4ssw0rd" in redacted(said)) == ("://" not in said), "unknown until a config or a command has it"
+    monkeypatch.setattr("sys.argv", ["tiryns", *([f"data.source={address}"] if typed else [])])
+    if not typed:
+        known({"data": {"source": address}})
+    assert "p4ssw0rd" not in redacted(said)
+
+
 def test_overrides_keep_what_was_typed(secrets: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     words = [
         "data.source=${oc.env:PGPASS}", "optimizer.lr=${optimizer.weight_decay}", "x.api_token=${oc.env:MY_PAT}",
