@@ -9,6 +9,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from omegaconf import DictConfig
 
@@ -111,7 +112,20 @@ def keep_freed_memory() -> None:
     """
     if "GLIBC_TUNABLES" in os.environ or any(name.startswith("MALLOC_") for name in os.environ):
         return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if mallopt is not None:
+    if mallopt := _of_glibc("mallopt"):
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
         mallopt(_M_MMAP_THRESHOLD, 2**30)
+
+
+def return_freed_memory() -> None:
+    """Gives what is freed back to the system, also below blocks in use; with another library than glibc does nothing.
+
+    Between two jobs nobody needs it: the largest model of a sweep would set the memory of all jobs after it.
+    """
+    if malloc_trim := _of_glibc("malloc_trim"):
+        malloc_trim(0)
+
+
+def _of_glibc(name: str) -> Any:
+    """Returns a function of the C library, or None where the system or its library has none of that name."""
+    return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None

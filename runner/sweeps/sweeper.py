@@ -29,6 +29,7 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from tiryns.conf.registry import take_place_of
 from tiryns.runner.config.checks import refusing
 from tiryns.runner.config.permissions import BUILT_IN, words_to_repeat
+from tiryns.runner.launch.processes import return_freed_memory
 from tiryns.runner.launch.rank import left_error
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
 from tiryns.runner.run.files import newest, write_atomically
@@ -268,6 +269,7 @@ class SweepPage(Callback):
             if not self._frozen:  # asking gc takes as long as it counts all that is frozen
                 gc.freeze()  # the libraries: looking at them again would take as long as a short job
                 self._frozen = True
+            return_freed_memory()
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Compares the runs in the sweep's folder; ends with exit status 1 where a job has failed."""

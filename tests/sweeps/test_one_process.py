@@ -3,6 +3,7 @@
 import gc
 import multiprocessing
 import os
+import platform
 import subprocess
 import sys
 import weakref
@@ -18,6 +19,8 @@ from tests.conftest import ROOT, TINY, run_program
 from tiryns.runner.launch.job import KERNEL_CACHES, bound_kernel_caches, start_processes_as_usual
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.sweeps.sweeper import SweepPage
+
+STATM = Path("/proc/self/statm")
 
 MATRICES = """
 import sys
@@ -51,6 +54,24 @@ def test_kernels_of_former_sizes_are_let_go() -> None:
     if grown["as torch does"] < 20:
         pytest.skip("this machine's kernels are small")
     assert grown["bounded"] < grown["as torch does"] / 3
+
+
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="another C library decides itself what it gives back"
+)
+@pytest.mark.parametrize("mode", ["MULTIRUN", "RUN"])
+def test_next_job_begins_without_the_freed_memory_of_a_larger_one(mode: str) -> None:
+    tensors: list[bytes] = [b"x" * 100_000 for _ in range(2000)]
+    del tensors[:-1]  # the last one lies above the others in the heap
+    page, before = SweepPage(), resident()
+    page._frozen = True
+    page.on_job_end(OmegaConf.create({"hydra": {"mode": RunMode[mode]}}), job_return=JobReturn())
+    assert (before - resident() > 150) == (mode == "MULTIRUN")
+
+
+def resident() -> int:
+    """Returns the megabytes of memory that this process has."""
+    return int(STATM.read_text().split()[1]) * 4 // 1024
 
 
 def test_bound_of_the_user_stays(monkeypatch: pytest.MonkeyPatch) -> None:
