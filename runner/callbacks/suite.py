@@ -24,7 +24,8 @@ from tiryns.runner.callbacks.heartbeat import Heartbeat
 from tiryns.runner.callbacks.throughput import Throughput
 from tiryns.runner.checkpoints.digests import state_digest
 from tiryns.runner.config.permissions import words_of
-from tiryns.runner.inference.export import model_card, write_model
+from tiryns.runner.inference.card import model_card
+from tiryns.runner.inference.export import write_model
 from tiryns.runner.loop.assembly import known_task, preprocessor_of
 from tiryns.runner.report.suite.figures import cells_of, read_suite_results
 from tiryns.runner.report.summary import typed_path

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from torch import nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
-from tiryns.runner.models.adapters import is_separate, save_model
+from tiryns.runner.inference.card import model_card
+from tiryns.runner.models.adapters import save_model
 from tiryns.runner.models.embedding.contrastive import loaded_without_pooler
 from tiryns.runner.models.embedding.folder import write_embedding
 from tiryns.runner.models.positions import longest_text
@@ -18,71 +19,6 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.models.weights import no_bars
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.model_folder import TASK, open_to_readers
-
-INTERNAL = ("objective", "best_step")
-"""Figures that the model card leaves out."""
-
-MADE_BY = """
-## What made it
-
-`manifest.json` holds it by digest: code, packages, machine, config, data, order, what it began with, and each file here.
-`tiryns verify <this folder>` tells whether any of them was changed.
-"""
-
-OF_MODEL = """\
-from transformers import {auto}, {loader}
-
-{kind} = {auto}.from_pretrained("<this folder>")
-model = {loader}.from_pretrained("<this folder>"{trust})
-"""
-
-OF_ADAPTER = """\
-from peft import PeftConfig, PeftModel
-from transformers import AutoConfig, {auto}, {loader}
-
-{kind} = {auto}.from_pretrained("<this folder>")
-config = AutoConfig.from_pretrained("<this folder>"{trust})
-base = PeftConfig.from_pretrained("<this folder>").base_model_name_or_path
-model = {loader}.from_pretrained(base, config=config{trust})
-model = PeftModel.from_pretrained(model, "<this folder>")
-"""
-"""How a model card says that the folder is loaded."""
-
-PIPELINES = {
-    "ForSequenceClassification": ("text-classification", '"a text", truncation=True'),
-    "ForTokenClassification": ("token-classification", '"a text"'),
-    "ForMaskedLM": ("fill-mask", 'f"a {tokenizer.mask_token} text", tokenizer_kwargs={"truncation": True}'),
-}
-"""The task of transformers' pipeline for each head, and what it is asked; a pipeline truncates where it is told to."""
-
-PREDICTION = """
-from transformers import pipeline
-
-predict = pipeline("{task}", model=model, tokenizer=tokenizer)
-print(predict({asked}))
-"""
-"""How a model card shows a prediction."""
-
-TRUNCATED = """
-Without `truncation` a pipeline fails at a text that is longer than the model reads ({longest:,} tokens).
-"""
-
-VECTORS = """
-As a folder of sentence-transformers, with its pooling{prompts}:
-
-```python
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer("<this folder>"{trust})
-vectors = model.encode(["a text", "another one"])
-```
-"""
-
-# what the hub reads of a model card
-ABOUT = "library_name: {library}\ntags: [tiryns]"
-ABOUT_VECTORS = """library_name: sentence-transformers
-pipeline_tag: sentence-similarity
-tags: [tiryns, sentence-transformers, feature-extraction, sentence-similarity]"""
 
 
 def export_model(
@@ -154,74 +90,3 @@ def write_model(
         shutil.rmtree(temporary, ignore_errors=True)
         raise OSError(f"cannot export the model to {str(target)!r}: {error.strerror or error}") from error
     return target
-
-
-def model_card(
-    model: Any,
-    preprocessor: Any,
-    run: RunFolder,
-    results: dict[str, float],
-    step: int,
-    with_manifest: bool = False,
-) -> str:
-    """The README of a model: its architecture, command, figures, usage and config."""
-    name = type(model.pretrained).__name__
-    command = (run.path / "command.txt").read_text().strip()
-    shown = sorted((figure, value) for figure, value in results.items() if figure not in INTERNAL)
-    figures = "\n".join(f"| {figure} | {value:.4f} |" for figure, value in shown)
-    config = (run.path / "config.yaml").read_text()
-    made_by = getattr(model, "note", "") + (MADE_BY if with_manifest else "")
-    auto = type(model.pretrained)._auto_class  # of one whose code is exported with it
-    loader, trust = (auto, ", trust_remote_code=True") if auto else (name, "")
-    apart = is_separate(model.pretrained)
-    use, truncated = _usage(model.pretrained, preprocessor, loader, trust)
-    about, vectors = ABOUT.format(library="peft" if apart else "transformers"), ""
-    if (embedding := getattr(model, "embedding", None)) is not None:
-        prompts = " and prompts" if embedding.prompts else ""
-        about, vectors = ABOUT_VECTORS, VECTORS.format(prompts=prompts, trust=trust)
-    return f"""---
-{about}
----
-
-# {name}, {model.describe()}
-
-Trained with Tiryns for {step:,} steps:
-
-```
-{command}
-```
-
-| figure | value |
-|---|---|
-{figures}
-
-Losses are per target (a token, an example, a question); cross-entropies are in nats.
-{made_by}
-## Use
-
-```python
-{use}```
-{truncated}{vectors}
-<details>
-<summary>Config</summary>
-
-```yaml
-{config}```
-
-</details>
-"""
-
-
-def _usage(pretrained: PreTrainedModel, preprocessor: Any, loader: str, trust: str) -> tuple[str, str]:
-    """The code that loads a model and shows a prediction, and what is said of long texts."""
-    kind = "tokenizer" if isinstance(preprocessor, PreTrainedTokenizerBase) else "processor"
-    apart = is_separate(pretrained)
-    use = OF_ADAPTER if apart else OF_MODEL
-    use = use.format(kind=kind, auto=f"Auto{kind.title()}", loader=loader, trust=trust)
-    head = next((head for head in PIPELINES if type(pretrained).__name__.endswith(head)), None)
-    if not head or kind != "tokenizer" or apart:
-        return use, ""
-    task, asked = PIPELINES[head]
-    longest = longest_text(pretrained)
-    truncated = TRUNCATED.format(longest=longest) if longest and "truncation" in asked else ""
-    return use + PREDICTION.format(task=task, asked=asked), truncated

@@ -14,7 +14,8 @@ from tests.models.every_encoder import tiny_model
 from tests.objectives.samples import VOCABULARY
 from tiryns.runner.data.text.tokenizer import describe_vocabulary, train_tokenizer
 from tiryns.runner.data.vision.processors import make_processor, train_conversation_tokenizer
-from tiryns.runner.inference.export import model_card, write_model
+from tiryns.runner.inference.card import model_card
+from tiryns.runner.inference.export import write_model
 from tiryns.runner.models.positions import longest_text
 from tiryns.runner.run.folder import RunFolder
 

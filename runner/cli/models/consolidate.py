@@ -49,7 +49,8 @@ def consolidate(
         raise ValueError(f"{str(target)!r} is there already; choose a folder that is not")
     path = _checkpoint_path(checkpoint)
     from tiryns.runner.checkpoints.files import AtomicCheckpointIO
-    from tiryns.runner.inference.export import model_card, write_model
+    from tiryns.runner.inference.card import model_card
+    from tiryns.runner.inference.export import write_model
     from tiryns.runner.loop.assembly import assemble, known_task
     from tiryns.runner.loop.phases import take_over
     from tiryns.runner.optim.hooks import exported_weights

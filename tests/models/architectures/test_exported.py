@@ -14,7 +14,8 @@ from transformers import AutoModelForMaskedLM
 from tests.models.every_encoder import HEADS, tiny_model
 from tests.models.tiny import OWN
 from tiryns.runner.data.text.tokenizer import train_tokenizer
-from tiryns.runner.inference.export import model_card, write_model
+from tiryns.runner.inference.card import model_card
+from tiryns.runner.inference.export import write_model
 from tiryns.runner.inference.opened_run import Run
 from tiryns.runner.models.encoder import load_encoder
 from tiryns.runner.models.weights import load_trained
