@@ -15,25 +15,27 @@ FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512_bf16", "avx512_fp16", "avx
             "asimd", "asimdhp", "sve", "sve2", "bf16", "i8mm")  # fmt: skip
 """Units of a processor by which kernels are chosen and sums are rounded."""
 
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "KMP_AFFINITY", "MKL_CBWR", "CUBLAS_WORKSPACE_CONFIG")
-"""Environment variables that decide how sums are cut."""
+KERNEL_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "KMP_AFFINITY", "MKL_CBWR",
+                    "CUBLAS_WORKSPACE_CONFIG", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA",
+                    "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")  # fmt: skip
+"""Environment variables that decide which kernels compute and how sums are cut."""
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 """Where Linux tells the sizes of a processor's caches, by which libraries cut matrices."""
 
 
 def machine() -> dict[str, Any]:
-    """Python, platform, processor with its features, GPUs, and the environment's settings of threads."""
+    """Python, platform, processor with its features, GPUs, and the environment's limits on kernels."""
     facts = environment()
     kept = {name: facts[name] for name in ("python", "platform", "cpu", "gpus", "hostname")}
-    threads = {name: os.environ[name] for name in THREADS if name in os.environ}
+    variables = {name: os.environ[name] for name in KERNEL_VARIABLES if name in os.environ}
     return {
         **kept,
         "processor": platform.machine(),
         "features": _features(),
         "caches": " ".join(file.read_text().strip() for file in sorted(CACHES.glob("index*/size"))),
         "cores": os.cpu_count(),
-        **threads,
+        **variables,
     }
 
 

@@ -311,6 +311,8 @@ def test_words_name_every_setting(manifest: Path) -> None:
     assert (config.data.num_workers, config.optimizer.lr, config.callback.stop_after.steps) == (1, 0.003, 4)
     assert (config.data.layout, config.outputs, config.resume) == ("packed", "outputs", None)
     assert config.skip_batches == [[3, 4]]  # what a rewind left out
+    content["machine"] |= {"ONEDNN_MAX_CPU_ISA": "AVX2"}
     assert environment_of(content, [])["OMP_NUM_THREADS"] == "3"
+    assert environment_of(content, [])["ONEDNN_MAX_CPU_ISA"] == "AVX2"
     assert "OMP_NUM_THREADS" not in environment_of(content, ["trainer.devices=2"])
     assert any(word.startswith("trainer.max_steps") for word in TINY)

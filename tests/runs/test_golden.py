@@ -3,6 +3,7 @@
 Keyed numbers and permutations are pinned in tests/order/test_keyed.py and tests/loaders/test_multi_epoch.py.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,24 @@ import numpy as np
 import pytest
 import torch
 
-from tests.golden import RECIPES, ROUNDING, STEPS, golden_file, golden_losses, golden_run, made_by
+from tests.conftest import few_of
+from tests.golden import (
+    PRETRAINING,
+    RECIPES,
+    ROUNDING,
+    STEPS,
+    golden_file,
+    golden_losses,
+    golden_run,
+    made_by,
+    read_golden,
+    rounding,
+)
 from tests.objectives.samples import END, START, collator, flat
 from tests.samplers.sequences import Sequences
+from tests.support.processes import process
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.manifest.machine import machine
 from tiryns.runner.models.packed.dropout_keys import DropoutKeys, number_modules
 from tiryns.runner.modules.training import step_seed
 from tiryns.runner.order.partition import partition
@@ -29,19 +44,94 @@ GOLDEN_TOKENS = [314584089397695746, -2171436173760735421, -6003899057851831767,
 LENGTHS = np.arange(100) * 37 % 91 + 1
 
 
+INSTRUCTIONS = {
+    "ONEDNN_MAX_CPU_ISA=AVX2": ("avx2", "AVX2"),
+    "ONEDNN_MAX_CPU_ISA=AVX512_CORE": ("avx512f", "AVX-512 with AVX512BW"),
+    "ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16": (
+        "avx512_bf16",
+        "AVX-512 with Intel DL Boost and bfloat16 support$",
+    ),
+    "ONEDNN_MAX_CPU_ISA=AVX512_CORE_AMX": ("amx_bf16", "AMX"),
+    "ATEN_CPU_CAPABILITY=avx2": ("avx2", ""),
+    "ATEN_CPU_CAPABILITY=avx512": ("avx512f", ""),
+    "MKL_ENABLE_INSTRUCTIONS=AVX2": ("avx2", ""),
+}
+"""Limits on kernels: what the processor needs for each, and what oneDNN then calls its instructions."""
+
+
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_order_and_losses_never_change(recipe: str, tmp_path: Path, text_file: Path) -> None:
-    """To the bit on the processor that the losses were written on, to rounding on others of its class."""
+    """To the bit on a processor that losses were written on, and everywhere to rounding those in fp64."""
     run = golden_run(recipe, tmp_path, text_file)
     if recipe == "mlm":
         assert (run.path / "order.txt").read_text().startswith(ORDER)
-    file, found = golden_file(recipe), golden_losses(run)
-    assert len(set(found)) == STEPS
-    if not file.exists():
-        pytest.skip(f"no golden losses of {file.parent.name}: `python -m tests.golden` writes them")
-    maker, *lines = file.read_text().splitlines()
-    expected = [float(line) for line in lines]
-    assert found == (expected if maker == made_by() else pytest.approx(expected, rel=ROUNDING))
+    losses = golden_losses(run)
+    assert len(set(losses)) == STEPS
+    assert losses == pytest.approx(in_fp64(recipe), rel=ROUNDING["32-true"])
+    maker, expected = read_golden(golden_file(recipe))
+    assert maker != made_by() or losses == expected
+
+
+def in_fp64(recipe: str) -> list[float]:
+    return read_golden(golden_file(recipe, "64-true"))[1]
+
+
+@pytest.mark.parametrize("precision", ["64-true", "bf16-mixed"])
+@pytest.mark.parametrize("recipe", few_of(RECIPES, ["multiple_choice"]))
+def test_losses_in_fp64_and_bf16_never_change(
+    recipe: str, precision: str, tmp_path: Path, text_file: Path
+) -> None:
+    run = golden_run(recipe, tmp_path, text_file, f"trainer.precision={precision}")
+    assert golden_losses(run) == pytest.approx(in_fp64(recipe), rel=rounding(precision))
+
+
+@pytest.mark.parametrize("recipe", few_of(RECIPES, ["multiple_choice"]))
+def test_golden_runs_do_not_amplify_rounding(recipe: str, tmp_path: Path, text_file: Path) -> None:
+    """Initial weights that are larger by .0001 change losses, and none by as much."""
+    larger = ("trainer.precision=64-true", "model.config={initializer_range:0.020002}")
+    losses = golden_losses(golden_run(recipe, tmp_path, text_file, *larger))
+    changes = [abs(loss / golden - 1) for loss, golden in zip(losses, in_fp64(recipe), strict=True)]
+    assert 1e-8 < max(changes) < 1e-4
+
+
+@pytest.mark.parametrize("recipe", few_of(RECIPES, ["multiple_choice"]))
+def test_golden_losses_tell_a_rate_that_is_a_hundredth_higher(
+    recipe: str, tmp_path: Path, text_file: Path
+) -> None:
+    rate = 0.00303 if recipe in PRETRAINING else 0.00101
+    losses = golden_losses(golden_run(recipe, tmp_path, text_file, f"optimizer.lr={rate}"))
+    assert losses != pytest.approx(in_fp64(recipe), rel=ROUNDING["32-true"])
+
+
+def test_losses_hold_with_instructions_of_older_processors(tmp_path: Path) -> None:
+    """Those of the class avx2, as far from AMX as a processor of today may be."""
+    fp32 = "test_order_and_losses_never_change[multiple_choice]"
+    fp64 = "test_losses_in_fp64_and_bf16_never_change[multiple_choice-64-true]"
+    isa = golden_tests_pass(tmp_path, [fp32, fp64], ONEDNN_MAX_CPU_ISA="AVX2", ATEN_CPU_CAPABILITY="avx2")
+    assert "AVX-512" not in isa
+    assert "AMX" not in isa
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", INSTRUCTIONS)
+def test_losses_hold_with_each_set_of_instructions(limit: str, tmp_path: Path) -> None:
+    needed, isa = INSTRUCTIONS[limit]
+    if needed not in machine()["features"]:
+        pytest.skip(f"the processor has no {needed}")
+    name, _, value = limit.partition("=")
+    tests = ["test_order_and_losses_never_change", "test_losses_in_fp64_and_bf16_never_change"]
+    assert re.search(isa, golden_tests_pass(tmp_path, tests, **{name: value}))
+
+
+def golden_tests_pass(folder: Path, tests: list[str], **limits: str) -> str:
+    """Runs tests of this file in a process with limits on kernels, and returns what oneDNN calls its instructions."""
+    options = ["-s", "-q", "-m", "", "-p", "no:cacheprovider", f"--basetemp={folder / 'runs'}"]
+    names = [f"{__file__}::{test}" for test in tests]
+    words = ("-m", "pytest", *options, *names)
+    done = process(*words, cwd=folder, ONEDNN_VERBOSE="profile_create", **limits)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+    found = re.search(r"onednn_verbose\S*,cpu,isa:(.*)", done.stdout)
+    return found[1] if found else ""
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.config.skipped import NOTED, left_out
 from tiryns.runner.loop.phases import take_over
 from tiryns.runner.manifest.inputs import FILE_NAME, Manifest
-from tiryns.runner.manifest.machine import THREADS
+from tiryns.runner.manifest.machine import KERNEL_VARIABLES
 from tiryns.runner.manifest.steps import Step, read_steps, steps_of
 from tiryns.runner.run.redaction import HIDDEN
 
@@ -79,8 +79,10 @@ def words_of(manifest: Manifest, given: Sequence[str], stop_after: int | None) -
 
 
 def environment_of(manifest: Manifest, given: Sequence[str]) -> dict[str, str]:
-    """Variables that decide how sums are cut, as they were; the number of threads only for as many ranks."""
-    found = {name: str(manifest["machine"][name]) for name in THREADS if manifest["machine"].get(name)}
+    """Variables that decide which kernels compute, as they were; the number of threads only for as many ranks."""
+    found = {
+        name: str(manifest["machine"][name]) for name in KERNEL_VARIABLES if manifest["machine"].get(name)
+    }
     ranks = ("trainer.devices", "trainer.num_nodes", "trainer=")
     if any(word.startswith(ranks) for word in given):
         found.pop("OMP_NUM_THREADS", None)
