@@ -128,7 +128,7 @@ def golden_tests_pass(folder: Path, tests: list[str], **limits: str) -> str:
     options = ["-s", "-q", "-m", "", "-p", "no:cacheprovider", f"--basetemp={folder / 'runs'}"]
     names = [f"{__file__}::{test}" for test in tests]
     words = ("-m", "pytest", *options, *names)
-    done = process(*words, cwd=folder, ONEDNN_VERBOSE="profile_create", **limits)
+    done = process(*words, cwd=folder, timeout=1800, ONEDNN_VERBOSE="profile_create", **limits)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr
     found = re.search(r"onednn_verbose\S*,cpu,isa:(.*)", done.stdout)
     return found[1] if found else ""

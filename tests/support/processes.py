@@ -33,11 +33,15 @@ def start(
         )  # fmt: skip
 
 
-def process(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Python with these arguments, to its end."""
+def process(
+    *words: str, cwd: Path, timeout: float = 300, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs Python with these arguments to its end, for at most so many seconds."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     command = [sys.executable, *words]
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(
+        command, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=timeout
+    )
 
 
 def steps_done(cwd: Path) -> int:
