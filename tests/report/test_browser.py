@@ -105,7 +105,9 @@ def luminance(colour: str) -> float:
 
 def test_values_are_read_out_and_charts_zoom_together(browser: Any, pages: dict[str, Path]) -> None:
     with opened(browser, pages["run"]) as tab:
-        box = tab.locator(".area").first.bounding_box()
+        area = tab.locator(".area").first
+        area.scroll_into_view_if_needed()  # a mouse reaches only what is in sight
+        box = area.bounding_box()
         across = lambda share: box["x"] + share * box["width"]  # noqa: E731
         tab.mouse.move(across(0.5), box["y"] + 20)
         lines = tab.locator(".tip").first.inner_text().split()
@@ -179,7 +181,7 @@ def test_print_is_light_and_shows_what_was_folded(
         tab.emulate_media(media="print", color_scheme="dark")
         tab.evaluate("() => dispatchEvent(new Event('beforeprint'))")
         assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-        assert tab.get_by_text("example 79").is_visible()
+        assert tab.locator(".browse").get_by_text("example 79").is_visible()
         assert not tab.get_by_label("only wrong").is_visible()
         pdf = tab.pdf(path=tmp_path / "page.pdf", format="A4")
     assert pdf.startswith(b"%PDF")
