@@ -6,6 +6,10 @@ BIN = $(VENV)/bin
 # Test processes side by side: one more than cores, as many tests wait for processes; each holds a few models, so at most 8.
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$(( n < 8 ? n + 1 : 8 )))
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# Extras of the tests' environment: `dev` is enough for all but a few, .ci/run adds those that go with the newest versions of
+# all else, and test-all every one, in an environment of its own, as lmms-eval and Ray hold other packages back.
+EXTRAS ?= dev
+EVERY_EXTRA = dev,corpus,docs,lmms-eval,mlflow,mteb,peft,quantized,ray,search,sentence-transformers,signing,tensorboard,trackio
 # Tests whose outcome could depend on the precision of a step.
 TRAINS = tests/models tests/modules tests/objectives tests/data/pairs tests/loop/test_sharding.py \
 	$(addprefix tests/launch/test_,adapters.py kill.py resume.py) $(patsubst %,tests/runs/test_%.py, \
@@ -14,7 +18,7 @@ READY = $(VENV)/.ready
 # The versions that the tests have passed with; PIP_CONSTRAINT= takes the newest that pyproject.toml admits.
 export PIP_CONSTRAINT ?= $(CURDIR)/.ci/constraints.txt
 
-.PHONY: help run speedrun test test-bf16 test-all mutants test-slurm check bench docs dist lock image
+.PHONY: help run speedrun test test-bf16 test-all every-test mutants test-slurm check bench docs dist lock image
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,8 +35,15 @@ test: $(READY)  ## the tests that prove the promises, in some minutes
 test-bf16: $(READY)  ## the tests of all that trains once more, in bf16, which any CPU can
 	@TIRYNS_TEST_PRECISION=bf16-mixed $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(TRAINS) $(ARGS)
 
-test-all: $(READY)  ## the long tests too
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not benchmark and not slurm" $(ARGS)
+test-all:  ## the long tests too, with every extra, and without ARGS those on a SLURM cluster
+	@$(MAKE) --no-print-directory every-test VENV=$(VENV)-all EXTRAS=$(EVERY_EXTRA)
+
+every-test: $(READY)
+	@sh .ci/chromium
+	@TIRYNS_TEST_NO_SKIPS=$(EXTRAS) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not benchmark and not slurm" $(ARGS)
+ifndef ARGS
+	@TIRYNS_TEST_NO_SKIPS=$(EXTRAS) $(BIN)/python -m pytest -m slurm tests/slurm
+endif
 
 mutants: $(READY)  ## small mistakes in the code of the promises: is there one that no test notices? (20 minutes)
 	@$(BIN)/python -W ignore -m tests.mutants $(ARGS)
@@ -72,5 +83,5 @@ $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name it with make PYTHON=..."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$(EXTRAS)]"
 	@touch $@

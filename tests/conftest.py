@@ -14,6 +14,8 @@ from hypothesis import settings
 from tests.support.precision import PRECISION, as_in_training
 from tests.support.processes import ROOT, process, warm_process
 
+pytest_plugins = ["tests.support.needs.skips"]
+
 # The same examples every time: a red run is a change's fault. HYPOTHESIS_PROFILE=default looks for new ones.
 settings.register_profile("repeatable", derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
@@ -22,6 +24,7 @@ os.environ |= {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
     "WANDB_MODE": "offline",
+    "WANDB_ERROR_REPORTING": "false",  # or it waits for a service that takes tracebacks
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "OMP_NUM_THREADS": "1",
 }

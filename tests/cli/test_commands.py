@@ -8,6 +8,7 @@ import pytest
 from hydra import compose
 from omegaconf import OmegaConf
 
+from tests.support import needs
 from tests.support.in_process import tiryns_here
 from tiryns.conf import fields as options
 from tiryns.conf.registry import OPTIONS
@@ -128,7 +129,7 @@ def test_rules_say_what_is_wrong() -> None:
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=[recipe.stem for recipe in RECIPES])
 def test_schema_takes_every_recipe(recipe: Path) -> None:
-    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema = needs.package("jsonschema")
     content = OmegaConf.to_container(OmegaConf.load(recipe), resolve=False)
     jsonschema.Draft202012Validator(schema()).validate(content)
 
@@ -149,12 +150,12 @@ def test_schema_takes_every_recipe(recipe: Path) -> None:
     ids=str,
 )
 def test_schema_refuses_what_composing_would(recipe: dict[str, object]) -> None:
-    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema = needs.package("jsonschema")
     assert not jsonschema.Draft202012Validator(schema()).is_valid(recipe)
 
 
 def test_schema_takes_a_whole_config_and_components_of_others(tmp_path: Path) -> None:
-    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema = needs.package("jsonschema")
     printed = json.loads(tiryns_here(tmp_path, "--schema").stdout)
     jsonschema.Draft202012Validator.check_schema(printed)
     validator = jsonschema.Draft202012Validator(printed)

@@ -10,6 +10,7 @@ from tests.conftest import TINY, train_here
 from tests.data.corpus.conftest import write_texts
 from tests.data.text.conftest import paragraphs
 from tests.runs.test_train import assert_bitwise, continued, weights
+from tests.support import needs
 from tests.support.in_process import tiryns_here
 from tests.support.json_keys import document
 from tiryns.runner.run import audit
@@ -37,7 +38,7 @@ def texts_fixture(tmp_path: Path) -> Path:
 
 
 def test_command_tells_what_it_wrote_and_what_is_wrong(texts: Path, tmp_path: Path) -> None:
-    pytest.importorskip("datatrove")
+    needs.package("datatrove")
     words = [
         "prepare",
         "corpus",
@@ -77,7 +78,7 @@ def test_command_tells_what_it_wrote_and_what_is_wrong(texts: Path, tmp_path: Pa
 
 
 def test_several_lengths_are_prepared_at_once_and_trained_on_in_phases(texts: Path, tmp_path: Path) -> None:
-    pytest.importorskip("datatrove")
+    needs.package("datatrove")
     words = ["prepare", "corpus", "texts", "store", "--tokenizer", "tokenizer", "--workers", "1"]
     done = tiryns_here(tmp_path, *words, "--validation", "0.1", "--max-length", "16", "32", "--json")
     assert done.returncode == 0, done.stderr
@@ -91,7 +92,7 @@ def test_several_lengths_are_prepared_at_once_and_trained_on_in_phases(texts: Pa
 
 
 def test_folder_with_something_else_is_left_alone(texts: Path, tmp_path: Path) -> None:
-    pytest.importorskip("datatrove")
+    needs.package("datatrove")
     done = tiryns_here(tmp_path, "prepare", "corpus", "texts", "tokenizer", "--tokenizer", "tokenizer")
     assert (done.returncode, done.stderr) == (
         1,
@@ -114,7 +115,7 @@ def train_on(folder: Path, store: Path) -> RunFolder:
 def test_training_on_a_store_resumes_bit_for_bit_and_does_not_see_its_shards(
     texts: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("datatrove")
+    needs.package("datatrove")
     fingerprints = []
     for tasks in "13":
         words = [

@@ -1,7 +1,7 @@
 """`mode=probe` as a user calls it: figures of frozen features in a folder like that of a run."""
 
-import importlib.util
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -180,8 +180,8 @@ def test_what_is_not_measured_is_refused_in_one_line(files: dict[str, list[str]]
     assert "data=retrieval is measured by mode=probe" in trained.stderr
 
 
-@pytest.mark.skipif(importlib.util.find_spec("mteb") is not None, reason="mteb is installed")
-def test_mteb_is_asked_for_in_one_line(tmp_path: Path) -> None:
+def test_mteb_is_asked_for_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mteb", None)
     done = refused(tmp_path, "mode=probe", *NEW[:3], "data=mteb", "data.tasks=[STSBenchmark]")
     assert "data=mteb needs mteb: pip install 'tiryns[mteb]'" in done.stderr
 

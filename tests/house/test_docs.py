@@ -17,6 +17,7 @@ from hydra.core.override_parser.types import IntervalSweep, Override, ValueType
 from omegaconf import OmegaConf
 
 from tests.conftest import ROOT
+from tests.support import needs
 from tests.support.commands import (
     PAGES,
     PUBLISHED,
@@ -176,9 +177,7 @@ def test_settings_that_are_named_exist(page: Path) -> None:
 
 
 def test_pages_build_without_a_warning(tmp_path: Path) -> None:
-    pytest.importorskip(
-        "material", reason="the documentation's own packages are not installed: pip install '.[docs]'"
-    )
+    needs.package("material")
     command = [
         sys.executable,
         "-m",

@@ -4,8 +4,8 @@ import csv
 import json
 import math
 import shutil
+import sys
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -257,8 +257,10 @@ def test_figures_that_are_no_numbers_are_null(runs: Runs, tmp_path: Path, capsys
     assert plain({"a": [math.nan, 1.0, math.inf], "b": (2, "x")}) == {"a": [None, 1.0, None], "b": [2, "x"]}
 
 
-@pytest.mark.skipif(find_spec("lmms_eval") is not None, reason="lmms-eval is installed")
-def test_lmms_eval_is_asked_for_in_one_line() -> None:
+def test_lmms_eval_is_asked_for_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("lmms_eval", "lmms_eval.evaluator"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "tiryns.runner.inference.lmms_eval.tasks", raising=False)
     with pytest.raises(
         SystemExit, match=r"--tasks needs lmms-eval \(.*\): pip install 'tiryns\[lmms-eval\]'"
     ):

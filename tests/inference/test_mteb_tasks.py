@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.models.tiny import tiny
+from tests.support import needs
 from tiryns.conf.data.mteb import Mteb
 from tiryns.runner.data.labelled.mteb_tasks import MtebTasks
 from tiryns.runner.data.text.tokenizer import train_tokenizer
@@ -15,7 +16,7 @@ from tiryns.runner.inference.frozen.probes import probe
 from tiryns.runner.inference.passes import Computation
 from tiryns.runner.models.embedding.folder import Embedding
 
-pytest.importorskip("mteb")
+needs.package("mteb")
 
 PAIRS = [
     ("the river is frozen", "the river froze over", 4.5),

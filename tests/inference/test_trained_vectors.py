@@ -9,6 +9,7 @@ import pytest
 
 import tiryns
 from tests.inference.conftest import finetuned
+from tests.support import needs
 from tests.support.precision import rounding
 from tiryns.runner.cli.commands import main
 from tiryns.runner.inference.predictor import Predictor
@@ -36,7 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_sentence_transformers_reads_what_a_run_writes(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    library = pytest.importorskip("sentence_transformers")
+    library = needs.package("sentence_transformers")
     with caplog.at_level(logging.WARNING):
         model = library.SentenceTransformer(f"{run}/model", device="cpu", local_files_only=True)
     assert "MISSING" not in caplog.text, "its weights are all there"

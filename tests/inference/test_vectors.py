@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import tiryns
 from tests.models.tiny import tiny
+from tests.support import needs
 from tiryns.runner.cli.commands import main
 from tiryns.runner.data.text.tokenizer import train_tokenizer
 from tiryns.runner.inference.export import write_model
@@ -51,7 +52,7 @@ def exported(
 
 def theirs(run: str, **options: Any) -> Array:
     """As sentence-transformers encodes the texts."""
-    library = pytest.importorskip("sentence_transformers")
+    library = needs.package("sentence_transformers")
     made = library.SentenceTransformer(
         f"{run}/model", device="cpu", local_files_only=True, trust_remote_code=True
     )
@@ -109,7 +110,7 @@ def test_what_the_folder_says_counts(tokenizer: Any, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_they_saved_is_read(tokenizer: Any, tmp_path: Path) -> None:
-    library = pytest.importorskip("sentence_transformers")
+    library = needs.package("sentence_transformers")
     run = exported(tmp_path / "run", tokenizer, WITH_PROMPTS)
     saved = tmp_path / "saved"
     library.SentenceTransformer(f"{run}/model", device="cpu", local_files_only=True).save(str(saved))

@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import assert_bitwise, rows, weights
+from tests.support import needs
 from tests.support.processes import assert_nothing_left, start, wait_for_steps
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import RunFolder
@@ -160,7 +161,7 @@ def test_clock_bounds_what_a_dead_machine_costs(run_here: Callable[..., RunFolde
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_killed_sweep_leaves_no_process(arguments: list[str], tmp_path: Path, number: int) -> None:
-    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    needs.package("hydra_plugins.hydra_joblib_launcher")
     process = start(
         ["-m", *arguments, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "trainer.devices=2", "seed=1,2",
          "trainer.max_steps=5000", "data.num_workers=1"],
@@ -183,7 +184,7 @@ def test_every_launcher_runs_every_job_once(
     arguments: list[str], tiryns: Command, tmp_path: Path, launcher: str, swept: list[str]
 ) -> None:
     if launcher == "joblib":
-        pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+        needs.package("hydra_plugins.hydra_joblib_launcher")
         swept = [*swept, "hydra.launcher.n_jobs=2"]
     tiryns("-m", *arguments, f"hydra/launcher={launcher}", "trainer.max_steps=4", *swept)
     assert_all_done(tmp_path, sum(word.count(",") for word in swept) + 1)

@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import TINY, run_program, train_here
 from tests.logging.logged import PACKAGES, THERE, logged
 from tests.runs.test_train import continued
+from tests.support import needs
 from tests.support.wandb_files import of_run
 from tiryns.runner.run.folder import RunFolder
 
@@ -53,8 +54,8 @@ def test_wandb_gets_one_run_with_its_config_and_files(resumed: RunFolder) -> Non
 @pytest.fixture(params=PACKAGES)
 def logger(request: pytest.FixtureRequest) -> str:
     """Each logger whose packages are there."""
-    if request.param not in THERE:
-        pytest.skip(f"logger={request.param} needs {PACKAGES[request.param]}")
+    for package in PACKAGES[request.param]:
+        needs.package(package)
     return str(request.param)
 
 
@@ -84,8 +85,8 @@ def test_every_logger_has_config_name_and_tags(resumed: RunFolder, logger: str) 
 
 
 def test_tensorboard_has_config_hyperparameters_and_samples(resumed: RunFolder) -> None:
-    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    hparams = pytest.importorskip("tensorboard.plugins.hparams.plugin_data_pb2")
+    events = needs.package("tensorboard.backend.event_processing.event_accumulator")
+    hparams = needs.package("tensorboard.plugins.hparams.plugin_data_pb2")
     found = events.EventAccumulator(str(resumed.path / "tensorboard")).Reload()
     text = {name: found.Tensors(f"{name}/text_summary")[-1].tensor_proto for name in ("config", "samples")}
     assert "vocab_size: 300" in text["config"].string_val[0].decode()

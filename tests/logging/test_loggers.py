@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
+from tests.support import needs
 from tiryns.runner.logging import loggers
 from tiryns.runner.logging.loggers import MetricsFile, tensorboard_logger
 from tiryns.runner.run.metrics_file import read_metrics, whole_rows
@@ -184,7 +185,7 @@ def test_tensorboard_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytes
 
 
 def test_tensorboard_writes_into_the_run_folder(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
+    needs.package("tensorboard")
     logger = tensorboard_logger(tmp_path)
     logger.log_metrics({"train/loss": 1.0}, 1)
     logger.finalize("success")

@@ -16,6 +16,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from tests.conftest import ROOT, TINY, run_program
 from tests.logging.logged import PACKAGES, THERE, logged
+from tests.support import needs
 from tiryns.runner.logging import mlflow, trackio
 from tiryns.runner.logging.loggers import MetricsFile, finish_loggers
 from tiryns.runner.logging.mlflow import mlflow_logger
@@ -23,8 +24,7 @@ from tiryns.runner.logging.trackio import trackio_logger
 from tiryns.runner.run.folder import RunFolder
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-with_mlflow = pytest.mark.skipif("mlflow" not in THERE, reason=f"needs {PACKAGES['mlflow']}")
-with_trackio = pytest.mark.skipif("trackio" not in THERE, reason="needs trackio")
+with_mlflow = pytest.mark.usefixtures("mlflow_packages")
 
 
 class Session:
@@ -44,6 +44,12 @@ class Session:
 
     def finish(self) -> None:
         finish_loggers([self.service])
+
+
+@pytest.fixture
+def mlflow_packages() -> None:
+    for package in PACKAGES["mlflow"]:
+        needs.package(package)
 
 
 @pytest.fixture(scope="module")
@@ -172,8 +178,8 @@ def test_service_that_is_missing_is_named(
         getattr(module, f"{name}_logger")(*[None] * (4 if name == "mlflow" else 3), tmp_path)
 
 
-@with_trackio
 def test_trackio_replaces_its_own_run_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    needs.package("trackio")
     from trackio import Api
     from trackio.sqlite_storage import SQLiteStorage
 

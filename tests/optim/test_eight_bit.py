@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.optim.tiny import EIGHT_BIT, NAMES, make, state_bytes, tiny_bert, train
+from tests.support import needs
 from tiryns.runner.optim import get_optimizer
 
 
@@ -63,7 +64,7 @@ def test_adam_decays_through_the_gradient_and_adamw_beside_it(quantized: bool) -
         """How much a weight of 1 moves in a step whose gradient is all but zero."""
         weight = torch.nn.Parameter(torch.ones(64, 64))
         if quantized:
-            pytest.importorskip("bitsandbytes", reason="the 8-bit variants need bitsandbytes")
+            needs.package("bitsandbytes")
         optimizer = get_optimizer(name, [weight], {"lr": 1e-3, "weight_decay": 0.1}, quantized)
         weight.grad = torch.full_like(weight, 1e-12)
         optimizer.step()

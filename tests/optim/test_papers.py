@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from tests.optim.tiny import make, tiny_bert, train
+from tests.support import needs
 from tiryns.runner.optim import get_optimizer
 
 SHAPES = ((200, 300), (70, 80), (300,), (1,))
@@ -39,7 +40,7 @@ def lamb_of_the_paper(
 @pytest.mark.parametrize(("quantized", "tolerance"), [(False, 2e-6), (True, 2e-2)])
 def test_lamb_is_algorithm_2_whatever_the_norm(quantized: bool, tolerance: float) -> None:
     if quantized:
-        pytest.importorskip("bitsandbytes", reason="the 8-bit variants need bitsandbytes")
+        needs.package("bitsandbytes")
     starts, gradients = weights_and_gradients(steps=5)
     assert np.linalg.norm(starts[0]) > 240
     tensors = [torch.nn.Parameter(torch.tensor(x, dtype=torch.float32)) for x in starts]

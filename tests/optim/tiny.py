@@ -8,6 +8,7 @@ import torch
 from torch.optim import Optimizer
 from transformers import BertConfig, BertForMaskedLM
 
+from tests.support import needs
 from tiryns.runner.optim import ThreePhaseScheduler, get_optimizer, get_scheduler, loop_needs
 
 VOCABULARY = 160
@@ -61,7 +62,7 @@ def batch(step: int, rows: int = 4, length: int = 8) -> tuple[torch.Tensor, torc
 def make(name: str, quantized: bool, model: torch.nn.Module, **settings: Any) -> Optimizer:
     """An optimizer that comes to everything it does within a few steps."""
     if quantized:
-        pytest.importorskip("bitsandbytes", reason="the 8-bit variants need bitsandbytes")
+        needs.package("bitsandbytes")
     return get_optimizer(name, model, {**QUICK.get(name, {}), **settings}, quantized)
 
 

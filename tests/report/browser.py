@@ -1,14 +1,11 @@
 """A real browser to look at pages with, shared by the tests of a module."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+from tests.support import needs
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
 
@@ -19,11 +16,10 @@ PHONE, DESK = 390, 1440
 @contextmanager
 def running_browser() -> Iterator[Any]:
     """A headless browser; the test is skipped where there is none."""
-    if PROGRAM is None:
-        pytest.skip("no browser is installed: apt-get install chromium")
-    driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = needs.browser()
+    driver = needs.package("playwright.sync_api")
     with driver.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=PROGRAM, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield browser
         browser.close()
 

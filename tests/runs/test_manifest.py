@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import TINY, train_here
 from tests.runs.test_train import continued
+from tests.support import needs
 from tiryns.runner.cli.commands import main
 from tiryns.runner.manifest.digests import file_digest, value_digest
 from tiryns.runner.manifest.inputs import read_manifest
@@ -262,7 +263,7 @@ def test_without_the_callback_there_is_no_manifest(run_here: Run) -> None:
 def test_signature_of_the_model_by_its_key_alone(
     copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("model_signing.signing")
+    needs.package("model_signing.signing")
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric import ec
 

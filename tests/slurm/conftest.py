@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.slurm.jobs import LAYOUTS, RUN, SLURM, output
+from tests.support import needs
 from tests.support.processes import start
 from tiryns.runner.run.folder import RunFolder
 
@@ -27,7 +28,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., 
 
     started = control("up")
     if started.returncode == 77:
-        pytest.skip(f"no SLURM cluster can be started here: {started.stdout.strip()}")
+        needs.slurm(started.stdout.strip())
     assert started.returncode == 0, started.stdout
     os.environ["SLURM_CONF"] = str(folder / "etc" / "slurm.conf")
     os.environ["PATH"] += os.pathsep + "/usr/sbin"

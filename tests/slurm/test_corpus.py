@@ -10,6 +10,7 @@ import pytest
 
 from tests.data.corpus.conftest import write_texts
 from tests.data.text.conftest import paragraphs
+from tests.support import needs
 
 pytestmark = pytest.mark.slurm
 
@@ -36,7 +37,7 @@ def prepare(cwd: Path, *words: str) -> str:
 
 @pytest.mark.usefixtures("cluster")
 def test_jobs_that_wait_for_each_other_make_the_same_store(tmp_path: Path) -> None:
-    pytest.importorskip("datatrove")
+    needs.package("datatrove")
     from tiryns.runner.data.text.tokenizer import train_tokenizer
 
     train_tokenizer(paragraphs(50), "wordpiece", 120, True).save_pretrained(tmp_path / "tokenizer")

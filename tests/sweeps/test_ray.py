@@ -17,6 +17,7 @@ from omegaconf import OmegaConf
 from tests.conftest import ROOT, TINY
 from tests.report.pages import read
 from tests.runs.test_train import assert_bitwise, rows, weights
+from tests.support import needs
 from tests.support.in_process import tiryns_here
 from tiryns.conf.fields import check_fields
 from tiryns.conf.sweeps import launcher as options
@@ -98,8 +99,8 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    pytest.importorskip("ray")
-    pytest.importorskip("hydra_plugins.hydra_ray_launcher")
+    needs.package("ray")
+    needs.package("hydra_plugins.hydra_ray_launcher")
     started = Cluster(tmp_path_factory.mktemp("ray"))
     os.environ |= {
         "RAY_AUTH_MODE": "token",

@@ -17,6 +17,7 @@ import optuna
 import pytest
 
 from tests.conftest import ROOT
+from tests.support import needs
 from tests.sweeps.test_optuna import CHEAP, RATE
 from tiryns.conf.sweeps import sweeper as options
 from tiryns.runner.run.folder import RunFolder
@@ -97,7 +98,7 @@ def test_wrong_storages_give_one_message(tmp_path: Path) -> None:
 @pytest.fixture
 def proxy(tmp_path: Path) -> Iterator[str]:
     """Optuna's proxy for a journal, in a process of its own."""
-    pytest.importorskip("grpc")
+    needs.package("grpc")
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.data.text.conftest import paragraphs
+from tests.support import needs
 from tiryns.runner.data.text.tokenizer import train_tokenizer
 
 REPEATED = 4
@@ -39,7 +40,7 @@ def tokenizer_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(name="prepare")
 def prepare_fixture(texts: Path, tokenizer: Path, tmp_path: Path) -> Callable[..., Any]:
     """`prepare_corpus` of the texts into a folder of the test, with other settings as they are given."""
-    pytest.importorskip("datatrove")
+    needs.package("datatrove")
     from tiryns.runner.data.corpus.plan import Step
     from tiryns.runner.data.corpus.prepare import prepare_corpus
 

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 from PIL import Image
 from torch._utils import ExceptionWrapper
 
-from tests.conftest import ROOT
 from tests.support.image_text_models import save_image_text_model
 from tests.support.vision import SMALL, compose_vision, tiny_vision
 from tiryns.runner.build import build
@@ -21,9 +19,6 @@ from tiryns.runner.run.errors import explain
 from tiryns.runner.samplers import Sequential, SplitModality
 
 Make = Callable[..., Any]
-
-NLVR = Path(os.environ.get("TIRYNS_DATA", ROOT.parent / "shared" / "data")) / "vl_nlvr"
-"""Statements on drawn boxes (Suhr et al. 2017), where they have been downloaded."""
 
 
 @pytest.fixture
@@ -233,9 +228,25 @@ def batches(data: Any) -> GlobalBatches:
     return GlobalBatches(data.train, sampler, objective, 0, 1, 0, 1, None, None, packed=False)
 
 
-@pytest.mark.skipif(not NLVR.is_dir(), reason="needs NLVR's images: set TIRYNS_DATA")
-def test_statements_of_nlvr_are_read_as_questions() -> None:
-    files = [f"data.train={NLVR}/train.jsonl", f"data.validation={NLVR}/valid.jsonl"]
+def nlvr(folder: Path, name: str, num_rows: int) -> Path:
+    """Writes statements on drawn boxes in the form of NLVR (Suhr et al. 2017), with their scenes."""
+    (folder / "images").mkdir(exist_ok=True)
+    rows = []
+    for i in range(num_rows):
+        block = {"y_loc": 80, "type": "square", "color": "Yellow", "x_loc": 40 + i, "size": 20}
+        row = {
+            "id": f"{name}-{i}-0",
+            "image": f"images/{name}-{i}-0.png",
+            "scene": [[block], [block, block], []],
+        }
+        rows.append({**row, "statement": "There is a yellow block.", "label": "false" if i % 3 else "true"})
+        Image.new("RGB", (400, 100), (200, 200, 200)).save(folder / f"images/{name}-{i}-0.png")
+    (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder / f"{name}.jsonl"
+
+
+def test_statements_of_nlvr_are_read_as_questions(tmp_path: Path) -> None:
+    files = [f"data.train={nlvr(tmp_path, 'train', 12)}", f"data.validation={nlvr(tmp_path, 'valid', 8)}"]
     columns = "data.columns={question: statement, answer: label}"
     data = build(compose_vision("data=image_text", *files, columns, "model=llava_tiny", *SMALL).data)
     data.prepare_data()

@@ -9,11 +9,12 @@ import pytest
 from PIL import Image
 
 from tests.inference.lmms_eval.conftest import Made
+from tests.support import needs
 from tiryns.runner.inference.measured_answers import load_answering_model
 
-pytest.importorskip("lmms_eval")
+needs.package("lmms_eval")
 
-from tiryns.runner.inference.lmms_eval.model import AS_READ, AnsweringTasks, Shown
+from tiryns.runner.inference.lmms_eval.model import AS_READ, AnsweringTasks, Shown  # noqa: E402
 
 
 def asked(text: str, shown: Any, number: int = 0, **settings: Any) -> Any:

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from tests.inference.lmms_eval.conftest import CHOICES, PROMPTS, Made, predicted
+from tests.support import needs
 from tiryns.conf import registry
 from tiryns.runner.cli.commands import main
 from tiryns.runner.inference.kinds import PredictOptions
 from tiryns.runner.inference.measured_answers import load_answering_model, measure_answers, read_questions
 from tiryns.runner.inference.predictor import Predictor
 
-pytest.importorskip("lmms_eval")
+needs.package("lmms_eval")
 
-from tiryns.runner.inference.lmms_eval.tasks import FoundTasks
+from tiryns.runner.inference.lmms_eval.tasks import FoundTasks  # noqa: E402
 
 AS_PREDICTED = ["--precision", "32-true"]
 """As `tiryns predict` computes, whatever the precision of the run."""

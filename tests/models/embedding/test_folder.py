@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import needs
 from tiryns.runner.models.embedding.folder import Embedding, prompts_of, read_embedding, write_embedding
 
 MODELS = "sentence_transformers.models"
@@ -41,7 +42,7 @@ def test_a_folder_without_modules_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["cls", "mean", "max"])
 def test_it_reads_what_version_6_saves(how: Any, tmp_path: Path) -> None:
-    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    modules = needs.package("sentence_transformers.sentence_transformer.modules")
     modules.Pooling(32, pooling_mode=how).save(str(tmp_path))
     (tmp_path / "1_Pooling").mkdir()
     (tmp_path / "config.json").rename(tmp_path / "1_Pooling" / "config.json")

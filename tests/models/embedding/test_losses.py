@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.support import needs
 from tiryns.runner.models.embedding import losses
 from tiryns.runner.models.embedding.losses import PairLoss, Pairs, false_negatives, pair_cosines, ranks
 
@@ -128,7 +129,7 @@ class Given(nn.Module):
 
 def of_others(name: str, pairs: Pairs, labels: Tensor | None = None, **options: Any) -> Tensor:
     """The loss of sentence-transformers, a mean over rows, times their number."""
-    theirs = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
+    theirs = needs.package("sentence_transformers.sentence_transformer.losses")
     loss = getattr(theirs, name)(Given(), **options)
     features = [{"vectors": column} for column in pairs.vectors.unbind(1)]
     return loss(features, labels) * len(pairs.vectors)
@@ -164,7 +165,7 @@ def test_losses_of_scores_are_those_of_sentence_transformers() -> None:
 
 
 def test_dimensions_are_those_of_sentence_transformers() -> None:
-    theirs = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
+    theirs = needs.package("sentence_transformers.sentence_transformer.losses")
     pairs, model = rows(), Given()
     inner = theirs.MultipleNegativesRankingLoss(model)
     loss = theirs.MatryoshkaLoss(model, inner, matryoshka_dims=[16, 8], matryoshka_weights=[1.0, 0.3])

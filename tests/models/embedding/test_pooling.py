@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from tests.support import needs
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.embedding.pooling import pooled
 
@@ -55,7 +56,7 @@ def test_each_is_its_formula_for_every_document(how: str) -> None:
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_it_is_the_pooling_of_sentence_transformers(how: Any, dtype: torch.dtype) -> None:
-    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    modules = needs.package("sentence_transformers.sentence_transformer.modules")
     hidden, micro_batch = padded(documents(dtype))
     theirs = modules.Pooling(24, pooling_mode=how)({"token_embeddings": hidden, **micro_batch})
     assert torch.equal(pooled(hidden, micro_batch, how), theirs["sentence_embedding"])

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 
 from tests.models.tiny import OWN, tiny
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
+from tests.support import needs
 from tests.support.precision import assert_close, assert_gradients_close, gradients, rounding
 from tiryns.runner.data.batches import SUMMED
 from tiryns.runner.data.micro_batch import MicroBatch
@@ -280,14 +281,13 @@ def test_operator_keeps_torchs_contract() -> None:
     torch.library.opcheck(flash_documents.document_attention, (query, key, value, ends, 1, 0, 0.5))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("window", [None, 9])
 def test_attention_on_a_gpu_is_that_of_a_mask(window: int | None, dtype: torch.dtype) -> None:
+    needs.gpu()
     ends = torch.tensor([0, 40, 52, 64, 76, 77, 80], dtype=torch.int32, device="cuda")
-    q, k, v = tensors = [
-        torch.randn(1, 4, 80, 64, dtype=dtype, device="cuda", requires_grad=True) for _ in range(3)
-    ]
+    numbers = {"dtype": dtype, "device": "cuda", "requires_grad": True}
+    q, k, v = tensors = [torch.randn(1, 4, 80, 64, **numbers) for _ in range(3)]  # type: ignore[arg-type]
     out, _ = packed_attention.packed_attention(
         torch.nn.Identity(), q, k, v, None, scaling=0.3, sliding_window=window, cu_seq_lens_q=ends,
         max_length_q=40,

@@ -1,0 +1,92 @@
+"""What a test needs of the machine and of the environment; a test that lacks it is skipped with the reason `needs ...`.
+
+- `package`, `browser`, `slurm` and `gpu` skip a test, and return what it needs.
+- `NOT_INSTALLABLE` and `FROM_DEBIAN` list what may be missing; CONTRIBUTING.md says where such tests run.
+- `skips` is the plugin of pytest that turns every other skip into a failure where TIRYNS_TEST_NO_SKIPS is set.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import pytest
+
+VARIABLE = "TIRYNS_TEST_NO_SKIPS"
+"""Names the extras that are installed, such as `dev,mteb`; `.ci/run` and `make test-all` set it."""
+
+EXTRAS = {
+    "alembic": "mlflow",
+    "hydra_plugins.hydra_ray_launcher": "ray",
+    "lmms_eval": "lmms-eval",
+    "material": "docs",
+    "mlflow": "mlflow",
+    "model_signing": "signing",
+    "mteb": "mteb",
+    "ray": "ray",
+    "sqlalchemy": "mlflow",
+    "trackio": "trackio",
+}
+"""The extra that installs a package, by the package's name in Python; `dev` installs all others."""
+
+NOT_INSTALLABLE = {
+    r"needs a GPU": "`make test` where torch finds a CUDA device",
+    r".*\bprocessor\b.*|no golden losses of .*|this machine's kernels are small": "`make test` on such a processor",
+    r"reads the memory from /proc": "`make test` on Linux",
+}
+"""Patterns of reasons that no installation removes, and where such tests run."""
+
+FROM_DEBIAN = {
+    r"needs a browser": "`.ci/run` and `make test-all` (Debian, as root)",
+    r"needs a SLURM cluster.*": "`make test-all` and `make test-slurm` (Debian, as root)",
+}
+"""Patterns of reasons that `apt-get install` removes, and where such tests run."""
+
+
+def package(name: str) -> Any:
+    """Imports a package, or a module of one; skips the test where the extra that has it is not installed."""
+    extra = EXTRAS.get(name, EXTRAS.get(name.partition(".")[0], "dev"))
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        _skip(f"needs the extra {extra}: pip install 'tiryns[{extra}]'")
+
+
+def browser() -> str:
+    """Returns the path of Chromium or Chrome."""
+    programs = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+    return next(filter(None, programs), None) or _skip("needs a browser")
+
+
+def slurm(missing: str) -> NoReturn:
+    """Skips a test of a SLURM cluster, and says what is missing for one."""
+    _skip(f"needs a SLURM cluster: {missing}")
+
+
+def gpu() -> None:
+    """Skips the test where torch finds no CUDA device."""
+    import torch
+
+    if not torch.cuda.is_available():
+        _skip("needs a GPU")
+
+
+def can_install() -> bool:
+    """Whether `apt-get install` works here."""
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def is_allowed(reason: str, installed: Sequence[str]) -> bool:
+    """Whether a test may be skipped for `reason` where the extras `installed` are."""
+    patterns = [*NOT_INSTALLABLE, *([] if can_install() else FROM_DEBIAN)]
+    extra = re.match(r"needs the extra ([\w-]+)", reason)
+    if extra:
+        return extra[1] not in installed
+    return any(re.fullmatch(pattern, reason, re.DOTALL) for pattern in patterns)
+
+
+def _skip(reason: str) -> NoReturn:
+    __tracebackhide__ = True
+    raise pytest.skip.Exception(reason, allow_module_level=True)
