@@ -6,8 +6,8 @@ BIN = $(VENV)/bin
 # Test processes side by side: one more than cores, as many tests wait for processes; each holds a few models, so at most 8.
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$(( n < 8 ? n + 1 : 8 )))
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
-# Extras of the tests' environment: `dev` is enough for all but a few, .ci/run adds those that go with the newest versions of
-# all else, and test-all every one, in an environment of its own, as lmms-eval and Ray hold other packages back.
+# `dev` is enough for all but a few tests; test-all installs every extra, in an environment of its own, as lmms-eval and Ray
+# hold other packages back.
 EXTRAS ?= dev
 EVERY_EXTRA = dev,corpus,docs,lmms-eval,mlflow,mteb,peft,quantized,ray,search,sentence-transformers,signing,tensorboard,trackio
 # Tests whose outcome could depend on the precision of a step.
@@ -39,6 +39,8 @@ test-all:  ## the long tests too, with every extra, and without ARGS those on a 
 	@$(MAKE) --no-print-directory every-test VENV=$(VENV)-all EXTRAS=$(EVERY_EXTRA)
 
 every-test: $(READY)
+	@$(BIN)/python -c "import torchvision" 2> /dev/null || \
+		$(BIN)/python -m pip uninstall --quiet --yes torchvision  # of another build than torch, which no test needs
 	@sh .ci/chromium
 	@TIRYNS_TEST_NO_SKIPS=$(EXTRAS) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not benchmark and not slurm" $(ARGS)
 ifndef ARGS
