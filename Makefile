@@ -9,6 +9,7 @@ SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # `dev` is enough for all but a few tests; test-all installs every extra, in an environment of its own, as lmms-eval and Ray
 # hold other packages back.
 EXTRAS ?= dev
+FURTHER ?=
 EVERY_EXTRA = dev,corpus,docs,lmms-eval,mlflow,mteb,peft,quantized,ray,search,sentence-transformers,signing,tensorboard,trackio
 # Tests whose outcome could depend on the precision of a step.
 TRAINS = tests/models tests/modules tests/objectives tests/data/pairs tests/loop/test_sharding.py \
@@ -36,15 +37,15 @@ test-bf16: $(READY)  ## the tests of all that trains once more, in bf16, which a
 	@TIRYNS_TEST_PRECISION=bf16-mixed $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(TRAINS) $(ARGS)
 
 test-all:  ## the long tests too, with every extra, and without ARGS those on a SLURM cluster
-	@$(MAKE) --no-print-directory every-test VENV=$(VENV)-all EXTRAS=$(EVERY_EXTRA)
+	@$(MAKE) --no-print-directory every-test VENV=$(VENV)-all EXTRAS=$(EVERY_EXTRA) FURTHER=spacy
 
 every-test: $(READY)
 	@$(BIN)/python -c "import torchvision" 2> /dev/null || \
 		$(BIN)/python -m pip uninstall --quiet --yes torchvision  # of another build than torch, which no test needs
 	@sh .ci/chromium
-	@TIRYNS_TEST_NO_SKIPS=$(EXTRAS) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not benchmark and not slurm" $(ARGS)
+	@TIRYNS_TEST_NO_SKIPS=$(EXTRAS),$(FURTHER) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not benchmark and not slurm" $(ARGS)
 ifndef ARGS
-	@TIRYNS_TEST_NO_SKIPS=$(EXTRAS) $(BIN)/python -m pytest -m slurm tests/slurm
+	@TIRYNS_TEST_NO_SKIPS=$(EXTRAS),$(FURTHER) $(BIN)/python -m pytest -m slurm tests/slurm
 endif
 
 mutants: $(READY)  ## small mistakes in the code of the promises: is there one that no test notices? (20 minutes)
@@ -85,5 +86,5 @@ $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name it with make PYTHON=..."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$(EXTRAS)]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$(EXTRAS)]" $(FURTHER)
 	@touch $@

@@ -75,6 +75,14 @@ def test_skip_for_an_extra_that_was_left_out_is_none(outcomes: Outcomes) -> None
     assert outcomes(OF_MODULE, "dev,ray").get("skipped") == 1
 
 
+def test_further_package_is_needed_only_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(needs, "find_spec", lambda name: None)
+    with pytest.raises(pytest.skip.Exception, match="needs the package spacy: pip install spacy") as skip:
+        needs.package("spacy")
+    assert needs.is_allowed(str(skip.value.msg), ["dev"])
+    assert not needs.is_allowed(str(skip.value.msg), ["dev", "spacy"])
+
+
 def test_tests_that_run_are_left_alone(outcomes: Outcomes) -> None:
     body = "def test_it(): ...\n@pytest.mark.xfail\ndef test_other(): assert False"
     found = outcomes(body, "dev")
@@ -122,3 +130,6 @@ def test_every_extra_is_installed_somewhere() -> None:
     assert set(needs.EXTRAS.values()) <= set(every.split(","))
     (in_ci,) = re.findall(r"^extras=(\S+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     assert set(needs.EXTRAS.values()) == {*in_ci.split(","), "lmms-eval", "ray"}, "the two are for test-all"
+    (further,) = re.findall(r"^further=(\S+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert further == re.findall(r" FURTHER=(\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[0]
+    assert further == " ".join(needs.FURTHER)

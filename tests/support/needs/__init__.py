@@ -10,12 +10,13 @@ import re
 import shutil
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import pytest
 
 VARIABLE = "TIRYNS_TEST_NO_SKIPS"
-"""Names the extras that are installed, such as `dev,mteb`; `.ci/run` and `make test-all` set it."""
+"""Names the extras and further packages that are installed: `dev,mteb,spacy`; `.ci/run` and `make test-all` set it."""
 
 EXTRAS = {
     "alembic": "mlflow",
@@ -30,6 +31,9 @@ EXTRAS = {
     "trackio": "trackio",
 }
 """The extra that installs a package, by the package's name in Python; `dev` installs all others."""
+
+FURTHER = ("spacy",)
+"""Packages that no extra installs."""
 
 NOT_INSTALLABLE = {
     r"needs a GPU": "`make test` where torch finds a CUDA device",
@@ -47,6 +51,8 @@ FROM_DEBIAN = {
 
 def package(name: str) -> Any:
     """Imports a package, or a module of one; skips the test where the extra that has it is not installed."""
+    if name in FURTHER and not find_spec(name):
+        _skip(f"needs the package {name}: pip install {name}")
     extra = EXTRAS.get(name, EXTRAS.get(name.partition(".")[0], "dev"))
     try:
         return import_module(name)
@@ -79,11 +85,11 @@ def can_install() -> bool:
 
 
 def is_allowed(reason: str, installed: Sequence[str]) -> bool:
-    """Whether a test may be skipped for `reason` where the extras `installed` are."""
+    """Whether a test may be skipped for `reason` where the extras and packages `installed` are."""
     patterns = [*NOT_INSTALLABLE, *([] if can_install() else FROM_DEBIAN)]
-    extra = re.match(r"needs the extra ([\w-]+)", reason)
-    if extra:
-        return extra[1] not in installed
+    package = re.match(r"needs the (?:extra|package) ([\w-]+)", reason)
+    if package:
+        return package[1] not in installed
     return any(re.fullmatch(pattern, reason, re.DOTALL) for pattern in patterns)
 
 
