@@ -192,7 +192,7 @@ def test_pages_build_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     reference = (tmp_path / "site" / "reference" / "optimizer.html").read_text()
     assert "optimizer.layer_decay" in reference
-    assert "Each layer's rate is this times" in reference
+    assert "learning rate to that of the layer above it" in reference
     outside = r"""<(?:script|link|img|iframe)[^>]*(?:src|href)=["']?(?:https?:)?//(?!squidfunk)[^"'> ]*"""
     for page in (tmp_path / "site").rglob("*.html"):
         assert not re.findall(outside, page.read_text()), page
