@@ -58,9 +58,7 @@ def test_kernels_of_former_sizes_are_let_go() -> None:
     assert grown["bounded"] < 3 < grown["as torch does"] / 2
 
 
-@pytest.mark.skipif(
-    platform.libc_ver()[0] != "glibc", reason="another C library decides itself what it gives back"
-)
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc alone gives freed memory back")
 @pytest.mark.parametrize("mode", ["MULTIRUN", "RUN"])
 def test_next_job_begins_without_the_freed_memory_of_a_larger_one(mode: str) -> None:
     tensors: list[bytes] = [b"x" * 100_000 for _ in range(2000)]
