@@ -62,10 +62,10 @@ class FinetuningData(Tables, Tokenizing, Batching):
     tag_field: Any = None
     """Column of the labels in such files; none takes the last one of CoNLL, `upos` of CoNLL-U."""
     labels: Any = None
-    """The labels in the order of their numbers; none takes those of the training examples, sorted."""
+    """The labels in the order of their numbers; none takes a file's class names, or the labels that occur in training, sorted."""
     problem_type: str = setting("auto", allowed=Choice(("auto", "single_label", "multi_label", "regression")))
-    """`single_label`, `multi_label`, `regression`, or `auto`: text and integers are classes, lists are several labels,
-    numbers with a fraction are regressed."""
+    """`single_label`, `multi_label`, `regression`, or `auto`: lists are several labels; numbers of which one has a point
+    are regressed; all else are classes, as they are written."""
     label_separator: Any = None
     """Separator of several labels in one text column, such as `|`."""
     doc_stride: int = setting(64, allowed=WHOLE_FROM_0)

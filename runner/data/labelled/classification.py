@@ -1,5 +1,6 @@
 """Classification data: texts or pairs of texts with one label, several labels, or a number."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import shorten
 from typing import Any, NamedTuple
@@ -22,13 +23,16 @@ from tiryns.runner.data.labelled.labels import (
     SINGLE,
     LabelCounts,
     Labels,
-    LocatedLabel,
     counted,
     majority_accuracy,
+    named,
 )
+from tiryns.runner.data.labelled.spelling import LocatedLabel, spelled
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import Row, Rows
+
+log = logging.getLogger("tiryns")
 
 
 class Labelled(NamedTuple):
@@ -123,7 +127,7 @@ class ClassificationReader(ExampleReader):
 
     def examples(self, rows: Rows, labelled: bool) -> list[Labelled]:
         """One example per row; without `labelled`, labels may be missing."""
-        found = []
+        found, class_names = [], rows.class_names.get(self.label_column)
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
                 text = text_of(row, self.text_column, "data.text_column")
@@ -133,15 +137,23 @@ class ClassificationReader(ExampleReader):
                 value = row.values.get(self.label_column)
                 none_holds = value == "" and self.labels.separator  # of several labels
                 label = None if is_missing(value) and not none_holds else self.labels.as_read(value)
+                if class_names:
+                    label = named(row.where, label, class_names)
                 if labelled and label is None:
                     raise BadRow(row.where, f"there is no label in column {self.label_column!r}", "no label")
                 name = example_id(row, self.id_column, number)
                 found.append(Labelled(name, text, pair, LocatedLabel(label, row.where)))
         return found
 
+    def name_from_zero(self) -> None:
+        """Names integers from 0 to the highest one."""
+        self.labels.from_zero = True
+
     def learn(self, examples: list[Labelled], rows: Rows) -> None:
         """Takes the kind of problem, and the names of its labels."""
         self.labels.learn([e.label for e in examples], rows.textual, rows.class_names.get(self.label_column))
+        if self.labels.decision:
+            log.info("labels: %s", self.describe()["labels"])
 
     def tokenize(
         self, examples: list[Labelled], tokenizer: Any, max_length: int, training: bool
@@ -176,7 +188,7 @@ class ClassificationReader(ExampleReader):
         for e in examples:
             label = e.label.label
             if label is not None:
-                shown = ", ".join(map(str, label)) if isinstance(label, list) else str(label)
+                shown = ", ".join(map(spelled, label)) if isinstance(label, list) else spelled(label)
                 places.setdefault((e.text, e.pair), {}).setdefault(shown, e.where)
         return [
             f"{shorten(text, 60, placeholder='...')!r} is "
@@ -214,9 +226,9 @@ class ClassificationReader(ExampleReader):
     def describe(self) -> dict[str, str]:
         """The labels, and whether an example may have several at once, or that a number is predicted."""
         is_number = self.labels.problem_type == REGRESSION
-        number = "a number" + (f" ({WHOLE_NUMBERS})" if self.labels.whole_numbers else "")
         several = "several at once: " if self.labels.problem_type == MULTI else ""
-        return {"labels": number if is_number else several + first_names(self.labels.names)}
+        labels = "a number" if is_number else several + first_names(self.labels.names)
+        return {"labels": labels + (f" ({self.labels.decision})" if self.labels.decision else "")}
 
 
 def is_missing(value: Any) -> bool:
@@ -233,5 +245,3 @@ ONE_HOT = {
     for value in values
 }
 """What a one-hot column may hold, and whether it means that the label is one of the text's."""
-
-WHOLE_NUMBERS = "whole ones, written 1.0, 2.0; data.problem_type=single_label makes classes of them"

@@ -116,6 +116,9 @@ class ExampleReader(ABC):
     def texts(self, examples: list[Any]) -> Iterator[str]:
         """Texts to train a tokenizer on; none may be in both training and held-out examples."""
 
+    def name_from_zero(self) -> None:  # noqa: B027 - most readers have no such labels
+        """Names integers from 0 to the highest one in `learn`, for runs that began when this was the rule."""
+
     def check(self, example: Any) -> None:  # noqa: B027 - a reader may have nothing to check
         """Raises BadRow for an example that cannot be used after `learn`, such as one with an unknown label."""
 

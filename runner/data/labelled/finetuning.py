@@ -37,6 +37,9 @@ from tiryns.runner.run.model_folder import model_folder
 
 log = logging.getLogger("tiryns")
 
+AS_WRITTEN = "as written"
+"""What a run records of how its labels are named."""
+
 
 class FinetuningData(EvaluatedDataModule):
     """Training, validation and test examples of one task, from files, the hub, or made in code (`set_datasets`).
@@ -67,6 +70,8 @@ class FinetuningData(EvaluatedDataModule):
         self.bad: dict[str, BadRows] = {}
         self.tables: dict[str, Dialect] = {}
         self.decided_tables: dict[str, Dialect] = {}
+        self.names_as_written = True
+        """Whether classes are the labels that occur; not in runs that began when integers counted from 0."""
         self.conflicts = 0
 
     def set_datasets(self, train: Any, val: Any = None, test: Any = None) -> None:
@@ -107,7 +112,7 @@ class FinetuningData(EvaluatedDataModule):
         """The rows of a source, and its examples; notes how tables are written, and what is left out."""
         setting = "data.train" if name == "train" else f"data.{part} {name.partition('/')[2]!r}"
         bad = self.bad[name] = BadRows(self.settings.on_bad_row == "skip", "data.on_bad_row=skip")
-        how = HowRead(bad, self.reader.columns(), self.decided_tables)
+        how = HowRead(bad, self.reader.columns(), self.decided_tables, parquet_names=self.names_as_written)
         rows = self.reader.arranged(read_rows(source, self.reading, part, setting, how))
         self.tables |= rows.tables
         try:
@@ -251,15 +256,23 @@ class FinetuningData(EvaluatedDataModule):
         return {**read, **left_out, **self.reader.describe(), **conflicts, **vocabulary}
 
     def decided(self) -> dict[str, Any]:
-        """What was found in the files: how `tables` are written, by path, and `left_out` rows, by set and reason."""
+        """How `tables` are written, by path; `left_out` rows, by set and reason; the rule by which `labels` are named."""
         tables = {path: dialect._asdict() for path, dialect in self.tables.items()}
         left_out = {name: noted for name, bad in self.bad.items() if (noted := bad.noted())}
-        return {**({"tables": tables} if tables else {}), **({"left_out": left_out} if left_out else {})}
+        labels = {"labels": AS_WRITTEN} if self.names_as_written else {}
+        return {
+            **({"tables": tables} if tables else {}),
+            **({"left_out": left_out} if left_out else {}),
+            **labels,
+        }
 
     def take_over(self, decided: Mapping[str, Any]) -> None:
-        """Reads tables as a run that goes on has found them written, before `prepare_data`."""
+        """Reads tables and names labels as a run that goes on has done, before `prepare_data`."""
         tables = decided.get("tables") or {}
         self.decided_tables = {path: Dialect(**dialect) for path, dialect in tables.items()}
+        if decided and decided.get("labels") != AS_WRITTEN:
+            self.names_as_written = False
+            self.reader.name_from_zero()
 
 
 def tokenizer_of(

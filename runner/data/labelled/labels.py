@@ -1,8 +1,7 @@
 """Labels of classification: the kind of problem, the names of the labels, and the target of each example."""
 
 import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from tiryns.conf.values import check_choice, suggest
 from tiryns.runner.data.labelled.examples import first_names
+from tiryns.runner.data.labelled.spelling import LocatedLabel, check_spelling, is_whole, number_of, spelled
 from tiryns.runner.data.read.bad_rows import BadRow
 
 SINGLE, MULTI, REGRESSION = "single_label_classification", "multi_label_classification", "regression"
@@ -19,22 +19,10 @@ SINGLE, MULTI, REGRESSION = "single_label_classification", "multi_label_classifi
 PROBLEM_TYPES = {"single_label": SINGLE, "multi_label": MULTI, "regression": REGRESSION}
 """Values of `data.problem_type` beside `auto`."""
 
-MOST_CLASSES = 1_000_000
-"""Most classes told by numbers: each has a name and a row of the head, and a stray number would cost gigabytes."""
-
 UNLABELLED = -100
 """The class number of an example without a label."""
 
-_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
-
-_KINDS: dict[type, str] = {bool: "integer", int: "integer", float: "number", str: "text", list: "list"}
-
-
-class LocatedLabel(NamedTuple):
-    """A label as it was read, None for none, and its row."""
-
-    label: Any
-    where: str
+_KINDS: dict[type, str] = {bool: "truth value", int: "integer", float: "number", str: "text", list: "list"}
 
 
 class LabelCounts(NamedTuple):
@@ -45,23 +33,28 @@ class LabelCounts(NamedTuple):
 
 
 class Labels:
-    """Names and numbers of labels, from the training data: text is class names, sorted; integers are class numbers.
+    """Names and numbers of labels, from the training data, by one rule.
 
-    Lists are several labels at once; numbers with a fraction are regression targets. In files whose values are all text,
-    numbers are recognised by their spelling. Given `names` fix the order, and name the integers.
+    - Lists are several labels at once.
+    - Labels are regressed where each of them is a number as programs write it and one has a point or an exponent; 0.0
+      and 1.0 alone are classes, as a number of two values is not worth regressing.
+    - All other labels are names of classes: those that occur, as they are written. Whole numbers are sorted by value,
+      text by its letters. Given `names` fix the order, and name integers unless they are integers themselves.
     """
 
     def __init__(self, names: Sequence[Any] | None, problem_type: str, separator: str | None) -> None:
         check_choice("data.problem_type", problem_type, ("auto", *PROBLEM_TYPES))
-        self.names = [str(name) for name in names or []]
+        self.names = list(map(spelled, names or []))
         self.problem_type = PROBLEM_TYPES.get(problem_type, "")
         self.separator = separator
         self.numbered: bool | None = False
-        """Whether labels are class numbers, not names; None where that is not known: then they may be either."""
+        """Whether labels are integers; None where that is not known: then they may be names or numbers of names."""
         self.one_hot = False
         """Whether lists are the columns of one-hot labels that hold a 1; if all have one item, these are classes."""
-        self.whole_numbers = False
-        """Whether the numbers to regress are whole ones with a point, which may be meant as classes."""
+        self.from_zero = False
+        """Whether integers are classes from 0 to the highest one, as in runs that began when this was the rule."""
+        self.decision = ""
+        """What was decided on numbers, in words; empty where labels are 0 to C - 1, or are no numbers."""
 
     def as_read(self, label: Any) -> Any:
         """A label from a row in plain Python: text cut at the separator, None for none."""
@@ -73,20 +66,31 @@ class Labels:
             label = list(label)
         if isinstance(label, str) and self.separator:
             return [part.strip() for part in label.split(self.separator) if part.strip()]
+        if self.from_zero and isinstance(label, bool | str):
+            with suppress(ValueError):
+                return int(label)
         return None if label == "" else label
 
     def learn(self, found: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str] | None) -> None:
         """Takes the kind of problem and the names from the training labels; ValueError if they make no problem."""
-        self._parse = _parser(found, self.names, self.problem_type, textual)
-        if not self.problem_type and self.one_hot and all(len(label or [0]) == 1 for label, _ in found):
+        given, some = self.problem_type, [one for one in found if one.label is not None]
+        if not given and self.one_hot and all(len(one.label) == 1 for one in some):
+            self.problem_type = given = SINGLE
+        if textual and not given and not self.names and not self.from_zero:
+            check_spelling(some)
+        labels = [one.label for one in some]
+        numbers = [None if isinstance(x, str) and not textual else self._number(x) for x in labels]
+        are_numbers = None not in numbers
+        read = numbers if are_numbers and not self.names else labels
+        kinds = {_kind(label): one for label, one in zip(reversed(read), reversed(some), strict=True)}
+        if not given and "number" in kinds and (self.names or (are_numbers and {*numbers} == {0, 1})):
             self.problem_type = SINGLE
-        kinds = {_kind(self._parsed(f.label)): f for f in reversed(found)}
-        if textual and not self.problem_type and not self.names:
-            _check_no_decimal_commas(found)
         self.problem_type = self.problem_type or _problem_type(kinds)
-        self.whole_numbers = self.problem_type == REGRESSION and "integer" not in kinds and _are_whole(found)
-        if self.problem_type != REGRESSION:
-            self._learn_names(found, class_names)
+        if self.problem_type == REGRESSION:
+            if not given:
+                self.decision = FRACTIONS if "integer" in kinds or not all(map(is_whole, labels)) else WHOLE
+            return
+        self._learn_names(some, numbers if are_numbers else None, class_names)
         if self.problem_type == SINGLE and len(self.names) < 2:
             raise ValueError(
                 f"the training data has one label only, {first_names(self.names)}: nothing to tell apart"
@@ -98,11 +102,10 @@ class Labels:
         """Restores the results of an earlier `learn`; `numbered` is None for models trained elsewhere."""
         self.names, self.problem_type, self.numbered = list(names), problem_type, numbered
         self._numbers = {name: i for i, name in enumerate(self.names)}
-        self._parse = float if problem_type == REGRESSION else whole_number if numbered else None
 
     def target(self, found: LocatedLabel) -> Any:
         """The target of a label: a class number, a number, or 0 and 1 for each label; ValueError for an unknown one."""
-        label = self._parsed(found.label)
+        label = found.label
         if self.problem_type == REGRESSION:
             return np.nan if label is None else _finite(label, found.where)
         if self.problem_type == SINGLE:
@@ -119,99 +122,81 @@ class Labels:
             chosen[self._class(one, found.where)] = 1.0
         return chosen
 
-    def _learn_names(self, found: Sequence[LocatedLabel], class_names: Sequence[str] | None) -> None:
-        read = [(self._parsed(label), where) for label, where in found]
+    def _learn_names(
+        self, some: Sequence[LocatedLabel], numbers: Sequence[Any] | None, class_names: Sequence[str] | None
+    ) -> None:
+        """Takes the names; `numbers` are the labels as numbers where all of them are."""
+        whole = numbers is not None and self.problem_type == SINGLE and all(map(is_whole, numbers))
         flat = [
-            LocatedLabel(one, where)
-            for label, where in read
-            for one in (label if isinstance(label, list) else [label])
+            LocatedLabel(label, where)
+            for one, where in some
+            for label in (one if isinstance(one, list) else [one])
         ]
         kinds = {_kind(label): LocatedLabel(label, where) for label, where in reversed(flat)}
-        if len(kinds) > 1 or not set(kinds) <= {"integer", "text"}:
+        if numbers is None and (len(kinds) > 1 or not set(kinds) <= {"integer", "text", "truth value"}):
             raise _type_error(kinds)
-        self.numbered = "integer" in kinds
-        if self.numbered and (lowest := min(flat)).label < 0:
-            raise ValueError(f"{lowest.where}: the label is {lowest.label}; class numbers begin at 0")
-        if self.numbered and (highest := max(flat, key=lambda one: one.label)).label >= MOST_CLASSES:
-            raise ValueError(
-                f"{highest.where}: the label is {highest.label!r:.40}; class numbers end at {MOST_CLASSES - 1:,}: "
-                "data.problem_type=regression reads numbers, and text names classes"
-            )
-        if not self.names and self.numbered:
-            self.names = list(class_names or map(str, range(int(max(flat).label) + 1)))
-        elif not self.names:
-            self.names = sorted({label for label, _ in flat})
+        are_integers = whole or set(kinds) == {"integer"}
+        self.numbered = are_integers or bool(class_names) or set(kinds) == {"truth value"}
+        names = {str(int(number)) for number in numbers or []} if whole else {spelled(x) for x, _ in flat}
+        if not self.names and not class_names:
+            self.names = sorted(names, key=int) if are_integers else sorted(names)
+            if are_integers and self.from_zero:
+                self.names = list(map(str, range(int(self.names[-1]) + 1)))
+            self.decision = _decision(self.names, len(some), are_integers)
+        self.names = self.names or list(class_names or [])
         self._numbers = {name: i for i, name in enumerate(self.names)}
 
-    def _parsed(self, label: Any) -> Any:
-        parse = whole_number if isinstance(label, float) and self._parse is int else self._parse
-        if parse is not None and isinstance(label, str | float):
-            with suppress(ValueError):
-                return parse(label)
-        return label
+    def _number(self, label: Any) -> int | float | None:
+        """The number that a label is, by the rule that the run began with."""
+        if self.from_zero and isinstance(label, bool | str):
+            for parse in (int, float):
+                with suppress(ValueError):
+                    return parse(label)
+        return number_of(label)
 
     def _class(self, label: Any, where: str) -> int:
-        if not self.numbered and isinstance(label, str) and label in self._numbers:
-            return self._numbers[label]
-        if self.numbered is None and isinstance(label, str) and label.isdecimal():
-            label = int(label)
-        if self.numbered is not False and isinstance(label, int) and 0 <= label < len(self.names):
-            return int(label)
+        """The number of a class: its name as it is written, else as other files write it, else its number."""
+        names = [spelled(label)]
+        number = int(label) if isinstance(label, bool) else self._number(label)
+        if self.numbered is not False and number is not None and is_whole(number):
+            names.append(str(int(number)))
+        if name := next((name for name in names if name in self._numbers), None):
+            return self._numbers[name]
+        is_number = len(names) > 1 and not any(isinstance(number_of(name), int) for name in self.names)
+        if is_number and 0 <= int(names[-1]) < len(self.names):
+            return int(names[-1])
         has = f"does not occur in the training data, which has {first_names(self.names)}"
-        raise BadRow(
-            where, f"the label {label!r:.60} {has}{suggest(str(label), self.names)}", "unknown label"
+        raise BadRow(where, f"the label {label!r:.60} {has}{suggest(names[0], self.names)}", "unknown label")
+
+
+FRACTIONS = "with a point; data.problem_type=single_label makes classes of them"
+WHOLE = "whole ones, written 1.0, 2.0; data.problem_type=single_label makes classes of them"
+"""What is said of numbers that are regressed."""
+
+
+def named(where: str, label: Any, class_names: Sequence[str]) -> Any:
+    """The names of a label that is a class number of its file, or of a list of them; None for -1, a hidden label."""
+    if isinstance(label, list):
+        found = [named(where, one, class_names) for one in label]
+        return None if None in found else found
+    if type(label) is not int:
+        return label
+    if not -1 <= label < len(class_names):
+        problem = f"the label is {label}; the file names the classes 0 to {len(class_names) - 1}"
+        raise BadRow(where, problem, "unknown label")
+    return None if label < 0 else class_names[label]
+
+
+def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
+    """What is said of classes that are numbers by their looks, of so many examples."""
+    if are_integers and list(names) != list(map(str, range(len(names)))):
+        once = ", most of which occur once" if len(names) > max(20, count // 2) else ""
+        return (
+            f"the {len(names):,} whole numbers that occur{once}; data.problem_type=regression regresses them"
         )
-
-
-def whole_number(label: str | float) -> int:
-    """A whole number, also one with a point, as pandas writes those of a column with a gap; ValueError for another."""
-    if not float(label).is_integer():
-        raise ValueError(f"{label!r} is no whole number")
-    return int(float(label))
-
-
-def _parser(
-    found: Sequence[LocatedLabel], names: Sequence[str], problem_type: str, textual: bool
-) -> Callable[[Any], Any] | None:
-    """What reads all labels as numbers; None if none does, or if they are given names.
-
-    Labels 0.0 and 1.0 alone are classes, as a number of two values is not worth regressing.
-    """
-    labels = [label for label, _ in found if label is not None]
-    if names and all(label in names for label in labels if isinstance(label, str)):
-        return None
-    parsers: list[Callable[[Any], Any]] = [int, float] if textual else []
-    if any(isinstance(label, str if textual else float) for label in labels) and _are_whole(found):
-        two = {float(label) for label in labels} == {0.0, 1.0}
-        if problem_type == SINGLE or (two and not problem_type):
-            parsers.insert(1, whole_number)
-    if problem_type == SINGLE:
-        parsers = [parse for parse in parsers if parse is not float]
-    for parse in parsers:
-        with suppress(TypeError, ValueError, OverflowError):
-            for label in labels:
-                parse(label)
-            return parse
-    return None
-
-
-def _are_whole(found: Sequence[LocatedLabel]) -> bool:
-    """Whether all labels are whole numbers."""
-    with suppress(TypeError, ValueError, OverflowError):
-        return all(whole_number(label) is not None for label, _ in found if label is not None)
-    return False
-
-
-def _check_no_decimal_commas(found: Sequence[LocatedLabel]) -> None:
-    """Raises ValueError for labels that are numbers as 6,63, which are neither numbers here nor meant as classes."""
-    spelt = [(label, where) for label, where in found if label is not None]
-    commas = [(label, where) for label, where in spelt if _DECIMAL_COMMA.fullmatch(str(label))]
-    if commas and all(_DECIMAL_COMMA.fullmatch(str(label)) or str(label).isdecimal() for label, _ in spelt):
-        label, where = commas[0]
-        raise ValueError(
-            f"{where}: the labels look like numbers with a decimal comma: {label!r:.40}. Write {label.replace(',', '.')}"
-            "; if they are classes, say data.problem_type=single_label, if several labels, data.label_separator=\"','\""
-        )
+    if not are_integers and any(name.isdecimal() and number_of(name) is None for name in names):
+        return "as they are written, so that 01 and 1 are two"
+    return ""
 
 
 def _problem_type(kinds: dict[str, LocatedLabel]) -> str:
@@ -219,7 +204,7 @@ def _problem_type(kinds: dict[str, LocatedLabel]) -> str:
         return MULTI
     if "number" in kinds and set(kinds) <= {"number", "integer"}:
         return REGRESSION
-    if len(kinds) == 1 and set(kinds) <= {"text", "integer"}:
+    if len(kinds) == 1 and set(kinds) <= {"text", "integer", "truth value"}:
         return SINGLE
     raise _type_error(kinds)
 

@@ -21,7 +21,8 @@ from tiryns.runner.data.labelled.examples import (
     text_of,
     tokenized,
 )
-from tiryns.runner.data.labelled.labels import UNLABELLED, majority_accuracy, whole_number
+from tiryns.runner.data.labelled.labels import UNLABELLED, majority_accuracy
+from tiryns.runner.data.labelled.spelling import spelled, whole_number
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import Row, Rows
@@ -243,7 +244,7 @@ class MultipleChoiceReader(ExampleReader):
         if not isinstance(given, list) or len(given) < 2:
             expected = "expected a list of two or more, or text with data.label_separator"
             raise BadRow(row.where, f"the choices are {given!r:.60}: {expected}", "no choices")
-        texts = ["" if is_missing(one) else str(one).strip() for one in given]
+        texts = ["" if is_missing(one) else spelled(one).strip() for one in given]
         if "" in texts:
             raise BadRow(row.where, f"choice {texts.index('') + 1} of {len(texts)} is empty", "empty choice")
         return texts, list(names[: len(texts)])

@@ -1,5 +1,6 @@
 """Finds the files of a path, glob or split, or the data set of the Hugging Face hub, that a name stands for."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from glob import glob, has_magic
@@ -175,6 +176,28 @@ def load_hub(name: str, config: str | None, split: str | None, **options: Any) -
 
 
 def class_names(features: Mapping[str, Any] | None) -> dict[str, list[str]]:
-    """The class names of each column of integer classes, or of lists of them."""
-    columns = {name: getattr(f, "feature", f) for name, f in (features or {}).items()}
+    """The class names of each column of integer classes, or of lists of them, by `datasets.Features`."""
+    columns = {name: _item(feature) for name, feature in (features or {}).items()}
     return {name: list(f.names) for name, f in columns.items() if getattr(f, "names", None)}
+
+
+def schema_class_names(schema: Any) -> dict[str, list[str]]:
+    """The same by the schema of an arrow or parquet file, in which `datasets` and the hub write its features."""
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        columns = {name: _item(feature) for name, feature in features.items()}
+    except (KeyError, TypeError, AttributeError, ValueError):  # written by something else
+        return {}
+    return {
+        name: [str(one) for one in f["names"]]
+        for name, f in columns.items()
+        if isinstance(f, Mapping) and f.get("_type") == "ClassLabel" and f.get("names")
+    }
+
+
+def _item(feature: Any) -> Any:
+    """The feature of the items of a list, however its version of `datasets` writes lists; another one as it is."""
+    if isinstance(feature, list) and len(feature) == 1:
+        return feature[0]
+    inner = feature.get("feature") if isinstance(feature, Mapping) else getattr(feature, "feature", None)
+    return feature if inner is None else inner

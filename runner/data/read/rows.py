@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from tiryns.runner.data.read.bad_rows import RAISED, BadRow, BadRows
 from tiryns.runner.data.read.dialects import dialect_of
-from tiryns.runner.data.read.files import class_names, load_hub, locate
-from tiryns.runner.data.read.formats import FORMATS, ROWS, arrow_batches, files_of, is_pair
+from tiryns.runner.data.read.files import class_names, load_hub, locate, schema_class_names
+from tiryns.runner.data.read.formats import ARROW, FORMATS, ROWS, arrow_batches, files_of, is_pair
 from tiryns.runner.data.read.opened import AS_FOUND, Dialect, File, Reading
 
 
@@ -56,6 +56,8 @@ class HowRead(NamedTuple):
     """How csv and tsv files were found to be written before, by path."""
     lone_text: str | None = None
     """The column that a text alone in a list of json is; None for an error."""
+    parquet_names: bool = True
+    """Whether class names in the schema of parquet files count; not in runs that began before they did."""
 
 
 PLAINLY = HowRead()
@@ -120,7 +122,7 @@ def stream_rows(path: str, reading: Reading, split: str, how: HowRead = PLAINLY)
         rows,
         path,
         any(is_textual(file) for file in files),
-        {column: names for file in files for column, names in _class_names(file).items()},
+        _joined_names([(str(file.path), _class_names(file, how)) for file in files]),
         how.bad,
         {str(file.path): file.dialect for file in files if file.dialect},
     )
@@ -159,20 +161,30 @@ def is_textual(file: File) -> bool:
     return file.format in ("csv", "tsv", "conll", "conllu")
 
 
-def _class_names(file: File) -> dict[str, list[str]]:
-    """The class names of a file that `datasets` has written; integers of a parquet file have none."""
-    if file.format != "arrow":
+def _class_names(file: File, how: HowRead) -> dict[str, list[str]]:
+    """The class names in the schema of an arrow or parquet file."""
+    if file.format not in ARROW or (file.format == "parquet" and not how.parquet_names):
         return {}
-    from datasets import Features
-
-    return class_names(Features.from_arrow_schema(next(arrow_batches(file)).schema))
+    return schema_class_names(next(arrow_batches(file)).schema)
 
 
 def _joined(parts: list[Rows], description: str) -> Rows:
     rows = [row for part in parts for row in part.rows]
-    names = {column: given for part in parts for column, given in part.class_names.items()}
+    names = _joined_names([(part.description, part.class_names) for part in parts])
     tables = {path: dialect for part in parts for path, dialect in part.tables.items()}
     return Rows(rows, description, any(part.textual for part in parts), names, tables=tables)
+
+
+def _joined_names(parts: Sequence[tuple[str, Mapping[str, list[str]]]]) -> dict[str, list[str]]:
+    """The class names of all parts by column; ValueError where two parts number their classes differently."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for where, columns in parts:
+        for column, names in columns.items():
+            first, known = found.setdefault(column, (where, names))
+            if known != names:
+                both = f"{', '.join(known[:5])} in {first}, {', '.join(names[:5])} in {where}"
+                raise ValueError(f"the class names of column {column!r} differ: {both}. Read them one by one")
+    return {column: names for column, (_, names) in found.items()}
 
 
 def described_tables(tables: Mapping[str, Dialect]) -> str:

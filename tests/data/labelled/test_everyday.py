@@ -156,9 +156,9 @@ def test_labels_of_pandas_are_whole_numbers() -> None:
         assert target(made, 1.0) == 1
     ratings = learnt("1.0", "3.0", "2.0", textual=True)
     assert ratings.problem_type == REGRESSION
-    assert ratings.whole_numbers
-    assert not learnt("1.0", "3.5", textual=True).whole_numbers
-    assert learnt("1.0", "3.0", "2.0", textual=True, problem="single_label").names == ["0", "1", "2", "3"]
+    assert ratings.decision.startswith("whole ones, written 1.0")
+    assert learnt("1.0", "3.5", textual=True).decision.startswith("with a point")
+    assert learnt("1.0", "3.0", "2.0", textual=True, problem="single_label").names == ["1", "2", "3"]
     assert learnt("0.0", "1.0", textual=True, problem="regression").problem_type == REGRESSION
     with pytest.raises(BadRow, match=r"'0\.5' does not occur"):
         target(learnt("0.0", "1.0", textual=True), "0.5")
@@ -215,7 +215,7 @@ def test_clean_files_are_read_the_same_whatever_is_said_of_bad_rows(tmp_path: Pa
     tables = {
         str(tmp_path / "a.csv"): {"delimiter": ",", "encoding": "utf-8", "quoting": True, "names": None}
     }
-    assert made[0].decided() == {"tables": tables}
+    assert made[0].decided() == {"tables": tables, "labels": "as written"}
     assert made[0].facts()["read"] == f"{tmp_path / 'a.csv'}: comma, utf-8, header"
 
 
@@ -226,7 +226,7 @@ def test_a_run_that_goes_on_reads_tables_as_it_began(tmp_path: Path) -> None:
     semicolon = {"delimiter": ";", "encoding": "utf-8", "quoting": True, "names": None}
     first = data_module("classification", train=str(file), validation_documents=0, **columns)
     first.prepare_data()
-    assert first.decided() == {"tables": {str(file): semicolon}}
+    assert first.decided() == {"tables": {str(file): semicolon}, "labels": "as written"}
     later = data_module("classification", train=str(file), validation_documents=0, text_column="text;x")
     later.take_over({"tables": {str(file): {**semicolon, "delimiter": ","}}, "layout": "packed"})
     later.prepare_data()

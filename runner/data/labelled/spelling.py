@@ -1,0 +1,131 @@
+"""Numbers among labels by their spelling: as programs write them, as people write them, and what is neither."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+SETTING = "data.problem_type"
+
+_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+_NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+][0-9]+)?")
+_BY_PEOPLE = re.compile(
+    r"[-+\u2212]?(?:[1-9][0-9]{0,2}(?:(?P<group>[.,'\u2019_ \u00a0\u202f])[0-9]{3})(?:(?P=group)[0-9]{3})*"
+    r"|0|[1-9][0-9]*)(?:[.,][0-9]+)?"
+)
+_UNIT = re.compile(r"^[$\u20ac\u00a3\u00a5]\s?|\s?[$\u20ac\u00a3\u00a5%]$")
+_CODE = re.compile(r"0[0-9]+(?:\.[0-9]+)*")
+_SEPARATOR = re.compile(r"[.,'\u2019_\s]")
+
+
+class LocatedLabel(NamedTuple):
+    """A label as it was read, None for none, and its row."""
+
+    label: Any
+    where: str
+
+
+def number_of(label: Any) -> int | float | None:
+    """The number that a label is, or that its text spells as programs do; None for another label.
+
+    Text with zeros in front, a plus before a whole number, or other digits than 0 to 9 is no number: 01 and 1 are two
+    names.
+
+    Example:
+        >>> [number_of(label) for label in ("7", "-2.5", "1e-05", "01", "1_000", "1e5", "nan")]
+        [7, -2.5, 1e-05, None, None, None, None]
+    """
+    if isinstance(label, bool):
+        return None
+    if isinstance(label, int | float):
+        return label
+    if isinstance(label, str) and _INTEGER.fullmatch(label):
+        return int(label)
+    is_number = isinstance(label, str) and _NUMBER.fullmatch(label) and not label.lstrip("+-").isdecimal()
+    return float(label) if is_number else None
+
+
+def whole_number(label: str | float) -> int:
+    """A whole number, also one with a point, as pandas writes those of a column with a gap; ValueError for another."""
+    number = number_of(label)
+    if number is None or not float(number).is_integer():
+        raise ValueError(f"{label!r} is no whole number")
+    return int(number)
+
+
+def is_whole(label: Any) -> bool:
+    """Whether a label is a whole number, with a point or without."""
+    number = number_of(label)
+    return number is not None and float(number).is_integer()
+
+
+def spelled(label: Any) -> str:
+    """A label as it is written: booleans as JSON has them.
+
+    Example:
+        >>> [spelled(label) for label in (True, 10115, "01", 0.5)]
+        ['true', '10115', '01', '0.5']
+    """
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+def check_spelling(found: Sequence[LocatedLabel]) -> None:
+    """Raises ValueError for text labels that people read as numbers, and that would be classes here.
+
+    These are numbers as `6,63`, `1.250,50`, `1'250`, `3.5 %`, whole thousands as `1.250` beside `980`, and labels of
+    which most are numbers with a fraction, but not all.
+    """
+    spelt = [one for one in found if isinstance(one.label, str)]
+    classes = f"; if they are classes, say {SETTING}=single_label"
+    if grouped := _ambiguous_thousands(spelt):
+        raise ValueError(
+            f"{grouped.where}: the labels look like whole numbers with a point between thousands: "
+            f"{grouped.label!r:.40}. Write {grouped.label.replace('.', '')}; if the point is that of decimals, say "
+            f"{SETTING}=regression{classes}"
+        )
+    fractions, others = [], []
+    by_people: list[LocatedLabel] = []
+    for one in spelt:
+        if (number := number_of(one.label)) is None:
+            core = _UNIT.sub("", one.label.strip())
+            if not _BY_PEOPLE.fullmatch(core):
+                others.append(one)
+            elif _SEPARATOR.search(core):
+                by_people.append(one)
+        elif isinstance(number, float):
+            fractions.append(one)
+    if by_people and not others:
+        label, where = by_people[0]
+        raise ValueError(
+            f"{where}: the labels look like numbers as people write them: {label!r:.40}. Write {_plain(label)}{classes}"
+            ", if several labels, data.label_separator=\"','\""
+        )
+    are_codes = any(_CODE.fullmatch(one.label) for one in others)
+    if others and not are_codes and 2 * len(fractions + by_people) > len(spelt):
+        (label, where), usual = others[0], (fractions + by_people)[0].label
+        raise ValueError(
+            f"{where}: the label is {label!r:.40}, but most are numbers, such as {usual!r:.40}. Write a number, or "
+            f"nothing and data.on_bad_row=skip{classes}"
+        )
+
+
+def _ambiguous_thousands(spelt: Sequence[LocatedLabel]) -> LocatedLabel | None:
+    """The first label as `1.250`, where every point has three digits behind it, and other labels are below 1,000."""
+    if any(number_of(one.label) is None for one in spelt):
+        return None
+    points = [one for one in spelt if "." in one.label]
+    whole = [one.label for one in spelt if "." not in one.label]
+    grouped = all(re.fullmatch(r"-?[1-9][0-9]{0,2}\.[0-9]{3}", one.label) for one in points)
+    return points[0] if points and whole and grouped and all(abs(float(x)) < 1000 for x in whole) else None
+
+
+def _plain(text: str) -> str:
+    """A number of people as programs write it; both ways where a lone comma may divide thousands or decimals."""
+    core = re.sub(r"['\u2019_\s]", "", _UNIT.sub("", text.strip())).replace("\u2212", "-")
+    marks = re.findall(r"[.,]", core)
+    digits = len(re.split(r"[.,]", core)[-1])
+    if not marks or (len(marks) > 1 and len({*marks}) == 1):
+        return re.sub(r"[.,]", "", core)
+    whole, _, fraction = core.rpartition(marks[-1])
+    decimal = f"{re.sub('[.,]', '', whole)}.{fraction}"
+    both = len(marks) == 1 and digits == 3 and marks[0] == "," and not whole.lstrip("-+").startswith("0")
+    return f"{whole}{fraction} or {decimal}" if both else decimal
