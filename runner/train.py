@@ -144,8 +144,7 @@ def probe(config: DictConfig, folder: RunFolder) -> dict[str, float]:
 def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     """Builds, trains, exports and reports, on every rank; again where the run was taken back to a checkpoint.
 
-    Returns the figures of the run, `objective` among them: the best value of the monitored metric. Ranks that an agent
-    has started raise Rewound instead, and it starts them again.
+    Returns the figures, `objective` among them. Ranks of an agent raise Rewound instead, and it starts them again.
     """
     while True:
         try:
@@ -163,6 +162,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         from tiryns.runner.callbacks import Heartbeat, Preemption, taken_back
         from tiryns.runner.callbacks.preemption import KILLED_LOADER
         from tiryns.runner.checkpoints.callback import checkpoint_to_resume
+        from tiryns.runner.inference.export import check_export
         from tiryns.runner.logging.loggers import finish_loggers
         from tiryns.runner.loop import resolved, speed
         from tiryns.runner.loop.lightning_loop import one_epoch, savers
@@ -194,6 +194,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         epochs=one_epoch(data, max_steps, chosen.trainer.max_epochs),
     )
     if trainer.is_global_zero:
+        check_export(module, preprocessor_of(data), folder, known_task(data))
         monitored = {name: chosen.checkpoint.get(name) for name in ("monitor", "mode")}
         saved = {"step": checkpoint.step} if checkpoint and folder.is_same(checkpoint.path) else {}
         folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitored, **saved)

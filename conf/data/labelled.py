@@ -62,7 +62,8 @@ class FinetuningData(Tables, Tokenizing, Batching):
     tag_field: Any = None
     """Column of the labels in such files; none takes the last one of CoNLL, `upos` of CoNLL-U."""
     labels: Any = None
-    """The labels in the order of their numbers; none takes a file's class names, or the labels that occur in training, sorted."""
+    """The labels in the order of their numbers; none takes the class names of a file, or the
+    labels that occur in training, sorted."""
     problem_type: str = setting("auto", allowed=Choice(("auto", "single_label", "multi_label", "regression")))
     """`single_label`, `multi_label`, `regression`, or `auto`: lists are several labels; numbers of which one has a point
     are regressed; all else are classes, as they are written."""

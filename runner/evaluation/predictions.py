@@ -20,6 +20,13 @@ MakeMetric = Callable[[int], Metric]
 """Makes a metric, given the number of labels."""
 
 
+MATRIX_LABELS = 2000
+"""Most labels that a table of labels by labels is made of: memory grows with their square."""
+
+CONFUSIONS = 50
+"""Confusions listed of more labels."""
+
+
 class Compared(NamedTuple):
     """Items that metrics of a kind are computed of: texts, words, tags of sentences, answers."""
 
@@ -193,15 +200,27 @@ def as_tensor(values: Any) -> Any:
 def confusion_tables(
     names: Sequence[str], true: NDArray[np.int64], predicted: NDArray[np.int64]
 ) -> dict[str, Any]:
-    """`labels`, `confusion` (a row per true label, a column per predicted one) and `per_class` figures."""
+    """`labels`, `per_class` figures, and `confusion` (a row per true label, a column per predicted one).
+
+    Of more than `MATRIX_LABELS` labels there are `confusions` instead, the most frequent ones.
+    """
     size = len(names)
-    confusion = np.bincount(true * size + predicted, minlength=size**2).reshape(size, size)
-    counts = zip(names, confusion.diagonal(), confusion.sum(0), confusion.sum(1), strict=True)
-    return {
-        "labels": list(names),
-        "per_class": [scores(name, *count) for name, *count in counts],
-        "confusion": confusion.tolist(),
-    }
+    sums = (np.bincount(some, minlength=size) for some in (true[true == predicted], predicted, true))
+    counts = zip(names, *sums, strict=True)
+    tables = {"labels": list(names), "per_class": [scores(name, *count) for name, *count in counts]}
+    if size <= MATRIX_LABELS:
+        confusion = np.bincount(true * size + predicted, minlength=size**2).reshape(size, size)
+        return {**tables, "confusion": confusion.tolist()}
+    wrong = true != predicted
+    pairs, found = np.unique(true[wrong] * size + predicted[wrong], return_counts=True)
+    support = np.bincount(true, minlength=size)
+    first = np.argsort(-found, kind="stable")[:CONFUSIONS]
+    rows = [(*divmod(int(pairs[i]), size), int(found[i])) for i in first]
+    tables["confusions"] = [
+        {"true": names[t], "as": names[p], "count": count, "share": count / int(support[t])}
+        for t, p, count in rows
+    ]
+    return tables
 
 
 def scores(label: str, correct: int, predicted: int, true: int) -> dict[str, Any]:

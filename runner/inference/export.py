@@ -2,8 +2,10 @@
 
 import json
 import shutil
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,6 +49,38 @@ def export_model(
     card = model_card(model, preprocessor, folder, results, module.trainer.global_step, has_manifest)
     with evaluated():
         return write_model(model, preprocessor, folder.path / "model", card, weights, task)
+
+
+def check_export(module: Any, preprocessor: Any, folder: RunFolder, task: Mapping[str, Any]) -> None:
+    """Tries before training what the export does beside the weights.
+
+    Raises ValueError for a tokenizer, a config of the model or settings of the task that cannot be written, OSError for a
+    folder that cannot be.
+    """
+    model = getattr(getattr(module, "model", None), "pretrained", None) or exported_model(module)
+    if model is None:
+        return
+    parts: dict[str, Callable[[str], Any]] = {
+        "the settings of the task": lambda target: json.dumps(task),
+        "the model's config": model.config.save_pretrained,
+        "the tokenizer": getattr(preprocessor, "save_pretrained", lambda target: None),
+    }
+    try:
+        with TemporaryDirectory(prefix=".export.", dir=folder.path) as target:
+            for part, save in parts.items():
+                _try_to_save(part, save, target)
+    except OSError as error:
+        raise OSError(f"cannot export to {str(folder.path)!r}: {error.strerror or error}") from error
+
+
+def _try_to_save(part: str, save: Callable[[str], Any], target: str) -> None:
+    try:
+        save(target)
+    except OSError:
+        raise
+    except Exception as error:  # of tokenizers, json or the config's class
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{part} cannot be saved with the trained model: {reason}") from error
 
 
 def exported_model(module: nn.Module) -> PreTrainedModel | None:

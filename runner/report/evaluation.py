@@ -21,6 +21,7 @@ KNOWN = (
     "intervals",
     "labels",
     "confusion",
+    "confusions",
     "per_class",
     "entities",
     "kinds",
@@ -82,6 +83,7 @@ def _of_classes(found: Row, column: str) -> list[str]:
         _classes(f"Classes{of}", "class", found.get(f"per_class{column}") or []),
         page.label(f"Confusions{of}") if confusion and of else "",
         _confusions(found[f"labels{column}"], confusion) if confusion else "",
+        page.listed("Most frequent confusions", CONFUSIONS, found.get(f"confusions{column}") or []),
     ]
 
 

@@ -15,7 +15,7 @@ from tests.objectives.samples import VOCABULARY
 from tiryns.runner.data.text.tokenizer import describe_vocabulary, train_tokenizer
 from tiryns.runner.data.vision.processors import make_processor, train_conversation_tokenizer
 from tiryns.runner.inference.card import model_card
-from tiryns.runner.inference.export import write_model
+from tiryns.runner.inference.export import check_export, write_model
 from tiryns.runner.models.positions import longest_text
 from tiryns.runner.run.folder import RunFolder
 
@@ -111,3 +111,36 @@ def test_a_tokenizer_that_adds_no_special_tokens_is_said() -> None:
     tokenizer.backend_tokenizer.post_processor = None
     assert "adds no special tokens" in describe_vocabulary(tokenizer)
     assert tokenizer("a heron").input_ids == tokenizer("a heron", add_special_tokens=False).input_ids
+
+
+class Unsavable:
+    def save_pretrained(self, folder: str) -> None:
+        raise TypeError("Object of type set is not JSON serializable\nmore")
+
+
+@pytest.mark.parametrize("part", ["settings", "config", "tokenizer", "folder"])
+def test_what_cannot_be_exported_is_told_before_training(tmp_path: Path, part: str) -> None:
+    model = tiny_model("bert", "mlm")
+    tokenizer = train_tokenizer(TEXTS, "wordpiece", 200, lowercase=True)
+    module: Any = SimpleNamespace(model=SimpleNamespace(pretrained=model))
+    folder = RunFolder(tmp_path)
+    check_export(module, tokenizer, folder, {"data": 1})
+    assert list(tmp_path.iterdir()) == []
+    if part == "settings":
+        with pytest.raises(
+            ValueError, match="settings of the task cannot be saved with the trained model: Object"
+        ):
+            check_export(module, tokenizer, folder, {"data": {1, 2}})
+    elif part == "config":
+        model.config.torch_thing = object()
+        with pytest.raises(ValueError, match="the model's config cannot be saved with the trained model"):
+            check_export(module, tokenizer, folder, {})
+    elif part == "tokenizer":
+        with pytest.raises(
+            ValueError, match=r"the tokenizer cannot be saved .*: Object of type set is not JSON"
+        ) as error:
+            check_export(module, Unsavable(), folder, {})
+        assert "more" not in str(error.value)
+    else:
+        with pytest.raises(OSError, match="cannot export to"):
+            check_export(module, tokenizer, RunFolder(tmp_path / "none"), {})

@@ -100,6 +100,12 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask"))
     if not getattr(tokenizer, "is_fast", False):
         needs = "has no fast version (tokenizer.json), which is needed here"
         raise ValueError(f"data.tokenizer={name_or_folder!r} {needs}")
+    longest: Any = tokenizer.model_max_length
+    if isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1:
+        raise ValueError(
+            f"data.tokenizer={name_or_folder!r}: model_max_length is {longest!r:.40} in tokenizer_config.json; expected "
+            "a number of tokens, such as 512, or no such entry"
+        )
     if not tokenizer.special_tokens_map:
         _take_known_tokens(tokenizer)
     lacks = [role for role in needed if getattr(tokenizer, f"{role}_token_id") is None]

@@ -1,9 +1,11 @@
 """Tokenizers: trained alike from the same text, saved and loaded by Hugging Face's own classes."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
@@ -149,6 +151,19 @@ def test_both_missing_tokens_are_told_at_once(tmp_path: Path) -> None:
         match=r"has no pad and no mask token; .*\{'pad_token': '\[PAD\]', 'mask_token': '\[MASK\]'\}\)",
     ):
         load_tokenizer(str(tmp_path))
+
+
+@pytest.mark.parametrize("value", [[512], "512", 0, -1, True, {"a": 512}])
+def test_a_bound_that_is_no_number_is_named(tmp_path: Path, value: Any) -> None:
+    train_tokenizer(TEXTS, "wordpiece", 200, lowercase=True).save_pretrained(tmp_path)
+    file = tmp_path / "tokenizer_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "model_max_length": value}))
+    with pytest.raises(
+        ValueError, match=r"model_max_length is .* in tokenizer_config\.json; expected a number"
+    ):
+        load_tokenizer(str(tmp_path))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "model_max_length": 512}))
+    assert load_tokenizer(str(tmp_path)).model_max_length == 512
 
 
 def test_a_bare_tokenizer_json_has_the_special_tokens_that_it_spells(tmp_path: Path) -> None:

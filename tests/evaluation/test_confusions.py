@@ -1,0 +1,30 @@
+"""Tables of confused classes need no memory that grows with the square of the classes."""
+
+import numpy as np
+
+from tiryns.runner.evaluation.predictions import MATRIX_LABELS, confusion_tables, scores
+
+
+def test_of_many_classes_the_most_frequent_confusions_are_listed() -> None:
+    names = [str(number) for number in range(200_000)]
+    true = np.array([7, 7, 7, 8, 199_999, 7], dtype=np.int64)
+    predicted = np.array([7, 8, 8, 8, 0, 9], dtype=np.int64)
+    tables = confusion_tables(names, true, predicted)
+    assert "confusion" not in tables
+    assert tables["confusions"] == [
+        {"true": "7", "as": "8", "count": 2, "share": 0.5},
+        {"true": "7", "as": "9", "count": 1, "share": 0.25},
+        {"true": "199999", "as": "0", "count": 1, "share": 1.0},
+    ]
+    assert tables["per_class"][7] == scores("7", 1, 1, 4)
+
+
+def test_of_few_classes_the_whole_table_is_given() -> None:
+    draw = np.random.default_rng(0)
+    for size in (3, MATRIX_LABELS):
+        true, predicted = draw.integers(0, size, (2, 50))
+        tables = confusion_tables([str(number) for number in range(size)], true, predicted)
+        assert "confusions" not in tables
+        table = np.array(tables["confusion"])
+        for i, row in enumerate(tables["per_class"]):
+            assert row == scores(str(i), table[i, i], table[:, i].sum(), table[i].sum())
