@@ -173,8 +173,9 @@ class Labels(Kind):
             found = predict(self.model, read, options.tokens)
         except MissingColumn as error:
             label_column = self.model.settings["label_column"]
-            labels = self.model.reader.state_dict().get("labels")
-            raise meant_error(error, given, self.text_column, label_column, labels or ()) from None
+            labels = self.model.reader.state_dict().get("labels") or ()
+            columns = (self.text_column, label_column, labels, self.model.reader)
+            raise meant_error(error, given, *columns) from None
         return Kept(kept, list(found.rows), found.figures)
 
 

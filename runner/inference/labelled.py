@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 from omegaconf import OmegaConf
 
 from tiryns.conf.registry import OPTIONS, TASKS
+from tiryns.runner.data.labelled.columns import is_hidden, without_hidden
 from tiryns.runner.data.labelled.examples import READER_SETTINGS, ExampleReader
+from tiryns.runner.data.labelled.labels import REGRESSION
+from tiryns.runner.data.labelled.spelling import number_of
 from tiryns.runner.data.micro_batch import tokenizer_arguments
 from tiryns.runner.data.read.bad_rows import RAISED, BadRows
 from tiryns.runner.data.read.formats import ROWS, ending_format
@@ -89,7 +92,17 @@ def rows_of_file(model: FinetunedModel, source: Any, split: str = "train", bad: 
     `split` is for data sets with several whose name gives none.
     """
     how = HowRead(bad, model.reader.columns())
-    return model.reader.arranged(read_rows(source, reading_for(model, source), split, how=how))
+    rows = model.reader.arranged(read_rows(source, reading_for(model, source), split, how=how))
+    return with_known_labels(model, rows)
+
+
+def with_known_labels(model: FinetunedModel, rows: Rows) -> Rows:
+    """Rows without hidden labels (see `without_hidden`); of a model that regresses, where all labels are hidden."""
+    column, learnt = model.settings["label_column"], model.reader.state_dict()
+    hides = not any((number_of(name) or 0) < 0 for name in learnt.get("labels") or [])
+    if learnt.get("problem_type") == REGRESSION:
+        hides = all(is_hidden(row.values.get(column)) for row in rows.rows)
+    return without_hidden(rows, column) if hides and column else rows
 
 
 def reading_for(model: FinetunedModel, source: Any) -> Reading:
@@ -123,7 +136,8 @@ class Predicted(NamedTuple):
 
 def predict(model: FinetunedModel, rows: Rows, micro_batch_tokens: int | None = None) -> Predicted:
     """Predictions for rows, and their figures where the rows have labels that the model knows."""
-    found = measure(model, _known_or_unlabelled(model, rows), micro_batch_tokens)
+    known = _known_or_unlabelled(model, with_known_labels(model, rows))
+    found = measure(model, known, micro_batch_tokens)
     without = ({n: v for n, v in row.items() if n != "gold"} for row in found.predictions.rows())
     return Predicted(without, found.figures)
 

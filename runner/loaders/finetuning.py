@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from tiryns.conf.registry import OPTIONS
 from tiryns.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
+from tiryns.runner.data.labelled.columns import has_negative, without_hidden
 from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from tiryns.runner.data.read.files import load_hub, split_files, splits_in
@@ -88,8 +89,10 @@ class FinetuningDataModule(PassesDataModule):
             return
         rows, tokenizer = self._rows(), self.tokenizer
         self.reader = self._make_reader(rows)
-        examples = {n: self.reader.examples(found, labelled=n != "test") for n, found in rows.items()}
         first = next(iter(rows))
+        if "test" in rows and not has_negative(rows[first], self.reader.label_column):
+            rows["test"] = without_hidden(rows["test"], self.reader.label_column)
+        examples = {n: self.reader.examples(found, labelled=n != "test") for n, found in rows.items()}
         self.reader.learn(examples[first], rows[first])
         self.sets = {
             n: self.reader.tokenize(some, tokenizer, self.max_sequence_length, training=n == "train")

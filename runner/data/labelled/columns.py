@@ -1,15 +1,30 @@
-"""The columns that a user will have meant, by what they hold, where those of the settings are not there."""
+"""What columns hold: those that a user will have meant where the settings name others, and labels that are hidden."""
 
-from collections.abc import Collection, Sequence
+import logging
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tiryns.runner.data.labelled.classification import ONE_HOT
+from tiryns.runner.data.labelled.spelling import number_of
 from tiryns.runner.data.read.bad_rows import MissingColumn
 from tiryns.runner.data.read.dialects import share_repeated
 from tiryns.runner.data.read.rows import Rows
 
+log = logging.getLogger("tiryns")
+
 _ROWS = 1000
 """Rows that are looked at."""
+
+
+PAIRS = (
+    *(("sentence1", "sentence2"), ("premise", "hypothesis"), ("question1", "question2"), ("text1", "text2")),
+    *(("sentence_A", "sentence_B"), ("text_a", "text_b"), ("s1", "s2"), ("question", "sentence")),
+    *(("query", "passage"), ("question", "passage"), ("query", "document")),
+)
+"""Columns of two texts that data sets of the hub have."""
 
 
 def meant_error(
@@ -18,21 +33,29 @@ def meant_error(
     text_column: str,
     label_column: str,
     labels: Collection[str] | None = None,
+    reader: Any = None,
 ) -> ValueError:
     """The error for a missing column with the settings that will have been meant, where the columns tell.
 
-    With the `labels` of a trained model no label is needed, and only a column that holds these is taken for one.
+    With the `labels` of a trained model no label is needed, and only a column that holds these is taken for one. The
+    `reader` of the task tells whether words with their labels are looked for, or answers in a context.
     """
-    meant = meant_columns(rows, text_column, label_column, labels)
+    columns = _columns(rows)
+    if getattr(reader, "label_per_word", False):
+        meant = _meant_words(columns, text_column, label_column, labels)
+    elif isinstance(getattr(reader, "doc_stride", None), int):
+        meant = _meant_answers(columns, text_column, reader.context_column, label_column)
+    else:
+        meant = meant_columns(rows, text_column, label_column, labels)
     if not meant:
         return error
-    return ValueError(f"{str(error).partition('. Set ')[0]}. By what they hold, set {meant}")
+    return ValueError(f"{re.split('[.] (?:Set|Expected) ', str(error))[0]}. By what they hold, set {meant}")
 
 
 def meant_columns(
     rows: Rows, text_column: str, label_column: str, labels: Collection[str] | None = None
 ) -> str:
-    """The settings that name a text and a label column by what is in them; empty where no column stands out.
+    """The settings that name texts and a label column by what is in them; empty where no column stands out.
 
     Example:
         >>> from tiryns.runner.data.read.rows import read_rows
@@ -40,19 +63,20 @@ def meant_columns(
         >>> meant_columns(read_rows(rows), "text", "label")
         'data.text_column=Question data.label_column=Intent'
     """
-    first = rows.rows[0].values
-    columns = {
-        name: [row.values.get(name) for row in rows.rows[:_ROWS]] for name in first if isinstance(name, str)
-    }
+    columns = _columns(rows)
     flags = [name for name, values in columns.items() if all(_is_flag(value) for value in values)]
-    texts = [name for name, values in columns.items() if all(isinstance(v, str) for v in values)]
-    text = (
-        text_column if text_column in columns else max(texts, key=lambda n: _length(columns[n]), default="")
-    )
-    others = [name for name in columns if name != text]
+    texts = [n for n, v in columns.items() if n != label_column and all(isinstance(one, str) for one in v)]
+    longest = max(texts, key=lambda n: _length(columns[n]), default="")
+    pair: Sequence[str] = next((both for both in PAIRS if {*both} <= {*texts}), ())
+    text = text_column if text_column in columns else pair[0] if pair else longest
+    if not text:
+        return ""
+    others = [name for name in columns if name not in (text, *pair)]
     classes = [name for name in others if name not in flags and _is_repeated(columns[name])]
     joint = " "
-    found = [f"data.text_column={_typed(text)}"] if text and text != text_column else []
+    found = [f"data.text_column={_typed(text)}"] if text != text_column else []
+    if found and pair:
+        found.append(f"data.pair_column={_typed(pair[1])}")
     if labels is not None:
         flags, classes = [], [name for name in classes if {*map(str, columns[name])} <= {*map(str, labels)}]
     if label_column not in columns and (labels is None or classes):
@@ -67,6 +91,105 @@ def meant_columns(
         else:
             return ""
     return joint.join(found)
+
+
+def _meant_words(
+    columns: dict[str, list[Any]], text_column: str, label_column: str, labels: Collection[str] | None
+) -> str:
+    """The settings that name words and their labels: lists, of which those of text with most values are the words."""
+    lists = {name: values for name, values in columns.items() if all(isinstance(v, list) for v in values)}
+    texts = {n: {one for v in values for one in v} for n, values in lists.items()}
+    texts = {n: found for n, found in texts.items() if found and all(isinstance(one, str) for one in found)}
+    words = text_column if text_column in columns else max(texts, key=lambda n: len(texts[n]), default="")
+    if words not in lists:
+        return ""
+    lengths = [len(one) for one in lists[words]]
+    tags = [n for n in lists if n != words and [len(one) for one in lists[n]] == lengths]
+    found = [] if words == text_column else [f"data.text_column={_typed(words)}"]
+    if label_column in columns or (labels is not None and found):
+        return " ".join(found)
+    if not tags:
+        return ""
+    named = " or ".join(map(_typed, tags))
+    if len(tags) == 1:
+        return " ".join([*found, f"data.label_column={named}"])
+    return " and ".join([*found, f"data.label_column to {named}"])
+
+
+def _meant_answers(
+    columns: dict[str, list[Any]], text_column: str, context_column: str, label_column: str
+) -> str:
+    """The settings that name answers with their places, and of the texts the longest as the context."""
+    answers = [name for name, values in columns.items() if values and all(map(_is_answer, values))]
+    texts = [n for n, values in columns.items() if n != "id" and all(isinstance(v, str) for v in values)]
+    longest = max(texts, key=lambda n: _length(columns[n]), default="")
+    context = context_column if context_column in columns else longest
+    others = [name for name in texts if name != context]
+    asking = [n for n in others if "quest" in n.lower() or "query" in n.lower()] or (
+        others if len(others) == 1 else []
+    )
+    text = text_column if text_column in columns else next(iter(asking), "")
+    label = label_column if label_column in columns else answers[0] if len(answers) == 1 else ""
+    chosen = {
+        "text": (text_column, text),
+        "context": (context_column, context),
+        "label": (label_column, label),
+    }
+    if not all(meant for _, meant in chosen.values()):
+        return ""
+    return " ".join(f"data.{name}_column={_typed(new)}" for name, (old, new) in chosen.items() if old != new)
+
+
+def _is_answer(value: Any) -> bool:
+    """Whether a value is answers with their texts and places."""
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, Mapping) and "text" in first and "answer_start" in first
+
+
+def _columns(rows: Rows) -> dict[str, list[Any]]:
+    """The values of the first rows by column."""
+    first = rows.rows[0].values
+    return {
+        name: [row.values.get(name) for row in rows.rows[:_ROWS]] for name in first if isinstance(name, str)
+    }
+
+
+def is_hidden(label: Any) -> bool:
+    """Whether a label is -1, as in test sets that keep their labels back, or a list of nothing else.
+
+    Example:
+        >>> [is_hidden(label) for label in (-1, "-1", -1.0, [-1, -1], 1, "", None, [])]
+        [True, True, True, True, False, False, False, False]
+    """
+    if isinstance(label, np.generic | np.ndarray):
+        label = label.tolist()
+    if isinstance(label, list | tuple):
+        return len(label) > 0 and all(map(is_hidden, label))
+    return number_of(label) == -1
+
+
+def has_negative(rows: Rows, column: str) -> bool:
+    """Whether a label is below 0, so that -1 may be one as well; class numbers of a file never are."""
+    labels = [] if column in rows.class_names else [row.values.get(column) for row in rows.rows]
+    return any((number_of(label) or 0) < 0 for label in labels)
+
+
+def without_hidden(rows: Rows, column: str) -> Rows:
+    """The rows without labels that are hidden, which are then predicted and not measured; a line says how many."""
+    hidden = [is_hidden(row.values.get(column)) for row in rows.rows]
+    if not any(hidden):
+        return rows
+    log.info(
+        "%s: %s of %s labels are hidden (-1), so these rows are predicted and not measured",
+        rows.description,
+        f"{sum(hidden):,}",
+        f"{len(hidden):,}",
+    )
+    shown = [
+        row._replace(values={**row.values, column: None}) if out else row
+        for row, out in zip(rows.rows, hidden, strict=True)
+    ]
+    return rows._replace(rows=shown)
 
 
 def _is_flag(value: Any) -> bool:

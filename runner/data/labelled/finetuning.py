@@ -18,7 +18,7 @@ from tiryns.conf.data.retrieval import Retrieval
 from tiryns.conf.values import count_of
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.evaluated import EvaluatedDataModule, by_name
-from tiryns.runner.data.labelled.columns import meant_error
+from tiryns.runner.data.labelled.columns import has_negative, meant_error, without_hidden
 from tiryns.runner.data.labelled.examples import (
     READER_SETTINGS,
     ExampleReader,
@@ -72,6 +72,8 @@ class FinetuningData(EvaluatedDataModule):
         self.decided_tables: dict[str, Dialect] = {}
         self.names_as_written = True
         """Whether classes are the labels that occur; not in runs that began when integers counted from 0."""
+        self.may_hide = True
+        """Whether -1 is no label of the training data, so that it hides those of a test set."""
         self.conflicts = 0
 
     def set_datasets(self, train: Any, val: Any = None, test: Any = None) -> None:
@@ -115,11 +117,16 @@ class FinetuningData(EvaluatedDataModule):
         how = HowRead(bad, self.reader.columns(), self.decided_tables, parquet_names=self.names_as_written)
         rows = self.reader.arranged(read_rows(source, self.reading, part, setting, how))
         self.tables |= rows.tables
+        label_column = self.settings.label_column
+        if name == "train":
+            self.may_hide = not has_negative(rows, label_column)
+        elif part == "test" and self.may_hide:
+            rows = without_hidden(rows, label_column)
         try:
             examples = self.reader.examples(rows, labelled)
         except MissingColumn as error:
-            columns = (self.settings.text_column, self.settings.label_column)
-            raise meant_error(error, rows, *columns) from None
+            columns = (self.settings.text_column, label_column)
+            raise meant_error(error, rows, *columns, reader=self.reader) from None
         if not examples:
             raise ValueError(f"{setting}: {rows.description} holds no row that can be used: {bad.first}")
         return rows, examples

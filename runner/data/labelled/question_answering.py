@@ -1,5 +1,6 @@
 """Question answering data as in SQuAD (1.1 and 2.0): questions on contexts, answered by spans of them."""
 
+import json
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -75,9 +76,10 @@ class QuestionSequences(TaskSequences):
 class QuestionAnsweringReader(ExampleReader):
     """Columns of question answering data, whose contexts are cut into windows.
 
-    The answers are a mapping of `text` and `answer_start`, two lists (as in the hub's data sets), or a list of such
-    mappings. An answer that is not at its `answer_start` is moved to its text, if that is in the context once within
-    `NEARBY` characters; else the question is left out of training. The log counts both, and names the first ones.
+    The answers are a mapping of `text` and `answer_start`, two lists (as in the hub's data sets) or one answer, a list of
+    such mappings, or JSON of one of these. An answer that is not at its `answer_start` is moved to its text, if that is
+    in the context once within `NEARBY` characters; else the question is left out of training. The log counts both, and
+    names the first ones. Predictions are told apart by ids, so no two questions have the same.
     """
 
     text_column: str
@@ -90,6 +92,7 @@ class QuestionAnsweringReader(ExampleReader):
         """One question per row; without `labelled`, answers may be missing."""
         found: list[Question] = []
         places: dict[str, list[str]] = {"right": [], "moved": [], "wrong": []}
+        first: dict[str, str] = {}
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
                 question = text_of(row, self.text_column, "data.text_column").strip()
@@ -103,6 +106,12 @@ class QuestionAnsweringReader(ExampleReader):
                         span, state = place_answer(context, *given[0])
                         places[state].append(row.where)
                 name = example_id(row, self.id_column, number)
+                if name in first:
+                    problem = (
+                        f"the id {name!r:.60} is that of {first[name]} too; answers are told apart by it"
+                    )
+                    raise BadRow(row.where, problem, "doubled id")
+                first[name] = row.where
                 found.append(Question(name, question, context, answers, span, row.where))
         for state, problem in (("moved", "was moved to the text"), ("wrong", "does not match its text")):
             if listed := places[state]:
@@ -182,15 +191,19 @@ def place_answer(context: str, text: str, start: int) -> tuple[tuple[int, int] |
 
 def _answers(row: Row, name: str) -> list[tuple[str, int]]:
     """Texts and starts; empty for a question without an answer."""
-    answers = column(row, name, "data.label_column")
+    answers = given = column(row, name, "data.label_column")
     try:
+        if isinstance(given, str):
+            answers = json.loads(given)
+        if isinstance(answers, Mapping) and isinstance(answers["text"], str):
+            answers = [answers]
         if isinstance(answers, Mapping):
             pairs = list(zip(answers["text"], answers["answer_start"], strict=True))
         else:
             pairs = [(answer["text"], answer["answer_start"]) for answer in answers]
         return [(str(text), int(start)) for text, start in pairs]
     except (KeyError, TypeError, ValueError):
-        problem = f"column {name!r} holds {answers!r:.80}, expected answers with 'text' and 'answer_start'"
+        problem = f"column {name!r} holds {given!r:.80}, expected answers with 'text' and 'answer_start'"
         raise BadRow(row.where, problem, "no answers") from None
 
 

@@ -91,7 +91,11 @@ class BadRows:
             if text:
                 yield where, text
             else:
-                self.places.setdefault("empty line", []).append(where)
+                self.blank(where)
+
+    def blank(self, where: str) -> None:
+        """Counts a line that holds nothing, which is no error."""
+        self.places.setdefault("empty line", []).append(where)
 
     def noted(self) -> dict[str, Any]:
         """The count and the first places of each reason; empty where every row could be used."""

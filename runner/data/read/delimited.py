@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.bad_rows import RAISED, BadRow
 from tiryns.runner.data.read.dialects import dialect_of
 from tiryns.runner.data.read.opened import LONGEST, File, opened, wrong_byte
 
@@ -39,11 +39,17 @@ def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
 
 
 def _rows(file: File, reader: Any) -> Iterator[list[str]]:
-    """The rows that are not empty; a quote that is not closed is an error, as all that is behind it would be lost."""
+    """The rows that are not empty, of which those of delimiters alone are counted.
+
+    A quote that is not closed is an error, as all that is behind it would be lost.
+    """
     while True:
         try:
-            if row := next(reader):
+            row = next(reader)
+            if any(map(str.strip, row)):
                 yield row
+            elif len(row) > 1 and file.bad is not RAISED:
+                file.bad.blank(f"{file.path}, line {reader.line_num}")
         except StopIteration:
             return
         except csv.Error as error:

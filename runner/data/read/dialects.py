@@ -153,14 +153,14 @@ def _evenness(rows: list[list[str]]) -> float:
 
 
 def _rows(sample: str, delimiter: str, quoting: bool) -> list[list[str]]:
-    """The first rows of a sample, without one that its end may have cut."""
+    """The first rows of a sample that hold something, without one that its end may have cut."""
     quotes: Any = csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
     rows: list[list[str]] = []
     csv.field_size_limit(LONGEST)
     reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, quoting=quotes)
     with suppress(csv.Error, StopIteration):
         while len(rows) <= _ROWS:
-            if row := next(reader):
+            if any(map(str.strip, row := next(reader))):
                 rows.append(row)
     return rows[:-1] if len(sample) == _SAMPLE and len(rows) <= _ROWS else rows
 

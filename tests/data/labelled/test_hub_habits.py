@@ -1,0 +1,219 @@
+"""What data sets of the hub and of Excel have: hidden labels, columns by other names, scalars, empty lines."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.data.labelled.tasks import WORDS, data_module, questions
+from tiryns.runner.data.labelled.columns import is_hidden
+from tiryns.runner.data.labelled.labels import known_labels
+from tiryns.runner.data.read.rows import read_rows
+from tiryns.runner.inference.labelled import with_known_labels
+
+
+def lines(path: Path, rows: Any) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def prepared(option: str, **fields: Any) -> Any:
+    data = data_module(option, **{"validation_documents": 0, **fields})
+    data.prepare_data()
+    return data
+
+
+def texts(*labels: Any) -> list[dict[str, Any]]:
+    return [{"text": f"{label} is {i}", "label": label} for i, label in enumerate(labels)]
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "known"),
+    [
+        ((0, 1, 0, 1), (-1, -1), 0),
+        ((0, 1, 0, 1), (-1, 1, -1), 1),
+        (("neg", "pos"), (-1, -1), 0),
+        ((0.5, 4.75, 0.0), (-1.0, -1.0), 0),
+        ((0.5, 4.75, 0.0), (-1, 2.5), 1),
+        (([0, 1], [2]), ([-1], [-1]), 0),
+        ((True, False), (-1, -1), 0),
+        ((-1, 0, 1), (-1, 0, 1), 3),
+        ((-2.5, 0.5), (-1.0, 1.5), 2),
+    ],
+)
+def test_hidden_labels_are_predicted_and_not_measured(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, train: Any, test: Any, known: int
+) -> None:
+    files = lines(tmp_path / "train.jsonl", texts(*train)), lines(tmp_path / "test.jsonl", texts(*test))
+    with caplog.at_level("INFO", "tiryns"):
+        data = prepared("classification", train=files[0], test=files[1])
+    sequences = data.test["test"]
+    assert len(sequences) == len(test)
+    assert len(known_labels(sequences.labels)) == known
+    said = f"{len(test) - known} of {len(test)} labels are hidden (-1)"
+    assert (said in caplog.text) == (known < len(test))
+
+
+def test_hidden_labels_of_tables_tags_and_choices(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("text,label\na b,0\nc d,1\n")
+    (tmp_path / "test.csv").write_text("text,label\na b,-1\nc d,-1\n")
+    table = prepared("classification", train=str(tmp_path / "train.csv"), test=str(tmp_path / "test.csv"))
+    assert (table.test["test"].labels < 0).all()
+    words = [{"words": ["Ada", "runs"], "labels": [1, 0]}, {"words": ["Bo"], "labels": [1]}]
+    hidden = [{**row, "labels": [-1] * len(row["words"])} for row in words]
+    tagged = prepared(
+        "token_classification",
+        train=lines(tmp_path / "a.jsonl", words),
+        test=lines(tmp_path / "b.jsonl", hidden),
+    )
+    assert [example.labels for example in tagged.test["test"].examples] == [None, None]
+    choices = [{"text": "x", "choices": ["a", "b"], "label": label} for label in (0, 1)]
+    chosen = prepared(
+        "multiple_choice",
+        train=lines(tmp_path / "c.jsonl", choices),
+        test=lines(tmp_path / "d.jsonl", [{**row, "label": -1} for row in choices]),
+    )
+    assert (chosen.test["test"].labels < 0).all()
+
+
+def test_a_hidden_label_in_validation_is_an_error(tmp_path: Path) -> None:
+    files = lines(tmp_path / "a.jsonl", texts(0, 1)), lines(tmp_path / "b.jsonl", texts(-1, 1))
+    with pytest.raises(ValueError, match="the label -1 does not occur in the training data"):
+        prepared("classification", train=files[0], validation=files[1])
+
+
+@pytest.mark.parametrize(
+    ("learnt", "labels", "hidden"),
+    [
+        ({"labels": ["0", "1"], "problem_type": "single_label_classification"}, (-1, 1), 1),
+        ({"labels": ["-1", "1"], "problem_type": "single_label_classification"}, (-1, 1), 0),
+        ({"labels": [], "problem_type": "regression"}, (-1.0, -1.0), 2),
+        ({"labels": [], "problem_type": "regression"}, (-1.0, 0.5), 0),
+        ({"told_by": "number"}, (-1, 0), 1),
+    ],
+)
+def test_later_data_may_hide_labels_as_well(learnt: Any, labels: Any, hidden: int) -> None:
+    reader = SimpleNamespace(state_dict=lambda: learnt)
+    model: Any = SimpleNamespace(settings={"label_column": "label"}, reader=reader)
+    found = with_known_labels(model, read_rows(texts(*labels)))
+    assert sum(row.values["label"] is None for row in found.rows) == hidden
+    assert not is_hidden(True)
+
+
+TAGGED = [{"id": str(i), "tokens": ["Ada", f"runs{i}"], "ner_tags": [1, 0]} for i in range(4)]
+PAIRED = [{"idx": i, "sentence1": f"{WORDS} {i}", "sentence2": f"no {i}", "label": i % 2} for i in range(8)]
+NLI = [{"premise": WORDS + str(i // 3), "hypothesis": f"no {i}", "gold": "ab"[i % 2]} for i in range(9)]
+ASKED = [{"id": row["id"], "query": f"what is {i}", "passage": row["context"], "answer": row["answers"]}
+         for i, row in enumerate(questions(6))]  # fmt: skip
+CONLL = [{**row, "pos_tags": [3, 4], "chunk_tags": [5, 5]} for row in TAGGED]
+
+
+@pytest.mark.parametrize(
+    ("option", "rows", "advice"),
+    [
+        ("token_classification", TAGGED, "data.text_column=tokens data.label_column=ner_tags"),
+        ("token_classification", CONLL,
+         "data.text_column=tokens and data.label_column to ner_tags or pos_tags or chunk_tags"),
+        ("token_classification", [{"words": r["tokens"], "tags": ["O", "B"]} for r in TAGGED], "data.label_column=tags"),
+        ("classification", PAIRED, "data.text_column=sentence1 data.pair_column=sentence2"),
+        ("classification", NLI, "data.text_column=premise data.pair_column=hypothesis data.label_column=gold"),
+        ("classification", [{"question1": f"a {i}", "question2": f"b {i}", "is_duplicate": i % 2} for i in range(6)],
+         "data.text_column=question1 data.pair_column=question2 data.label_column=is_duplicate"),
+        ("question_answering", ASKED, "data.text_column=query data.context_column=passage data.label_column=answer"),
+        ("question_answering", [{**row, "ask": row["query"], "answers": row["answer"]} for row in ASKED],
+         "data.text_column=query data.context_column=passage"),
+    ],
+)  # fmt: skip
+def test_columns_of_the_hub_are_named_rightly(tmp_path: Path, option: str, rows: Any, advice: str) -> None:
+    with pytest.raises(ValueError, match="has no column") as error:
+        prepared(option, train=lines(tmp_path / "a.jsonl", rows))
+    assert str(error.value).endswith(f". By what they hold, set {advice}")
+    assert "Expected" not in str(error.value)
+    if " to " in advice:
+        return
+    fields = dict(one.removeprefix("data.").split("=") for one in advice.split())
+    assert len(prepared(option, train=lines(tmp_path / "a.jsonl", rows), doc_stride=8, **fields).train)
+
+
+def test_a_table_without_a_text_is_not_advised_to_take_the_label(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("idx,label\n1,yes\n2,no\n3,yes\n4,no\n")
+    with pytest.raises(ValueError, match=r"has no column 'text'; it has: idx, label") as error:
+        prepared("classification", train=str(tmp_path / "a.csv"))
+    assert "data.text_column=label" not in str(error.value)
+
+
+CONTEXT = "Ada met Bo in Paris"
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"text": "Bo", "answer_start": 8},
+        {"text": ["Bo"], "answer_start": [8]},
+        [{"text": "Bo", "answer_start": 8}],
+        {"text": ["Bo", "Paris"], "answer_start": [8, 14]},
+        '{"text": ["Bo"], "answer_start": [8]}',
+        '[{"text": "Bo", "answer_start": 8}]',
+    ],
+)
+def test_answers_come_as_one_several_or_json(tmp_path: Path, answers: Any) -> None:
+    rows = [{"question": "whom", "context": CONTEXT, "answers": answers}]
+    data = prepared("question_answering", train=lines(tmp_path / "a.jsonl", rows), doc_stride=8)
+    assert data.train.examples[0].answers[0] == "Bo"
+    assert data.train.answer_spans.tolist() == [[8, 10]]
+
+
+@pytest.mark.parametrize(
+    "answers", ["Bo", {"text": "Bo"}, 8, '{"text": "Bo"', {"text": ["Bo"], "answer_start": []}]
+)
+def test_answers_without_a_place_are_an_error(tmp_path: Path, answers: Any) -> None:
+    rows = [{"question": "whom", "context": CONTEXT, "answers": answers}]
+    with pytest.raises(
+        ValueError, match=r"column 'answers' holds .*, expected answers with 'text' and 'answer_start'"
+    ):
+        prepared("question_answering", train=lines(tmp_path / "a.jsonl", rows))
+
+
+def test_a_doubled_id_is_an_error(tmp_path: Path) -> None:
+    rows = questions(6)
+    rows[4]["id"] = rows[2]["id"]
+    file = lines(tmp_path / "a.jsonl", rows)
+    with pytest.raises(ValueError, match=r"a\.jsonl, line 5: the id 'q2' is that of .*a\.jsonl, line 3 too"):
+        prepared("question_answering", train=file, doc_stride=8)
+    assert (
+        len(prepared("question_answering", train=file, doc_stride=8, on_bad_row="skip").train.examples) == 5
+    )
+    articles = [{"title": "t", "paragraphs": [{"context": CONTEXT, "qas": [
+        {"id": "x", "question": "whom", "answers": [{"text": "Bo", "answer_start": 8}]}] * 2}]}]  # fmt: skip
+    (tmp_path / "squad.json").write_text(json.dumps({"data": articles}))
+    with pytest.raises(ValueError, match=r"the id 'x' is that of .* too"):
+        prepared("question_answering", train=str(tmp_path / "squad.json"))
+
+
+@pytest.mark.parametrize(
+    ("content", "blank"),
+    [
+        ("text;label\na b;x\nc d;y\n;\n;\n", 2),
+        ("text;label;note\na b;x;\n;;\nc d;y;\n;;\n", 2),
+        ("text,label\na b,x\n,\nc d,y\n , \n", 2),
+        (";;;\ntext;label\na b;x\nc d;y\n;;;\n", 2),
+        ("text;label\na b;x\n;;;;;;\nc d;y\n", 1),
+        ("text\tlabel\na b\tx\n\t\nc d\ty\n", 1),
+        ('text;label\na b;x\n"";""\nc d;y\n', 1),
+        ("text;label\na b;x\n\nc d;y\n", 0),
+    ],
+)
+def test_rows_of_delimiters_alone_are_empty_lines_and_counted(
+    tmp_path: Path, content: str, blank: int
+) -> None:
+    file = tmp_path / ("a.tsv" if "\t" in content else "a.csv")
+    file.write_text(content)
+    data = prepared("classification", train=str(file))
+    assert [example.text for example in data.train.examples] == ["a b", "c d"]
+    counted = data.decided().get("left_out", {}).get("train", {}).get("empty line", {"rows": 0})
+    assert counted["rows"] == blank
+    file.write_text(content.replace("c d", "", 1))
+    with pytest.raises(ValueError, match="the text in column 'text' is empty"):
+        prepared("classification", train=str(file))
