@@ -90,8 +90,9 @@ class FinetuningDataModule(PassesDataModule):
         rows, tokenizer = self._rows(), self.tokenizer
         self.reader = self._make_reader(rows)
         first = next(iter(rows))
-        if "test" in rows and not has_negative(rows[first], self.reader.label_column):
-            rows["test"] = without_hidden(rows["test"], self.reader.label_column)
+        label_column = self._column("label", self.label_column, rows)
+        if "test" in rows and not has_negative(rows[first], label_column):
+            rows["test"] = without_hidden(rows["test"], label_column)
         examples = {n: self.reader.examples(found, labelled=n != "test") for n, found in rows.items()}
         self.reader.learn(examples[first], rows[first])
         self.sets = {

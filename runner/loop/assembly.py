@@ -11,6 +11,7 @@ from tiryns.conf.registry import option_of
 from tiryns.runner.build import bind, build
 from tiryns.runner.config.allowed import allow_code
 from tiryns.runner.config.calling import Call, parameters
+from tiryns.runner.config.targets import locate
 from tiryns.runner.evaluation.monitor import choose_monitor
 
 if TYPE_CHECKING:
@@ -137,6 +138,10 @@ def make_data(config: DictConfig) -> Any:
     if option_of("data", config.data) is not None and "task" in config.data:
         make = make.with_keywords({**make.keywords, "task": get_task(config.data.task)})
     data = make()
+    objective = OmegaConf.select(config, "objective._target_")
+    masks = objective is None or getattr(locate(objective, "objective"), "needs_mask", True)
+    if hasattr(data, "needed_tokens") and not masks:
+        data.needed_tokens = ("pad",)
     if config.get("phases"):
         phases = check_data_of(config, data)
         if getattr(data, "phase_groups", ()):

@@ -1,8 +1,11 @@
 """The class of transformers that a model is built as, and the config fields that its task sets."""
 
 import logging
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import torch
+from torch import nn
 from transformers import (
     MODEL_FOR_MASKED_LM_MAPPING,
     AutoModelForCausalLM,
@@ -12,6 +15,7 @@ from transformers import (
 )
 
 from tiryns.runner.config.custom_code import custom_code_allowed
+from tiryns.runner.models.packed.trials import evaluating, trial_documents
 from tiryns.runner.models.weights import few, load_weights
 
 log = logging.getLogger("tiryns")
@@ -53,10 +57,14 @@ class Head(NamedTuple):
         """
         kind = self.auto.__name__.removeprefix("AutoModel")
         trained = any(kind in name for name in known.architectures or [])
-        if trained and not self.fresh:
-            self._check_labels(path, known)
+        order = self._order_of_labels(path, known) if trained and not self.fresh else None
         options = {**changes, **self.config}
         model, new = load_weights(self.auto, path, new_head=self.fresh or not trained, **options)
+        if order is not None:
+            reorder_labels(model, order)
+            log.info(
+                "the head of %s has these labels in another order, and is put into that of the data", path
+            )
         if self.fresh:
             body, model = model.base_model, self.build(model.config)
             model.base_model.load_state_dict(body.state_dict())
@@ -66,16 +74,59 @@ class Head(NamedTuple):
             log.info("starting anew: %s", ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in new)))
         return model.train()  # a loaded model is in evaluation mode
 
-    def _check_labels(self, path: str, known: PretrainedConfig) -> None:
-        """Refuses a trained head whose labels are not those of the data, in their order."""
+    def _order_of_labels(self, path: str, known: PretrainedConfig) -> list[int] | None:
+        """The number in a trained head of each label of the data, None for its own; ValueError for other labels."""
         ours = [*self.config.get("id2label", {}).values()]
-        theirs = [name for _, name in sorted((known.id2label or {}).items())]
-        if "id2label" in self.config and theirs != ours:
+        theirs = labels_of(known)
+        if "id2label" not in self.config or theirs == ours:
+            return None
+        if (order := order_of(theirs, ours)) is None:
             raise ValueError(
                 f"the model {path!r} has a head for {len(theirs)} labels ({few(theirs, 5)}), the data has {len(ours)} "
-                f"({few(ours, 5)}): set data.labels to the model's, in their order, or "
-                "objective.new_head=true to start its head anew"
+                f"({few(ours, 5)}): set data.labels to the model's, or objective.new_head=true to start its head anew"
             )
+        return order
+
+
+def labels_of(config: PretrainedConfig) -> list[str]:
+    """The labels of a model in the order of their numbers."""
+    return [name for _, name in sorted((config.id2label or {}).items())]
+
+
+def order_of(theirs: Sequence[str], ours: Sequence[str]) -> list[int] | None:
+    """The number that each of our labels has among theirs; None unless both are the same labels.
+
+    Example:
+        >>> order_of(["neg", "pos"], ["pos", "neg"])
+        [1, 0]
+    """
+    numbers = {name: number for number, name in enumerate(theirs)}
+    same = len(numbers) == len(theirs) == len(ours) and numbers.keys() == {*ours}
+    return [numbers[name] for name in ours] if same else None
+
+
+def reorder_labels(model: PreTrainedModel, order: Sequence[int]) -> None:
+    """Puts the rows of the layer that makes the logits into an order of labels, and proves it by the logits of a text.
+
+    Raises ValueError for a model that makes them in another way than by a linear layer.
+    """
+    inside = {id(part) for part in model.base_model.modules()} if model.base_model is not model else set()
+    layers = [
+        part
+        for part in model.modules()
+        if isinstance(part, nn.Linear) and part.out_features == len(order) and id(part) not in inside
+    ]
+    with torch.no_grad(), evaluating(model):
+        text = trial_documents(model.config)[2][None].to(model.device)
+        before = model(input_ids=text).logits
+        for parameter in layers[-1].parameters() if layers else ():
+            parameter.copy_(parameter[list(order)])
+        after = model(input_ids=text).logits
+    if not torch.allclose(after, before[..., list(order)], rtol=1e-4, atol=1e-5):
+        raise ValueError(
+            f"the labels of {type(model).__name__} cannot be put into another order: set data.labels to the model's, in "
+            f"their order ({few(labels_of(model.config), 5)})"
+        )
 
 
 MASKED_LM = Head()

@@ -26,6 +26,7 @@ class CausalLanguageModelingCollator(FlatCollator):
         ([[2, 11, 12, 3], [2, 21, 3, 0]], [[11, 12, -100, -100], [21, -100, -100, -100]])
     """
 
+    needs_mask = False
     packs = True
     nats_per_token = True
     built_with = ("z_loss",)

@@ -55,7 +55,7 @@ def prepare_corpus(
     _check(tasks, workers, validation)
     check_chunking(max_length, long_documents)
     files = find_files(source, format != "auto")
-    loaded = load_tokenizer(tokenizer)
+    loaded = load_tokenizer(tokenizer, needed=("pad",))
     cutting = {"max_length": max_length, "long_documents": long_documents, "shortest_chunk": SHORTEST_CHUNK}
     attributes = {**cutting, "tokenizer": tokenizer_fingerprint(loaded)}
     plan = CorpusPlan(

@@ -288,7 +288,7 @@ def tokenizer_of(
     """The tokenizer that the settings name, or one trained on the texts. ValueError if it reads no texts so long."""
     if given.tokenizer is None and not isinstance(given, Mteb):
         return train_tokenizer(list(texts()), given.tokenizer_kind, given.vocab_size, given.lowercase)
-    tokenizer = load_tokenizer(model_folder(given.tokenizer))
+    tokenizer = load_tokenizer(model_folder(given.tokenizer), needed=("pad",))
     if given.max_length > tokenizer.model_max_length:
         raise ValueError(
             f"data.max_length={given.max_length} is more than the {tokenizer.model_max_length} tokens that the model "

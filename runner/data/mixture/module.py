@@ -80,14 +80,14 @@ class MixtureData(PretrainingData):
         stored = {n: one for n, one in self.sources.items() if isinstance(one, StoredPretrainingData)}
         texts = {n: one for n, one in self.sources.items() if n not in stored}
         for one in stored.values():
-            one.tokenizer_name = tokenizer
+            one.tokenizer_name, one.needed_tokens = tokenizer, self.needed_tokens
             one.prepare_data()
             assert one.prepared is not None
             tokenizer = tokenizer or str(one.prepared.tokenizer)
         if texts:
             tokenizer = decide_together(texts, self.settings, tokenizer)
         for one in texts.values():
-            one.tokenizer_name = tokenizer
+            one.tokenizer_name, one.needed_tokens = tokenizer, self.needed_tokens
             one.prepare_data()
         for name, one in self.sources.items():
             if not len(one.train):

@@ -24,7 +24,7 @@ from tiryns.runner.data.text.chunking import SHORTEST_CHUNK, Chunker, check_chun
 from tiryns.runner.data.text.holdout import TRAIN, Part, check_validation, divide
 from tiryns.runner.data.text.pool import rust_threads
 from tiryns.runner.data.text.tokenise import tokenise
-from tiryns.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint, train_tokenizer
+from tiryns.runner.data.text.tokenizer import MASKING, load_tokenizer, tokenizer_fingerprint, train_tokenizer
 
 log = logging.getLogger("tiryns")
 
@@ -63,6 +63,7 @@ def prepare_text(
     seed: int,
     keep_repeated: bool = False,
     left_out: NDArray[np.uint64] | None = None,
+    needed: Sequence[str] = MASKING,
 ) -> PreparedText:
     """Tokenised training and validation sequences in `cache_dir`, made unless they are there for these very inputs.
 
@@ -77,7 +78,7 @@ def prepare_text(
     text = text_inputs(source, validation_sources, validation_documents, tokenizer, seed)
     check_chunking(max_length, long_documents)
     training: dict[str, Any] = {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase}
-    loaded = load_tokenizer(tokenizer) if tokenizer else None
+    loaded = load_tokenizer(tokenizer, needed) if tokenizer else None
     if loaded is not None:
         tokenizer_inputs: dict[str, Any] = {"content": tokenizer_fingerprint(loaded)}
     else:
@@ -107,7 +108,7 @@ def _fill(
     folder: Path, parts: dict[str, Part], tokenizer_folder: Path, cutting: dict[str, Any]
 ) -> PreparedText:
     """The stores of all parts."""
-    tokenizer = load_tokenizer(str(tokenizer_folder))
+    tokenizer = load_tokenizer(str(tokenizer_folder), needed=("pad",))
     chunker = Chunker(tokenizer.backend_tokenizer, cutting["max_length"], cutting["long_documents"])
     attributes, size = {**cutting, "tokenizer": tokenizer_fingerprint(tokenizer)}, len(tokenizer)
     stores = {name: tokenise(part, chunker, size, folder / name, attributes) for name, part in parts.items()}

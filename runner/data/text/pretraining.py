@@ -26,7 +26,7 @@ from tiryns.runner.data.store.reader import TokenStore, sampled_counts
 from tiryns.runner.data.text.holdout import Part, divide
 from tiryns.runner.data.text.named_stores import NamedStore, joined
 from tiryns.runner.data.text.prepare import PreparedText, prepare_text
-from tiryns.runner.data.text.tokenizer import describe_vocabulary
+from tiryns.runner.data.text.tokenizer import MASKING, describe_vocabulary
 from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.samplers import GlobalBatchSampler
 from tiryns.runner.samplers.base import SeamlessSampler
@@ -47,6 +47,8 @@ class PretrainingData(GlobalBatchDataModule):
     phase_groups: tuple[str, ...] = ("data", "sampler", "objective")
     stores: Sequence[NamedStore] = ()
     """The parts of `train` in their order, where it has several: sources, and lengths of phases."""
+    needed_tokens: Sequence[str] = MASKING
+    """Special tokens that the tokenizer must have; those of masking unless the objective says that it masks nothing."""
 
     @takes_settings(options.PretrainingData)
     def __init__(self, settings: options.PretrainingData) -> None:
@@ -133,6 +135,7 @@ class PretrainingData(GlobalBatchDataModule):
             self.tokenizer_name,
             cache_dir=Path(self.settings.cache_dir).expanduser(),
             left_out=self.left_out,
+            needed=self.needed_tokens,
             **{name: getattr(self.settings, name) for name in names},
         )
 

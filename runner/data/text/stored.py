@@ -15,7 +15,7 @@ from tiryns.runner.data.store.sharded import (
 from tiryns.runner.data.text.holdout import TRAIN
 from tiryns.runner.data.text.prepare import PreparedText, verify
 from tiryns.runner.data.text.pretraining import PretrainingData
-from tiryns.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
+from tiryns.runner.data.text.tokenizer import check_special_tokens, load_tokenizer, tokenizer_fingerprint
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ class StoredPretrainingData(PretrainingData):
                 f"the store {self.source.place} has no tokenizer that can be loaded in {opened.folder / 'tokenizer'}: "
                 "prepare it again in another folder"
             ) from error
+        check_special_tokens(self.tokenizer, str(opened.folder / "tokenizer"), self.needed_tokens)
         for shard in (shard for store in opened.sets.values() for shard in store.shards):
             if shard.max_token_id >= vocabulary:
                 raise ValueError(
@@ -111,7 +112,7 @@ class StoredPretrainingData(PretrainingData):
                 f"set data.long_documents={cutting[1]}, or prepare it with the other"
             )
         if self.tokenizer_name:
-            fingerprint = tokenizer_fingerprint(load_tokenizer(self.tokenizer_name))
+            fingerprint = tokenizer_fingerprint(load_tokenizer(self.tokenizer_name, self.needed_tokens))
             if fingerprint != opened.meta["tokenizer"]:
                 raise ValueError(
                     f"data.tokenizer={self.tokenizer_name!r} is not the tokenizer of {self.source.place}, "

@@ -65,7 +65,7 @@ class StreamedPretrainingData(PretrainingData):
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer that the setting names."""
         assert self.tokenizer_name is not None
-        return load_tokenizer(self.tokenizer_name)
+        return load_tokenizer(self.tokenizer_name, self.needed_tokens)
 
     def _sampler(self, make_sampler: Callable[..., Any], max_steps: int, max_epochs: float | None) -> Any:
         """The order; raises ValueError for a sampler that chooses documents by number, or a length in epochs."""

@@ -28,6 +28,9 @@ ROBERTA_TOKENS = {
 }  # fmt: skip
 """The same as RoBERTa spells them."""
 
+MASKING = ("pad", "mask")
+"""Special tokens that training on masked texts needs; other training needs the first alone."""
+
 VERSION = 2
 """Raised when training on the same documents would give another tokenizer."""
 
@@ -70,7 +73,7 @@ def check_tokenizer_settings(kind: str, vocab_size: int) -> None:
         raise ValueError(f"data.vocab_size={vocab_size} is too small: {kind} needs {needed}")
 
 
-def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask")) -> "PreTrainedTokenizerBase":
+def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "PreTrainedTokenizerBase":
     """The Hugging Face tokenizer of a name or folder.
 
     Raises FileNotFoundError if there is none, ValueError if it is not a fast one or lacks one of the tokens `needed`.
@@ -108,6 +111,14 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask"))
         )
     if not tokenizer.special_tokens_map:
         _take_known_tokens(tokenizer)
+    check_special_tokens(tokenizer, name_or_folder, needed)
+    return tokenizer
+
+
+def check_special_tokens(
+    tokenizer: "PreTrainedTokenizerBase", name_or_folder: str, needed: Sequence[str]
+) -> None:
+    """Raises ValueError if a tokenizer lacks one of the special tokens `needed`."""
     lacks = [role for role in needed if getattr(tokenizer, f"{role}_token_id") is None]
     if lacks:
         named = (
@@ -118,7 +129,6 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask"))
             f"data.tokenizer={name_or_folder!r} has no {' and no '.join(lacks)} token; its special tokens are: {named}. "
             f"Choose an encoder's tokenizer, or save this one with them: tokenizer.add_special_tokens({{{added}}})"
         )
-    return tokenizer
 
 
 def knows_no_words(tokenizer: "PreTrainedTokenizerBase") -> bool:

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tiryns.runner.models.distillation.losses import Weights
 from tiryns.runner.models.encoder import own_tokenizer
+from tiryns.runner.models.head import labels_of, order_of, reorder_labels
 from tiryns.runner.models.weights import few, load_trained, load_weights
 from tiryns.runner.models.wrapped import WrappedModel
 from tiryns.runner.run.model_folder import model_folder
@@ -43,12 +44,13 @@ def load_teacher(
             f"objective.teacher: the model {name_or_path!r} has other tokens than the data; use its tokenizer: "
             f"data.tokenizer={model_folder(name_or_path)}"
         )
-    theirs = [name for _, name in sorted((model.config.id2label or {}).items())]
-    if labels and theirs != [*labels]:
-        raise ValueError(
-            f"objective.teacher: the model {name_or_path!r} was trained for {len(theirs)} labels ({few(theirs, 5)}), the "
-            f"data has {len(labels)} ({few(labels, 5)}): set data.labels to the teacher's, in their order"
-        )
+    if labels and (theirs := labels_of(model.config)) != [*labels]:
+        if (order := order_of(theirs, labels)) is None:
+            raise ValueError(
+                f"objective.teacher: the model {name_or_path!r} was trained for {len(theirs)} labels ({few(theirs, 5)}), "
+                f"the data has {len(labels)} ({few(labels, 5)}): set data.labels to the teacher's"
+            )
+        reorder_labels(model, order)
     return model
 
 

@@ -61,7 +61,10 @@ def test_hidden_labels_of_tables_tags_and_choices(tmp_path: Path) -> None:
     (tmp_path / "test.csv").write_text("text,label\na b,-1\nc d,-1\n")
     table = prepared("classification", train=str(tmp_path / "train.csv"), test=str(tmp_path / "test.csv"))
     assert (table.test["test"].labels < 0).all()
-    words = [{"words": ["Ada", "runs"], "labels": [1, 0]}, {"words": ["Bo"], "labels": [1]}]
+    words: list[dict[str, Any]] = [
+        {"words": ["Ada", "runs"], "labels": [1, 0]},
+        {"words": ["Bo"], "labels": [1]},
+    ]
     hidden = [{**row, "labels": [-1] * len(row["words"])} for row in words]
     tagged = prepared(
         "token_classification",
