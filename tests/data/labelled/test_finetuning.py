@@ -51,7 +51,11 @@ def test_held_out_texts_are_not_trained_on() -> None:
 
 
 def test_held_out_questions_share_no_context() -> None:
-    rows = [{**row, "question": f"{row['question']} {i}"} for row in questions() for i in range(3)]
+    rows = [
+        {**row, "id": f"{row['id']}-{i}", "question": f"{row['question']} {i}"}
+        for row in questions()
+        for i in range(3)
+    ]
     data = prepared("question_answering", train=rows, validation_documents=0.25, doc_stride=8)
     sets = [{e.context for e in s.examples} for s in (data.train, data.validation["validation"])]
     assert not sets[0] & sets[1]
