@@ -24,6 +24,9 @@ from tiryns.runner.tasks import get_trainer_task
 
 DEFAULT_SPLITS = {"train": "train", "val": "validation", "test": "test"}
 
+MOST_CLASSES = 1_000_000
+"""Most classes that are told by numbers: each has a name and a row of the head."""
+
 LONGEST_STRIDE = 128
 """Tokens that neighbouring windows of a context share, unless they are short."""
 
@@ -225,4 +228,9 @@ def numbered_labels(rows: Mapping[str, Rows], label_column: str, per_word: bool)
         labels = [one for label in labels for one in (label if isinstance(label, list | tuple) else [label])]
     if any(isinstance(one, bool) or not isinstance(one, int) for one in labels):
         return None
-    return [str(number) for number in range(max([1, *labels]) + 1)]
+    if (highest := max([1, *labels])) >= MOST_CLASSES:
+        raise ValueError(
+            f"the label {highest} is no class number: integers keep their numbers here, so a head would have "
+            f"{highest + 1:,} classes; number the labels from 0, or write them as text"
+        )
+    return [str(number) for number in range(highest + 1)]

@@ -81,6 +81,15 @@ def test_set_datasets(new: Any, kind: Any) -> None:
         data.setup()
 
 
+def test_hidden_labels_of_a_test_set_are_unknown_and_codes_are_no_class_numbers(new: Any) -> None:
+    data = new()
+    data.set_datasets(train=ROWS, test=[{**row, "label": -1} for row in ROWS[:3]])
+    assert labels(data.test_dataloader()) == [-100] * 3
+    data.set_datasets(train=[{**ROWS[0], "label": 10**9}, ROWS[1]])
+    with pytest.raises(ValueError, match=r"label 1000000000 is no class number: .* number the labels from 0"):
+        data.setup()
+
+
 def test_dataloaders(new: Any, tokenizer_folder: str) -> None:
     data = new()
     data.set_datasets(ROWS, ROWS, ROWS[:10])
