@@ -17,6 +17,8 @@ def test_of_many_classes_the_most_frequent_confusions_are_listed() -> None:
         {"true": "199999", "as": "0", "count": 1, "share": 1.0},
     ]
     assert tables["per_class"][7] == scores("7", 1, 1, 4)
+    assert MATRIX_LABELS == 2000
+    assert "confusion" not in confusion_tables(names[:2001], true[:4], predicted[:4])
 
 
 def test_of_few_classes_the_whole_table_is_given() -> None:
