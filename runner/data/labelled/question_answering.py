@@ -18,6 +18,7 @@ from tiryns.runner.data.labelled.examples import (
     text_of,
     tokenized,
 )
+from tiryns.runner.data.labelled.words.offsets import Mark, file_of, offset_units
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import Row, Rows
@@ -90,21 +91,15 @@ class QuestionAnsweringReader(ExampleReader):
 
     def examples(self, rows: Rows, labelled: bool) -> list[Question]:
         """One question per row; without `labelled`, answers may be missing."""
-        found: list[Question] = []
-        places: dict[str, list[str]] = {"right": [], "moved": [], "wrong": []}
+        read: list[tuple[Question, list[Mark]]] = []
         first: dict[str, str] = {}
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
                 question = text_of(row, self.text_column, "data.text_column").strip()
                 context = text_of(row, self.context_column, "data.context_column")
-                answers: list[str] | None = None
-                span = None
-                if labelled or row.values.get(self.label_column) is not None:
-                    given = _answers(row, self.label_column)
-                    answers = [text for text, _ in given]
-                    if given:
-                        span, state = place_answer(context, *given[0])
-                        places[state].append(row.where)
+                known = labelled or row.values.get(self.label_column) is not None
+                marks = _answers(row, self.label_column) if known else []
+                answers = [mark.text or "" for mark in marks] if known else None
                 name = example_id(row, self.id_column, number)
                 if name in first:
                     problem = (
@@ -112,7 +107,18 @@ class QuestionAnsweringReader(ExampleReader):
                     )
                     raise BadRow(row.where, problem, "doubled id")
                 first[name] = row.where
-                found.append(Question(name, question, context, answers, span, row.where))
+                read.append((Question(name, question, context, answers, None, row.where), marks))
+        units = offset_units((one.where, one.context, marks) for one, marks in read)
+        found: list[Question] = []
+        places: dict[str, list[str]] = {"right": [], "moved": [], "wrong": []}
+        for one, marks in read:
+            span = None
+            if marks:
+                span, state = place_answer(one.context, marks[0], units[file_of(one.where)])
+                places[state].append(
+                    one.where if span else f"{one.where}, {_contradiction(one.context, marks[0])}"
+                )
+            found.append(one._replace(span=span))
         for state, problem in (("moved", "was moved to the text"), ("wrong", "does not match its text")):
             if listed := places[state]:
                 counts = f"{len(listed)} of {len(found)}"
@@ -177,10 +183,12 @@ class QuestionAnsweringReader(ExampleReader):
         return {"windows": f"{self.doc_stride} tokens shared by neighbours"}
 
 
-def place_answer(context: str, text: str, start: int) -> tuple[tuple[int, int] | None, str]:
+def place_answer(context: str, answer: Mark, unit: str) -> tuple[tuple[int, int] | None, str]:
     """The span of an answer in characters, and `right`, `moved` (its text is elsewhere nearby) or `wrong` (nowhere)."""
-    if text and context[start : start + len(text)] == text:
-        return (start, start + len(text)), "right"
+    text, place = answer.text or "", answer.place(context, unit)
+    if place and context[slice(*place)] == text:
+        return place, "right"
+    start = place[0] if place else answer.start
     low = max(0, start - NEARBY)
     around = context[low : start + len(text) + NEARBY]
     if text and around.count(text) == 1:
@@ -189,7 +197,13 @@ def place_answer(context: str, text: str, start: int) -> tuple[tuple[int, int] |
     return None, "wrong"
 
 
-def _answers(row: Row, name: str) -> list[tuple[str, int]]:
+def _contradiction(context: str, answer: Mark) -> str:
+    """The text of an answer beside the one at its `answer_start`."""
+    text, start = answer.text or "", answer.start
+    return f"{text!r:.40} is {context[start : start + len(text)]!r:.40} at {start}"
+
+
+def _answers(row: Row, name: str) -> list[Mark]:
     """Texts and starts; empty for a question without an answer."""
     answers = given = column(row, name, "data.label_column")
     try:
@@ -201,7 +215,7 @@ def _answers(row: Row, name: str) -> list[tuple[str, int]]:
             pairs = list(zip(answers["text"], answers["answer_start"], strict=True))
         else:
             pairs = [(answer["text"], answer["answer_start"]) for answer in answers]
-        return [(str(text), int(start)) for text, start in pairs]
+        return [Mark(int(start), None, text=str(text)) for text, start in pairs]
     except (KeyError, TypeError, ValueError):
         problem = f"column {name!r} holds {given!r:.80}, expected answers with 'text' and 'answer_start'"
         raise BadRow(row.where, problem, "no answers") from None

@@ -20,12 +20,15 @@ from tiryns.runner.data.labelled.examples import (
 from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy
 from tiryns.runner.data.labelled.tags import is_bio, keeps_iob2
 from tiryns.runner.data.labelled.words.fields import labels_of, words_of
+from tiryns.runner.data.labelled.words.offsets import file_of, offset_units
 from tiryns.runner.data.labelled.words.spans import (
     ANNOTATIONS,
     ENTITIES_FORM,
     OFFSETS,
     TEXT,
+    Annotated,
     annotated,
+    span_of,
     tags_of,
     word_places,
 )
@@ -108,28 +111,35 @@ class TokenClassificationReader(ExampleReader):
 
     def arranged(self, rows: Rows) -> Rows:
         """Texts with entities become words with their labels and their places in the text."""
-        found = []
+        read: list[tuple[Row, Annotated | None]] = []
         for row in rows.rows:
             with rows.bad.row():
-                found.append(self._arranged(row))
+                read.append((row, self._annotated(row)))
+        units = offset_units((row.where, one.text, one.marks or []) for row, one in read if one)
+        found = []
+        for row, one in read:
+            with rows.bad.row():
+                found.append(self._in_words(row, one, units[file_of(row.where)]) if one else row)
         return rows._replace(rows=found)
 
-    def _arranged(self, row: Row) -> Row:
+    def _annotated(self, row: Row) -> Annotated | None:
+        """The text of a row with its entities; None for a row of words."""
         words, given = row.values.get(self.text_column), row.values.get(self.label_column)
-        if words is not None and not isinstance(words, str):
-            return row
         listed = isinstance(given, list) and any(not isinstance(label, str | int) for label in given)
         of_words = isinstance(given, list) and len(given) > 0 and not listed
-        found = None if of_words else annotated(row.where, row.values, self.text_column, self.label_column)
-        if found is None:
-            return row
-        places = word_places(found.text, by_space=found.spans is None and not self.cuts_signs)
-        made: dict[str, Any] = {self.text_column: [found.text[start:end] for start, end in places]}
+        if of_words or not isinstance(words, str | None):
+            return None
+        return annotated(row.where, row.values, self.text_column, self.label_column)
+
+    def _in_words(self, row: Row, given: Annotated, unit: str) -> Row:
+        places = word_places(given.text, by_space=given.marks is None and not self.cuts_signs)
+        made: dict[str, Any] = {self.text_column: [given.text[start:end] for start, end in places]}
         others = {name: value for name, value in row.values.items() if name != self.label_column}
-        if found.spans is not None:
+        if given.marks is not None:
             self.cuts_signs = True
-            made[self.label_column] = tags_of(row.where, found.text, places, found.spans)
-        return row._replace(values={**others, **made, TEXT: found.text, OFFSETS: places})
+            spans = [span_of(row.where, given.text, mark, unit) for mark in given.marks]
+            made[self.label_column] = tags_of(row.where, given.text, places, spans)
+        return row._replace(values={**others, **made, TEXT: given.text, OFFSETS: places})
 
     def examples(self, rows: Rows, labelled: bool) -> list[Sentence]:
         """One sentence per row; without `labelled`, labels may be missing."""

@@ -9,6 +9,7 @@ import pytest
 
 from tests.data.labelled.tasks import data_module, questions, sentences, texts
 from tiryns.runner.data.labelled.question_answering import place_answer
+from tiryns.runner.data.labelled.words.offsets import CHARACTERS, Mark
 
 
 def prepared(option: str, **fields: Any) -> Any:
@@ -182,15 +183,16 @@ def test_wrong_answer_start_is_moved_or_left_out_and_named(caplog: pytest.LogCap
     assert [e.span for e in data.train.examples] == [(14, 19), (14, 19)]
     assert [e.id for e in data.validation["validation"].examples] == ["q0", "q1", "q2", "q3"]
     assert "the answer_start of 1 of 4 answers was moved to the text: row 1" in caplog.text
-    assert "the answer_start of 2 of 4 answers does not match its text: row 2; row 3" in caplog.text
+    both = "row 2, 'heron' is 'ane a' at 16; row 3, 'swan' is 'hero' at 2"
+    assert f"the answer_start of 2 of 4 answers does not match its text: {both}" in caplog.text
 
 
 def test_answer_is_looked_for_nearby_only() -> None:
     context = "x" * 500 + "heron"
-    assert place_answer(context, "heron", 500) == ((500, 505), "right")
-    assert place_answer(context, "heron", 460) == ((500, 505), "moved")
-    assert place_answer(context, "heron", 3) == (None, "wrong")
-    assert place_answer(context, "", 3) == (None, "wrong")
+    assert place_answer(context, Mark(500, None, text="heron"), CHARACTERS) == ((500, 505), "right")
+    assert place_answer(context, Mark(460, None, text="heron"), CHARACTERS) == ((500, 505), "moved")
+    assert place_answer(context, Mark(3, None, text="heron"), CHARACTERS) == (None, "wrong")
+    assert place_answer(context, Mark(3, None, text=""), CHARACTERS) == (None, "wrong")
 
 
 @pytest.mark.parametrize(

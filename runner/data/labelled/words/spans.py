@@ -8,6 +8,8 @@ A text with its entities comes as
 - `{"data": {"text": ...}, "annotations": [{"result": [{"value": {"start": 0, "end": 3, "labels": ["PER"]}}]}]}`, Label
   Studio's export, of which the first annotation that was not cancelled counts; or its JSON-MIN, which leaves out the
   list of a text without entities, and names the annotator.
+
+An entity may carry its own `text`, by which its offsets are checked (see `offsets`).
 """
 
 import re
@@ -15,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tiryns.runner.data.labelled.tags import entities
+from tiryns.runner.data.labelled.words.offsets import ALONE, Mark
 from tiryns.runner.data.read.bad_rows import BadRow
 
 LISTS = ("entities", "spans", "label", "labels")
@@ -33,8 +36,7 @@ ENTITIES_FORM = (
     "expected a list of [start, end, label] in a column 'entities', or words with a list of labels"
 )
 
-_ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # kana and ideographs, which no spaces divide
-_WORD = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+|[^\w\s]")
+_WORD = re.compile(rf"[{ALONE}]|[^\W{ALONE}]+|[^\w\s]")
 
 
 class Span(NamedTuple):
@@ -46,10 +48,10 @@ class Span(NamedTuple):
 
 
 class Annotated(NamedTuple):
-    """A text with its entities; None where these are not known."""
+    """A text with its entities as they are given; None where these are not known."""
 
     text: str
-    spans: list[Span] | None
+    marks: list[Mark] | None
 
 
 def word_places(text: str, by_space: bool = False) -> list[tuple[int, int]]:
@@ -77,7 +79,7 @@ def annotated(where: str, values: Mapping[str, Any], text_column: str, label_col
         return None
     if listed is None and any(name in values for name in SIGNED):
         listed = []
-    return Annotated(text, None if listed is None else [_span(where, text, one) for one in listed])
+    return Annotated(text, None if listed is None else [_mark(where, one) for one in listed])
 
 
 def _label_studio(where: str, annotations: Any) -> list[Any] | None:
@@ -94,12 +96,12 @@ def _label_studio(where: str, annotations: Any) -> list[Any] | None:
     return [value for value in found if isinstance(value, Mapping) and "start" in value]
 
 
-def _span(where: str, text: str, given: Any) -> Span:
-    """An entity of any form, without white space around it."""
-    start = end = label = None
+def _mark(where: str, given: Any) -> Mark:
+    """An entity of any form."""
+    start = end = label = own = None
     if isinstance(given, Mapping):
         start, end = (given.get(name, given.get(f"{name}_offset")) for name in ("start", "end"))
-        label = given.get("label", given.get("labels"))
+        label, own = given.get("label", given.get("labels")), given.get("text")
     elif isinstance(given, Sequence) and not isinstance(given, str) and len(given) >= 3:
         start, end, label = given[:3]
     if isinstance(label, list) and len(label) == 1:
@@ -107,16 +109,28 @@ def _span(where: str, text: str, given: Any) -> Span:
     if type(start) is not int or type(end) is not int or not isinstance(label, str) or not label:
         expected = "expected [start, end, label], or a mapping of start, end and label"
         raise BadRow(where, f"{given!r:.80} is no entity: {expected}", "no entity")
-    if not 0 <= start < end <= len(text):
-        problem = (
-            f"the entity {start} to {end} ({label}) is not in the text, which has {len(text)} characters"
-        )
+    return Mark(start, end, label, own if isinstance(own, str) and own.strip() else None)
+
+
+def span_of(where: str, text: str, mark: Mark, unit: str) -> Span:
+    """An entity by its characters, without white space around it, from offsets in a unit.
+
+    Raises BadRow for an entity that is not in the text, that is empty, or that is another text than the annotated one.
+    """
+    shown = f"the entity {mark.start} to {mark.end} ({mark.label})"
+    if not (place := mark.place(text, unit)):
+        own = f", annotated as {mark.text!r:.40}," if mark.text else ""
+        problem = f"{shown}{own} is not in the text, which has {len(text)} characters"
         raise BadRow(where, problem, "entity outside the text")
+    start, end = place
     inside = text[start:end]
+    if not mark.agrees(inside):
+        problem = f"{shown} is annotated as {mark.text!r:.40}, but the text has {inside!r:.40} there"
+        raise BadRow(where, problem, "entity of another text")
     if not inside.strip():
-        raise BadRow(where, f"the entity {start} to {end} ({label}) holds white space alone", "empty entity")
+        raise BadRow(where, f"{shown} holds white space alone", "empty entity")
     start, end = start + len(inside) - len(inside.lstrip()), end - len(inside) + len(inside.rstrip())
-    return Span(start, end, label)
+    return Span(start, end, mark.label)
 
 
 def tags_of(where: str, text: str, places: Sequence[tuple[int, int]], spans: Sequence[Span]) -> list[str]:
