@@ -21,6 +21,7 @@ from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted,
 from tiryns.runner.data.labelled.tags import is_bio, keeps_iob2
 from tiryns.runner.data.labelled.words.fields import labels_of, words_of
 from tiryns.runner.data.labelled.words.offsets import file_of, offset_units
+from tiryns.runner.data.labelled.words.running_text import read_words_as_text
 from tiryns.runner.data.labelled.words.spans import (
     ANNOTATIONS,
     ENTITIES_FORM,
@@ -104,6 +105,8 @@ class TokenClassificationReader(ExampleReader):
             raise ValueError(f"data.labels names {first_names(twice)} more than once")
         self.cuts_signs = False
         """Whether the labels were learnt from texts with entities, whose words are runs of letters, and other signs."""
+        self.words_as_text: bool | None = None
+        """Whether the tokenizer was changed to read words as running text; False where a model was trained otherwise."""
 
     def label_names(self) -> tuple[str, ...]:
         """The column of the labels, and those that entities may be in."""
@@ -186,7 +189,8 @@ class TokenClassificationReader(ExampleReader):
 
     def cut(self, examples: list[Sentence], tokenizer: Any, max_length: int) -> SentenceSequences:
         """The samples of sentences, without their labels."""
-        _add_prefix_space(tokenizer)
+        if read_words_as_text(tokenizer, self.words_as_text is not False):
+            self.words_as_text = True
         starts = np.cumsum([0, *(len(e.words) for e in examples)], dtype=np.int64)
         ids, words, owners = [], [], []
         for sentence, encoding in tokenized(
@@ -238,18 +242,19 @@ class TokenClassificationReader(ExampleReader):
         return {"labels": self.names}
 
     def state_dict(self) -> dict[str, Any]:
-        """Names of the labels, the most frequent one, and whether they are IOB2 tags."""
-        cut = {"cuts_signs": True} if self.cuts_signs else {}
-        return {"labels": self.names, "default_label": self.default_label, "iob2": self.iob2, **cut}
+        """Names of the labels, the most frequent one, whether they are IOB2 tags, and how words were cut and read."""
+        state = {"labels": self.names, "default_label": self.default_label, "iob2": self.iob2}
+        return state | {name: True for name in ("cuts_signs", "words_as_text") if getattr(self, name)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores the labels."""
         self.names, self.default_label = list(state["labels"]), int(state["default_label"])
         self.numbers = {name: i for i, name in enumerate(self.names)}
         self.iob2 = bool(state.get("iob2"))  # missing in older runs and in models trained elsewhere
-        self.cuts_signs = bool(state.get("cuts_signs"))
+        self.cuts_signs, self.words_as_text = bool(state.get("cuts_signs")), bool(state.get("words_as_text"))
         if "iob2" not in state:
             self.given = self.given or self.names  # which integers stand for
+            self.words_as_text = None  # trained elsewhere
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """The accuracy of always predicting the most frequent label."""
@@ -267,14 +272,3 @@ def _first_pieces(words: NDArray[np.int32]) -> NDArray[np.bool_]:
     first = np.zeros(len(words), dtype=bool)
     first[real] = np.diff(words[real], prepend=-1) != 0
     return first
-
-
-def _add_prefix_space(tokenizer: Any) -> None:
-    """Makes a byte-level tokenizer put a space before each word, as in running text."""
-    from tokenizers.pre_tokenizers import ByteLevel
-
-    splitter = tokenizer.backend_tokenizer.pre_tokenizer
-    if isinstance(splitter, ByteLevel) and not splitter.add_prefix_space:
-        splitter.add_prefix_space = True
-        tokenizer.backend_tokenizer.pre_tokenizer = splitter
-        tokenizer.add_prefix_space = True

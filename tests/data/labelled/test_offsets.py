@@ -63,7 +63,7 @@ def examples(path: Path, content: Any, option: str = "token_classification", **f
     path.write_text(json.dumps(content))
     data = data_module(option, train=str(path), validation_documents=0, **fields)
     data.prepare_data()
-    return data.train.examples
+    return data.train_set.examples
 
 
 def entities(example: Any) -> list[str]:
@@ -137,7 +137,7 @@ def test_one_unit_holds_for_a_whole_file_and_for_no_other(tmp_path: Path) -> Non
     (folder / "b.json").write_text(json.dumps(browser))
     data = data_module("token_classification", train=str(folder), validation_documents=0)
     data.prepare_data()
-    assert sorted(map(entities, data.train.examples)) == sorted([["北京"]] + 3 * [["北京", "上海"]])
+    assert sorted(map(entities, data.train_set.examples)) == sorted([["北京"]] + 3 * [["北京", "上海"]])
 
 
 def test_white_space_is_no_contradiction(tmp_path: Path) -> None:
