@@ -79,7 +79,7 @@ class TokenClassification(LabelLoss):
     new_head: bool = False
     """Initializes a new head for a model that was trained for other labels, which is an error otherwise."""
     constrained_decoding: bool = True
-    """Predicts only valid sequences of tags, by Viterbi, where all training entities begin with a B- tag."""
+    """Predicts only valid sequences of tags, by Viterbi, where all training sentences keep a scheme, as IOB2."""
 
 
 @dataclass
@@ -110,7 +110,7 @@ class JointTagging:
     new_head: bool = False
     """Initializes new heads for a model that was trained for other labels, which is an error otherwise."""
     constrained_decoding: bool = True
-    """Predicts only valid sequences of tags, by Viterbi, in columns where all training entities begin with a B- tag."""
+    """Predicts only valid sequences of tags, by Viterbi, in columns where all training sentences keep a scheme."""
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tiryns.runner.data.labelled.tags import is_bio
+from tiryns.runner.data.labelled.tags import tagging_of
 from tiryns.runner.evaluation.kinds.tags import mean_score
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
 from tiryns.runner.evaluation.predictions import Compared, measured
@@ -77,8 +77,8 @@ def _words(rows: Rows, names: Sequence[str]) -> list[Compared]:
     ]
     (of_words,) = _classes(words, names)
     parts = [of_words._replace(kind="token_classification", only=["accuracy"])]
-    if is_bio(names):
-        predicted, true = ([row[side] for row in rows] for side in ("predicted", "gold"))
+    if tagging := tagging_of(names, all_names=False):
+        predicted, true = ([tagging.iob(row[side]) for row in rows] for side in ("predicted", "gold"))
         parts.append(Compared("token_classification", predicted, true, None, ENTITY_FIGURES))
     return parts
 

@@ -9,11 +9,11 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from tiryns.conf.values import suggest
-from tiryns.runner.data.labelled.tags import entities
+from tiryns.runner.data.labelled.tags import entities, tagging_of
 from tiryns.runner.evaluation.squad import exact_match, normalized, token_f1
 
 ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
-"""Figures of whole entities, over all types, where labels are BIO tags."""
+"""Figures of whole entities, over all types, where labels are tags of entities."""
 
 
 def class_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
@@ -204,7 +204,7 @@ class EntityScore(CountedScore):
     """`f1`, `precision` or `recall` of whole entities, over all types together: right if begin, end and type agree.
 
     As in CoNLL's `conlleval` (2000) and seqeval, an entity begins at `B-X`, and at an `I-X` that follows no `X`; it
-    continues through `I-X`.
+    continues through `I-X`. Tags of other schemes (see `tags`) are recognised in each update.
     """
 
     measures: ClassVar[dict[str, Score]] = {
@@ -218,8 +218,10 @@ class EntityScore(CountedScore):
 
     def update(self, predicted: Iterable[Sequence[str]], true: Iterable[Sequence[str]]) -> None:
         """Adds sentences: the tags of each, predicted and true."""
-        for ours, theirs in zip(predicted, true, strict=True):
-            found, wanted = entities(ours), entities(theirs)
+        pairs = list(zip(predicted, true, strict=True))
+        tagging = tagging_of((tag for pair in pairs for tags in pair for tag in tags), all_names=False)
+        for ours, theirs in pairs:
+            found, wanted = (entities(tagging.iob(tags) if tagging else tags) for tags in (ours, theirs))
             self.predicted += len(found)
             self.true += len(wanted)
             self.correct += len(found & wanted)

@@ -7,7 +7,7 @@ from typing import Any, cast
 from torch import Tensor
 from transformers import AutoModelForTokenClassification
 
-from tiryns.runner.data.labelled.tags import is_bio
+from tiryns.runner.data.labelled.tags import tagging_of
 from tiryns.runner.data.labelled.token_classification import TokenClassificationReader
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.kinds.words import TokenPredictions
@@ -52,13 +52,14 @@ class TokenClassification(TrainerTask):
         return cast(MicroBatch, batch | own)
 
     def measured(self, batch: Evaluated) -> Iterator[Measured]:
-        """The accuracy of the targets; F1 of entities if labels are BIO tags, else the mean of F1 over the labels."""
+        """The accuracy of the targets; F1 of entities if labels are their tags, else the mean of F1 over the labels."""
         micro_batch, names = batch.micro_batch, batch.names
         predicted, targets = batch.output["logits"].argmax(-1), micro_batch["targets"]
         yield Measured(self.name, predicted, targets, only=["accuracy"])
-        if is_bio(names):
+        if tagging := tagging_of(names):
             rows = (micro_batch["target_positions"] // micro_batch["input_ids"].shape[1]).tolist()
-            ours, theirs = (_by_row(rows, labels, names) for labels in (predicted, targets))
+            sides = (_by_row(rows, labels, names) for labels in (predicted, targets))
+            ours, theirs = ([tagging.iob(tags) for tags in side] for side in sides)
             yield Measured(self.name, ours, theirs, only=ENTITY_FIGURES)
         else:
             yield Measured("classification", predicted, targets, only=["macro_f1"])

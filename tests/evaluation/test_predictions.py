@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.data.labelled.tasks import data_module, questions, sentences, texts
-from tiryns.runner.data.labelled.tags import keeps_iob2
+from tiryns.runner.data.labelled.tags import tagging_of
 from tiryns.runner.evaluation.files import write_predictions
 from tiryns.runner.evaluation.kinds.labels import (
     ClassificationPredictions,
@@ -155,8 +155,10 @@ def test_tags_of_a_sentence_are_predicted_together() -> None:
     data = sequences("token_classification", sentences(30))
     together, alone = tagged(data, constrained=True), tagged(data, constrained=False)
     assert [row["predicted"] for row in together] == [row["gold"] for row in together]
-    assert keeps_iob2(row["predicted"] for row in together)
-    assert not keeps_iob2(row["predicted"] for row in alone)
+    tagging = tagging_of(data.names)
+    assert tagging is not None
+    assert not any(tagging.breaks("IOB2", row["predicted"]) for row in together)
+    assert any(tagging.breaks("IOB2", row["predicted"]) for row in alone)
     true, other = np.exp(3.0), np.exp(3.5)
     rest = len(data.names) - 2
     begin = next(row for row in together if "B-PLACE" in row["predicted"])
@@ -164,16 +166,16 @@ def test_tags_of_a_sentence_are_predicted_together() -> None:
     assert found == pytest.approx(true / (true + other + rest), abs=1e-5), "that of the word by itself"
 
 
-def test_tags_are_predicted_one_by_one_where_entities_of_the_training_data_begin_with_an_i(
+def test_tags_are_predicted_one_by_one_where_the_training_data_keeps_no_scheme(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    rows = sentences(30)
-    for row in rows:
+    rows = [{"words": ["herons"] * 2, "labels": ["B-ANIMAL", "I-ANIMAL"]}, *sentences(30)]
+    for row in rows[1:]:
         row["labels"] = [label.replace("B-ANIMAL", "I-ANIMAL") for label in row["labels"]]
     with caplog.at_level("INFO", "tiryns"):
         data = sequences("token_classification", rows)
-    first = next(n for n, row in enumerate(rows) if not keeps_iob2([row["labels"]]))
-    assert f"an entity begins with an I- in row {first}\n" in caplog.text
+    first = next(n for n, row in enumerate(rows[1:], 1) if "I-ANIMAL" in row["labels"])
+    assert f"one by one: IOB2 is broken in row {first}, IOB1 is broken in row 0\n" in caplog.text
     assert tagged(data, constrained=True) == tagged(data, constrained=False)
 
 

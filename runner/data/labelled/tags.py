@@ -1,35 +1,207 @@
-"""BIO tags of words: their entities, and the most probable valid tags of a sentence."""
+"""Tags of entities in the schemes there are, the entities of them, and the most probable valid tags of a sentence.
 
+A tag is a letter and a type, `B-PER` or `PER-B`. The letters of a set of labels tell its scheme, but for those of IOB and
+IOE, each of which has two that the sentences tell apart (https://github.com/chakki-works/seqeval).
+"""
+
+import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+log = logging.getLogger("tiryns")
+
 _AT_ONCE = 256
 """Sentences decoded at a time, so that memory does not grow with the set."""
 
+_BROKEN = -1e9
+"""The score of a tag that may not follow another: where no tags of a sentence are valid, as few as possible are not."""
 
-def is_bio(names: Iterable[str]) -> bool:
-    """Whether label names are BIO tags: `O`, `B-` and `I-` with a type."""
-    names = list(names)
-    return any("-" in name for name in names) and all(re.fullmatch(r"O|[BI]-.+", name) for name in names)
-
-
-def keeps_iob2(sentences: Iterable[Sequence[str]]) -> bool:
-    """Whether every entity of tagged sentences begins with a `B-`, so that `I-X` only follows `B-X` and `I-X`."""
-    return all(
-        may_follow(before, tag) for tags in sentences for before, tag in zip(["O", *tags], tags, strict=False)
-    )
+OUTSIDE = "O"
+"""The tag of a word that is of no entity."""
 
 
-def may_follow(before: str, tag: str) -> bool:
-    """Whether a tag can come right after another in IOB2; the first of a sentence comes after an `O`."""
-    return not tag.startswith("I-") or (before[:2] in ("B-", "I-") and before[2:] == tag[2:])
+class Tag(NamedTuple):
+    """`B` begins an entity of a type, `I` is inside, `E` ends it, `S` is a whole one; `O` is outside."""
+
+    letter: str
+    kind: str
+
+    def continues(self, before: "Tag") -> bool:
+        """Whether it is of the type of the tag before."""
+        return self.kind == before.kind
+
+
+Rule = Callable[[Tag, Tag], bool]
+"""Whether a tag may come right after another; a sentence begins after an `O`, and ends before one."""
+
+
+def _closed(before: Tag, tag: Tag) -> bool:
+    if before.letter in "BI":
+        return tag.letter in "IE" and tag.continues(before)
+    return tag.letter not in "IE"
+
+
+SCHEMES: dict[str, tuple[str, Rule]] = {
+    "IOB2": (
+        "BI",
+        lambda before, tag: tag.letter != "I" or (before.letter in "BI" and tag.continues(before)),
+    ),
+    "IOB1": (
+        "BI",
+        lambda before, tag: tag.letter != "B" or (before.letter in "BI" and tag.continues(before)),
+    ),
+    "IOE2": (
+        "IE",
+        lambda before, tag: before.letter != "I" or (tag.letter in "IE" and tag.continues(before)),
+    ),
+    "IOE1": (
+        "IE",
+        lambda before, tag: before.letter != "E" or (tag.letter in "IE" and tag.continues(before)),
+    ),
+    "IOBES": ("BIES", _closed),
+    "BILOU": ("BILU", _closed),
+    "BMES": ("BMES", _closed),
+    "BMEWO": ("BMEW", _closed),
+}
+"""The letters of a scheme, and its rule. Of several that fit the labels, the first that all sentences keep counts."""
+
+_MEANING = dict(zip("BIMELSUW", "BIIEESSS", strict=True))
+"""What a letter means in every scheme that has it."""
+
+_LETTER = f"(?P<letter>[{''.join(_MEANING)}])"
+_PREFIX = re.compile(rf"{_LETTER}(?:[-_](?P<kind>.+))?", re.DOTALL)
+_SUFFIX = re.compile(rf"(?:(?P<kind>.+)[-_])?{_LETTER}", re.DOTALL)
+
+
+class Tagging:
+    """How the labels of a set tag entities: where the letter stands, and what it means.
+
+    Example:
+        >>> tagging = tagging_of(["O", "PER-B", "PER-L", "PER-U"])
+        >>> tagging.schemes
+        ['BILOU']
+        >>> tagging.iob(["PER-B", "PER-L", "PER-U"])
+        ['B-PER', 'I-PER', 'B-PER']
+    """
+
+    def __init__(self, schemes: Sequence[str], pattern: re.Pattern[str]) -> None:
+        self.schemes, self._pattern = list(schemes), pattern
+        self._tags: dict[str, Tag] = {}
+
+    def tag(self, name: str) -> Tag:
+        """Returns the tag of a label; the type of a letter alone is `_`, as in seqeval."""
+        if name not in self._tags:
+            match = self._pattern.fullmatch(name)
+            tag = Tag(_MEANING[match["letter"]], match["kind"] or "_") if match else Tag(OUTSIDE, "")
+            self._tags[name] = tag
+        return self._tags[name]
+
+    def iob(self, labels: Sequence[str]) -> list[str]:
+        """Returns the tags of a sentence in IOB2, with the entities that seqeval finds, also of broken ones."""
+        found, before = [], Tag(OUTSIDE, "")
+        for tag in map(self.tag, labels):
+            inside = tag.letter in "IE" and before.letter in "BI" and tag.continues(before)
+            found.append(OUTSIDE if tag.letter == OUTSIDE else f"{'I' if inside else 'B'}-{tag.kind}")
+            before = tag
+        return found
+
+    def breaks(self, scheme: str, labels: Sequence[str]) -> bool:
+        """Whether the tags of a sentence break the rule of a scheme."""
+        rule, tags = SCHEMES[scheme][1], [self.tag(name) for name in (OUTSIDE, *labels, OUTSIDE)]
+        return not all(rule(before, tag) for before, tag in pairwise(tags))
+
+    def transitions(self, names: Sequence[str], scheme: str) -> NDArray[np.float32]:
+        """Scores of each of C tags after each other [C + 1, C + 1]; the last row and column are around the sentence."""
+        rule, tags = SCHEMES[scheme][1], [self.tag(name) for name in (*names, OUTSIDE)]
+        allowed = np.array([[rule(before, tag) for tag in tags] for before in tags])
+        return np.where(allowed, 0.0, _BROKEN).astype(np.float32)
+
+
+def tagging_of(names: Iterable[str], all_names: bool = True) -> Tagging | None:
+    """How label names tag entities; None if they are of no scheme. Without `all_names` some of a scheme may be missing.
+
+    Letters alone (`B`, `M`, `E`, `S`) have to be all of their scheme. Other letters than those of IOB need an `O` or `B`.
+    """
+    names = set(names)
+    tags = names - {OUTSIDE}
+    found: list[tuple[bool, Tagging]] = []
+    for pattern in (_PREFIX, _SUFFIX):
+        matches = [match for name in tags if (match := pattern.fullmatch(name))]
+        letters = {match["letter"] for match in matches}
+        typed = {match["kind"] is not None for match in matches}
+        if len(matches) == len(tags) and len(typed) == 1:
+            fitting = [name for name in SCHEMES if _fits(name, letters, typed == {True}, OUTSIDE in names)]
+            if fitting or (typed == {True} and not all_names):
+                found.append((letters.isdisjoint("BI"), Tagging(fitting, pattern)))
+    # of labels that can be read both ways, such as E-B and E-I, the way with a letter that begins or is inside
+    return min(found, key=lambda one: one[0])[1] if found else None
+
+
+def _fits(scheme: str, letters: Set[str], typed: bool, outside: bool) -> bool:
+    """Whether letters, with types or alone, are of a scheme; `outside` tells whether there is an `O`."""
+    known, rule = SCHEMES[scheme]
+    if not letters <= set(known):
+        return False
+    if not typed:
+        return letters == set(known) and (outside or rule is _closed)
+    parts = {_MEANING[letter] for letter in letters}
+    if rule is _closed:
+        return (parts >= {"B", "E"} or parts == {"S"}) and (outside or "B" in parts)
+    return known == "BI" or ("E" in parts and outside)
+
+
+def kept_scheme(names: Sequence[str], sentences: Iterable[tuple[str, Sequence[str]]]) -> str | None:
+    """The first scheme of label names that all sentences, given with their places, keep; None if there is none.
+
+    Logs where each scheme is broken, or why labels that look like tags of entities are of no scheme.
+    """
+    sentences = list(sentences)
+    if (tagging := tagging_of(names)) is None:
+        if problem := _no_scheme(names):
+            log.warning(
+                "%s: words are measured, and no entities. Schemes are %s", problem, ", ".join(SCHEMES)
+            )
+        return None
+    broken = {}
+    for scheme in tagging.schemes:
+        wrong = (where for where, labels in sentences if tagging.breaks(scheme, labels))
+        if (first := next(wrong, None)) is None:
+            return scheme
+        broken[scheme] = first
+    places = ", ".join(f"{scheme} is broken in {where}" for scheme, where in broken.items())
+    log.info("tags are predicted one by one: %s", places)
+    return None
+
+
+def described_scheme(names: Sequence[str], kept: str | None) -> str:
+    """The scheme of label names in words, with the one that the training data keeps.
+
+    Example:
+        >>> described_scheme(["O", "B-PER"], None), described_scheme(["NOUN", "VERB"], None)
+        ('IOB2 or IOB1, not kept', 'none of entities')
+    """
+    tagging = tagging_of(names)
+    return kept or (f"{' or '.join(tagging.schemes)}, not kept" if tagging else "none of entities")
+
+
+def _no_scheme(names: Sequence[str]) -> str:
+    """What keeps labels that look like tags of entities from being of a scheme; empty for other labels."""
+    tags = [name for name in names if name != OUTSIDE]
+    matches = {name: _PREFIX.fullmatch(name) or _SUFFIX.fullmatch(name) for name in tags}
+    odd = [name for name, match in matches.items() if not match or not match["kind"]]
+    if OUTSIDE not in names or len(odd) * 2 > len(tags):
+        return ""
+    letters = sorted({match["letter"] for match in matches.values() if match})
+    return f"{', '.join(odd[:3])} is no tag" if odd else f"no scheme has the letters {', '.join(letters)}"
 
 
 def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
-    """The entities of one sentence of BIO tags: (first word, word after the last, type)."""
+    """The entities of one sentence of tags in IOB1 or IOB2: (first word, word after the last, type)."""
     found = set()
     begin, kind = 0, ""
     for i, tag in enumerate([*tags, "O"]):
@@ -43,15 +215,14 @@ def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
 
 
 def most_probable_tags(
-    scores: NDArray[np.float32], starts: NDArray[np.int64], names: Sequence[str]
+    scores: NDArray[np.float32], starts: NDArray[np.int64], transitions: NDArray[np.float32]
 ) -> NDArray[np.int64]:
-    """The IOB2 tags [W] with the highest sum of `scores` [W, C], the log-probabilities of the tags `names` for each word.
+    """The tags [W] with the highest sum of `scores` [W, C], log-probabilities for each word, and of `transitions`.
 
-    Words `starts[s]` to `starts[s + 1] - 1` are sentence s. Source: A. Viterbi, "Error bounds for convolutional codes and
-    an asymptotically optimum decoding algorithm" (1967).
+    Words `starts[s]` to `starts[s + 1] - 1` are sentence s; `transitions` are those of `Tagging`. Source: A. Viterbi,
+    "Error bounds for convolutional codes and an asymptotically optimum decoding algorithm" (1967).
     """
-    first = np.array([0.0 if may_follow("O", tag) else -np.inf for tag in names], dtype=np.float32)
-    step = np.array([[0.0 if may_follow(a, b) else -np.inf for b in names] for a in names], dtype=np.float32)
+    step, first, last = transitions[:-1, :-1], transitions[-1, :-1], transitions[:-1, -1]
     lengths = np.diff(starts)
     longest_first = np.argsort(-lengths, kind="stable")
     tags = np.zeros(len(scores), dtype=np.int64)
@@ -66,7 +237,7 @@ def most_probable_tags(
                 origins.append(paths.argmax(1))
                 totals[:count] = paths.max(1)
             totals[:count] += scores[begins[:count] + place]
-        best = totals.argmax(1)
+        best = (totals + last).argmax(1)
         for place, count in reversed(list(enumerate(counts))):
             tags[begins[:count] + place] = best[:count]
             if place:

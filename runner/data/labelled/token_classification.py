@@ -18,7 +18,7 @@ from tiryns.runner.data.labelled.examples import (
     tokenized,
 )
 from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy
-from tiryns.runner.data.labelled.tags import is_bio, keeps_iob2
+from tiryns.runner.data.labelled.tags import described_scheme, kept_scheme
 from tiryns.runner.data.labelled.words.fields import labels_of, words_of
 from tiryns.runner.data.labelled.words.offsets import file_of, offset_units
 from tiryns.runner.data.labelled.words.running_text import read_words_as_text
@@ -64,7 +64,7 @@ class SentenceSequences(TaskSequences):
     sentences: NDArray[np.int64]  # [D], the example of each sample
     names: list[str]
     default_label: int  # the most frequent one
-    iob2: bool  # whether the training data tags entities, each of which begins with a `B-`
+    scheme: str | None  # of tags, which all training sentences keep
 
     def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Also each token's word, its label (-100 for special tokens), and whether it begins the word."""
@@ -166,7 +166,7 @@ class TokenClassificationReader(ExampleReader):
         return rows.class_names.get(self.label_column) or given
 
     def learn(self, examples: list[Sentence], rows: Rows) -> None:
-        """Takes the names of the labels, the most frequent one, and whether they are IOB2 tags."""
+        """Takes the names of the labels, the most frequent one, and the scheme of their tags."""
         counts = Counter(label for e in examples for label in e.labels or [])
         given = self.given or list(rows.class_names.get(self.label_column, []))
         self.names = given or sorted(counts, key=lambda name: (name != "O", name))
@@ -176,10 +176,7 @@ class TokenClassificationReader(ExampleReader):
             )
         self.numbers = {name: i for i, name in enumerate(self.names)}
         self.default_label = self.numbers.get(counts.most_common(1)[0][0], 0)
-        self.iob2 = is_bio(self.names)
-        if self.iob2 and (other := next((e for e in examples if not keeps_iob2([e.labels or []])), None)):
-            self.iob2 = False
-            log.info("tags are predicted one by one: an entity begins with an I- in %s", other.where)
+        self.scheme = kept_scheme(self.names, [(one.where, one.labels or []) for one in examples])
 
     def tokenize(
         self, examples: list[Sentence], tokenizer: Any, max_length: int, training: bool
@@ -217,7 +214,7 @@ class TokenClassificationReader(ExampleReader):
         """The samples of sentences with the labels of these."""
         sequences.examples, sequences.names = examples, self.names
         sequences.word_labels = np.array([n for e in examples for n in self._targets(e)], dtype=np.int64)
-        sequences.default_label, sequences.iob2 = self.default_label, self.iob2
+        sequences.default_label, sequences.scheme = self.default_label, self.scheme
         return sequences
 
     def _targets(self, example: Sentence) -> list[int]:
@@ -242,15 +239,18 @@ class TokenClassificationReader(ExampleReader):
         return {"labels": self.names}
 
     def state_dict(self) -> dict[str, Any]:
-        """Names of the labels, the most frequent one, whether they are IOB2 tags, and how words were cut and read."""
-        state = {"labels": self.names, "default_label": self.default_label, "iob2": self.iob2}
-        return state | {name: True for name in ("cuts_signs", "words_as_text") if getattr(self, name)}
+        """Names of the labels, the most frequent one, the scheme of tags, and how words were cut and read."""
+        iob2 = self.scheme == "IOB2"
+        state = {"labels": self.names, "default_label": self.default_label, "iob2": iob2}
+        own = {} if iob2 or self.scheme is None else {"scheme": self.scheme}
+        return state | own | {name: True for name in ("cuts_signs", "words_as_text") if getattr(self, name)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores the labels."""
         self.names, self.default_label = list(state["labels"]), int(state["default_label"])
         self.numbers = {name: i for i, name in enumerate(self.names)}
-        self.iob2 = bool(state.get("iob2"))  # missing in older runs and in models trained elsewhere
+        # without either in older runs and in models trained elsewhere
+        self.scheme = "IOB2" if state.get("iob2") else state.get("scheme")
         self.cuts_signs, self.words_as_text = bool(state.get("cuts_signs")), bool(state.get("words_as_text"))
         if "iob2" not in state:
             self.given = self.given or self.names  # which integers stand for
@@ -262,8 +262,8 @@ class TokenClassificationReader(ExampleReader):
         return majority_accuracy(sequences.word_labels)
 
     def describe(self) -> dict[str, str]:
-        """The labels."""
-        return {"labels": first_names(self.names)}
+        """The labels, and the scheme of their tags."""
+        return {"labels": first_names(self.names), "tags": described_scheme(self.names, self.scheme)}
 
 
 def _first_pieces(words: NDArray[np.int32]) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from tiryns.runner.evaluation.kinds.words import TokenPredictions
 from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions
 
 MEAN_SCORE = "mean_score"
-"""The mean of each column's own figure: the F1 of its entities if its labels are BIO tags, else the accuracy."""
+"""The mean of each column's own figure: the F1 of its entities if its labels are their tags, else the accuracy."""
 
 
 class JointPredictions(Predictions):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tiryns.runner.data.labelled.tags import entities, is_bio, most_probable_tags
+from tiryns.runner.data.labelled.tags import entities, most_probable_tags, tagging_of
 from tiryns.runner.data.labelled.words.spans import spans_of
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
@@ -21,18 +21,18 @@ _LESS_FREQUENT = -1e-3
 class TokenPredictions(Predictions):
     """A label per word; a word without a token gets the most frequent label that may stand there.
 
-    A sentence counts once all its words with a token are predicted. With `constrained`, and if the training data is IOB2,
-    Viterbi's algorithm finds the most probable tags of a sentence in which `I-X` follows `B-X` or `I-X` alone; otherwise
-    each word gets its most probable tag.
+    A sentence counts once all its words with a token are predicted. With `constrained`, and if the training data keeps a
+    scheme of tags, Viterbi's algorithm finds the most probable tags of a sentence that keep it too; otherwise each word
+    gets its most probable tag.
     """
 
     kind = "token_classification"
 
     def __init__(self, sequences: Any, constrained: bool) -> None:
         super().__init__(sequences)
-        self._constrained = constrained and sequences.iob2
-        self._is_bio = is_bio(sequences.names)
-        self.monitor = "entity_f1" if self._is_bio else "accuracy"
+        self._scheme = sequences.scheme if constrained else None
+        self._tagging = tagging_of(sequences.names)
+        self.monitor = "entity_f1" if self._tagging else "accuracy"
 
     def size(self) -> int:
         """Words of all sentences."""
@@ -44,7 +44,7 @@ class TokenPredictions(Predictions):
         found = {"places": micro_batch["words"]}
         if self.registered:
             found["probabilities"] = probabilities
-        if self._constrained:
+        if self._scheme:
             return found | {"log_probabilities": output["logits"].log_softmax(-1)}
         probability, predicted = probabilities.max(-1)
         return found | {"predicted": predicted, "probability": probability}
@@ -59,11 +59,12 @@ class TokenPredictions(Predictions):
         starts, default = self.sequences.word_starts, self.sequences.default_label
         known = self.seen | ~self.sequences.has_pieces
         self.evaluated = np.repeat(np.logical_and.reduceat(known, starts[:-1]), np.diff(starts))
-        if self._constrained:
+        if self._scheme and self._tagging:
             every = self.values.pop("log_probabilities")
             every[~self.seen] = _LESS_FREQUENT
             every[~self.seen, default] = 0
-            tags = most_probable_tags(every, starts, self.sequences.names)
+            transitions = self._tagging.transitions(self.sequences.names, self._scheme)
+            tags = most_probable_tags(every, starts, transitions)
             chosen = np.take_along_axis(every, tags[:, None], 1)[:, 0]
             self.values |= {"predicted": tags, "probability": np.exp(chosen)}
         else:
@@ -84,17 +85,17 @@ class TokenPredictions(Predictions):
         return self._sentences()[self._known() & self.seen]
 
     def parts(self) -> list[Compared]:
-        """Accuracy over words and, where labels are BIO tags, F1, precision and recall over entities."""
+        """Accuracy over words and, where labels are tags of entities, F1, precision and recall over entities."""
         parts = [Compared(self.kind, *self.compared(), self.owners(), ["accuracy"])]
-        if self._is_bio and len(parts[0].true):
+        if self._tagging and len(parts[0].true):
             predicted, true = zip(*self._tags(), strict=True)
             sentences = np.unique(self.owners())
             parts.append(Compared(self.kind, predicted, true, sentences, ENTITY_FIGURES))
         return parts
 
     def measured_names(self) -> list[str]:
-        """The names of its metrics; those of entities only where labels are BIO tags."""
-        return [name for name in super().measured_names() if self._is_bio or name not in ENTITY_FIGURES]
+        """The names of its metrics; those of entities only where labels are their tags."""
+        return [name for name in super().measured_names() if self._tagging or name not in ENTITY_FIGURES]
 
     def scored(self) -> tuple[Any, Any]:
         """Probabilities [W, C], and class numbers [W], of words with a token."""
@@ -116,8 +117,8 @@ class TokenPredictions(Predictions):
                     "predicted": tags,
                     "probability": [round(float(p), 6) for p in self.values["probability"][words]],
                     **(
-                        {"predicted_entities": spans_of(e.text, e.places, tags)}
-                        if e.text and self._is_bio
+                        {"predicted_entities": spans_of(e.text, e.places, self._tagging.iob(tags))}
+                        if e.text and self._tagging
                         else {}
                     ),
                 }
@@ -126,7 +127,7 @@ class TokenPredictions(Predictions):
         """Per-tag figures and confusions, and figures per type of entity."""
         predicted, true = self.compared()
         found = confusion_tables(self.sequences.names, true, predicted)
-        if self._is_bio:
+        if self._tagging:
             correct, ours, theirs = Counter[str](), Counter[str](), Counter[str]()
             for tags in self._tags():
                 p, t = map(entities, tags)
@@ -144,7 +145,8 @@ class TokenPredictions(Predictions):
         return np.asarray(self.evaluated & (self.sequences.word_labels >= 0))
 
     def _tags(self) -> Iterator[tuple[list[str], list[str]]]:
-        """Predicted and true tags of every labelled sentence."""
+        """Predicted and true tags of every labelled sentence, in IOB2."""
+        assert self._tagging, "labels are tags of entities"
         for row in self.rows():
             if row["gold"] is not None:
-                yield row["predicted"], row["gold"]
+                yield self._tagging.iob(row["predicted"]), self._tagging.iob(row["gold"])

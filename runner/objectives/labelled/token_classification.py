@@ -21,7 +21,7 @@ class TokenClassificationCollator(LabelCollator):
     """Classifies words by their first pieces; each target weighs the same, or as `class_weights` say.
 
     With `label_all_pieces` every piece of a word is a target. `new_head` replaces the head of a model trained for other
-    labels. With `constrained_decoding` the tags of a sentence are predicted together, if the training data is IOB2.
+    labels. With `constrained_decoding` the tags of a sentence are predicted together, by their scheme.
 
     Samples in a list have a label per *token*, -100 for none; special tokens never have one (leave the unknown token out
     of `special_token_ids` to train on words that became it).
