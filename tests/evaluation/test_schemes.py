@@ -115,5 +115,7 @@ def test_several_columns_may_be_of_different_schemes() -> None:
     data.prepare_data()
     schemes = {name: one.scheme for name, one in data.train_set.columns.items()}
     assert schemes == {"ner": "BILOU", "pos": None, "np": "IOB1"}
+    assert data.facts()["tags of ner"] == "BILOU"
+    assert data.facts()["tags of pos"] == "none of entities"
     measured = JointPredictions(data.train_set, True, dict.fromkeys(schemes, 1.0)).measured_names()
     assert [name for name in measured if name.startswith("entity_f1")] == ["entity_f1_ner", "entity_f1_np"]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences, example_id, first_names
+from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences, example_id
 from tiryns.runner.data.labelled.labels import majority_accuracy
 from tiryns.runner.data.labelled.token_classification import (
     Sentence,
@@ -243,8 +243,11 @@ class JointTaggingReader(ExampleReader):
         return found
 
     def describe(self) -> dict[str, str]:
-        """The labels of each column."""
-        return {f"labels of {name}": first_names(reader.names) for name, reader in self.readers.items()}
+        """The labels of each column, and the scheme of their tags."""
+        described = {name: reader.describe() for name, reader in self.readers.items()}
+        return {
+            f"{fact} of {name}": told for name, facts in described.items() for fact, told in facts.items()
+        }
 
 
 def columns_of_labels(names: Sequence[str]) -> dict[str, list[str]]:
