@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig
 
 from tiryns.conf.module import RECOMMENDED_COMPILE
 from tiryns.conf.registry import register_config, register_root
@@ -166,7 +166,7 @@ def scaled(*, _root_: DictConfig) -> str:
     the recipe. Both hold settings alone: the options of the groups are the recipe's own.
 
     Example:
-        >>> scaled(_root_=OmegaConf.create({"scale": "toy", "experiment": "modernbert"}))
+        >>> scaled(_root_=DictConfig({"scale": "toy", "experiment": "modernbert"}))
         'experiment/toy/modernbert'
     """
     scale, recipe = (_root_.get(group) for group in ("scale", "experiment"))
@@ -179,6 +179,5 @@ def scaled(*, _root_: DictConfig) -> str:
     return f"experiment/{scale}/{recipe}"
 
 
-OmegaConf.register_new_resolver("scaled", scaled, replace=True)
 register_config(UNSCALED, {})
 register_root(Config)

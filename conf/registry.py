@@ -1,22 +1,16 @@
 """Where options, tasks and metrics are registered: `register("optimizer", adamw=AdamW)` makes `optimizer=adamw` work."""
 
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import entry_points
-from typing import Any, get_origin
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hydra.core.config_store import ConfigNode, ConfigStore
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 
 from tiryns.conf.values import rules_of
 from tiryns.former import canonical
-
-# Hydra copies the whole store once per group for --help, seconds of work; `load` hands out copies of its nodes anyway
-ConfigStore.__deepcopy__ = lambda store, memo: store  # type: ignore[attr-defined]
-
-# Energon's library for remote storage has a plugin that delays each start by 0.3 s, and warns of search paths
-sys.modules.setdefault("hydra_plugins.hydra_msc_plugin", None)  # type: ignore[arg-type]
 
 OPTIONS: dict[str, dict[str, type]] = {}
 """The dataclass of each registered option, by group and name."""
@@ -26,6 +20,9 @@ _OWN: dict[tuple[str | None, str], "Option"] = {}
 
 SEARCHED: list[str] = []
 """Packages of plugins with YAML options and recipes, such as `pkg://my_package.recipes`."""
+
+FOLDERS: list[str] = []
+"""Folders with YAML options and recipes that a command names by `--config-dir`."""
 
 TASKS: dict[str, Any] = {}
 """Finetuning tasks by name, the values of `data.task`: a `runner.tasks.Task`, or its dotted name to import no torch."""
@@ -64,16 +61,35 @@ class Option(ConfigNode):
         copied.node = self.node
         return copied
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Option":
+        """Returns itself: Hydra copies its whole store for each group of --help, and each node again where it uses it."""
+        return self
+
 
 def _open_mappings(config: DictConfig) -> None:
     """Lets fields that are mappings (`model.config`) take any key; dataclasses refuse unknown keys."""
+    kind = OmegaConf.get_type(config)
+    hints = {} if kind is dict else get_type_hints(kind)
     for name in config:
-        child = config._get_node(name)
-        if isinstance(child, DictConfig):
-            if get_origin(child._metadata.ref_type) is dict:
-                OmegaConf.set_struct(child, False)
-            elif not child._is_none():
-                _open_mappings(child)
+        if _is_mapping(hints.get(str(name))):
+            given = MISSING if OmegaConf.is_missing(config, name) else config[name]
+            if not isinstance(
+                given, DictConfig
+            ):  # only a mapping can be opened, and it stays open when it is unset
+                config[name] = {}
+            OmegaConf.set_struct(config[name], False)
+            if not isinstance(given, DictConfig):
+                config[name] = given
+        elif OmegaConf.is_missing(config, name) or OmegaConf.is_interpolation(config, name):
+            continue
+        elif isinstance(config[name], DictConfig):
+            _open_mappings(config[name])
+
+
+def _is_mapping(hint: Any) -> bool:
+    """Whether a field of this type holds a mapping, or may hold one."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return any(get_origin(kind) is dict for kind in kinds)
 
 
 def register(group: str, **options: type) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-from tiryns.conf.registry import SEARCHED
+from tiryns.conf.config import scaled
+from tiryns.conf.registry import FOLDERS, SEARCHED
+from tiryns.runner.patches.hydra.defaults import register_in_defaults
 from tiryns.runner.sweeps import optuna as search
 from tiryns.runner.sweeps import ray, slurm
 from tiryns.runner.sweeps import sweeper as sweep
@@ -14,16 +16,19 @@ from tiryns.runner.sweeps.suite import sweep as suites
 
 
 class OwnConfigs(SearchPathPlugin):
-    """Finds YAML options and recipes in the packages of plugins, and in the folders that `TIRYNS_CONF` names."""
+    """Finds YAML options and recipes in packages of plugins, and in folders of `TIRYNS_CONF` and the command line."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Adds them behind the project's own configs; raises ValueError for a folder that is not there."""
+        """Adds them after the project's own configs; raises ValueError for a missing folder of `TIRYNS_CONF`."""
+        register_in_defaults("scaled", scaled)
         for place in SEARCHED:
             search_path.append("tiryns.plugins", place)
         for folder in filter(None, os.environ.get("TIRYNS_CONF", "").split(os.pathsep)):
             if not Path(folder).expanduser().is_dir():
                 raise ValueError(f"TIRYNS_CONF: there is no folder {folder!r}")
             search_path.append("TIRYNS_CONF", f"file://{Path(folder).expanduser().resolve()}")
+        for place in FOLDERS:
+            search_path.append("command-line", place)
 
 
 class GridSweeper(sweep.Grid):

@@ -12,11 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hydra import version
-from hydra._internal.callbacks import Callbacks
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.utils import JobStatus, run_job
-from hydra.types import HydraContext
+from hydra.core.utils import JobStatus
 from omegaconf import DictConfig, OmegaConf, flag_override
 
 from tiryns.conf.registry import own_options
@@ -30,7 +28,8 @@ from tiryns.runner.config.permissions import check_permissions, on_command_line
 from tiryns.runner.inference.opened_run import Run, open_run
 from tiryns.runner.launch.resume import saved_overrides
 from tiryns.runner.loop import assembly
-from tiryns.runner.run.errors import explained
+from tiryns.runner.patches.hydra.job import run_composed
+from tiryns.runner.run.errors import error_of, explained
 from tiryns.runner.run.signals import Stopped
 
 Folder = str | Path
@@ -162,9 +161,8 @@ def _command(words: list[str]) -> Iterator[None]:
 
 def _trained(config: DictConfig) -> Run:
     """Trains one job, as Hydra runs it."""
-    context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=Callbacks(config))
     try:
-        done = run_job(train.work, config, "hydra.run.dir", None, context, configure_logging=False)
+        done = run_composed(train.work, config)
     except Stopped as stopped:
         if stopped.number == signal.SIGINT:
             raise KeyboardInterrupt(str(stopped)) from None
@@ -172,5 +170,5 @@ def _trained(config: DictConfig) -> Run:
     except SystemExit:  # a second Ctrl-C
         raise KeyboardInterrupt("interrupted") from None
     if done.status == JobStatus.FAILED:
-        raise done._return_value  # the property would print as well
+        raise error_of(done)
     return open_run(config.hydra.runtime.output_dir)

@@ -32,6 +32,7 @@ from tiryns.runner.launch.requeue import requeue
 from tiryns.runner.launch.resume import saved_overrides
 from tiryns.runner.logging.log_file import message_of
 from tiryns.runner.loop.assembly import assemble, check_numbered, known_task, preprocessor_of
+from tiryns.runner.patches.hydra.versions import VERSION_BASE
 from tiryns.runner.run.cluster import member, refuse_sweep_of_ranks
 from tiryns.runner.run.command.status import INTERRUPTED
 from tiryns.runner.run.errors import Diverged, Rewound, TrainingFailure, wants_traceback
@@ -63,7 +64,7 @@ def main(words: Sequence[str]) -> None:
     prepare()
     at_the_end = nullcontext() if member() is None else without_teardown()
     with at_the_end, forwarding(), on_command_line(typed), checked_files():
-        hydra.main(version_base="1.3", config_path="pkg://tiryns.conf", config_name="config")(run)()
+        hydra.main(config_path="pkg://tiryns.conf", config_name="config", **VERSION_BASE)(run)()
 
 
 def run(config: DictConfig) -> float | None:

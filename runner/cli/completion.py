@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from glob import escape, glob
 from typing import TYPE_CHECKING
 
+from tiryns.runner.patches.parsers import actions_of
+
 if TYPE_CHECKING:
     from tiryns.conf.fields import Field
 
@@ -38,15 +40,15 @@ def completed(
         return _hydras(word, words)
     name = next((two for two in commands if two.split() == words[:2]), words[0])
     second = _starting(word, (two.split()[1] for two in commands if two.split()[:-1] == words))
-    return second or _arguments(word, words[name.count(" ") + 1 :], parser(name)._actions)
+    return second or _arguments(word, words[name.count(" ") + 1 :], actions_of(parser(name)))
 
 
 def _hydras(word: str, words: list[str]) -> list[str] | None:
     """Flags of Hydra, values of settings; nothing where a flag asks for a folder, which the shell offers."""
     if word.startswith("-") or (words[-1:] and words[-1].startswith("-")):
-        from hydra._internal.utils import get_args_parser
+        from tiryns.runner.patches.hydra.arguments import hydra_parser
 
-        flags = [(flag, action) for action in get_args_parser()._actions for flag in action.option_strings]
+        flags = [(flag, action) for action in actions_of(hydra_parser()) for flag in action.option_strings]
         if word.startswith("-"):
             return _starting(word, (flag for flag, _ in flags))
         if any(flag == words[-1] and action.nargs is None for flag, action in flags):

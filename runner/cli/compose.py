@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import hydra
-from hydra import version
-from hydra._internal.hydra import Hydra
-from hydra._internal.utils import create_config_search_path, get_args_parser
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
@@ -18,9 +15,11 @@ from omegaconf import DictConfig, OmegaConf
 import tiryns.conf  # noqa: F401  registers the groups
 from tiryns.conf.config import LATER
 from tiryns.conf.fields import default_options
-from tiryns.conf.registry import OPTIONS, option_of, target_of
+from tiryns.conf.registry import FOLDERS, OPTIONS, option_of, target_of
 from tiryns.runner.config.yaml_files import MOST_DIGITS, checked_files
 from tiryns.runner.launch.resume import run_folder
+from tiryns.runner.patches.hydra.arguments import hydra_parser
+from tiryns.runner.patches.hydra.versions import VERSION_BASE, register_resolver
 from tiryns.runner.run.redaction import watch_environment
 from tiryns.runner.run.sweep_folder import literal
 from tiryns.runner.sweeps.sweeper import register_plugins, sweep_folder
@@ -28,8 +27,8 @@ from tiryns.runner.sweeps.sweeper import register_plugins, sweep_folder
 
 def prepare() -> None:
     """Registers the project's resolvers and plugins with Hydra."""
-    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-    OmegaConf.register_new_resolver("sweep_folder", sweep_folder, replace=True)
+    register_resolver("run_folder", run_folder)
+    register_resolver("sweep_folder", sweep_folder)
     watch_environment()
     register_plugins()
 
@@ -46,18 +45,16 @@ def add_config_dir_argument(parser: argparse.ArgumentParser) -> None:
 def initialized(folders: Sequence[Path] = ()) -> Iterator[ConfigLoader]:
     """A context with Hydra initialized on the project's configs and those in `folders`; ValueError if one is missing."""
     prepare()
-    version.setbase("1.3")
-    search_path = create_config_search_path("pkg://tiryns.conf")
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"--config-dir: there is no folder {str(folder)!r}")
-        search_path.prepend("command-line", f"file://{folder.resolve()}", anchor="schema")
     GlobalHydra.instance().clear()
+    FOLDERS[:] = [f"file://{folder.resolve()}" for folder in folders]
     try:
-        with checked_files():
-            yield Hydra.create_main_hydra2("tiryns", search_path).config_loader
+        with checked_files(), hydra.initialize_config_module("tiryns.conf", "tiryns", **VERSION_BASE):
+            yield GlobalHydra.instance().config_loader()
     finally:
-        GlobalHydra.instance().clear()
+        FOLDERS.clear()
 
 
 def compose(overrides: Sequence[str]) -> DictConfig:
@@ -131,28 +128,13 @@ def check_words(words: Sequence[str]) -> None:
 def flags_first(words: Sequence[str]) -> list[str]:
     """The words of a command, flags first, as Hydra requires; raises ValueError for a flag that Hydra does not know."""
     check_words(words)
-    accept_lazy_help()
-    parser = get_args_parser()
+    parser = hydra_parser()
     parser.error = _refuse  # type: ignore[method-assign]
     known, unknown = parser.parse_known_args(words)
     if flags := [word for word in unknown if word.startswith("-")]:
         _refuse(f"unrecognized arguments: {' '.join(flags)}")
     overrides = [*known.overrides, *unknown]
     return [*(word for word in words if word not in overrides), *overrides]
-
-
-def accept_lazy_help() -> None:
-    """Lets Hydra start on Python 3.14, whose argparse checks every help text at once: one of Hydra's is no text yet."""
-    check = getattr(argparse.ArgumentParser, "_check_help", None)
-    if check is None or hasattr(check, "of_texts"):
-        return
-
-    def check_text(parser: argparse.ArgumentParser, action: argparse.Action) -> None:
-        if isinstance(action.help, str):
-            check(parser, action)
-
-    check_text.of_texts = True  # type: ignore[attr-defined]
-    argparse.ArgumentParser._check_help = check_text  # type: ignore[attr-defined]
 
 
 def _refuse(message: str) -> NoReturn:

@@ -8,24 +8,23 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.config import Config
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import rules_of
 from tiryns.runner.config.targets import check_target
+from tiryns.runner.patches.hydra.composed import checking
 from tiryns.runner.run.sweep_folder import literal
 
-BUILT_IN = (
-    "hydra._internal.core_plugins.basic_launcher.BasicLauncher",
-    "hydra._internal.core_plugins.basic_sweeper.BasicSweeper",
-)
-"""Hydra's own launcher and sweeper, whose names are private."""
+BUILT_IN = ("hydra/launcher", "hydra/sweeper")
+"""Groups of which Hydra has an option `basic` of its own, whose target may be built."""
 
 BUILT = ("hydra.callbacks", "hydra.launcher", "hydra.sweeper")
 """Nodes that Hydra makes objects of."""
@@ -53,19 +52,11 @@ def on_command_line(words: Sequence[str]) -> Iterator[None]:
     Every config is checked as soon as Hydra has composed it, before Hydra builds anything from it.
     """
     global _typed
-    composed, before = ConfigLoaderImpl.load_configuration, _typed
-
-    def load(*args: Any, **kwargs: Any) -> DictConfig:
-        config = composed(*args, **kwargs)
-        check_hydra(config)
-        return config
-
-    _typed = list(words)
-    ConfigLoaderImpl.load_configuration = load  # type: ignore[method-assign]
+    before, _typed = _typed, list(words)
     try:
-        yield
+        with checking(check_hydra):
+            yield
     finally:
-        ConfigLoaderImpl.load_configuration = composed  # type: ignore[method-assign]
         _typed = before
 
 
@@ -111,26 +102,32 @@ def check_hydra(config: DictConfig) -> None:
     variables = _plain(OmegaConf.select(config, key))
     if variables and _typed is not None and not _is_typed(key, variables, _typed):
         raise ValueError(f"{key} can make programs run other code: it counts on the command line alone")
-    _check_nodes(config.hydra, "hydra")
+    settings = _plain(config.hydra)
+    _check_nodes(config.hydra, settings, "hydra")
     for name in ("job_logging", "hydra_logging"):
-        _check_logging(_plain(config.hydra).get(name), f"hydra.{name}")
+        _check_logging(settings.get(name), f"hydra.{name}")
 
 
-def _check_nodes(node: Any, path: str) -> None:
-    """Checks the targets of Hydra's own nodes, and that none refers to a node elsewhere."""
-    is_mapping = isinstance(node, DictConfig)
-    for name in node if is_mapping else range(len(node)):
+def _check_nodes(node: Any, values: Any, path: str) -> None:
+    """Checks the targets of Hydra's own nodes, and that none refers to a node elsewhere; `values` are as they stand."""
+    is_mapping = isinstance(values, dict)
+    for name, value in values.items() if is_mapping else enumerate(values):
         key = f"{path}.{name}" if is_mapping else f"{path}[{name}]"
-        inner = node._get_node(name)
-        value = str(inner._value())
         if name == "_target_":
-            if value not in BUILT_IN:
-                check_target(value, path)
-        elif _INTERPOLATION.fullmatch(value):
+            if value not in _built_in_targets():
+                check_target(str(value), path)
+        elif _INTERPOLATION.fullmatch(str(value)):
             if key.startswith(BUILT) and OmegaConf.is_config(node[name]):
                 raise ValueError(f"{key}={value}: write it out; a node of Hydra's refers to no other")
-        elif isinstance(inner, DictConfig | ListConfig) and not (inner._is_none() or inner._is_missing()):
-            _check_nodes(inner, key)
+        elif isinstance(value, dict | list):
+            _check_nodes(node[name], value, key)
+
+
+@cache
+def _built_in_targets() -> frozenset[str]:
+    """The targets of Hydra's own launcher and sweeper."""
+    store = ConfigStore.instance()
+    return frozenset(str(store.load(f"{group}/basic.yaml").node["_target_"]) for group in BUILT_IN)
 
 
 def _check_logging(value: Any, key: str) -> None:

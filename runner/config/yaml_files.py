@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import yaml
-from hydra._internal.sources_registry import SourcesRegistry
-from hydra.core.plugins import Plugins
 from omegaconf import DictConfig, OmegaConf
+
+from tiryns.runner.patches.hydra.files import reading
+from tiryns.runner.patches.hydra.store import shared_store
 
 DEEPEST = 64
 """Levels of the deepest file."""
@@ -42,22 +42,16 @@ def checked_files() -> Iterator[None]:
     Raises:
         ValueError: a file is not UTF-8, no YAML, no mapping, too deep or too large; the message has file and line.
     """
-    Plugins.instance()  # which registers the sources
-    source_of_files: Any = SourcesRegistry.instance().resolve("file")
-    load = source_of_files.load_config
 
-    def load_checked(source: Any, config_path: str) -> Any:
-        file = Path(source.path) / source._normalize_file_name(config_path)
+    @contextmanager
+    def checked(file: Path) -> Iterator[None]:
         with _named(file):
             if file.is_file():
                 _check(file)
-            return load(source, config_path)
+            yield
 
-    source_of_files.load_config = load_checked
-    try:
+    with reading(checked), shared_store():
         yield
-    finally:
-        source_of_files.load_config = load
 
 
 @contextmanager

@@ -209,9 +209,12 @@ def _default_settings(recipe: str | None = None, scale: str | None = None) -> di
     from hydra.core.global_hydra import GlobalHydra
 
     import tiryns.conf  # noqa: F401  registers the groups
+    from tiryns.runner.patches.hydra.plugins import plugins
+    from tiryns.runner.patches.hydra.versions import VERSION_BASE
 
+    plugins()
     running = GlobalHydra.instance().is_initialized()
-    with nullcontext() if running else initialize_config_module("tiryns.conf", version_base="1.3"):
+    with nullcontext() if running else initialize_config_module("tiryns.conf", **VERSION_BASE):
         chosen = {RECIPE: recipe, SCALE: scale}
         config = compose("config", [f"{name}={value}" for name, value in chosen.items() if value])
     resolved = dict(flatten(OmegaConf.to_container(config, resolve=True)))

@@ -4,13 +4,18 @@ import os
 import re
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
 from tiryns.runner.run.command.overrides import message_of
 from tiryns.runner.run.redaction import redacted
+
+if TYPE_CHECKING:
+    from hydra.core.utils import JobReturn
 
 USER_ERRORS = (ValueError, OSError, ImportError, KeyError)
 """Errors of a wrong config, file or environment; the traceback of any other goes to a file."""
@@ -84,6 +89,16 @@ def wants_traceback() -> bool:
     """Whether the user asked for full tracebacks (`HYDRA_FULL_ERROR=1`)."""
     asked = os.environ.get("TIRYNS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
     return asked not in ("0", "", "false")
+
+
+def error_of(done: "JobReturn") -> BaseException:
+    """Returns the error of a job that failed; the property of Hydra that raises it prints as well."""
+    with redirect_stderr(StringIO()):
+        try:
+            _ = done.return_value
+        except BaseException as error:
+            return error
+    raise AssertionError("expected a job that failed")
 
 
 def _is_of_hydra(error: BaseException) -> bool:

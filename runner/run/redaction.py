@@ -17,6 +17,7 @@ from omegaconf.resolvers import oc
 
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import Choice, rules_of
+from tiryns.runner.patches.hydra.versions import register_resolver
 
 SECRET_WORDS = ("key", "token", "secret", "password", "credential", "credentials")
 """A setting or an environment variable whose name ends in one of these words holds a secret."""
@@ -50,7 +51,7 @@ _num_lookups = 0
 
 def watch_environment() -> None:
     """Records from now on which values configs look up in the environment, by `${oc.env:NAME}`."""
-    OmegaConf.register_new_resolver("oc.env", _look_up, replace=True)
+    register_resolver("oc.env", _look_up)
 
 
 def num_lookups() -> int:

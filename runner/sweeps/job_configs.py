@@ -5,13 +5,14 @@ others are copies of it with their own values.
 """
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from omegaconf import DictConfig, OmegaConf, flag_override
+from omegaconf.errors import OmegaConfBaseException
 
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.run.folder import config_hash
@@ -48,11 +49,18 @@ class JobConfigs:
         if shape not in self._first:
             self._first[shape] = self.loader.load_sweep_config(master, overrides)
         config = copy.deepcopy(self._first[shape])
-        ConfigLoaderImpl._apply_overrides_to_config(plain, config)
+        try:
+            for override in plain:
+                OmegaConf.update(config, override.key_or_group, override.value())
+        except OmegaConfBaseException:
+            return self.loader.load_sweep_config(master, overrides)  # which raises Hydra's own error
         task, job = [override for override in parsed if not override.is_hydra_override()], config.hydra.job
         with flag_override(config, ["struct", "readonly"], [False, False]):
             config.hydra.overrides.task = [override.input_line for override in task]
-            job.override_dirname = get_overrides_dirname(task, **job.config.override_dirname)
+            if not OmegaConf.is_interpolation(
+                job, "override_dirname"
+            ):  # Hydra 1.4 resolves it when it is used
+                job.override_dirname = _dirname(task, **job.config.override_dirname)
         OmegaConf.copy_cache(from_config=master, to_config=config)
         return config
 
@@ -76,3 +84,9 @@ class JobConfigs:
             config.hydra.sweep.subdir = subdir.partition("=")[2]
             config.hydra.overrides.hydra.append(subdir)
         return config
+
+
+def _dirname(overrides: Sequence[Override], exclude_keys: Sequence[str], item_sep: str, kv_sep: str) -> str:
+    """The overrides of a job as the name of a folder, as `hydra.job.override_dirname` has it."""
+    kept = [str(override.input_line) for override in overrides if override.key_or_group not in exclude_keys]
+    return item_sep.join(sorted(kept)).replace("=", kv_sep)

@@ -27,7 +27,7 @@ from tiryns.runner.run.cluster import ANY_NODES, nodes_of, processes_per_node
 from tiryns.runner.run.command.started import same_modules
 from tiryns.runner.run.command.status import ERROR
 from tiryns.runner.run.environment import as_word
-from tiryns.runner.run.errors import explain
+from tiryns.runner.run.errors import error_of, explain
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.sweeps.sweeper import result_of
 
@@ -147,7 +147,8 @@ class Launcher(BaseSubmititLauncher):
         subdir = next(word.partition("=")[2] for word in overrides if word.startswith("hydra.sweep.subdir="))
         folder = RunFolder(Path(str(self.config.hydra.sweep.dir)) / subdir)
         if folder.status().get("state") != "failed":  # it did not get as far as writing there
-            leave_error(folder.path, explain(result._return_value) or repr(result._return_value))
+            error = error_of(result)
+            leave_error(folder.path, explain(error) or repr(error))
         sys.exit(ERROR)
 
     def _submit(self, layout: Layout, arguments: list[tuple[Any, ...]], sweep: Path) -> list[str]:

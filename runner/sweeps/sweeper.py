@@ -12,12 +12,14 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
@@ -28,9 +30,10 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 
 from tiryns.conf.registry import take_place_of
 from tiryns.runner.config.checks import refusing
-from tiryns.runner.config.permissions import BUILT_IN, words_to_repeat
+from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.launch.processes import return_freed_memory
 from tiryns.runner.launch.rank import left_error
+from tiryns.runner.patches.hydra.plugins import plugins
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
 from tiryns.runner.run.files import newest, write_atomically
 from tiryns.runner.run.folder import RunFolder, flags, new_name, public_overrides, typed_overrides
@@ -57,7 +60,7 @@ def register_plugins() -> None:
     )
 
     for plugin in (GridSweeper, OptunaSweeper, OwnConfigs, RayLauncher, SlurmLauncher, SuiteSweeper):
-        Plugins.instance().register(plugin)
+        plugins().register(plugin)
     take_place_of("ray_launcher")  # which Hydra has imported by now
 
 
@@ -96,6 +99,28 @@ def as_typed(override: str) -> str:
     return re.sub(r"\$\\\{.*?\\\}", lambda found: found[0].replace("\\", ""), override)
 
 
+def combinations(overrides: Sequence[Override]) -> list[list[str]]:
+    """The overrides of each job of a grid; of two overrides of one setting the later counts.
+
+    Raises:
+        ValueError: an interval, of which a grid has no values.
+    """
+    values: dict[str, list[str]] = {}
+    for override in overrides:
+        key = override.get_key_element()
+        if not override.is_sweep_override():
+            values[key] = [override.get_value_element_as_str()]
+        elif override.is_discrete_sweep():
+            values[key] = list(override.sweep_string_iterator())
+        else:
+            raise ValueError(
+                f"{override.input_line}: a grid needs single values, such as {key}=1,2; "
+                "hydra/sweeper=optuna searches an interval"
+            )
+    words = [[as_typed(f"{key}={value}") for value in given] for key, given in values.items()]
+    return [list(job) for job in product(*words)]
+
+
 class Job(NamedTuple):
     """A run of a sweep: its overrides, and its folder."""
 
@@ -113,7 +138,7 @@ class JobSweeper(Sweeper):
         """Keeps the composed config, and makes the launcher."""
         self.configs, self.config = JobConfigs(hydra_context.config_loader), config
         self.folder, self.launched = Path(str(config.hydra.sweep.dir)), 0
-        context = HydraContext(config_loader=self.configs, callbacks=hydra_context.callbacks)  # type: ignore[arg-type]
+        context = replace(hydra_context, config_loader=self.configs)
         self.launcher: Launcher = Plugins.instance().instantiate_launcher(
             hydra_context=context, task_function=task_function, config=config
         )
@@ -160,8 +185,7 @@ class Grid(JobSweeper):
 
     def sweep(self, arguments: list[str]) -> list[JobReturn]:
         """Launches every job that is not done yet."""
-        (batch,) = BasicSweeper.split_arguments(self.parse(arguments), None)
-        overrides = [[as_typed(word) for word in words] for words in batch]
+        overrides = combinations(self.parse(arguments))
         hashes = [self._checked(words, words_apart(overrides, words)) for words in overrides]
         self.begin()
         jobs = place(self.folder, overrides, hashes)
@@ -180,7 +204,7 @@ class Grid(JobSweeper):
     def _launch_first(self, waiting: Sequence[Job]) -> list[JobReturn]:
         """Launches the first jobs where they run one by one; TrainingFailure where all others would fail as they do."""
         first, others = waiting[:FIRST_JOBS], waiting[FIRST_JOBS:]
-        one_by_one = self.config.hydra.launcher._target_ == BUILT_IN[0]
+        one_by_one = self.config.hydra.runtime.choices.get("hydra/launcher") == "basic"
         if not (one_by_one and differ_alike([j.overrides for j in first], [j.overrides for j in others])):
             return []
         results = list(self.launch(first))

@@ -10,8 +10,8 @@ from tests.support.processes import process
 PROGRAM = """
 import sys
 import tiryns.runner.train
-from hydra.core.plugins import Plugins
-Plugins.instance()
+from tiryns.runner.cli.compose import prepare
+prepare()
 print([name for name in ("torch", "transformers", "megatron", "multistorageclient") if name in sys.modules])
 """
 

@@ -1,0 +1,40 @@
+"""A check of every config as soon as Hydra has composed it, before Hydra makes an object of any part.
+
+Hydra builds the callbacks, sweeper and launcher that a config names right after it has composed it, so its callbacks are
+too late to refuse one of them. Hydra 1.3 and 1.4 compose in `ConfigLoaderImpl._load_configuration_impl`, whatever the
+command. Hydra 1.3 has no list of targets that it may call; 1.4 has one (`execution_whitelist`) and warns without it, so
+it is told that the check decides.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import hydra.utils
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from omegaconf import DictConfig
+
+
+@contextmanager
+def checking(check: Callable[[DictConfig], None]) -> Iterator[None]:
+    """A context in which `check` is called with every config that Hydra composes, and may raise.
+
+    Example:
+        >>> with checking(lambda config: print(config.seed)):  # doctest: +SKIP
+        ...     hydra.compose("config")
+        42
+    """
+    composed = ConfigLoaderImpl._load_configuration_impl
+
+    def load(*args: Any, **kwargs: Any) -> DictConfig:
+        config = composed(*args, **kwargs)
+        check(config)
+        return config
+
+    ConfigLoaderImpl._load_configuration_impl = load  # type: ignore[method-assign]
+    trusting: Any = getattr(hydra.utils, "execution_whitelist", None)
+    try:
+        with nullcontext() if trusting is None else trusting(hydra.utils.UNSAFE_DISABLE_EXECUTION_CHECKS):
+            yield
+    finally:
+        ConfigLoaderImpl._load_configuration_impl = composed  # type: ignore[method-assign]

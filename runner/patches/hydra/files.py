@@ -1,0 +1,38 @@
+"""A context around each file that Hydra reads from a folder.
+
+Hydra 1.3 and 1.4 parse whatever file is found, and their errors name no line of it. A source of ours cannot take the
+place of theirs: Hydra takes one class for each scheme (`SourcesRegistry.register`).
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from hydra.plugins.config_source import ConfigSource
+
+from tiryns.runner.patches.hydra.plugins import plugins
+
+
+@contextmanager
+def reading(around: Callable[[Path], AbstractContextManager[None]]) -> Iterator[None]:
+    """A context in which Hydra reads each file within the context that `around` makes of its path.
+
+    Example:
+        >>> with reading(lambda path: suppress(FileNotFoundError)):  # doctest: +SKIP
+        ...     hydra.compose("config")
+    """
+    source_of_files: Any = next(
+        source for source in plugins().discover(ConfigSource) if source.scheme() == "file"
+    )
+    load = source_of_files.load_config
+
+    def load_within(source: ConfigSource, config_path: str) -> Any:
+        with around(Path(source.path) / f"{config_path.removesuffix('.yaml')}.yaml"):
+            return load(source, config_path)
+
+    source_of_files.load_config = load_within
+    try:
+        yield
+    finally:
+        source_of_files.load_config = load
