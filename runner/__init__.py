@@ -10,5 +10,5 @@ Imports run downwards in this list:
 - `objectives`, `models`, `evaluation`: targets, task models, metrics.
 - `data`: from text, rows and images to micro-batches; `config`: checks of configs.
 - `optim`, `samplers`, `order`: optimizers, global batches, and their functions of seed and step.
-- `manifest`: what made a run, by digest; `run`: a run on disk.
+- `manifest`: what made a run, by digest; `run`: a run on disk; `patches`: what is private of libraries.
 """

@@ -10,6 +10,7 @@ from tiryns.conf.registry import component_of
 from tiryns.runner.config.allowed import check_targets
 from tiryns.runner.config.calling import Call
 from tiryns.runner.config.targets import group_of, locate
+from tiryns.runner.patches.omegaconf import full_key
 
 INSTRUCTIONS = ("_target_", "_args_", "_partial_", "_convert_", "_recursive_")
 """Keys of a node that are no arguments of its target."""
@@ -41,7 +42,7 @@ def bind(node: Any) -> Call:
     if not (isinstance(node, DictConfig) and isinstance(OmegaConf.select(node, "_target_"), str)):
         raise ValueError(f"expected a config node with a _target_, got {node!r}")
     check_targets(node)
-    path = node._get_full_key(None)
+    path = full_key(node)
     args, values = _arguments(node, "all", True)
     if found := component_of(node["_target_"]):
         check_fields(found[1], path or found[0], values)
@@ -54,7 +55,7 @@ def _arguments(node: DictConfig, convert: str, recursive: bool) -> tuple[list[An
     own, inner = node.get("_convert_"), node.get("_recursive_")
     convert = str(getattr(own, "value", own or convert)).lower()
     if convert not in CONVERSIONS:
-        key = f"{node._get_full_key(None)}._convert_".lstrip(".")
+        key = f"{full_key(node)}._convert_".lstrip(".")
         raise ValueError(f"{key}={convert}: there are: {', '.join(CONVERSIONS)}")
     how = convert, recursive if inner is None else bool(inner)
     values = {str(name): _value(node[name], *how) for name in node if name not in INSTRUCTIONS}
@@ -64,7 +65,7 @@ def _arguments(node: DictConfig, convert: str, recursive: bool) -> tuple[list[An
 def _value(value: Any, convert: str, recursive: bool) -> Any:
     """A value of a node, converted, with its own nodes built."""
     if recursive and isinstance(value, DictConfig) and "_target_" in value:
-        path, target = value._get_full_key(None), value["_target_"]
+        path, target = full_key(value), value["_target_"]
         made = Call(
             locate(target, path), path or "the node", None, *_arguments(value, convert, recursive), target
         )

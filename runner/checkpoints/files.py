@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from lightning.fabric.plugins import CheckpointIO
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 
 from tiryns.runner.checkpoints import sharded
+from tiryns.runner.patches.torch.trees import keep_versions, tree_leaves
 
 RESERVED_FROM = 64 * 2**20
 """Bytes from which memory for the copy is reserved: a page of new memory costs more than copying it."""
@@ -154,8 +154,7 @@ class Buffers:
             copied = type(value)() if type(value) is not defaultdict else {}
             for name, item in value.items():  # a Counter's `update` counts
                 copied[name] = self._copy(item, known)
-            if hasattr(value, "_metadata"):  # of a module's state_dict: versions of its parts
-                copied._metadata = value._metadata  # type: ignore[attr-defined]
+            keep_versions(copied, value)
             return copied
         if type(value) in (list, tuple):
             return type(value)(self._copy(item, known) for item in value)

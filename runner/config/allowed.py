@@ -6,6 +6,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from tiryns.runner.config.custom_code import allow_custom_code
 from tiryns.runner.config.targets import allow_targets, check_target
+from tiryns.runner.patches.omegaconf import full_key
 
 
 def allow_code(config: DictConfig) -> None:
@@ -20,7 +21,7 @@ def check_targets(node: Any) -> None:
         for item in node:
             check_targets(item)
     elif isinstance(node, DictConfig):
-        path = node._get_full_key(None)
+        path = full_key(node)
         for name in node:
             if not OmegaConf.is_missing(node, name) and (name != "hydra" or path):
                 value = node[name]

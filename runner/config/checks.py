@@ -127,9 +127,9 @@ Values = dict[str, Any]
 def _plain(config: DictConfig, name: str) -> Any:
     if OmegaConf.is_missing(config, name):
         return MISSING
-    value = config._get_node(name)
-    if not OmegaConf.is_config(value):
-        return config[name]
+    value = config[name]
+    if not OmegaConf.is_config(value) or OmegaConf.is_interpolation(config, name):
+        return value
     return OmegaConf.to_container(value, resolve=name in RESOLVED)
 
 

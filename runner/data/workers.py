@@ -16,6 +16,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from tiryns.runner.data.handover import serialize_batch
+from tiryns.runner.patches.torch import loaders
 from tiryns.runner.run.lifetime import end_with_parent
 from tiryns.runner.run.signals import STOPPING
 
@@ -137,7 +138,7 @@ def fetch(batches: Any) -> Any:
         EOFError,
         UnpicklingError,
     ) as error:  # half a message has many ways to fail
-        if deaths.death is None and not _was_killed(getattr(batches, "_workers", [])):
+        if deaths.death is None and not _was_killed(loaders.processes_of(batches)):
             raise
         raise WorkerDeath("a loader process was killed") from error
 
@@ -154,14 +155,7 @@ def _was_killed(workers: list[Any]) -> bool:
 
 def end_workers(batches: Any) -> None:
     """Kills the loader processes of an iterator of torch's, which would wait for the rest of a message."""
-    batches._shutdown = True
-    torch._C._remove_worker_pids(id(batches))
-    for worker in batches._workers:
-        worker.kill()
-        worker.join()
-    for queue in [*batches._index_queues, batches._worker_result_queue]:
-        queue.cancel_join_thread()
-        queue.close()
+    loaders.kill(batches)
     deaths.death = None
 
 

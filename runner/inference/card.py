@@ -14,6 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tiryns.runner.models.adapters import is_separate
 from tiryns.runner.models.positions import longest_text
+from tiryns.runner.patches.transformers import auto_class_of
 from tiryns.runner.run.files import read_json, read_text
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.model_folder import model_folder, objective_of
@@ -117,7 +118,7 @@ def model_card(
     config = (run.path / "config.yaml").read_text()
     settings: Any = yaml.safe_load(config) or {}
     made_by = getattr(model, "note", "") + (MADE_BY if with_manifest else "")
-    auto = type(model.pretrained)._auto_class  # of one whose code is exported with it
+    auto = auto_class_of(model.pretrained)  # of one whose code is exported with it
     loader, trust = (auto, ", trust_remote_code=True") if auto else (name, "")
     use, truncated = _usage(model.pretrained, preprocessor, loader, trust)
     embedding, vectors = getattr(model, "embedding", None), ""

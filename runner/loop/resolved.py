@@ -28,6 +28,7 @@ from tiryns.runner.loop.trials.steps import can_be_tried, fitting_tokens
 from tiryns.runner.models.autocast import cpu_has_bf16
 from tiryns.runner.models.packed.kernels import FLASH_KERNELS, gpu_has_flash
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
+from tiryns.runner.patches.transformers import attention_of as own_attention_of
 from tiryns.runner.run.cluster import member, num_nodes, processes_per_node
 from tiryns.runner.run.folder import RunFolder
 
@@ -156,7 +157,7 @@ def attention_of(model: Any, layout: str, trainer: Any) -> str:
     is `varlen_attn`, which has none and then computes evaluations alone.
     """
     if layout != "packed":
-        return str(getattr(model.pretrained.config, "_attn_implementation", None))
+        return str(own_attention_of(model.pretrained.config))
     if trainer.accelerator != "gpu":
         return "documents"
     if trainer.precision not in HALF or not gpu_has_flash():

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor
-from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.optim import Optimizer
 from transformers import PreTrainedModel
@@ -25,6 +24,8 @@ from tiryns.runner.checkpoints.sharded import read_shares
 from tiryns.runner.models.adapters import is_adapted
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.optim.compiled import factor_to
+from tiryns.runner.patches.torch import foreach
+from tiryns.runner.patches.torch.shards import place_of
 
 SHARDABLE = ("adam", "adamw", "adagrad", "lion", "rmsprop", "sgd")
 """Optimizers that treat each weight by itself, and so need not see a whole matrix or its norm."""
@@ -120,7 +121,7 @@ def clip_shards(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
     norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
     if math.isfinite(limit):
         factor = factor_to(limit, norm)
-        torch._foreach_mul_([g.to_local() if isinstance(g, DTensor) else g for g in gradients], factor)
+        foreach.mul_([g.to_local() if isinstance(g, DTensor) else g for g in gradients], factor)
     return norm
 
 
@@ -149,9 +150,7 @@ def own_share(full: Tensor, like: Tensor) -> Tensor:
         return full.to_local()
     if not isinstance(like, DTensor):
         return full
-    shape, offset = compute_local_shape_and_global_offset(like.shape, like.device_mesh, like.placements)
-    part = full[tuple(slice(start, start + size) for start, size in zip(offset, shape, strict=True))]
-    return part.to(like.to_local().device)
+    return full[place_of(like)].to(like.to_local().device)
 
 
 class ShardedStrategy(ModelParallelStrategy):
@@ -173,7 +172,7 @@ class ShardedStrategy(ModelParallelStrategy):
 
     def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
         """The state as one process would have it, of this rank's shards."""
-        return getattr(optimizer, "_optimizer", optimizer).state_dict()
+        return getattr(optimizer, "optimizer", optimizer).state_dict()
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: Any, storage_options: Any = None) -> None:
         """Has every rank write its shards; collective."""

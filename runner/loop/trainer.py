@@ -27,6 +27,7 @@ from tiryns.runner.loop.profiling import Profile
 from tiryns.runner.loop.sharding import Layout, ShardedStrategy
 from tiryns.runner.models.autocast import has_bf16
 from tiryns.runner.models.packed.kernels import use_kernel
+from tiryns.runner.patches.lightning import leave_signals_alone
 from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run.cluster import cluster_environment, num_nodes, processes_per_node
 from tiryns.runner.run.folder import RunFolder
@@ -113,15 +114,6 @@ def make_trainer(asked: DictConfig, resolved: DictConfig, **given: Any) -> Train
     plain = call.with_keywords({n: value for n, value in call.keywords.items() if n not in SHARED})
     known = inspect.signature(build_trainer).parameters
     return build_trainer(**{**{n: resolved[n] for n in known if n in resolved}, **given}, make=plain)
-
-
-def leave_signals_alone(trainer: Trainer) -> None:
-    """Turns off Lightning's signal handlers and its flag at every step; `runner.callbacks.Preemption` replaces both.
-
-    The handlers communicate between the ranks at any moment, which can hang (Lightning 21406).
-    """
-    trainer._signal_connector.register_signal_handlers = lambda: None  # type: ignore[method-assign]
-    trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None  # type: ignore[method-assign]
 
 
 def quiet_libraries() -> None:

@@ -7,6 +7,7 @@ import torch
 
 from tiryns.runner.models.packed.rows import packed_row, padded_rows
 from tiryns.runner.models.packed.trials import evaluating, in_one_line, trial_documents
+from tiryns.runner.patches.torch.processor import has_amx, has_avx512_bf16
 
 log = logging.getLogger("tiryns")
 
@@ -29,7 +30,7 @@ def usable_precision(precision: str, task_model: Any, layout: str) -> str:
 
 def is_slower(width: int | None) -> bool:
     """Whether this CPU is known to be slower in bf16 for a model of a hidden size, None where that is not known."""
-    return bool(torch.cpu._is_amx_tile_supported() and width and width < NARROW)
+    return bool(has_amx() and width and width < NARROW)
 
 
 def has_bf16(accelerator: str) -> bool:
@@ -41,7 +42,7 @@ def has_bf16(accelerator: str) -> bool:
 
 def cpu_has_bf16() -> bool:
     """Whether the CPU has bf16 matrix units (AMX or AVX512-BF16)."""
-    return torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+    return has_amx() or has_avx512_bf16()
 
 
 def autocast_dtype(precision: str) -> torch.dtype:

@@ -19,6 +19,7 @@ from tiryns.runner.models.packed.trials import TOLERANCE, evaluating, relative_d
 from tiryns.runner.models.pretraining.sparse_head import encoder_returning
 from tiryns.runner.models.row_sums import rows_of, summed_by_row
 from tiryns.runner.models.wrapped import WrappedModel
+from tiryns.runner.patches.transformers import attention_of
 
 _PADDING_LOGIT = -1e4
 """The logit of padding."""
@@ -44,7 +45,7 @@ class HeadedModel(WrappedModel):
     def pack_rows(self) -> None:
         """As `TaskModel.pack_rows`, after a trial of encoder and head on random samples."""
         config = self.pretrained.config
-        samples, before = trial_documents(config), config._attn_implementation
+        samples, before = trial_documents(config), attention_of(config)
         try:
             with torch.no_grad(), evaluating(self):
                 alone = torch.cat([self.tried(padded_rows([s], config)).flatten() for s in samples])

@@ -32,6 +32,7 @@ from tiryns.runner.modules.two_passes import in_two_passes
 from tiryns.runner.optim import LoopNeeds, loop_needs
 from tiryns.runner.optim.compiled import CompiledClipping, compile_step, on_gpu
 from tiryns.runner.optim.ema import WeightAverage, decay_of
+from tiryns.runner.patches.torch.optimizers import unscales_itself
 from tiryns.runner.run.audit import order_hash
 from tiryns.runner.run.errors import Diverged
 from tiryns.runner.run.folder import RunFolder
@@ -142,7 +143,7 @@ class TrainingModule(ModelModule):
     def on_before_optimizer_step(self, optimizer: Any) -> None:
         """Clips gradients of fp16; Lightning has unscaled them by now, but for optimizers that do so themselves."""
         if (scaler := self._scaler()) is not None:
-            if getattr(optimizer, "_step_supports_amp_scaling", False):
+            if unscales_itself(optimizer):
                 scaler.unscale_(optimizer)
             self._grad_norm = self._clip()
 

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
 
+from tiryns.runner.patches.torch import foreach
+
 log = logging.getLogger("tiryns")
 
 BACKEND: Any = "inductor"
@@ -95,10 +97,10 @@ class CompiledClipping:
 
 def scaled_to_limit(gradients: list[Tensor], limit: float) -> Tensor:
     """As `torch.nn.utils.clip_grad_norm_`, of gradients on one device; an infinite `limit` leaves them as they are."""
-    norms = torch._foreach_norm(gradients)
+    norms = foreach.norm(gradients)
     norm: Tensor = torch.linalg.vector_norm(torch.stack([each.float() for each in norms]))
     if math.isfinite(limit):
-        torch._foreach_mul_(gradients, factor_to(limit, norm))
+        foreach.mul_(gradients, factor_to(limit, norm))
     return norm
 
 

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from tiryns.runner.patches.torch import foreach
+
 
 class WeightAverage:
     """Keeps avg <- d * avg + (1 - d) * weight after each update, in fp32 and in the optimizer's state.
@@ -91,7 +93,7 @@ class WeightAverage:
                     optimizer.state[p]["average"] = self._first.pop(p)
             if moved:
                 averages = [optimizer.state[p]["average"] for p in moved]
-                torch._foreach_lerp_(averages, [p.detach().float() for p in moved], 1 - decay)
+                foreach.lerp_(averages, [p.detach().float() for p in moved], 1 - decay)
 
     def _before_load(self, optimizer: Optimizer, saved: dict[str, Any]) -> None:
         numbers = [number for group in saved["param_groups"] for number in group["params"]]

@@ -75,7 +75,7 @@ def loop_needs(optimizer: Optimizer) -> LoopNeeds:
         ...     needs.after_backward()
         ...     needs.optimizer.step()
     """
-    inner = getattr(optimizer, "_optimizer", None) or getattr(optimizer, "optimizer", None)
+    inner = getattr(optimizer, "optimizer", None)
     if isinstance(inner, Optimizer):
         return loop_needs(inner)
     make = getattr(optimizer, "loop_needs", None)

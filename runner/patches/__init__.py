@@ -4,5 +4,7 @@ Each file says why it is there, which versions of the library it is for, and the
 in `tests/patches/` fails as soon as the library does without, so that the file is removed. The rest of the program uses
 what a library documents: `make check` refuses private names of libraries outside this folder.
 
-- `hydra`: reading, composing and starting.
+- `hydra`, `omegaconf`: configs; `parsers`, `exits`: of Python itself.
+- `torch`, `lightning`, `transformers`: training and models.
+- `datasets`, `datatrove`, `energon`, `lmms_eval`, `optuna`: one name each.
 """

@@ -1,6 +1,5 @@
 """How processes end: with their parent, without Python's teardown, and not with the readers of their output."""
 
-import atexit
 import contextlib
 import ctypes
 import os
@@ -10,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
+
+from tiryns.runner.patches.exits import run_exit_functions
 
 SET_PARENT_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
@@ -49,7 +50,7 @@ def without_teardown() -> Iterator[None]:
         if not isinstance(ended.code, int):
             raise
         status = ended.code
-    atexit._run_exitfuncs()
+    run_exit_functions()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)

@@ -19,6 +19,7 @@ from tiryns.conf.values import check_choice
 from tiryns.runner.data.corpus.named import Stage, make
 from tiryns.runner.data.corpus.plan import Step
 from tiryns.runner.data.store.remote import Folder
+from tiryns.runner.patches.datatrove import run_task
 from tiryns.runner.run.lifetime import end_with_parent
 
 _MOST_BROKEN = 3
@@ -76,7 +77,7 @@ def _run_task(rank: int) -> None:
 def _run_here(executor: Local, rank: int) -> None:
     """Runs a task, with steps of its own, as they count what they do."""
     with contextlib.redirect_stderr(io.StringIO()):
-        deepcopy(executor)._run_for_rank(rank, local_rank=1)
+        run_task(deepcopy(executor), rank)
 
 
 EXECUTORS = {"local": Local, "slurm": SlurmPipelineExecutor, "ray": RayPipelineExecutor}

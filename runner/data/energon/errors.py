@@ -7,6 +7,8 @@ from typing import Any
 
 from megatron.energon import PackingDataset, SavableDataset, SourceInfo
 
+from tiryns.runner.patches.energon import hide_progress
+
 log = logging.getLogger("tiryns")
 
 
@@ -124,7 +126,6 @@ def guard(dataset: SavableDataset[Any], errors: ErrorCollector) -> None:
     if hasattr(dataset, "join_readers"):
         dataset.join_readers = [GuardedReader(reader, errors) for reader in dataset.join_readers]
     if isinstance(dataset, PackingDataset):
-        fill = dataset._fill_reading_buffer
-        dataset._fill_reading_buffer = lambda source, log_progress: fill(source)
+        hide_progress(dataset)
     for part in getattr(dataset, "datasets", ()):
         guard(part, errors)

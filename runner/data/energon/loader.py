@@ -18,6 +18,7 @@ from tiryns.runner.data.workers import (
     set_up_worker,
     wait_before_fork,
 )
+from tiryns.runner.patches.torch import loaders
 
 log = logging.getLogger("tiryns")
 
@@ -59,7 +60,7 @@ class _Batches:
 
     @property
     def _workers(self) -> list[Any]:
-        return getattr(getattr(self._loader, "_iterator", None), "_workers", [])
+        return loaders.processes_of(loaders.running(self._loader))
 
 
 class EnergonDataloader:
@@ -146,10 +147,10 @@ class EnergonDataloader:
 
     def _end_dead(self) -> None:
         """Kills the workers that are left of a loader."""
-        running, deaths.death = getattr(self.dataloader, "_iterator", None), None
+        running, deaths.death = loaders.running(self.dataloader), None
         if running is not None:
             end_workers(running)
-            self.dataloader._iterator = None
+            loaders.forget(self.dataloader)
 
     def __len__(self) -> int:
         """Batches of about one pass: Lightning's epoch, if nothing else ends one."""
@@ -187,19 +188,11 @@ class EnergonDataloader:
         if self._is_read:
             self._is_read = False
             deaths.end_reading()
-        close_loader(self.dataloader)
+        loaders.close(self.dataloader)
 
     def __del__(self) -> None:
         if "dataloader" in vars(self):
             self.close()
-
-
-def close_loader(loader: Any) -> None:
-    """Ends the workers of a torch loader at once, if it has any."""
-    running = getattr(loader, "_iterator", None)
-    if running is not None:
-        running._shutdown_workers()
-        loader._iterator = None
 
 
 class EnergonPass:
@@ -224,7 +217,7 @@ class EnergonPass:
 
     def close(self) -> None:
         """Ends the workers."""
-        close_loader(self.dataloader)
+        loaders.close(self.dataloader)
 
 
 def savable_loader(dataset: SavableDataset[Any], pin_memory: bool) -> Any:

@@ -11,6 +11,7 @@ from tiryns.runner.data.read.files import load_hub, locate
 from tiryns.runner.data.read.formats import DOCUMENTS, TEXT_UNITS, ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, Dialect, Reading
 from tiryns.runner.data.read.pieces import Piece, documents_of, pieces_of
+from tiryns.runner.patches.datasets import fingerprint_of
 
 Document = str | Sequence[int]
 """A text, or the token ids of one."""
@@ -141,7 +142,7 @@ class HubSource:
 
             revision = HfApi().dataset_info(self.name).sha
         else:
-            revision = self._dataset._fingerprint
+            revision = fingerprint_of(self._dataset)
         return {"source": "hub", **own, **options, "revision": str(revision)}
 
     def describe(self) -> str:

@@ -22,6 +22,7 @@ from tiryns.runner.inference.language.infill import open_model
 from tiryns.runner.inference.lmms_eval.model import AS_READ, AnsweringTasks
 from tiryns.runner.inference.measured_answers import load_answering_model
 from tiryns.runner.inference.passes import Report
+from tiryns.runner.patches.lmms_eval import filters_of
 from tiryns.runner.run.command.json_output import plain
 
 ANSWERED = ("generate_until", "multiple_choice")
@@ -162,7 +163,7 @@ def _interval(values: Any, places: Any, size: int, asked: Asked) -> Any:
 
 def _by_filter(task: Any, samples: Sequence[dict[str, Any]]) -> dict[str, Sequence[dict[str, Any]]]:
     """The samples of a task by the name of the filter; they lie one filter after the other."""
-    names = [one.name for one in task._filters]
+    names = filters_of(task)
     size = len(samples) // len(names)
     return {name: samples[i * size : (i + 1) * size] for i, name in enumerate(names)}
 

@@ -9,13 +9,13 @@ import torch
 from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 from torch.optim import Optimizer
-from torch.utils._pytree import tree_leaves
 
 from tiryns.runner.data.micro_batch import MicroBatch, Share
 from tiryns.runner.models.autocast import autocast_dtype
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
 from tiryns.runner.models.quick.allowed import quick_gradients
 from tiryns.runner.optim import loop_needs
+from tiryns.runner.patches.torch.trees import tree_leaves
 
 LARGEST, SMALLEST = 65536, 512
 """Tokens of a micro-batch that are tried on a GPU."""

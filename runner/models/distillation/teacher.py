@@ -16,6 +16,7 @@ from tiryns.runner.models.encoder import own_tokenizer
 from tiryns.runner.models.head import labels_of, order_of, reorder_labels
 from tiryns.runner.models.weights import few, load_trained, load_weights
 from tiryns.runner.models.wrapped import WrappedModel
+from tiryns.runner.patches.transformers import attention_of
 from tiryns.runner.run.model_folder import model_folder
 
 
@@ -95,7 +96,7 @@ class Taught(WrappedModel):
     def pack_rows(self) -> None:
         """As `TaskModel.pack_rows`, teacher and student alike."""
         taught_by = self.teacher.model
-        before = taught_by.pretrained.config._attn_implementation
+        before = attention_of(taught_by.pretrained.config)
         try:
             taught_by.pack_rows()
         except ValueError as error:

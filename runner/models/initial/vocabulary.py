@@ -40,9 +40,9 @@ def fit_vocabulary(
     sources = sources_of(old, new)
     made = {id(p): torch.nn.Parameter(_filled(p, sources)) for p in _tables(model)}
     for module in model.modules():
-        for name, parameter in module._parameters.items():
+        for name, parameter in list(module.named_parameters(recurse=False, remove_duplicate=False)):
             if id(parameter) in made:
-                module._parameters[name] = made[id(parameter)]  # a tied one in each of its places
+                setattr(module, name, made[id(parameter)])  # a tied one in each of its places
                 for size in SIZES:
                     if hasattr(module, size):
                         setattr(module, size, len(new))

@@ -12,9 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from tiryns.runner.models.packed.chosen_queries import Chosen
 from tiryns.runner.models.packed.documents import runs, window_mask
-
-_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
-_flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+from tiryns.runner.patches.torch.flash import flash, flash_backward
 
 Extents = list[tuple[int, int]]
 """Documents that are computed as one batch, and the tokens of each of them."""
@@ -78,7 +76,7 @@ def _forward(
         if q.shape[2] == 0:
             sums.append(q[..., 0])
             continue
-        out, found = _flash(q, k, v, attn_mask=window_mask(length, *sides, q), scale=scale)
+        out, found = flash(q, k, v, attn_mask=window_mask(length, *sides, q), scale=scale)
         outs.append(_flat(out))
         sums.append(found)
     return torch.cat(outs) if outs else torch.empty_like(query), sums
@@ -100,7 +98,7 @@ def _backward(
     for *parts, logs, (number, length) in zip(*batches, sums, of_keys, strict=True):
         if parts[1].shape[2]:
             mask = window_mask(length, *sides, parts[1])
-            grads = [_flat(x) for x in _flash_backward(*parts, logs, 0.0, False, attn_mask=mask, scale=scale)]
+            grads = [_flat(x) for x in flash_backward(*parts, logs, 0.0, False, attn_mask=mask, scale=scale)]
         else:
             nothing = gradient.new_zeros((number * length, *gradient.shape[1:]))
             grads = [nothing[:0], nothing, nothing]

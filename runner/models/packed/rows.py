@@ -25,6 +25,7 @@ from tiryns.runner.models.packed.trials import (
     relative_difference,
     trial_documents,
 )
+from tiryns.runner.patches.transformers import takes_attention
 
 log = logging.getLogger("tiryns")
 
@@ -53,7 +54,7 @@ def set_up_packed_rows(pretrained: PreTrainedModel) -> int:
     """
     name = f"{type(pretrained).__name__} ({pretrained.config.model_type})"
     advice = "set data.layout=padded"
-    if not pretrained._can_set_attn_implementation():
+    if not takes_attention(pretrained):
         raise ValueError(f"{name} has an attention of its own that cannot keep documents apart; {advice}")
     architecture = (type(pretrained), pretrained.config.to_json_string())
     offset, difference = _TRIED.get(architecture) or _best_offset(pretrained)

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from tiryns.runner.models.quick.filled import Sizes, fixed_sizes
 from tiryns.runner.optim.compiled import Compiled
+from tiryns.runner.patches.torch import foreach
 
 _UNKNOWN_RATE = 0.125
 """The share of targets where the objective does not tell it: a row with more has a multiple of so many."""
@@ -73,7 +74,7 @@ def keep_gradients(parameters: Iterable[nn.Parameter], kept: set[nn.Parameter]) 
     new = {p: p.grad for p in parameters if p.grad is not None and p not in kept}
     if new:
         copies = [torch.empty_like(gradient) for gradient in new.values()]
-        torch._foreach_copy_(copies, list(new.values()))
+        foreach.copy_(copies, list(new.values()))
         for parameter, copy in zip(new, copies, strict=True):
             parameter.grad = copy
         kept.update(new)

@@ -3,12 +3,13 @@
 `encoder_returning` exchanges modules while it runs, which cannot be traced; here they are exchanged once.
 """
 
-import copy
 from typing import Any
 
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAttentions
+
+from tiryns.runner.patches.torch.modules import copied, share_parts
 
 
 def head_alone(pretrained: PreTrainedModel) -> PreTrainedModel:
@@ -26,9 +27,8 @@ def head_alone(pretrained: PreTrainedModel) -> PreTrainedModel:
         True
     """
     prefix = pretrained.base_model_prefix
-    alone = copy.copy(pretrained)
-    alone._modules = dict(pretrained._modules)
-    alone._modules[prefix] = _PassesOn(pretrained._modules[prefix])
+    alone = copied(pretrained)
+    setattr(alone, prefix, _PassesOn(getattr(pretrained, prefix)))
     return alone
 
 
@@ -37,7 +37,8 @@ class _PassesOn(nn.Module):
 
     def __init__(self, encoder: Any) -> None:
         super().__init__()
-        self._modules, self.config = encoder._modules, encoder.config
+        share_parts(self, encoder)
+        self.config = encoder.config
 
     def forward(
         self, *_: Any, inputs_embeds: Tensor, **__: Any

@@ -281,13 +281,13 @@ class _Output(tuple[Tensor, ...]):
 def encoder_returning(pretrained: PreTrainedModel, *states: Tensor) -> Iterator[None]:
     """A context in which the model's encoder returns given hidden states [B, T, H], and pooled ones [B, H]."""
     prefix = pretrained.base_model_prefix
-    encoder = pretrained._modules[prefix]
+    encoder = getattr(pretrained, prefix)
     assert isinstance(encoder, nn.Module)
-    pretrained._modules[prefix] = _FixedEncoder(encoder, *states)
+    setattr(pretrained, prefix, _FixedEncoder(encoder, *states))
     try:
         yield
     finally:
-        pretrained._modules[prefix] = encoder
+        setattr(pretrained, prefix, encoder)
 
 
 @contextmanager

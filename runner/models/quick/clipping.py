@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tiryns.runner.models.quick.embedding import changed_rows
 from tiryns.runner.optim.compiled import factor_to
+from tiryns.runner.patches.torch import foreach
 
 
 def clip(parameters: Sequence[Tensor], limit: float) -> Tensor:
@@ -28,7 +29,7 @@ def clip(parameters: Sequence[Tensor], limit: float) -> Tensor:
     norm = torch.nn.utils.get_total_norm(read)
     if norm.device.type == "cpu" and not limit < norm < math.inf:  # for a GPU the test would wait
         return norm
-    torch._foreach_mul_(read, factor_to(limit, norm))
+    foreach.mul_(read, factor_to(limit, norm))
     for gradient, changed, values in zip(gradients, rows, read, strict=True):
         if changed is not None:
             gradient.index_copy_(0, changed, values)

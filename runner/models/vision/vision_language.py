@@ -22,6 +22,7 @@ from tiryns.runner.models.packed.rows import packed_row, set_up_packed_rows
 from tiryns.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 from tiryns.runner.models.vision.image_arguments import ImageArguments
+from tiryns.runner.patches.transformers import attention_of
 
 log = logging.getLogger("tiryns")
 
@@ -118,7 +119,7 @@ class VisionLanguageModel(SparseMaskedLM):
                 mask = torch.ones_like(ids)
                 row: MicroBatch = {"input_ids": ids[None], "attention_mask": mask[None], "images": images}
                 alone.append(self.encode(row)[0])
-            self._attention = self.core.config._attn_implementation
+            self._attention = attention_of(self.core.config)
             self.position_offset = set_up_packed_rows(self.core)
             try:
                 together = self.encode({**packed_row(samples), "images": both})[0]
@@ -174,7 +175,7 @@ class VisionLanguageModel(SparseMaskedLM):
         if self.position_offset is None:
             yield
             return
-        packed = self.core.config._attn_implementation
+        packed = attention_of(self.core.config)
         self.core.set_attn_implementation(self._attention)
         try:
             yield

@@ -4,7 +4,6 @@ import json
 import math
 import os
 import sys
-from argparse import _ActionsContainer
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
@@ -15,8 +14,8 @@ _held: ContextVar[list[str] | None] = ContextVar("_held", default=None)
 """The document of the command that runs; None where its answer is for people."""
 
 
-def add_json_argument(parser: _ActionsContainer) -> None:
-    """Adds `--json` to a command."""
+def add_json_argument(parser: Any) -> None:
+    """Adds `--json` to a parser, or to a group of one."""
     parser.add_argument(
         "--json", action="store_true", help="one JSON document on standard output, for programs"
     )

@@ -1,0 +1,12 @@
+"""The progress bar of energon's packing: `PackingDataset` of megatron-energon 7.4 shows one whenever it fills its buffer.
+
+It has no setting; the bar is an argument of `_fill_reading_buffer`.
+"""
+
+from typing import Any
+
+
+def hide_progress(dataset: Any) -> None:
+    """Keeps the progress bar of a packing data set off."""
+    fill = dataset._fill_reading_buffer
+    dataset._fill_reading_buffer = lambda source, log_progress: fill(source)

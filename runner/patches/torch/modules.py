@@ -1,0 +1,29 @@
+"""The parts of a module: torch 2.10 to 2.15 keeps them in `Module._modules`, which a copy of the module shares.
+
+So a part of the copy cannot be exchanged alone, and a module cannot have the parts of another without being it.
+"""
+
+import copy
+from typing import Any
+
+from torch import nn
+
+
+def copied(module: Any) -> Any:
+    """Returns a copy of a module with the same parts, any of which may be exchanged.
+
+    Example:
+        >>> first = nn.Sequential(nn.Identity())
+        >>> second = copied(first)
+        >>> second[0] = nn.Tanh()
+        >>> first[0], second[0]
+        (Identity(), Tanh())
+    """
+    made = copy.copy(module)
+    made._modules = dict(module._modules)
+    return made
+
+
+def share_parts(module: nn.Module, other: nn.Module) -> None:
+    """Gives a module the parts of another."""
+    module._modules = other._modules

@@ -1,0 +1,25 @@
+"""Which units for bf16 the CPU has.
+
+torch 2.13 tells it by `torch.cpu.get_capabilities`. Older releases that are admitted (2.10) may lack it, and have a
+private function for each unit.
+"""
+
+import torch
+
+
+def has_amx() -> bool:
+    """Whether the CPU has matrix units (AMX)."""
+    known = _capabilities()
+    return torch.cpu._is_amx_tile_supported() if known is None else bool(known.get("amx_tile"))
+
+
+def has_avx512_bf16() -> bool:
+    """Whether the CPU has vector units for bf16 (AVX512-BF16)."""
+    known = _capabilities()
+    return torch.cpu._is_avx512_bf16_supported() if known is None else bool(known.get("avx512_bf16"))
+
+
+def _capabilities() -> dict[str, object] | None:
+    """What the CPU has by name; None where torch does not tell."""
+    tell = getattr(torch.cpu, "get_capabilities", None)
+    return None if tell is None else dict(tell())
