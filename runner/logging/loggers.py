@@ -164,7 +164,6 @@ def wandb_logger(
         # W&B's own facts hold the command line, with its secrets
         settings=wandb.Settings(silent=True, console="off", disable_code=True, x_disable_meta=True),
     )
-    logger._wandb_init.pop("anonymous", None)  # wandb warns of it even where it is None
     return logger
 
 
@@ -196,7 +195,7 @@ class TensorBoard(Resumable, TensorBoardLogger):
         settings = {name: v if isinstance(v, bool | int | float) else str(v) for name, v in leaves}
         monitored = RunFolder(run).status().get("monitor")
         for summary in hparams(settings, {str(monitored): None} if monitored else {}):
-            self.experiment._get_file_writer().add_summary(summary)
+            self.experiment.file_writer.add_summary(summary)  # which `add_text` has opened
         if (samples := run / "samples.json").exists():
             self.experiment.add_text("samples", f"```json\n{samples.read_text()}\n```")
         self.experiment.flush()

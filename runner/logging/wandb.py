@@ -29,6 +29,7 @@ class ResumableWandbLogger(Resumable, WandbLogger):
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         super().__init__(save_dir=str(folder), **settings)
+        self._wandb_init.pop("anonymous", None)  # wandb warns of it even where it is None
         self.folder = folder
         self._first: int | None = None
         self._lost = False

@@ -17,9 +17,11 @@ from hydra.core.override_parser.types import IntervalSweep, Override
 from tiryns.conf.sweeps import sweeper as options
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.evaluation.monitor import direction_of
+from tiryns.runner.patches.optuna import id_in_storage
 from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.files import write_atomically
 from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.sweeps.combinations import as_typed
 from tiryns.runner.sweeps.study import (
     STUDY,
     Claims,
@@ -29,7 +31,7 @@ from tiryns.runner.sweeps.study import (
     repair,
     storage_of,
 )
-from tiryns.runner.sweeps.sweeper import ENDED, Job, JobSweeper, as_typed
+from tiryns.runner.sweeps.sweeper import ENDED, Job, JobSweeper
 
 log = logging.getLogger("tiryns")
 
@@ -109,12 +111,12 @@ class Search(JobSweeper):
                 if not self.claims.may_run(trial) or trial.number in self.ended:
                     continue
                 if not self._tell(folder) and not folder.is_locked():
-                    batch.append(self._claimed(trial._trial_id, trial.number))
+                    batch.append(self._claimed(id_in_storage(trial), trial.number))
             while len(batch) < self.settings.n_jobs:
                 if len(self.study.get_trials(deepcopy=False)) >= self.settings.n_trials:
                     break
                 asked = self.study.ask()
-                trial = self._claimed(asked._trial_id, asked.number)
+                trial = self._claimed(id_in_storage(asked), asked.number)
                 if not self._repeats(trial):
                     batch.append(trial)
         return batch[: self.settings.n_jobs]
@@ -125,7 +127,7 @@ class Search(JobSweeper):
         trial = import_optuna().trial.Trial(self.study, trial_id)
         self.claims.claim(trial)
         for name, space in self.space.items():
-            trial._suggest(name, space)
+            suggested(trial, name, space)
         return trial
 
     def _sampler(self, number: int) -> Any:
@@ -148,7 +150,7 @@ class Search(JobSweeper):
 
     def _job(self, trial: Any) -> Job:
         """The run of a trial: its folder, with what the run needs to report to the study."""
-        values = (f"{name}={trial._suggest(name, space)}" for name, space in self.space.items())
+        values = (f"{name}={suggested(trial, name, space)}" for name, space in self.space.items())
         overrides = [*self.fixed, *values]
         folder = RunFolder(self.folder / str(trial.number))
         identity = self.configs.check(self.config, overrides)
@@ -250,3 +252,12 @@ def distribution(override: Override) -> Any:
 def first_value(distribution: Any) -> Any:
     """One value, to check early that a config can be made of it."""
     return distribution.choices[0] if hasattr(distribution, "choices") else distribution.low
+
+
+def suggested(trial: Any, name: str, distribution: Any) -> Any:
+    """The value of a setting in a trial, chosen by the sampler of its study unless the trial has one."""
+    if hasattr(distribution, "choices"):
+        return trial.suggest_categorical(name, distribution.choices)
+    whole = isinstance(distribution.low, int)
+    suggest = trial.suggest_int if whole else trial.suggest_float
+    return suggest(name, distribution.low, distribution.high, step=distribution.step, log=distribution.log)

@@ -6,6 +6,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from tiryns.runner.checkpoints.callback import Checkpoint
+from tiryns.runner.patches.optuna import id_in_storage
 from tiryns.runner.run.files import read_json
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.sweeps.optuna import TRIAL
@@ -37,7 +38,7 @@ class Pruning(Callback):
         value = self.saver.best_value
         if value is None or self.told["pruner"] == "none":
             return False
-        known = self._trial.storage.get_trial(self._trial._trial_id)
+        known = self._trial.storage.get_trial(id_in_storage(self._trial))
         if known.state.is_finished():  # the run is resumed after the search has ended
             return False
         if step not in known.intermediate_values:  # a resumed run has reported it already
@@ -52,4 +53,4 @@ class Pruning(Callback):
             pruner = optuna.pruners.SuccessiveHalvingPruner()
         study = optuna.load_study(study_name=STUDY, storage=open_storage(self.told["journal"]), pruner=pruner)
         (trial,) = (t for t in study.get_trials(deepcopy=False) if t.number == self.told["number"])
-        return optuna.trial.Trial(study, trial._trial_id)
+        return optuna.trial.Trial(study, id_in_storage(trial))
