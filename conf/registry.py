@@ -70,8 +70,8 @@ def _open_mappings(config: DictConfig) -> None:
     """Lets fields that are mappings (`model.config`) take any key; dataclasses refuse unknown keys."""
     kind = OmegaConf.get_type(config)
     hints = {} if kind is dict else get_type_hints(kind)
-    for name in config:
-        if _is_mapping(hints.get(str(name))):
+    for name in map(str, config):
+        if _is_mapping(hints.get(name)):
             given = MISSING if OmegaConf.is_missing(config, name) else config[name]
             if not isinstance(
                 given, DictConfig

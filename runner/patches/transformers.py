@@ -6,7 +6,7 @@
 from typing import Any
 
 
-def attention_of(config: Any) -> str | None:
+def attention_of(config: Any) -> Any:
     """Returns the name of the attention that a model of this config computes; None where it has one of its own.
 
     Example:
@@ -23,4 +23,5 @@ def takes_attention(model: Any) -> bool:
 
 def auto_class_of(model: Any) -> str | None:
     """Returns the `Auto` class that loads a model whose code is exported with it; None for one of transformers' own."""
-    return type(model)._auto_class
+    auto: str | None = type(model)._auto_class
+    return auto

@@ -109,7 +109,7 @@ class JobSweeper(Sweeper):
         """Keeps the composed config, and makes the launcher."""
         self.configs, self.config = JobConfigs(hydra_context.config_loader), config
         self.folder, self.launched = Path(str(config.hydra.sweep.dir)), 0
-        context = replace(hydra_context, config_loader=self.configs)
+        context = replace(hydra_context, config_loader=self.configs)  # type: ignore[arg-type]
         self.launcher: Launcher = Plugins.instance().instantiate_launcher(
             hydra_context=context, task_function=task_function, config=config
         )

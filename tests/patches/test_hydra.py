@@ -59,7 +59,7 @@ def test_both_versions_of_hydra_are_admitted_and_differ() -> None:
         version.setbase(*VERSION_BASE.values() or [version._UNSPECIFIED_])
         as_ours = len(noted)
         version.setbase(version._UNSPECIFIED_ if IS_OLD else "1.3")
-        version.VersionBase.instance().version_base = before  # type: ignore[assignment]
+        version.VersionBase.instance().version_base = before
     assert (as_ours, len(noted)) == (0, 1)
 
 
@@ -83,9 +83,12 @@ def test_hydra_still_loads_the_plugin_of_remote_storage() -> None:
 
 def test_hydra_still_copies_its_store_for_each_composition(monkeypatch: pytest.MonkeyPatch) -> None:
     copies: list[int] = []
-    monkeypatch.setattr(
-        ConfigStore, "__deepcopy__", lambda store, memo: copies.append(1) or store, raising=False
-    )
+
+    def counted(store: ConfigStore, memo: dict[int, Any]) -> ConfigStore:
+        copies.append(1)
+        return store
+
+    monkeypatch.setattr(ConfigStore, "__deepcopy__", counted, raising=False)
     with initialized():
         compose([])
     assert copies or not IS_OLD, "store.py is not needed"

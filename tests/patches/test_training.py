@@ -104,7 +104,8 @@ def test_fused_optimizers_unscale_themselves() -> None:
 
 
 def test_processes_of_a_loader_are_listed_and_end() -> None:
-    loader = DataLoader(list(range(8)), num_workers=2, persistent_workers=True)  # type: ignore[arg-type]
+    numbers: Any = list(range(8))
+    loader: Any = DataLoader(numbers, num_workers=2, persistent_workers=True)
     assert loaders.running(loader) is None
     iterator = iter(loader)
     next(iterator)
@@ -136,10 +137,10 @@ def test_transformers_still_tells_the_attention_privately() -> None:
         num_hidden_layers=1,
         num_attention_heads=2,
         intermediate_size=8,
-        attn_implementation="sdpa",
     )
     model = transformers.BertModel(config)
-    assert attention.attention_of(config) == "sdpa"
+    model.set_attn_implementation("sdpa")
+    assert attention.attention_of(model.config) == "sdpa"
     assert attention.takes_attention(model)
     model.set_attn_implementation("eager")
     assert attention.attention_of(model.config) == "eager"

@@ -32,9 +32,12 @@ def checking(check: Callable[[DictConfig], None]) -> Iterator[None]:
         return config
 
     ConfigLoaderImpl._load_configuration_impl = load  # type: ignore[method-assign]
-    trusting: Any = getattr(hydra.utils, "execution_whitelist", None)
+    utils: Any = hydra.utils
+    is_trusted = hasattr(utils, "execution_whitelist")
     try:
-        with nullcontext() if trusting is None else trusting(hydra.utils.UNSAFE_DISABLE_EXECUTION_CHECKS):
+        with (
+            utils.execution_whitelist(utils.UNSAFE_DISABLE_EXECUTION_CHECKS) if is_trusted else nullcontext()
+        ):
             yield
     finally:
         ConfigLoaderImpl._load_configuration_impl = composed  # type: ignore[method-assign]

@@ -30,7 +30,7 @@ def register_in_defaults(name: str, resolver: Callable[..., Any]) -> None:
 
     def resolve_first(default: ConfigDefault, known_choices: DictConfig) -> None:
         if default.path and _RESOLVER.search(default.path):
-            choices = OmegaConf.merge(known_choices, {_ENTRY: default.path})
+            choices: Any = OmegaConf.merge(known_choices, {_ENTRY: default.path})
             default.path = str(choices[_ENTRY])
         resolve(default, known_choices)
 

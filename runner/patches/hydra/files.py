@@ -22,9 +22,8 @@ def reading(around: Callable[[Path], AbstractContextManager[None]]) -> Iterator[
         >>> with reading(lambda path: suppress(FileNotFoundError)):  # doctest: +SKIP
         ...     hydra.compose("config")
     """
-    source_of_files: Any = next(
-        source for source in plugins().discover(ConfigSource) if source.scheme() == "file"
-    )
+    sources: list[Any] = list(plugins().discover(ConfigSource))
+    source_of_files = next(source for source in sources if source.scheme() == "file")
     load = source_of_files.load_config
 
     def load_within(source: ConfigSource, config_path: str) -> Any:
