@@ -1,6 +1,8 @@
 """One set of weights from several: their mean, or a merge by TIES (arXiv 2306.01708). Tensors are read one at a time."""
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,14 +107,28 @@ def check_alike(template: Source, sources: Sequence[Source]) -> None:
 def combined(
     template: Source, sources: Sequence[Source], combine: Callable[[str, list[Tensor]], Tensor]
 ) -> Iterator[tuple[str, Tensor]]:
-    """Each name of the template, so a tied weight once, with what `combine` makes of the tensors, in its type."""
-    for name, like in template.tensors.items():
-        made = combine(name, [source.tensors[name] for source in sources])
-        yield name, made.to(like.dtype).contiguous()
+    """Each name of the template, so a tied weight once, with what `combine` makes of the tensors."""
+    for name in template.tensors:
+        yield name, combine(name, [source.tensors[name] for source in sources]).contiguous()
+
+
+def averaged_dtype(tensors: Sequence[Tensor]) -> torch.dtype:
+    """Returns the widest type of the tensors, at least fp32: half precision would round a mean to one of its inputs."""
+    return reduce(torch.promote_types, [tensor.dtype for tensor in tensors], torch.float32)
+
+
+def name_dtype(file: Path, tensors: Iterable[Tensor]) -> dict[str, Any]:
+    """Writes the type of a model's weights into its config, as transformers loads them; returns the config."""
+    config: dict[str, Any] = json.loads(file.read_text())
+    config.pop("torch_dtype", None)
+    floats = [tensor for tensor in tensors if tensor.is_floating_point()]
+    config["dtype"] = str(averaged_dtype(floats)).removeprefix("torch.")
+    file.write_text(json.dumps(config, indent=2) + "\n")
+    return config
 
 
 def mean(tensors: Sequence[Tensor], shares: Sequence[float]) -> Tensor:
-    """The weighted mean in fp32; of whole numbers, rounded down.
+    """The weighted mean in at least fp32; of whole numbers, rounded down.
 
     Example:
         >>> mean([torch.tensor([1.0]), torch.tensor([4.0])], [2, 1])
@@ -121,7 +137,7 @@ def mean(tensors: Sequence[Tensor], shares: Sequence[float]) -> Tensor:
         tensor([2])
     """
     exact = tensors[0].is_floating_point()
-    total = torch.zeros(tensors[0].shape, dtype=torch.float32 if exact else torch.float64)
+    total = torch.zeros(tensors[0].shape, dtype=averaged_dtype(tensors) if exact else torch.float64)
     for tensor, share in zip(tensors, shares, strict=True):
         total.add_(tensor.to(total.dtype), alpha=share)
     total /= sum(shares)
@@ -131,7 +147,7 @@ def mean(tensors: Sequence[Tensor], shares: Sequence[float]) -> Tensor:
 def ties(
     base: Tensor, tensors: Sequence[Tensor], shares: Sequence[float], density: float, scale: float
 ) -> Tensor:
-    """Merges tensors by their differences from a base, in fp32; of whole numbers, the base.
+    """Merges tensors by their differences from a base, in at least fp32; of whole numbers, the base.
 
     Of each difference the largest `density` by magnitude stay, at least one. A weight takes the sign of the weighted sum
     of its differences (0 counts as +) and moves by the weighted mean of those with that sign, times `scale`.
@@ -144,9 +160,9 @@ def ties(
     """
     if not base.is_floating_point():
         return base
-    start = base.float()
-    deltas = torch.stack([_largest(tensor.float() - start, density) for tensor in tensors])
-    weights = torch.tensor(shares, dtype=torch.float32).reshape(-1, *[1] * base.ndim)
+    start = base.to(averaged_dtype([base, *tensors]))
+    deltas = torch.stack([_largest(tensor.to(start.dtype) - start, density) for tensor in tensors])
+    weights = torch.tensor(shares, dtype=start.dtype).reshape(-1, *[1] * base.ndim)
     weighted = deltas * weights
     sign = (weighted.sum(0) >= 0) * 2 - 1
     agrees = weighted.sign() == sign

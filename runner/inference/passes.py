@@ -13,6 +13,7 @@ from torch import Tensor
 from tiryns.runner.data.batches import VALIDATION_STREAM, GatheredSequences, GlobalBatches
 from tiryns.runner.data.micro_batch import MicroBatch, Share
 from tiryns.runner.models.autocast import autocast_dtype
+from tiryns.runner.models.initial.dtypes import weights_dtype
 from tiryns.runner.models.packed.rows import choose_layout, may_be_padded
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.model_folder import model_folder
@@ -36,7 +37,7 @@ class Computation(NamedTuple):
             layout = choose_layout("auto", collator, model)
         else:
             layout = "padded" if self.layout == "padded" and may_be_padded(model) else "single"
-        model.to(device_here()).eval()
+        model.to(device_here(), weights_dtype(self.precision)).eval()
         # In memory of torch: on what a file is mapped to kernels round otherwise
         for parameter in model.parameters():
             parameter.data = parameter.data.clone()
@@ -92,6 +93,7 @@ def passes(
     size = min(samples_at_once, len(sequences))
     sampler = Sequential(dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=seed)
     batches = GlobalBatches(sequences, sampler, collator, seed, VALIDATION_STREAM, 0, 1, *computation.cut)
+    model.to(weights_dtype(computation.precision))  # another than the run's may be asked for
     device, done = device_here(), 0
     for step in range(len(sampler)):
         share = batches[step]

@@ -1,7 +1,7 @@
 """Builds the parts of a run from its config: data, objective, model, and the module that trains it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,8 @@ class Parts:
     """The LightningModule that trains `model`."""
     max_steps: int
     """Global batches of the whole run."""
+    weights: dict[str, str] = field(default_factory=dict)
+    """A line on the types that files of weights have, where a run holds them in another."""
     rotary: "RotaryPhases | None" = None
     """The bases of rotary positions, where phases of the run change them."""
 
@@ -102,16 +104,18 @@ def assemble(config: DictConfig, began: Mapping[str, Any] | None = None) -> Part
     from tiryns.runner.loop.phased_step import make_phased_scheduler_of, rotary_of
     from tiryns.runner.loop.plain import make_optimizer_of
     from tiryns.runner.loop.token_ramps import count_ramps
+    from tiryns.runner.models.initial.dtypes import weights_of
 
     data, make_module = make_data(config), bind(config.module)
     began = began or {}
     getattr(data, "take_over", lambda began: None)(began)
-    if serves_global_batches(data):
-        objective, given = _global_batch_parts(config, data, make_module, began.get("layout"))
-    else:
-        if config.get("skip_batches"):
-            check_numbered(data, "skip_batches")
-        objective, given = None, _plain_parts(config, data, make_module)
+    with weights_of(config.trainer.get("precision")) as lines:
+        if serves_global_batches(data):
+            objective, given = _global_batch_parts(config, data, make_module, began.get("layout"))
+        else:
+            if config.get("skip_batches"):
+                check_numbered(data, "skip_batches")
+            objective, given = None, _plain_parts(config, data, make_module)
     count_ramps(config, data, given["max_steps"])
     module = make_module(
         **given,
@@ -122,7 +126,8 @@ def assemble(config: DictConfig, began: Mapping[str, Any] | None = None) -> Part
     )
     choose_monitor(config, module, data)
     model = given.get("model")
-    return Parts(data, objective, model, module, given["max_steps"], rotary_of(config, model))
+    weights = {"weights": "; ".join(lines)} if lines else {}
+    return Parts(data, objective, model, module, given["max_steps"], weights, rotary_of(config, model))
 
 
 def make_data(config: DictConfig) -> Any:
@@ -208,6 +213,7 @@ def _global_batch_parts(
 
     from tiryns.runner.loop.plain import make_model_of
     from tiryns.runner.models import TaskModel
+    from tiryns.runner.models.initial.dtypes import as_held
     from tiryns.runner.models.packed.rows import choose_layout
 
     data.prepare_data()
@@ -220,6 +226,7 @@ def _global_batch_parts(
             f"{type(objective).__name__}.task_model gives a {type(task_model).__name__}, expected a subclass of "
             "runner.models.TaskModel"
         )
+    as_held(task_model)
     data.layout = choose_layout(data.layout, objective, task_model, began_layout)
     max_steps = connect_data(config, data, objective, task_model)
     given = {"model": task_model, "max_steps": max_steps, "baselines": baselines_of(data, objective)}

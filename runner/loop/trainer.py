@@ -164,7 +164,7 @@ def describe_run(
         **decided,
         "folder": str(typed_path(folder.path)),
     }
-    return {"data": describe(parts.data), "model": describe(parts.module), "run": run}
+    return {"data": describe(parts.data), "model": {**describe(parts.module), **parts.weights}, "run": run}
 
 
 def resolve_accelerator(name: str) -> str:

@@ -3,7 +3,7 @@
 - `architectures`: published encoders that transformers does not have.
 - `encoder`: builds or loads an encoder; `head`: its class in transformers; `weights`: strict loading.
 - `adapters`: low-rank adapters of a trained model, and their export.
-- `initial`: initial weights by published schemes, from a smaller model, or from another vocabulary.
+- `initial`: the type of weights; initial weights by published schemes, from a smaller model, or from another vocabulary.
 - `wrapped`: the base class of task models, which map a micro-batch to the sum of its losses.
 - `pretraining`: task models of the pretraining objectives.
 - `embedding`: one vector for each text.

@@ -21,6 +21,7 @@ from transformers import AutoConfig, PreTrainedModel
 from tiryns.conf.model.text import Pretrained
 from tiryns.conf.values import suggest
 from tiryns.runner.config.custom_code import from_pretrained
+from tiryns.runner.models.initial.dtypes import at_least_fp32, load_model
 from tiryns.runner.optim.roles import parts
 
 log = logging.getLogger("tiryns")
@@ -158,7 +159,9 @@ def merged(model: PreTrainedModel, state: dict[str, Tensor]) -> dict[str, Tensor
     found = {n.replace(".base_layer.", "."): t for n, t in state.items() if ".lora_" not in n}
     for name, layer in _adapted_layers(model):
         of_layer = {
-            n.removeprefix(f"{name}."): t.float() for n, t in state.items() if n.startswith(f"{name}.")
+            n.removeprefix(f"{name}."): t.to(at_least_fp32(t.dtype))
+            for n, t in state.items()
+            if n.startswith(f"{name}.")
         }
         weight = of_layer["base_layer.weight"]
         a, b = (of_layer[f"lora_{side}.{NAME}.weight"] for side in "AB")
@@ -218,7 +221,7 @@ def whole_model(path: str) -> Iterator[str]:
     config = from_pretrained(AutoConfig, path)
     base = peft.PeftConfig.from_pretrained(path).base_model_name_or_path
     kind = class_named(config.architectures[0])
-    model = from_pretrained(kind, base, config=config, ignore_mismatched_sizes=True)
+    model = load_model(kind, base, config=config, ignore_mismatched_sizes=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by a name that will change
         model = peft.PeftModel.from_pretrained(model, path).merge_and_unload()

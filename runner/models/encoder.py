@@ -209,6 +209,10 @@ def special_tokens(
 def checked_fields(changes: dict[str, Any], known: PretrainedConfig) -> dict[str, Any]:
     """The changes; raises ValueError for one of a field that a config does not have."""
     for name in changes:
+        if name in ("dtype", "torch_dtype"):
+            raise ValueError(
+                f"model.config.{name}: weights have the type that trainer.precision says; leave it out"
+            )
         if not hasattr(known, name):
             raise ValueError(
                 f"model.config.{name}: {type(known).__name__} has no such field"

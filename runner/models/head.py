@@ -15,6 +15,7 @@ from transformers import (
 )
 
 from tiryns.runner.config.custom_code import custom_code_allowed
+from tiryns.runner.models.initial.dtypes import as_held
 from tiryns.runner.models.packed.trials import evaluating, trial_documents
 from tiryns.runner.models.weights import few, load_weights
 
@@ -43,10 +44,11 @@ class Head(NamedTuple):
         """
         config.update(self.config)
         try:
-            return self.auto.from_config(config, trust_remote_code=custom_code_allowed(), **model_kwargs)
+            model = self.auto.from_config(config, trust_remote_code=custom_code_allowed(), **model_kwargs)
         except ValueError as error:
             told = f"transformers has no {self.auto.__name__} for the architecture {config.model_type!r}"
             raise ValueError(told) from error
+        return as_held(model)
 
     def load(self, path: str, known: PretrainedConfig, changes: dict[str, Any]) -> PreTrainedModel:
         """The model with the weights in `path`, whose config is `known`; new weights are named in the log.

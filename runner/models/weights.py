@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from tiryns.runner.config.custom_code import CustomCodeRefused, from_pretrained
+from tiryns.runner.config.custom_code import CustomCodeRefused
 from tiryns.runner.models.adapters import whole_model
 from tiryns.runner.models.architectures import registered  # noqa: F401  which transformers then knows
+from tiryns.runner.models.initial.dtypes import load_model
 from tiryns.runner.optim.roles import parts
 from tiryns.runner.run.model_folder import cannot_load
 
@@ -85,7 +86,7 @@ def _read(auto: Any, path: str, options: dict[str, Any]) -> tuple[PreTrainedMode
         with _quiet():
             strictly = {"ignore_mismatched_sizes": True, "output_loading_info": True}
             with whole_model(path) as whole:
-                model, found = from_pretrained(auto, whole, **options, **strictly)
+                model, found = load_model(auto, whole, **options, **strictly)
     except CustomCodeRefused:
         raise
     except Exception as error:  # of safetensors, pickle, config or model

@@ -159,3 +159,34 @@ def test_what_cannot_be_averaged_is_told_in_one_line(run: RunFolder, tmp_path: P
         assert not list(tmp_path.glob(".*.tmp"))
     with pytest.raises(SystemExit, match="is there already"):
         averaged(run.path, run.path)
+
+
+@pytest.mark.parametrize("how", [[], ["--ties", "0"]])
+@pytest.mark.parametrize(
+    ("saved", "written"),
+    [
+        (("bfloat16", "bfloat16"), "float32"),
+        (("float16", "float16"), "float32"),
+        (("bfloat16", "float32"), "float32"),
+        (("float32", "float64"), "float64"),
+        (("float64", "float64"), "float64"),
+    ],
+)
+def test_average_is_at_least_fp32_whatever_the_folders_have(
+    saved: tuple[str, str], written: str, how: list[str], run: RunFolder, tmp_path: Path
+) -> None:
+    folders: list[Path] = []
+    for number, name in enumerate(saved):
+        model = AutoModelForMaskedLM.from_pretrained(run.path / "model", dtype=getattr(torch, name))
+        with torch.no_grad():
+            model.get_input_embeddings().weight.mul_(1 + number / 64)
+        folders.append(tmp_path / str(number))
+        model.save_pretrained(folders[-1])
+    words = [str(folders[0]) if word == "0" else word for word in how]
+    found = averaged(tmp_path / "mean", *folders, *words)
+    assert {tensor.dtype for tensor in found.values()} == {getattr(torch, written)}
+    assert str(AutoModelForMaskedLM.from_pretrained(tmp_path / "mean").dtype) == f"torch.{written}"
+    name = "bert.embeddings.word_embeddings.weight"
+    one, other = (load_file(folder / "model.safetensors")[name].double() for folder in folders)
+    if not how:
+        torch.testing.assert_close(found[name].double(), (one + other) / 2, rtol=1e-6, atol=0)

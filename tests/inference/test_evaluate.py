@@ -13,7 +13,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-from tests.inference.conftest import Runs
+from tests.inference.conftest import Runs, finetuned
 from tests.modules.conftest import TASKS
 from tests.report.pages import read
 from tiryns.runner.cli.commands import main
@@ -55,6 +55,19 @@ def test_figures_and_tables_are_those_of_the_runs_test_to_the_last_digit(
             assert row.pop("intervals").keys() == {"precision", "recall", "f1"}
     assert found.pop("unlabelled") == 0
     assert found == expected
+
+
+@pytest.mark.parametrize("precision", ["bf16-true", "64-true"])
+def test_figures_are_those_of_a_run_whose_weights_are_not_fp32(
+    precision: str, runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = runs["classification"][1]
+    sets = [f"data.train={file}", f"data.test={file}", "trainer.max_steps=2", "trainer.validate_every=0"]
+    run = finetuned(tmp_path / "run", *TASKS["classification"], *sets, f"trainer.precision={precision}")
+    found = entry(capsys, run, file, *FEW)["metrics"]
+    assert found == of_the_test(run)["metrics"]
+    if precision == "bf16-true":
+        assert entry(capsys, run, file, *FEW, "--precision", "32-true")["metrics"]["loss"] != found["loss"]
 
 
 def test_exported_folder_has_the_runs_figures(

@@ -2,10 +2,10 @@
 
 RUN is a run folder (the model that it has exported, else its newest checkpoint), the folder of a sweep (all its runs), a
 folder of a model, or a checkpoint (`<run>/checkpoints/step-<n>.ckpt`). `RUN@300,600` takes the checkpoints of these
-steps, `RUN@best` the best one, and `--last 5` the last five of each run. The mean is computed in fp32; `--weights 2,1`
-weighs the models. With `--ties BASE` they are merged by their differences from a base (TIES). `--soup greedy` measures
-the finetuned models of runs, their soups and their ensemble on the validation and test sets of the runs, prints a table
-and writes the greedy soup, `--soup uniform` the mean of all. FOLDER gets config and tokenizer of the first one.
+steps, `RUN@best` the best one, and `--last 5` the last five of each run. The mean is in at least fp32; `--weights 2,1`
+weighs models. `--ties BASE` merges them by their differences from a base. `--soup greedy` measures the finetuned models
+of runs, their soups and their ensemble on the validation and test sets of the runs, prints a table and writes the greedy
+soup, `--soup uniform` the mean of all. FOLDER gets config and tokenizer of the first one.
 """
 
 import json
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 RECORD = "average.json"
 """The file that says what a model is the average of."""
-
 
 CARD = """---
 library_name: transformers
@@ -286,14 +285,14 @@ def _replace_weights(folder: Path, tensors: dict[str, Any], facts: dict[str, Any
     """Puts weights into the folder of a model, with a record and a card of what they are made of."""
     from safetensors.torch import save_file
 
+    from tiryns.runner.checkpoints.averages import name_dtype
+
     for old in [*folder.glob("*.safetensors"), *folder.glob("*.safetensors.index.json")]:
         old.unlink()
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / RECORD).write_text(json.dumps(facts, indent=1))
-    name = json.loads((folder / "config.json").read_text())["architectures"][0]
+    config = name_dtype(folder / "config.json", tensors.values())
     rows = "\n".join(f"| {one['path']} | {one['weight']:g} | {one['digest']} |" for one in facts["models"])
-    about = (
-        "the mean" if facts["method"] == "mean" else f"a merge by TIES, on the base {facts['base']['path']},"
-    )
-    (folder / "README.md").write_text(CARD.format(name=name, about=about, rows=rows))
+    about = f"a merge by TIES, on the base {facts['base']['path']}," if "base" in facts else "the mean"
+    (folder / "README.md").write_text(CARD.format(name=config["architectures"][0], about=about, rows=rows))
     open_to_readers(folder)

@@ -53,6 +53,7 @@ def consolidate(
     from tiryns.runner.inference.export import write_model
     from tiryns.runner.loop.assembly import assemble, known_task
     from tiryns.runner.loop.phases import take_over
+    from tiryns.runner.models.initial.dtypes import weights_dtype
     from tiryns.runner.optim.hooks import exported_weights
 
     run = RunFolder(path.parent.parent)
@@ -69,7 +70,7 @@ def consolidate(
         )
     saved = AtomicCheckpointIO().load_checkpoint(path)
     parts.begin_step(max(0, int(saved["global_step"]) - 1))
-    module.load_state_dict(saved["state_dict"])
+    module.to(weights_dtype(chosen.trainer.get("precision"))).load_state_dict(saved["state_dict"])
     optimizer = module.make_optimizer(model=module.model)
     optimizer.load_state_dict(saved["optimizer_states"][0])
     card = model_card(module.model, data.preprocessor, run, {}, int(saved["global_step"]))

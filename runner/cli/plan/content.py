@@ -66,7 +66,7 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     yield "lengths", _lengths(parts.data) | _fill(shares, batches) if shares else None
     own = not is_plain(parts.data, parts.module)
     yield "optimization", _optimizer(parts) if own else None
-    yield "model", describe(parts.module)
+    yield "model", {**describe(parts.module), **parts.weights}
     yield "ranks", ranks
     yield "budget", str(budget) if budget else None
     yield "steps", parts.max_steps

@@ -58,9 +58,9 @@ def load_teacher(
 class Teacher:
     """A frozen task model that gives its outputs for the micro-batches of another one.
 
-    It is in evaluation mode, without gradient and without dropout. Weights stay in the precision that they are saved in;
-    what is computed with them follows the run's, as that of the student does. It is no `torch.nn.Module`, so that a
-    student that holds one has none of its parameters.
+    It is in evaluation mode, without gradient and without dropout. Weights are at least fp32; what is computed with them
+    follows the run's precision, as that of the student does. It is no `torch.nn.Module`, so that a student that holds one
+    has none of its parameters.
 
     Example: `Teacher(SparseMaskedLM(load_teacher("outputs/teacher/RUN", "AutoModelForMaskedLM", tokenizer)))`
     """

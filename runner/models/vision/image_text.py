@@ -3,7 +3,6 @@
 from math import isqrt
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from transformers import (
     AutoConfig,
@@ -15,11 +14,11 @@ from transformers import (
 
 from tiryns.conf.model.vision import LlavaTiny
 from tiryns.conf.values import check_choice
-from tiryns.runner.config.custom_code import from_pretrained
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.vision.processors import SPECIAL_TOKENS
 from tiryns.runner.models.encoder import SIZES, checked_fields, special_tokens
 from tiryns.runner.models.head import Head
+from tiryns.runner.models.initial.dtypes import load_model
 from tiryns.runner.run.model_folder import model_folder
 
 TOWERS = {
@@ -116,7 +115,7 @@ def load_trained_tower(name_or_path: str, setting: str) -> dict[str, Tensor]:
     """The weights of a language model without its head, or of the vision tower of a model of images and text."""
     path = model_folder(name_or_path)
     try:
-        model = from_pretrained(AutoModel, path, dtype=torch.float32)
+        model = load_model(AutoModel, path)
     except (OSError, ValueError) as error:
         raise ValueError(f"{setting}={name_or_path}: {str(error).splitlines()[0]}") from error
     tower: nn.Module = getattr(model, "vision_model", model)

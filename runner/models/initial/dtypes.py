@@ -1,0 +1,128 @@
+"""The type of a model's weights: the precision of the run decides it, whatever type a file has.
+
+Every model is loaded by `load_model`, and a run builds and loads its models inside `weights_of(precision)`. Outside of a
+run weights are at least fp32. Half precision is given to the finished model: the trials before training are of fp32.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import nn
+from transformers.utils import cached_file
+
+from tiryns.runner.config.custom_code import from_pretrained
+
+OTHER_THAN_FP32 = {
+    "64-true": torch.float64, "64": torch.float64, "bf16-true": torch.bfloat16, "16-true": torch.float16
+}  # fmt: skip
+"""Types of weights by `trainer.precision`; `32-true`, `auto` and the mixed precisions train fp32 weights."""
+
+Model = TypeVar("Model", bound=nn.Module)
+
+STORED = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+"""Types of weights by their names in safetensors."""
+
+
+class _Run(NamedTuple):
+    """What the models of a run are held in, and a line for each file of another type."""
+
+    trained: torch.dtype
+    lines: list[str]
+
+
+_run: ContextVar[_Run | None] = ContextVar("run", default=None)
+
+
+def weights_dtype(precision: object) -> torch.dtype:
+    """Returns the type of the weights that a run in `precision` trains and exports.
+
+    Example:
+        >>> weights_dtype("bf16-mixed"), weights_dtype("bf16-true")
+        (torch.float32, torch.bfloat16)
+    """
+    return OTHER_THAN_FP32.get(str(precision), torch.float32)
+
+
+def at_least_fp32(dtype: torch.dtype) -> torch.dtype:
+    """Returns fp64 for fp64, else fp32: what losses, logits and averages are computed in."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+@contextmanager
+def weights_of(precision: object) -> Iterator[list[str]]:
+    """Loads models inside as a run in `precision` holds them; yields a line for each file of another type."""
+    run = _Run(weights_dtype(precision), [])
+    token = _run.set(run)
+    try:
+        yield run.lines
+    finally:
+        _run.reset(token)
+
+
+def as_held(model: Model) -> Model:
+    """Gives a model that was built in a run the type that loaded ones have there; in place."""
+    run = _run.get()
+    wide = run is not None and run.trained == torch.float64
+    return model.double() if wide else model
+
+
+def load_model(auto: Any, path: str, **options: Any) -> Any:
+    """Loads a model with the class `auto`, in the type of the run, or outside of one in at least fp32.
+
+    Raises CustomCodeRefused, or as transformers does.
+    """
+    saved, run = saved_dtypes(path), _run.get()
+    wide = torch.float64 in saved if run is None else run.trained == torch.float64
+    loaded = from_pretrained(auto, path, dtype=torch.float64 if wide else torch.float32, **options)
+    if run is not None and saved - {run.trained}:
+        line = f"{_names(saved)} in {path}, held in {_names({run.trained})}"
+        run.lines.extend([] if line in run.lines else [line])
+    return loaded
+
+
+def saved_dtypes(path: str) -> set[torch.dtype]:
+    """Returns the types of the weights in a model folder or under a name of the hub; empty where none is known."""
+    try:
+        found = {dtype for file in _files(path) for dtype in _stored(file)}
+        return found or _configured(path)
+    except (OSError, ValueError, SafetensorError):  # loading tells what is wrong with the files
+        return set()
+
+
+def _files(path: str) -> list[str]:
+    """Paths of the safetensors of a model, one or in shards; none of a model in another format."""
+    for name in ("model.safetensors", "model.safetensors.index.json"):
+        try:
+            file = str(cached_file(path, name))
+        except OSError:
+            continue
+        if file.endswith(".json"):
+            shards = set(json.loads(Path(file).read_text())["weight_map"].values())
+            return [str(cached_file(path, shard)) for shard in sorted(shards)]
+        return [file]
+    return []
+
+
+def _stored(file: str) -> set[torch.dtype]:
+    """The types of the floating point tensors in a file, of which the header alone is read."""
+    with safe_open(file, framework="pt") as tensors:
+        names = {tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118  no mapping
+    return {STORED[name] for name in names if name in STORED}
+
+
+def _configured(path: str) -> set[torch.dtype]:
+    """The type that the config of a model names, for files in other formats."""
+    config = json.loads(Path(str(cached_file(path, "config.json"))).read_text())
+    name = config.get("dtype") or config.get("torch_dtype")
+    dtype = getattr(torch, str(name), None)
+    return {dtype} if isinstance(dtype, torch.dtype) else set()
+
+
+def _names(dtypes: set[torch.dtype]) -> str:
+    return " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))
