@@ -81,6 +81,8 @@ def build_encoder(
         fields["vocab_size"] = max(fields["vocab_size"], config.get("vocab_size", 0))  # may be rounded up
     elif "vocab_size" not in config:
         raise ValueError("the size of the vocabulary is not known: give a tokenizer, or vocab_size")
+    else:
+        fields |= special_ids_within(config, known)
     made = AutoConfig.for_model(architecture, **fields)
     model = head.of(made).build(made, **(model_kwargs or {}))
     if settings.init != "default":
@@ -204,6 +206,31 @@ def special_tokens(
     names = ["pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"]
     names += ["mask_token_id"] if hasattr(config, "mask_token_id") else []
     return {"vocab_size": len(tokenizer), **{name: getattr(tokenizer, name, None) for name in names}}
+
+
+def special_ids_within(config: Mapping[str, Any], known: PretrainedConfig) -> dict[str, Any]:
+    """Unsets the special tokens of an architecture that lie beyond the `vocab_size` of a config without a tokenizer.
+
+    Raises ValueError for one that the config itself names there.
+    """
+    size, ids = int(config["vocab_size"]), {n: v for n, v in vars(known).items() if n.endswith("_token_id")}
+    beyond = [n for n, v in {**ids, **config}.items() if n in ids and isinstance(v, int) and v >= size]
+    for name in beyond:
+        if name in config:
+            raise ValueError(
+                f"model.config.{name}={config[name]} is beyond the vocabulary: expected 0 to {size - 1}, or a larger "
+                "model.config.vocab_size"
+            )
+    return {name: None for name in beyond if _may_be_unset(known, name)}
+
+
+def _may_be_unset(known: PretrainedConfig, name: str) -> bool:
+    """Whether a field may be None: some config classes refuse that for ids which no part of the model reads."""
+    try:
+        type(known)(**{name: None})
+    except Exception:  # of the library that checks the fields
+        return False
+    return True
 
 
 def checked_fields(changes: dict[str, Any], known: PretrainedConfig) -> dict[str, Any]:

@@ -224,15 +224,23 @@ def _answers(row: Row, name: str) -> list[Mark]:
 def _truncated_questions(
     examples: list[Question], tokenizer: Any, max_length: int, doc_stride: int
 ) -> list[str]:
-    """The questions, cut so that a window has more tokens of the context than it shares with the next one."""
-    room = max_length - tokenizer.num_special_tokens_to_add(pair=True) - doc_stride - 16
-    if room < 8:
+    """The questions, cut so that a window has more tokens of the context than it shares with the next one.
+
+    These are 16, in a short window two thirds of what question and context have between them.
+    """
+    both = max_length - tokenizer.num_special_tokens_to_add(pair=True) - doc_stride
+    room = max(both - 16, both // 3)
+    if room < 1:
         raise ValueError(
             f"data.max_length={max_length} leaves no room for questions beside data.doc_stride={doc_stride}: "
             "lower doc_stride or raise max_length"
         )
-    questions = [e.question for e in examples]
+    questions, num_cut = [e.question for e in examples], 0
     for i, encoding in tokenized(tokenizer, list(questions), add_special_tokens=False):
         if len(encoding.ids) > room:
             questions[i] = questions[i][: encoding.offsets[room - 1][1]]
+            num_cut += 1
+    if num_cut:
+        counts = f"{num_cut:,} of {len(questions):,} questions are cut to {room} tokens"
+        log.warning("%s: windows have %d, of which %d are shared", counts, max_length, doc_stride)
     return questions

@@ -1,5 +1,6 @@
 """Labelled data as samples: held out, labelled, tokenised, cut into windows; and data that is not right."""
 
+import itertools
 import logging
 from pathlib import Path
 from typing import Any
@@ -161,8 +162,26 @@ def test_long_question_is_shortened_until_windows_advance() -> None:
     rows = [{**questions(1)[0], "question": "what " * 300}]
     data = prepared("question_answering", train=rows, validation_documents=0, max_length=64, doc_stride=16)
     assert data.train.lengths(np.arange(len(data.train))).max() <= 64
-    with pytest.raises(ValueError, match=r"leaves no room for questions beside data.doc_stride=48"):
-        prepared("question_answering", train=rows, validation_documents=0, max_length=64, doc_stride=48)
+    with pytest.raises(ValueError, match=r"leaves no room for questions beside data.doc_stride=60"):
+        prepared("question_answering", train=rows, validation_documents=0, max_length=64, doc_stride=60)
+
+
+@pytest.mark.parametrize(("length", "stride"), [(20, 4), (12, 3), (10, 4), (16, 8), (64, 48), (48, 8)])
+def test_short_windows_advance_and_lose_no_answer(length: int, stride: int, caplog: Any) -> None:
+    rows = [row for row in questions(12) if row["answers"]["text"]]
+    data = prepared(
+        "question_answering", train=rows, max_length=length, doc_stride=stride, validation_documents=0
+    )
+    train = data.train
+    assert train.lengths(np.arange(len(train))).max() == length
+    assert len(train) > len(rows)
+    for number, row in enumerate(rows):
+        windows = np.flatnonzero(train.questions == number)
+        found = [train.extras(np.array([one]))["char_starts"] for one in windows]
+        starts = [int(one[one >= 0].min()) for one in found]
+        assert all(one < other for one, other in itertools.pairwise(starts)), "each window begins further on"
+        assert row["answers"]["answer_start"][0] in np.concatenate(found)
+    assert any("questions are cut to" in line for line in caplog.messages) == (length != 48)
 
 
 def test_wrong_answer_start_is_moved_or_left_out_and_named(caplog: pytest.LogCaptureFixture) -> None:

@@ -48,6 +48,30 @@ def test_none_where_allowed(tokenizer_folder: str) -> None:
     assert not module.compile_model
 
 
+@pytest.mark.parametrize(
+    "architecture",
+    ["bert", "modernbert", "eurobert", "roberta", "electra", "deberta-v2", "gpt_bert", "crammed_bert"],
+)
+def test_small_vocabulary_without_tokenizer_leaves_out_special_ids_beyond_it(architecture: str) -> None:
+    sizes = {
+        **SIZES,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "architecture": architecture,
+        "vocab_size": 30,
+    }
+    module = new(None, model_config_kwargs=sizes)
+    config = module.model.pretrained.config
+    for role in ("pad", "bos", "eos", "cls", "sep"):
+        assert (getattr(config, f"{role}_token_id", None) or 0) < 30, role
+    batch = {"input_ids": torch.randint(4, 30, (2, 9)), "attention_mask": torch.ones(2, 9, dtype=torch.int64)}
+    assert module.training_step({**batch, "labels": batch["input_ids"]}, 0).isfinite()
+    with pytest.raises(
+        ValueError, match=r"model\.config\.pad_token_id=30 is beyond the vocabulary: expected 0 to 29"
+    ):
+        new(None, model_config_kwargs={**sizes, "pad_token_id": 30})
+
+
 def test_pretrained_tokenizer_name_or_path_and_model_config_kwargs(tokenizer_folder: str) -> None:
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
     module = new(tokenizer_folder, model_kwargs={"attn_implementation": "eager"})
