@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.support.precision import PRECISION, as_in_training
+from tests.support.precision import PRECISION, as_in_training, in_fp64
 from tests.support.processes import ROOT, process, warm_process
 
 pytest_plugins = ["tests.support.needs.skips"]
@@ -66,6 +66,16 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def precision_of_training() -> Iterator[None]:
     """For tests of models: what Lightning puts around a training step, forward, backward and update."""
     with as_in_training():
+        yield
+
+
+@pytest.fixture(params=[False, True], ids=["", "fp64"])
+def also_in_fp64(request: pytest.FixtureRequest) -> Iterator[None]:
+    """For tests that two things are equal: once as they are, and once in fp64 to 1e-12."""
+    if not request.param:
+        yield
+        return
+    with in_fp64():
         yield
 
 

@@ -224,7 +224,7 @@ def special_ids_within(config: Mapping[str, Any], known: PretrainedConfig) -> di
     return {name: None for name in beyond if _may_be_unset(known, name)}
 
 
-def _may_be_unset(known: PretrainedConfig, name: str) -> bool:
+def _may_be_unset(known: Any, name: str) -> bool:
     """Whether a field may be None: some config classes refuse that for ids which no part of the model reads."""
     try:
         type(known)(**{name: None})

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.models.label_loss import LabelLoss
 from tiryns.runner.models.packed.rows import packed_row, padded_rows, unpacked
 from tiryns.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
@@ -37,7 +38,7 @@ class ClassLosses(NamedTuple):
 
 
 class HeadedModel(WrappedModel):
-    """A model of transformers with its own head; the loss is a sum in fp32 whatever the precision."""
+    """A model of transformers with its own head; the loss is a sum in at least fp32."""
 
     inputs = (*WrappedModel.inputs, "token_type_ids")
 
@@ -125,12 +126,12 @@ class SequenceClassifier(HeadedModel):
         """The sum of the `loss` over labelled rows, and `logits` [D, C]."""
         if self.training and self.training_loss is not None:
             labels = micro_batch["example_labels"]
-            trained = self.training_loss(lambda: self.outputs(micro_batch).logits.float(), labels)
+            trained = self.training_loss(lambda: widened(self.outputs(micro_batch).logits), labels)
             result: dict[str, Any] = {"loss": trained.losses.sum(), "logits": trained.logits}
             if self.by_row:
                 result["row_sums"] = {"loss": trained.losses.double(), "weight": trained.weights.double()}
             return result
-        logits = self.outputs(micro_batch).logits.float()
+        logits = widened(self.outputs(micro_batch).logits)
         found = self.class_losses(logits, micro_batch)
         result = {"loss": found.total, "logits": logits.detach()}
         if self.by_row:
@@ -146,7 +147,7 @@ class SequenceClassifier(HeadedModel):
             return ClassLosses(total, losses, labels < 0)
         targets = labels.reshape(len(labels), -1)
         unknown = targets.isnan()
-        targets = targets.masked_fill(unknown, 0)
+        targets = targets.masked_fill(unknown, 0).to(logits.dtype)  # cross-entropies have the type of targets
         if self.problem_type == REGRESSION:
             losses = functional.mse_loss(logits, targets, reduction="none").sum(-1)
         else:
@@ -190,8 +191,8 @@ class TokenClassifier(HeadedModel):
         return result
 
     def token_logits(self, micro_batch: MicroBatch) -> Tensor:
-        """Logits of all places in fp32 [D * T, C], exact at those that the head reads."""
-        logits: Tensor = self.outputs(micro_batch).logits.float().flatten(0, 1)
+        """Logits of all places in at least fp32 [D * T, C], exact at those that the head reads."""
+        logits: Tensor = widened(self.outputs(micro_batch).logits).flatten(0, 1)
         return logits
 
 
@@ -250,7 +251,7 @@ class QuestionAnswerer(HeadedModel):
         its `probability`, and `null_score`, that of the first token.
         """
         output = self.outputs(micro_batch)
-        starts, ends = output.start_logits.float(), output.end_logits.float()
+        starts, ends = widened(output.start_logits), widened(output.end_logits)
         in_context = micro_batch["in_context"]
         if "cu_seqlens" in micro_batch:
             starts, ends = (unpacked(logits, micro_batch, _PADDING_LOGIT) for logits in (starts, ends))

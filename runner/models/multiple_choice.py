@@ -15,6 +15,7 @@ from tiryns.runner.config.custom_code import from_pretrained
 from tiryns.runner.data.labelled.labels import SINGLE
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.finetuning import SequenceClassifier
+from tiryns.runner.models.initial.dtypes import widened
 
 
 class AutoModelForMultipleChoice:
@@ -73,7 +74,7 @@ class MultipleChoiceModel(SequenceClassifier):
     def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
         """The sum of the `loss` over labelled examples, and `logits` [E, C], -inf beyond an example's choices."""
         labels, most = micro_batch["example_labels"], micro_batch["most_choices"]
-        scores = self.outputs(micro_batch).logits.float()[:, 0]
+        scores = widened(self.outputs(micro_batch).logits)[:, 0]
         none = scores.new_full((len(labels) * most,), -float("inf"))
         logits = none.index_copy(0, micro_batch["choice_places"], scores).view(-1, most)
         losses = functional.cross_entropy(logits, labels, reduction="none")

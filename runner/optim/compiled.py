@@ -97,8 +97,8 @@ class CompiledClipping:
 
 def scaled_to_limit(gradients: list[Tensor], limit: float) -> Tensor:
     """As `torch.nn.utils.clip_grad_norm_`, of gradients on one device; an infinite `limit` leaves them as they are."""
-    norms = foreach.norm(gradients)
-    norm: Tensor = torch.linalg.vector_norm(torch.stack([each.float() for each in norms]))
+    norms = torch.stack(foreach.norm(gradients))
+    norm: Tensor = torch.linalg.vector_norm(norms.to(torch.promote_types(norms.dtype, torch.float32)))
     if math.isfinite(limit):
         foreach.mul_(gradients, factor_to(limit, norm))
     return norm

@@ -80,7 +80,7 @@ class WeightAverage:
     def _before_step(self, optimizer: Optimizer, *_: Any) -> None:
         for p in _parameters(optimizer):
             if p.grad is not None and "average" not in optimizer.state.get(p, {}):
-                self._first[p] = p.detach().to(torch.float32, copy=True)
+                self._first[p] = p.detach().to(_kept_in(p), copy=True)
 
     @torch.no_grad()
     def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
@@ -93,19 +93,24 @@ class WeightAverage:
                     optimizer.state[p]["average"] = self._first.pop(p)
             if moved:
                 averages = [optimizer.state[p]["average"] for p in moved]
-                foreach.lerp_(averages, [p.detach().float() for p in moved], 1 - decay)
+                foreach.lerp_(averages, [p.detach().to(_kept_in(p)) for p in moved], 1 - decay)
 
     def _before_load(self, optimizer: Optimizer, saved: dict[str, Any]) -> None:
         numbers = [number for group in saved["param_groups"] for number in group["params"]]
         self._saved = [saved["state"].get(number, {}).get("average") for number in numbers]
 
     def _after_load(self, optimizer: Optimizer) -> None:
-        """Takes the averages in fp32: torch casts state to the type of its weights."""
+        """Takes the averages in at least fp32: torch casts state to the type of its weights."""
         self._trained.clear()
         for p, average in zip(_parameters(optimizer), self._saved, strict=True):
             if average is not None:
-                optimizer.state[p]["average"] = average.detach().to(p.device, torch.float32, copy=True)
+                optimizer.state[p]["average"] = average.detach().to(p.device, _kept_in(p), copy=True)
         self._saved = []
+
+
+def _kept_in(parameter: Tensor) -> torch.dtype:
+    """The type of a parameter's average."""
+    return torch.promote_types(parameter.dtype, torch.float32)
 
 
 def decay_of(decay: float | None, half_life: float | None) -> float | None:

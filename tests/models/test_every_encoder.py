@@ -10,6 +10,7 @@ from tests.models.every_encoder import EVERY, tasks_of, tiny_model
 from tests.models.packed.test_tasks import CHOSEN, micro_batch
 from tests.objectives.labelled.test_finetuning import case
 from tests.objectives.samples import collator, documents, flat
+from tests.support.precision import rounding
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models import SparseMaskedLM
 from tiryns.runner.models.packed.rows import choose_layout
@@ -29,6 +30,10 @@ PACKED = {
     "roberta", "roberta-prelayernorm", "roc_bert", "ultrabert", "xlm-roberta", "xlm-roberta-xl", "xmod",
 }  # fmt: skip
 """Encoders whose masked language models are given packed rows."""
+
+
+FP32_INSIDE = {"bloom", "flaubert", "gpt_neo", "longformer", "mpt", "xlm"}
+"""Models whose code in transformers casts attention to fp32, also in fp64."""
 
 
 def wrapped(architecture: str, task: str) -> tuple[Any, Collator, Any]:
@@ -60,6 +65,7 @@ def loss_of(model: Any, batches: list[MicroBatch]) -> float:
         return sum(float(model(batch)["loss"]) for batch in batches)
 
 
+@pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("architecture", EVERY)
 def test_loss_does_not_depend_on_the_cut(architecture: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="tiryns")
@@ -73,9 +79,10 @@ def test_loss_does_not_depend_on_the_cut(architecture: str, caplog: pytest.LogCa
         assert len(lines) == (layout != "packed"), lines
         assert not any("\n" in line for line in lines)
         reading = READ_PADDING.get(architecture, "none")
-        assert (layout == "single") == (
-            reading in ("all", task) or (reading.startswith("all but") and task not in reading)
-        )
+        if torch.get_default_dtype() == torch.float32:
+            assert (layout == "single") == (
+                reading in ("all", task) or (reading.startswith("all but") and task not in reading)
+            )
         if task == "mlm":
             assert (layout == "packed") == (architecture in PACKED)
         if layout != "single" and "could not be tried" not in "".join(lines):
@@ -83,4 +90,6 @@ def test_loss_does_not_depend_on_the_cut(architecture: str, caplog: pytest.LogCa
                 loss_of(model.eval(), micro_batches(made, samples, layout == "packed", together))
                 for together in (True, False)
             ]
-            assert cuts[0] == pytest.approx(cuts[1], rel=3e-6)
+            assert cuts[0] == pytest.approx(
+                cuts[1], rel=3e-6 if architecture in FP32_INSIDE else rounding(3e-6, 3e-6)
+            )

@@ -7,8 +7,8 @@ fp32, or with those of bf16 stated here.
 
 import math
 import os
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what is imported with conftest.py must not start torch, whose threads are set there
@@ -46,6 +46,28 @@ def in_fp32() -> AbstractContextManager[object]:
     return torch.autocast("cpu", enabled=False)
 
 
+EXACTLY = 1e-12
+"""How far two values may be off in fp64, whatever they may be in fp32."""
+
+_exact = False
+
+
+@contextmanager
+def in_fp64() -> Iterator[None]:
+    """Inside models are made in fp64, as a run at `64-true` has them, and every tolerance here is `EXACTLY`."""
+    import torch
+
+    global _exact
+    _exact = True
+    torch.set_default_dtype(torch.float64)
+    try:
+        with in_fp32():
+            yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+        _exact = False
+
+
 def pretend_units(monkeypatch: "pytest.MonkeyPatch", bf16: bool, amx: bool = False) -> None:
     """Makes this CPU one with units for bf16, or one without, whose rule `trainer.precision=auto` follows untimed."""
     import torch
@@ -59,6 +81,8 @@ def pretend_units(monkeypatch: "pytest.MonkeyPatch", bf16: bool, amx: bool = Fal
 
 def rounding(fp32: float, bf16: float) -> float:
     """The tolerance of `PRECISION`."""
+    if _exact:
+        return min(fp32, EXACTLY)
     return bf16 if BF16 else fp32
 
 
@@ -76,7 +100,10 @@ def assert_close(
     In bf16 the norm of the difference may be `BF16_ERROR` of the norm of the expected, or of `least` if that is more;
     what is infinite in one must be so in the other.
     """
-    if not BF16:
+    if _exact:
+        atol = rtol = EXACTLY
+        assert found.dtype == expected.dtype, name
+    if _exact or not BF16:
         import torch
 
         torch.testing.assert_close(found, expected, msg=name or None, atol=atol, rtol=rtol)

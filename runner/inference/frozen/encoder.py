@@ -18,6 +18,7 @@ from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch, tokenizer_ar
 from tiryns.runner.inference.passes import Computation, Passed, Report, passes
 from tiryns.runner.models.embedding.folder import Embedding
 from tiryns.runner.models.embedding.pooling import pooled
+from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.models.wrapped import WrappedModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.labelled.finetuning import check_length, sample_numbers, token_types
@@ -54,8 +55,8 @@ class PooledEncoder(WrappedModel):
         self.features = embedding
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """The `features` [D, H] of texts as `embedding` says, or [W, H] of words, fp32."""
-        hidden = self.pretrained.base_model(**self.arguments(micro_batch))[0].float()
+        """The `features` [D, H] of texts as `embedding` says, or [W, H] of words, at least fp32."""
+        hidden = widened(self.pretrained.base_model(**self.arguments(micro_batch))[0])
         if "word_positions" in micro_batch:
             return {"features": hidden.flatten(0, 1).index_select(0, micro_batch["word_positions"])}
         vectors = pooled(hidden, micro_batch, self.features.pooling)

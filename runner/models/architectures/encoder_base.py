@@ -100,7 +100,8 @@ def eager_attention_forward(
 ) -> tuple[Tensor, Tensor]:
     """Attention [B, N, T, H] to [B, T, N, H], and its weights."""
     scores = query @ key.transpose(-1, -2) * scaling
-    weights = torch.softmax(scores if mask is None else scores + mask, -1, dtype=torch.float32)
+    exact = torch.promote_types(scores.dtype, torch.float32)
+    weights = torch.softmax(scores if mask is None else scores + mask, -1, dtype=exact)
     weights = nn.functional.dropout(weights.to(query.dtype), dropout, module.training)
     return (weights @ value).transpose(1, 2).contiguous(), weights
 

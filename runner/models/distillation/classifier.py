@@ -12,6 +12,7 @@ from tiryns.runner.models.distillation.cache import outputs_of
 from tiryns.runner.models.distillation.losses import binary_divergence, divergence
 from tiryns.runner.models.distillation.teacher import Taught
 from tiryns.runner.models.finetuning import ClassLosses, SequenceClassifier
+from tiryns.runner.models.initial.dtypes import widened
 
 
 class DistilledClassifier(Taught, SequenceClassifier):
@@ -43,12 +44,12 @@ class DistilledClassifier(Taught, SequenceClassifier):
             self.known = outputs_of(data, digests["objective.teacher"], ask, rank).to(device)
 
     def taught(self, micro_batch: MicroBatch) -> Tensor:
-        """The teacher's logits [D, C] for the texts of a micro-batch, fp32."""
+        """The teacher's logits [D, C] for the texts of a micro-batch, at least fp32."""
         if self.known is not None:
             return self.known[micro_batch["samples"].clamp(min=0)]  # fillers have no number, and no weight
         with torch.no_grad():
             logits: Tensor = self.teacher.on(self.pretrained.device).outputs(micro_batch).logits
-        return logits.float()
+        return widened(logits)
 
     def class_losses(self, logits: Tensor, micro_batch: MicroBatch) -> ClassLosses:
         """As for any classifier; in training with what the teacher adds."""

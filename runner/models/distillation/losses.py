@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from tiryns.runner.models.initial.dtypes import widened
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -26,11 +28,6 @@ class Weights:
     """Of the distance of the hidden states."""
 
 
-def wide(values: Tensor) -> Tensor:
-    """In fp32, or wider if they are."""
-    return values.to(torch.promote_types(values.dtype, torch.float32))
-
-
 def divergence(student: Tensor, teacher: Tensor, temperature: float, top_k: int | None = None) -> Tensor:
     """Divergence [N] of logits [N, V], T^2 KL(teacher || student), both softened by T (arXiv 1503.02531, section 2).
 
@@ -42,7 +39,7 @@ def divergence(student: Tensor, teacher: Tensor, temperature: float, top_k: int 
         >>> divergence(logits, logits, 2.0).tolist(), bool(divergence(logits, -logits, 2.0) > 0)
         ([0.0], True)
     """
-    theirs, ours = wide(teacher) / temperature, (wide(student) / temperature).log_softmax(-1)
+    theirs, ours = widened(teacher) / temperature, (widened(student) / temperature).log_softmax(-1)
     if top_k is not None and top_k < theirs.shape[-1]:
         theirs, kept = theirs.topk(top_k)
         ours = ours.gather(-1, kept)
@@ -59,7 +56,7 @@ def binary_divergence(student: Tensor, teacher: Tensor, temperature: float) -> T
     """
     ours, theirs = (
         torch.stack([functional.logsigmoid(x), functional.logsigmoid(-x)], -1)
-        for x in (wide(student) / temperature, wide(teacher) / temperature)
+        for x in (widened(student) / temperature, widened(teacher) / temperature)
     )
     each = functional.kl_div(ours, theirs, reduction="none", log_target=True).sum(-1)
     return temperature**2 * each.mean(-1)
@@ -72,7 +69,7 @@ def cosine_distance(student: Tensor, teacher: Tensor) -> Tensor:
         >>> cosine_distance(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 2.0]])).tolist()
         [1.0]
     """
-    return 1 - functional.cosine_similarity(wide(student), wide(teacher), dim=-1)
+    return 1 - functional.cosine_similarity(widened(student), widened(teacher), dim=-1)
 
 
 def matching_layers(student: int, teacher: int) -> list[tuple[int, int]]:

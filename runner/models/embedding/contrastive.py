@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.embedding.losses import PairLoss, Pairs
 from tiryns.runner.models.embedding.pooling import pooled
+from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.models.wrapped import WrappedModel
 
 POOLS = "add_pooling_layer"
@@ -71,7 +72,7 @@ class ContrastiveModel(WrappedModel):
         """The vectors [X, H] of the texts of a micro-batch."""
         hidden = self.pretrained.base_model(**self.arguments(micro_batch))[0]
         vectors = pooled(hidden, micro_batch, self.pooling)
-        return vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+        return widened(vectors)
 
     def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:
         """The sum of the losses of the rows of a batch, 0-dim."""

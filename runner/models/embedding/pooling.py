@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.models.packed.rows import unpacked
 
 
@@ -37,6 +38,5 @@ def pooled(hidden: Tensor, micro_batch: MicroBatch, how: str) -> Tensor:
         return hidden.masked_fill(~mask[..., None], -torch.inf).amax(1)
     if how != "mean":
         raise ValueError(f"pooling={how} is not known: expected cls, mean or max")
-    wide = torch.promote_types(hidden.dtype, torch.float32)
-    total = hidden.to(wide).masked_fill(~mask[..., None], 0.0).sum(1)
+    total = widened(hidden).masked_fill(~mask[..., None], 0.0).sum(1)
     return (total / mask.sum(1, keepdim=True)).to(hidden.dtype)

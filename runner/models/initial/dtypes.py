@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import nn
+from torch import Tensor, nn
 from transformers.utils import cached_file
 
 from tiryns.runner.config.custom_code import from_pretrained
@@ -52,6 +52,11 @@ def weights_dtype(precision: object) -> torch.dtype:
 def at_least_fp32(dtype: torch.dtype) -> torch.dtype:
     """Returns fp64 for fp64, else fp32: what losses, logits and averages are computed in."""
     return torch.promote_types(dtype, torch.float32)
+
+
+def widened(values: Tensor) -> Tensor:
+    """Returns values in at least fp32: a cast to fp32 would take the precision of an fp64 run."""
+    return values.to(at_least_fp32(values.dtype))
 
 
 @contextmanager

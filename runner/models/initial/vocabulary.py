@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.optim.roles import parts
 
 ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token", "bos_token", "eos_token")
@@ -81,7 +82,7 @@ def _tables(model: PreTrainedModel) -> list[torch.nn.Parameter]:
 
 def _filled(table: Tensor, sources: list[list[int]]) -> Tensor:
     """The rows of the new vocabulary."""
-    rows = table.float()
+    rows = widened(table)
     mean, std = rows.mean(0), rows.std(0)
     return torch.stack([rows[ids].mean(0) if ids else torch.normal(mean, std) for ids in sources]).to(
         table.dtype

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AttentionInterface
 
+from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.models.packed.causal import causal_of
 from tiryns.runner.models.packed.chosen_queries import Chosen, chosen_queries
 from tiryns.runner.models.packed.documents import (
@@ -120,7 +121,7 @@ def _attend(
     sides = options[:2]
     if flash and options.dropout == 0 and q.device.type == "cpu":
         # backward in bf16 is up to ten times slower
-        out = flash_attention(q.float(), k.float(), v.float(), cu_seqlens, sides, options.scale)
+        out = flash_attention(widened(q), widened(k), widened(v), cu_seqlens, sides, options.scale)
         return out.to(q.dtype)
     if (
         flash
@@ -151,7 +152,7 @@ def _attend_chosen(
     chosen: Chosen,
 ) -> Tensor:
     """Attention [T, N, H] of the chosen queries, zeros for the others."""
-    q, k, v = query.index_select(0, chosen.positions).float(), key.float(), value.float()
+    q, k, v = (widened(x) for x in (query.index_select(0, chosen.positions), key, value))
     if options.dropout == 0:
         found = flash_attention(q, k, v, cu_seqlens, (-1, -1), options.scale, chosen)
     else:
@@ -216,7 +217,7 @@ def _loop(
     keys = current_keys() if drops and options.keys is None else None
     queries = options.keys if keys is None else keys.of_queries(module)
     if drops and options.added is None and torch.backends.cuda.flash_sdp_enabled():
-        q, k, v = query.float(), key.float(), value.float()
+        q, k, v = (widened(x) for x in (query, key, value))
         sides = options[:2]
         out = DroppedAttention.apply(q, k, v, cu_seqlens, *sides, dropout, scale, queries)
         return out.to(query.dtype)

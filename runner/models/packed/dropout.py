@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from tiryns.runner.models.initial.dtypes import at_least_fp32, widened
 from tiryns.runner.models.packed.chosen_queries import Chosen
 from tiryns.runner.models.packed.documents import buckets
 from tiryns.runner.models.packed.dropout_keys import DropoutKeys, bits_drawn, current_keys, number_modules
@@ -124,7 +125,7 @@ def plain_attention(
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     elif mask is not None:
         scores = scores + mask
-    weights = torch.softmax(scores.float(), -1)
+    weights = torch.softmax(widened(scores), -1)
     weights = weights * kept(DropoutKeys.of_weights(queries, *weights.shape[1::2]), rate, weights.dtype)
     return torch.matmul(weights.to(value.dtype), value)
 
@@ -133,6 +134,6 @@ def kept(bits: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
     """The factor of each element by its int16 bits: 0 with probability `rate`, else the one that keeps the mean."""
     gone = round(rate * _LEVELS)
     # as floats, which hold the bits exactly: torch compares numbers with a result of bools one by one
-    exact = torch.promote_types(dtype, torch.float32)
+    exact = at_least_fp32(dtype)
     factors = bits.to(exact).ge_(gone - _LEVELS // 2).mul_(_LEVELS / (_LEVELS - gone))
     return factors.to(dtype)

@@ -15,6 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PretrainedConfig, PreTrainedModel
 
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.initial.dtypes import at_least_fp32
 from tiryns.runner.models.packed.attention import NAME
 from tiryns.runner.models.packed.documents import flat_places, padded_places
 from tiryns.runner.models.packed.trials import (
@@ -49,8 +50,8 @@ def set_up_packed_rows(pretrained: PreTrainedModel) -> int:
     """Sets the attention of packed documents; returns the model's first position (RoBERTa's is not 0).
 
     Raises:
-        ValueError: a copy in fp32 computes other hidden states for packed random documents than for each alone, or the
-            model has an attention of its own.
+        ValueError: a copy in at least fp32 computes other hidden states for packed random documents than for each alone,
+            or the model has an attention of its own.
     """
     name = f"{type(pretrained).__name__} ({pretrained.config.model_type})"
     advice = "set data.layout=padded"
@@ -210,7 +211,8 @@ def padded_rows(
 @torch.autocast("cpu", enabled=False)  # whatever the caller computes in
 def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
     """The first position, 0 or the one after padding's, and the difference of the hidden states with it."""
-    model = copy.deepcopy(pretrained).cpu().float().eval()
+    model: Any = copy.deepcopy(pretrained)
+    model.to("cpu", at_least_fp32(pretrained.dtype)).eval()
     documents = trial_documents(model.config)
     alone = torch.cat([model.base_model(input_ids=document[None])[0][0] for document in documents])
     model.set_attn_implementation(NAME)

@@ -14,6 +14,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from tiryns.conf.values import suggest
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.models.packed.dropout_keys import DropoutKeys, bits
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, added_up, rows_at
 
@@ -54,7 +55,7 @@ class TokenGenerator(SparseMaskedLM):
         rows = max(1, NOISE_AT_ONCE // logits.shape[-1])
         keys = self._keys[positions]
         found = [
-            (some.float() / self.temperature + gumbel(of, some.shape[-1]))
+            (widened(some) / self.temperature + gumbel(of, some.shape[-1]))
             .masked_fill_(left_out, -torch.inf)
             .argmax(-1)
             for some, of in zip(logits.split(rows), keys.split(rows), strict=True)

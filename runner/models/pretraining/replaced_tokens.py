@@ -17,6 +17,7 @@ from transformers import ElectraForPreTraining, ElectraModel, PreTrainedModel
 
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.flops import FlopCounts, network_flops
+from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.models.packed.dropout import replace_dropout
 from tiryns.runner.models.pretraining.generator import TokenGenerator, generator_config
 from tiryns.runner.models.pretraining.shared_embeddings import plain_weights, share_embeddings
@@ -86,8 +87,9 @@ class ReplacedTokenDetector(WrappedModel):
         seen = ids.flatten().index_copy(0, positions, sampled).view_as(ids)
         differs = (sampled != targets).float()
         replaced = torch.zeros_like(ids, dtype=torch.float32).flatten().index_copy(0, positions, differs)
-        logits = self.detect({**micro_batch, "input_ids": seen}).flatten().float()
+        logits = widened(self.detect({**micro_batch, "input_ids": seen}).flatten())
         counts = self.counts(micro_batch)
+        replaced = replaced.to(logits.dtype)  # or the loss would have the type of its targets
         losses = functional.binary_cross_entropy_with_logits(logits, replaced, reduction="none")
         loss = (losses * counts).sum()
         share = self.factor(micro_batch, MASKED)
@@ -228,7 +230,7 @@ def judged(logits: Tensor, replaced: Tensor, counts: Tensor) -> dict[str, Tensor
     """Numbers of tokens `called` replaced and `found`, and of each kind in each bin, by logits and labels [P]."""
     called = (logits > 0) * counts
     bins = ((logits + RANGE) * (BINS / (2 * RANGE))).long().clamp(0, BINS - 1)
-    empty = torch.zeros(BINS, device=logits.device)
+    empty = replaced.new_zeros(BINS)
     return {
         "called": called.sum(),
         "found": (called * replaced).sum(),

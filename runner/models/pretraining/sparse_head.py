@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.models.label_loss import has_dropout
 from tiryns.runner.models.packed.dropout_keys import current_keys
 from tiryns.runner.models.packed.trials import evaluating
@@ -131,8 +132,7 @@ class SparseMaskedLM(WrappedModel):
 
         Chunks are computed again in the backward pass, so that no more than `LOGITS_AT_ONCE` are kept.
         """
-        if weights is None:
-            weights = torch.ones_like(targets, dtype=torch.float32)
+        weights = torch.ones_like(targets, dtype=torch.float32) if weights is None else weights
         size = max(1, LOGITS_AT_ONCE // self.pretrained.config.get_text_config().vocab_size)
         parts = (x.split(size) for x in (hidden, targets, weights, positions, *more))
         chunks = list(zip(*parts, strict=True))
@@ -209,7 +209,7 @@ class SparseMaskedLM(WrappedModel):
     def _losses(self, hidden: Tensor, targets: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
         """The losses [N] of hidden states [N, H] with targets [N], and the logits [N, V]."""
         logits = self.logits(hidden)
-        return self.token_losses(logits.float(), targets, *more), logits
+        return self.token_losses(widened(logits), targets, *more), logits
 
     def _can_fuse(self, hidden: Tensor) -> bool:
         """Whether losses come from states and weights of the last layer alone, as a trial has shown once."""

@@ -14,6 +14,7 @@ from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.replicas import replica_of
 from tiryns.runner.inference.export import write_model
 from tiryns.runner.loop.sharding import check_shardable, whole
+from tiryns.runner.models.initial.dtypes import at_least_fp32
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.modules.base import ModelModule
 from tiryns.runner.modules.training import seed_generators, step_seed
@@ -117,13 +118,14 @@ class AutomaticModule(ModelModule):
             self._take_packed_rows()
         micro_batch = self.micro_batch(batch)
         output = self.model(micro_batch)
-        weight = torch.as_tensor(micro_batch["weight"], dtype=torch.float32, device=output["loss"].device)
+        loss = output["loss"]
+        weight = torch.as_tensor(micro_batch["weight"], dtype=at_least_fp32(loss.dtype), device=loss.device)
         if self.in_loop and self.trainer.world_size > 1:
             _, size, group = replica_of(self.trainer)
             weight = weight.clone()
             torch.distributed.all_reduce(weight, group=group)
             weight /= size
-        return output["loss"] / weight.clamp(min=1e-12), micro_batch, output
+        return loss / weight.clamp(min=1e-12), micro_batch, output
 
     def _take_packed_rows(self) -> None:
         if self.model.position_offset is None:

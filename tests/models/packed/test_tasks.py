@@ -42,6 +42,7 @@ def task_model(collator: Collator, architecture: str) -> Any:
     return collator.task_model(head.build(tiny(architecture, vocab_size=collator.vocab_size).config))
 
 
+@pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("architecture", ["bert", "modernbert", "roberta", "distilbert", "electra"])
 @pytest.mark.parametrize("task", TASKS)
 def test_loss_outputs_and_gradients_are_those_of_padded_rows(task: str, architecture: str) -> None:

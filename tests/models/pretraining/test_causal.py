@@ -196,6 +196,7 @@ def test_hybrid_reads_each_document_its_own_way(packed: bool) -> None:
 CUTS = [[[0, 1, 2, 3, 4, 5, 6, 7]], [[5, 0, 6], [2], [7, 1, 3, 4]], [[i] for i in range(8)]]
 
 
+@pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("objective", ["clm", "hybrid"])
 @pytest.mark.parametrize("architecture", ["bert", "modernbert", "gpt_bert"])
 def test_gradients_do_not_depend_on_the_cut_with_dropout(objective: str, architecture: str) -> None:

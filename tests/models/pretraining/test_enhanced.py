@@ -132,6 +132,7 @@ def test_any_encoder_gets_gradients_for_every_parameter(architecture: str, pooli
     assert torch.isfinite(out["loss"])
 
 
+@pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_the_sums_do_not_depend_on_the_cut(pooling: str) -> None:
     make, model = enhanced(pooling=pooling)

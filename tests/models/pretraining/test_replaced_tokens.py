@@ -94,6 +94,7 @@ def test_loss_and_gradient_are_those_of_the_formula_however_cut(
     assert_gradients_close(gradients(model), gradients(twin), atol=1e-5, rtol=1e-3)
 
 
+@pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("architecture", ["bert", "modernbert"])
 @pytest.mark.parametrize("head", ["electra", "deberta"])
 def test_packed_rows_are_those_of_padded_ones(architecture: str, head: str) -> None:

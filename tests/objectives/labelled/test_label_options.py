@@ -72,6 +72,7 @@ def summed(task_model: Any, batches: list[MicroBatch], seed: int = 5) -> tuple[f
     return loss, sum(float(batch["weight"]) for batch in batches), clones
 
 
+@pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("alpha", [0.0, 5.0])
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("task", ROWS)
