@@ -84,7 +84,7 @@ class Run:
         with explained():
             config, _ = open_model(str(self.path))
             kind = class_named((config.architectures or ["AutoModel"])[0])
-            model: PreTrainedModel = load_trained(kind, model_folder(str(self.path)))
+            model: PreTrainedModel = load_trained(kind, model_folder(str(self.path)), both_ways=False)
             return model
 
     def tokenizer(self) -> "PreTrainedTokenizerBase":

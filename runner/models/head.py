@@ -61,7 +61,9 @@ class Head(NamedTuple):
         trained = any(kind in name for name in known.architectures or [])
         order = self._order_of_labels(path, known) if trained and not self.fresh else None
         options = {**changes, **self.config}
-        model, new = load_weights(self.auto, path, new_head=self.fresh or not trained, **options)
+        model, new = load_weights(
+            self.auto, path, new_head=self.fresh or not trained, both_ways=not self.decoders, **options
+        )
         if order is not None:
             reorder_labels(model, order)
             log.info(

@@ -14,6 +14,7 @@ from transformers.utils import logging as transformers_logging
 from tiryns.runner.config.custom_code import CustomCodeRefused
 from tiryns.runner.models.adapters import whole_model
 from tiryns.runner.models.architectures import registered  # noqa: F401  which transformers then knows
+from tiryns.runner.models.initial.direction import check_reads_both_ways
 from tiryns.runner.models.initial.dtypes import load_model
 from tiryns.runner.optim.roles import parts
 from tiryns.runner.run.model_folder import cannot_load
@@ -27,9 +28,9 @@ PREFIXES = {r"^(?:(?:module|_orig_mod)\.)+": "", r"\.(?:(?:module|_orig_mod)\.)+
 """Parts that DDP and torch.compile add to the names of weights."""
 
 
-def load_trained(auto: Any, path: str) -> PreTrainedModel:
+def load_trained(auto: Any, path: str, both_ways: bool = True) -> PreTrainedModel:
     """The model under `path`; raises as `load_weights`, and ValueError where weights of the head are missing."""
-    model, new = load_weights(auto, path)
+    model, new = load_weights(auto, path, both_ways=both_ways)
     if new:
         raise ValueError(
             f"the weights in {path!r} are not those of {type(model).__name__}: {len(new)} are missing ({few(new, 3)})"
@@ -38,7 +39,7 @@ def load_trained(auto: Any, path: str) -> PreTrainedModel:
 
 
 def load_weights(
-    auto: Any, path: str, new_head: bool = False, **options: Any
+    auto: Any, path: str, new_head: bool = False, both_ways: bool = True, **options: Any
 ) -> tuple[PreTrainedModel, list[str]]:
     """The model of the class `auto`, such as AutoModelForMaskedLM, from `path`, and the names of its head's new weights.
 
@@ -47,7 +48,8 @@ def load_weights(
     are removed from names.
 
     Raises:
-        ValueError: something is missing, left over, of another shape or no number; or the files cannot be read.
+        ValueError: something is missing, left over, of another shape or no number; the files cannot be read; or an
+            encoder that is to read `both_ways` reads causally.
         CustomCodeRefused: the model brings code of its own, which is not allowed.
     """
     state = torch.get_rng_state()
@@ -77,6 +79,8 @@ def load_weights(
         raise ValueError(
             f"{len(bad)} weights in {path!r} hold nan or infinite numbers ({few(bad, 3)}), as of a run that diverged"
         )
+    if both_ways:
+        check_reads_both_ways(model, path)
     return model, sorted(new & head)
 
 
