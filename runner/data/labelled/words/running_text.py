@@ -25,7 +25,8 @@ def read_words_as_text(tokenizer: Any, new_normalizer: bool = True) -> bool:
     from transformers import PreTrainedTokenizerFast
 
     backend = tokenizer.backend_tokenizer
-    known = [words for words in _PROBES if not _has_unknown(backend, backend.encode(" ".join(words)).tokens)]
+    unknown = getattr(backend.model, "unk_token", None)
+    known = [words for words in _PROBES if unknown not in backend.encode(" ".join(words)).tokens]
     if not (differences := _differences(backend, known)):
         return False
     splitter, given = backend.pre_tokenizer, backend.normalizer
@@ -57,10 +58,6 @@ def _differences(backend: Any, probes: Sequence[tuple[str, str]]) -> list[tuple[
     for words in probes:
         alone = backend.encode(words, is_pretokenized=True, add_special_tokens=False).tokens
         running = backend.encode(" ".join(words), add_special_tokens=False).tokens
-        if "".join(alone) != "".join(running) or _has_unknown(backend, alone):
+        if "".join(alone) != "".join(running):
             found.append((words, "".join(alone), "".join(running)))
     return found
-
-
-def _has_unknown(backend: Any, tokens: Sequence[str]) -> bool:
-    return getattr(backend.model, "unk_token", None) in tokens
