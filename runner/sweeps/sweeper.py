@@ -252,7 +252,8 @@ class SweepPage(Callback):
         folder = str(config.hydra.sweep.dir)
         with refusing():
             check_free(Path(folder))
-        with flag_override(config, ["struct", "readonly"], [False, False]):
+        # Hydra 1.4 has frozen it by now
+        with flag_override(config.hydra, ["struct", "readonly"], [False, False]):
             config.hydra.sweep.dir = folder
             config.hydra.overrides.hydra.append(f"hydra.sweep.dir={quoted(folder)}")
 

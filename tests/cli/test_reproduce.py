@@ -267,7 +267,7 @@ def test_recorded_commit_and_patch_become_a_worktree(tmp_path: Path, monkeypatch
     assert file.read_text() == "one = 3\n"  # the repository's own is left alone
     with pytest.raises(ValueError, match="older than this command"):
         worktree.run_recorded_code({"code": clean}, None, [])
-    for code, where, why in (
+    refused: list[tuple[dict[str, Any], Path | None, str]] = [
         ({"commit": first, "dirty": True}, None, r"code\.patch is not beside the manifest"),
         ({}, folder, "by an installed program"),
         ({"commit": "0" * 40, "dirty": False}, folder, "cannot be had from"),
@@ -282,7 +282,8 @@ def test_recorded_commit_and_patch_become_a_worktree(tmp_path: Path, monkeypatch
                 7,
             )
         ),
-    ):
+    ]
+    for code, where, why in refused:
         with pytest.raises(ValueError, match=why):
             worktree.worktree_of(code, where)
     (folder / "code.patch").write_text("nonsense\n")
