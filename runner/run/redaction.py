@@ -110,6 +110,8 @@ class Redaction(logging.Filter):
         message = record.getMessage()
         if (clean := redacted(message)) != message:
             record.msg, record.args = clean, None
+        if record.exc_info and not record.exc_text:  # Hydra 1.4 logs the traceback of a failed job
+            record.exc_text = redacted(logging.Formatter().formatException(record.exc_info))
         return True
 
 
