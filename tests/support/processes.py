@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,7 +35,7 @@ def start(
 
 
 def process(
-    *words: str, cwd: Path, timeout: float = 300, **environment: str
+    *words: str, cwd: Path, timeout: Any = 300, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs Python with these arguments to its end, for at most so many seconds."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
