@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from tiryns.runner.data.labelled.spelling import number_of
 from tiryns.runner.data.micro_batch import tokenizer_arguments
 from tiryns.runner.data.read.bad_rows import RAISED, BadRows
 from tiryns.runner.data.read.formats import ROWS, ending_format
-from tiryns.runner.data.read.opened import AS_FOUND, Reading, of_run
+from tiryns.runner.data.read.opened import AS_FOUND, OfRun, Reading, of_run
 from tiryns.runner.data.read.rows import HowRead, Rows, read_rows
 from tiryns.runner.inference.measuring import Measured, measure_set
 from tiryns.runner.inference.passes import Computation, Report, as_trained
@@ -106,13 +106,13 @@ def with_known_labels(model: FinetunedModel, rows: Rows) -> Rows:
 
 
 def reading_for(model: FinetunedModel, source: Any) -> Reading:
-    """How a file is read: by its ending if that is known, else in the format of the training data.
+    """How a file is read: in the format that is given, else by an ending that is known, else as the training data.
 
     It is in the encoding of the training data where it is not UTF-8.
     """
     reading = Reading(*(model.settings[name] for name in Reading._fields))
     known = isinstance(source, str | Path) and ending_format(Path(source)) in ROWS
-    return reading._replace(format="auto") if known else reading
+    return reading._replace(format="auto") if known and isinstance(reading.format, OfRun) else reading
 
 
 def values_of_text(model: FinetunedModel, text: str, second: str | None) -> dict[str, Any]:
@@ -172,14 +172,16 @@ def labelled_rows(rows: Rows, column: str) -> int:
     return sum(row.values.get(column) not in (None, "") for row in rows.rows)
 
 
-def check_labels(rows: Rows, name: str, column: str) -> None:
-    """Raises ValueError unless some row has a label."""
+def check_labels(rows: Rows, name: str, column: str, typed: Sequence[str]) -> None:
+    """Raises ValueError unless some row has a label in `column`, which `typed` columns of the file are read into."""
     if labelled_rows(rows, column):
         return
     columns = list(dict.fromkeys(key for row in rows.rows[:1000] for key in row.values))
-    there = "is empty" if column in columns else f"is not among its columns: {', '.join(map(str, columns))}"
-    advice = "name the right one (data.label_column, data.tag_columns), or predict without labels by `tiryns predict`"
-    raise ValueError(f"{name} has no labels: the column {column!r} {there}; {advice}")
+    absent = [one for one in typed if one not in columns]
+    there = f"is not among its columns: {', '.join(map(str, columns))}" if absent else "is empty"
+    setting = "label_columns" if len(typed) > 1 else "label_column"
+    advice = f"name the right one (data.{setting}, data.tag_columns), or predict without labels by `tiryns predict`"
+    raise ValueError(f"{name} has no labels: the column {(absent or typed)[0]!r} {there}; {advice}")
 
 
 def without_left_out(rows: Rows) -> Rows:

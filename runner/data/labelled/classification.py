@@ -104,43 +104,48 @@ class ClassificationReader(ExampleReader):
         return (self.label_column, *self.label_columns)
 
     def arranged(self, rows: Rows) -> Rows:
-        """One-hot columns become a list of labels in the column of the label."""
+        """One-hot columns become a list of labels in the column of the label, absent where they are empty."""
         if not self.label_columns:
             return rows
         found = []
         for row in rows.rows:
             with rows.bad.row():
-                found.append(row._replace(values={**row.values, self.label_column: self._chosen(row)}))
+                values, chosen = dict(row.values), self._chosen(row)
+                values.pop(self.label_column, None)
+                found.append(
+                    row._replace(values=values | ({} if chosen is None else {self.label_column: chosen}))
+                )
         return rows._replace(rows=found)
 
     def _chosen(self, row: Row) -> list[str] | None:
-        """The labels of one-hot columns with a 1; None where all of them are empty."""
-        there = [name for name in self.label_columns if name in row.values]
-        values = [row.values[name] for name in there]
-        if all(is_missing(value) for value in values):
+        """The labels of one-hot columns with a 1; None where all of them are empty or absent."""
+        if all(is_missing(row.values.get(name)) for name in self.label_columns):
             return None
         for name in self.label_columns:
             if column(row, name, "data.label_columns") not in ONE_HOT:
                 problem = f"column {name!r} holds {row.values[name]!r:.40}, expected 0 or 1"
                 raise BadRow(row.where, problem, "neither 0 nor 1")
-        return [name for name, value in zip(there, values, strict=True) if ONE_HOT[value]]
+        return [name for name in self.label_columns if ONE_HOT[row.values[name]]]
 
     def examples(self, rows: Rows, labelled: bool) -> list[Labelled]:
         """One example per row; without `labelled`, labels may be missing."""
         found, class_names = [], rows.class_names.get(self.label_column)
+        names = self.label_columns or [self.label_column]
+        setting = f"data.label_column{'s' if self.label_columns else ''}"
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
                 text = text_of(row, self.text_column, "data.text_column")
                 pair = text_of(row, self.pair_column, "data.pair_column") if self.pair_column else None
-                if labelled:
-                    column(row, self.label_column, "data.label_column")
+                for one in names if labelled else ():
+                    column(row, one, setting)
                 value = row.values.get(self.label_column)
                 none_holds = value == "" and self.labels.separator  # of several labels
                 label = None if is_missing(value) and not none_holds else self.labels.as_read(value)
                 if class_names:
                     label = named(row.where, label, class_names)
                 if labelled and label is None:
-                    raise BadRow(row.where, f"there is no label in column {self.label_column!r}", "no label")
+                    where = f"column{'s' if self.label_columns else ''} {', '.join(map(repr, names))}"
+                    raise BadRow(row.where, f"there is no label in {where}", "no label")
                 name = example_id(row, self.id_column, number)
                 found.append(Labelled(name, text, pair, LocatedLabel(label, row.where)))
         return found

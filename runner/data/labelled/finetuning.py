@@ -115,14 +115,15 @@ class FinetuningData(EvaluatedDataModule):
         setting = "data.train" if name == "train" else f"data.{part} {name.partition('/')[2]!r}"
         bad = self.bad[name] = BadRows(self.settings.on_bad_row == "skip", "data.on_bad_row=skip")
         how = HowRead(bad, self.reader.columns(), self.decided_tables, parquet_names=self.names_as_written)
-        rows = self.reader.arranged(read_rows(source, self.reading, part, setting, how))
+        rows = read_rows(source, self.reading, part, setting, how)
         self.tables |= rows.tables
         label_column = self.settings.label_column
-        if name == "train":
-            self.may_hide = not has_negative(rows, label_column)
-        elif part == "test" and self.may_hide:
-            rows = without_hidden(rows, label_column)
         try:
+            rows = self.reader.arranged(rows)
+            if name == "train":
+                self.may_hide = not has_negative(rows, label_column)
+            elif part == "test" and self.may_hide:
+                rows = without_hidden(rows, label_column)
             examples = self.reader.examples(rows, labelled)
         except MissingColumn as error:
             columns = (self.settings.text_column, label_column)

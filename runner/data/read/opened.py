@@ -31,19 +31,18 @@ class Reading(NamedTuple):
     tag_columns: Any = None
 
 
-class RunEncoding(str):
-    """The encoding that a run read its files in: a later file is read so where it is not UTF-8.
+class OfRun(str):
+    """The encoding or format that a run read its files in, which gives way to what a later file tells of itself.
 
     Example:
-        >>> RunEncoding("latin-1")
+        >>> OfRun("latin-1")
         'latin-1'
     """
 
 
-def of_run(settings: Mapping[str, Any]) -> dict[str, Any]:
+def of_run(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings of a run's data as they count for later files."""
-    given = settings.get("encoding")
-    return {**settings, **({"encoding": RunEncoding(given)} if given else {})}
+    return settings | {name: OfRun(settings[name]) for name in ("encoding", "format") if settings.get(name)}
 
 
 AS_FOUND = Reading()
@@ -127,7 +126,7 @@ class File(NamedTuple):
     def given_encoding(self) -> str | None:
         """That of the setting; None where the setting is that of a run, and the file is UTF-8 or has a mark."""
         given = self.reading.encoding
-        return None if isinstance(given, RunEncoding) and _is_unicode(self, given) else given
+        return None if isinstance(given, OfRun) and _is_unicode(self, given) else given
 
     @property
     def encoding(self) -> str:

@@ -21,7 +21,7 @@ from tiryns.runner.data.labelled.token_classification import (
 from tiryns.runner.data.labelled.words.fields import labels_of, words_of
 from tiryns.runner.data.labelled.words.spans import OFFSETS, TEXT, word_places
 from tiryns.runner.data.micro_batch import TaskArguments
-from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.bad_rows import BadRow, MissingColumn
 from tiryns.runner.data.read.formats import no_column
 from tiryns.runner.data.read.opened import named_columns
 from tiryns.runner.data.read.rows import Row, Rows
@@ -144,9 +144,7 @@ class JointTaggingReader(ExampleReader):
                 words = words_of(row, self.text_column)
                 given = row.values.get(self.label_column) or {}
                 if labelled and not given:
-                    known = ", ".join(map(str, row.values))
-                    problem = f"has none of the columns {', '.join(map(str, self.tag_columns.values()))}; it has: {known}"
-                    raise BadRow(row.where, f"{problem}. Set data.tag_columns", "no label")
+                    raise self._without_labels(row)
                 labels = {
                     name: labels_of(row, self.tag_columns[name], len(words), reader.class_names(rows))
                     for name, reader in self.readers.items()
@@ -157,6 +155,15 @@ class JointTaggingReader(ExampleReader):
                 name = example_id(row, self.id_column, number)
                 found.append(TaggedSentence(Sentence(name, words, None, row.where, text, places), labels))
         return found
+
+    def _without_labels(self, row: Row) -> BadRow:
+        """The error for a row without labels: its columns are empty, or have other names."""
+        names = ", ".join(map(str, self.tag_columns.values()))
+        if any(column in row.values for column in self.tag_columns.values()):
+            return BadRow(row.where, f"there is no label in columns {names}", "no label")
+        known = ", ".join(map(str, row.values))
+        problem = f"has none of the columns {names}; it has: {known}. Set data.tag_columns"
+        return MissingColumn(row.where, problem)
 
     def learn(self, examples: list[TaggedSentence], rows: Rows) -> None:
         """Takes the labels of each column, and the most frequent label of each word."""
