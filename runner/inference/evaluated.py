@@ -193,7 +193,7 @@ def _labelled(
     rows = {name: rows_of_file(model, source, "test", bad[name]) for name, source in sources.items()}
     column = model.settings["label_column"] or model.settings["pair_column"]  # of pairs without scores
     for name, given in rows.items():
-        check_labels(given, name, column)
+        check_labels(given, name, column, model.settings.get("label_columns") or [column])
     sets = {name: usable_samples(model, given) for name, given in rows.items()}
     facts = facts_of(run, {"task": model.task.name}, model.computation, asked, "examples")
     found = _measured(facts, sets, partial(measure, model), asked, report)

@@ -3,10 +3,10 @@
 `tiryns evaluate RUN FILE ...`: RUN is a run folder, the folder of a Hugging Face model, or its name on the hub. The
 figures are those of the run's test, or of its validation for a language model, each with a 95 % interval; a table has a
 row for each file. For a vision-language model files hold questions about images, which lie below `data.images=FOLDER`.
-`data.label_column=NAME` and other settings of `data` say how the files are read. Such a model is measured on tasks of
-lmms-eval too, where it is installed: `tiryns evaluate RUN --tasks NAME,NAME`. `--out FOLDER` writes
-`evaluation.json`, the predictions and `report.html`. The exit status is 0, or 1 with one line where a file cannot be
-measured: then nothing is written.
+`--label-column NAME`, or `data.label_column=NAME` and other settings of `data`, say how the files are read. A model of
+images is measured on tasks of lmms-eval too, where it is installed: `tiryns evaluate RUN --tasks NAME,NAME`.
+`--out FOLDER` writes `evaluation.json`, the predictions and `report.html`. The exit status is 0, or 1 with one line where
+a file cannot be measured: then nothing is written.
 """
 
 import sys
@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tiryns.runner.cli.models.reading import add_reading_arguments, reading_flags, reading_settings
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.lazy import many_imports
@@ -56,8 +57,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help=about)
     about = "a module of yours that registers the model's task, or metrics"
     parser.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
-    about = "labelled rows that cannot be used: error, or skip and count them (error)"
-    parser.add_argument("--on-bad-row", choices=("error", "skip"), help=about)
+    add_reading_arguments(parser)
     seeing = parser.add_argument_group("questions about images")
     about = "questions of each file that an answer is written for, or all (the run's, else 500)"
     seeing.add_argument("--answers", metavar="N|all", help=about)
@@ -79,21 +79,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> None:
     """Prints the figures, and writes them with `--out`."""
-    from omegaconf import OmegaConf
-
     with many_imports():
         from tiryns.runner.inference.evaluated import Asked, evaluate
         from tiryns.runner.tasks import import_modules
 
     if arguments.out is not None and arguments.out.exists() and not arguments.out.is_dir():
         raise FileExistsError(f"--out {arguments.out} is a file: expected the name of a folder")
-    words = {word: is_setting(word) for word in arguments.files}
-    files = [word for word in arguments.files if not words[word]]
-    settings: Any = OmegaConf.to_container(
-        OmegaConf.from_dotlist([word.removeprefix("data.") for word, setting in words.items() if setting])
-    )
+    settings, files = reading_settings(arguments, arguments.files)
     given = {"micro_batch_size": arguments.batch_size, "micro_batch_tokens": arguments.tokens}
-    given["on_bad_row"] = arguments.on_bad_row
     settings |= {name: value for name, value in given.items() if value is not None}
     import_modules(arguments.imports, "--import")
     asked = Asked(
@@ -145,7 +138,7 @@ def _on_tasks(arguments: Namespace, asked: "Asked") -> "Evaluation":
     if arguments.files:
         raise ValueError(f"--tasks bring their own data: leave out {arguments.files[0]}")
     if (
-        name := _given(arguments, ("answers", "objective", "on_bad_row"))
+        name := _given(arguments, ("answers", "objective", *reading_flags()))
     ) is not None or asked.pseudo_documents != 0:
         raise ValueError(f"{name or '--pseudo-perplexity'} is for files: leave it out with --tasks")
     try:
@@ -168,12 +161,6 @@ def _given(arguments: Namespace, names: Sequence[str]) -> str | None:
     """The first of some options that was typed."""
     typed = (name for name in names if getattr(arguments, name) is not None)
     return next((f"--{name.replace('_', '-')}" for name in typed), None)
-
-
-def is_setting(word: str) -> bool:
-    """Whether a word is a setting of data, not the name of a file."""
-    name, is_given, _ = word.partition("=")
-    return bool(is_given) and name.startswith("data.") and not Path(word).exists()
 
 
 def sets_of(files: Sequence[str]) -> dict[str, str]:

@@ -26,12 +26,12 @@ from tiryns.runner.cli.models.predict_files import (
     figures_file,
     format_of,
     joined,
-    names_of,
     spooled,
     tell_replaced,
     typed_as_flags,
     write_array,
 )
+from tiryns.runner.cli.models.reading import READ_BY, add_reading_arguments, reading_settings
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.files import writing
 from tiryns.runner.run.lazy import many_imports
@@ -43,25 +43,12 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 
-SETTINGS = {
-    "text_column": "column of the text",
-    "pair_column": "column of the second text of a pair",
-    "context_column": "column of the context of a question",
-    "label_column": "column of the label",
-    "id_column": "column of the id",
-    "delimiter": "separator of fields in csv files",
-    "encoding": "encoding of the file, such as latin-1",
-    "header": "names of the columns of a csv file without a line of them, such as text,label",
-    "quoting": "whether double quotes enclose the fields of a csv file: true or false",
-}
-"""Settings of data that may be other than in training, each as a flag."""
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("run", metavar="RUN", help="run folder, or folder of a Hugging Face model")
     about = "a text, a file of examples, or - for texts on standard input, a line each"
-    parser.add_argument("input", nargs="?", metavar="TEXT|FILE|-", help=about)
+    parser.add_argument("input", nargs="*", metavar="TEXT|FILE|-", help=about)
     parser.add_argument("--second", metavar="TEXT", help="the other text of a pair, or a question's context")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write (the screen)")
     about = "csv, tsv or jsonl, or npy for vectors (by the ending of --out, else jsonl)"
@@ -73,15 +60,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     about = "a module of yours that registers the model's task, or metrics"
     parser.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
     add_json_argument(parser)
-    reading = parser.add_argument_group("how a file is read (as the training data, by its ending)")
-    about = "csv, tsv, jsonl, json, parquet, txt, conll, ...; also of standard input"
-    reading.add_argument("--input-format", metavar="FORMAT", help=about)
-    for name, about in SETTINGS.items():
-        choices = ("true", "false") if name == "quoting" else None
-        metavar = "NAME" if name.endswith("column") else None
-        reading.add_argument(f"--{name.replace('_', '-')}", choices=choices, metavar=metavar, help=about)
-    about = "rows that cannot be used: error, or skip and count them (error)"
-    reading.add_argument("--on-bad-row", choices=("error", "skip"), default="error", help=about)
+    add_reading_arguments(parser)
     seeing = parser.add_argument_group("questions about images")
     seeing.add_argument("--image", action="append", default=[], metavar="FILE", help="an image of the text")
     seeing.add_argument("--images", metavar="FOLDER", help="folder of a file's images (the file's own)")
@@ -105,13 +84,16 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> None:
     """Prints predictions, or writes them to a file, and shows their metrics where there are labels."""
-    given = {name: value for name in SETTINGS if (value := getattr(arguments, name)) is not None}
-    if "header" in given:
-        given["header"] = names_of(given["header"])
-    if "quoting" in given:
-        given["quoting"] = given["quoting"] == "true"
-    with typed_as_flags(SETTINGS):
-        _predict(arguments, given)
+    settings, inputs = reading_settings(arguments, arguments.input)
+    if len(inputs) > 1:
+        raise ValueError(
+            f"unrecognized arguments: {' '.join(inputs[1:])}: expected one text or file, and data.NAME=VALUE"
+        )
+    arguments.input = inputs[0] if inputs else None
+    arguments.on_bad_row = settings.pop("on_bad_row", "error")
+    arguments.input_format = settings.pop("format", None)
+    with typed_as_flags(READ_BY):
+        _predict(arguments, settings)
 
 
 def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:

@@ -199,8 +199,10 @@ def typed_as_flags(names: Iterable[str]) -> Iterator[None]:
         raise
     except ValueError as error:
         told = re.sub(
-            rf"'?\bdata\.({'|'.join(names)}|format)\b(=?)",
-            lambda found: f"--{_FLAGS.get(found[1], found[1]).replace('_', '-')}{found[2] and ' '}",
+            rf"'?\bdata\.({'|'.join(names)})\b(=?)",
+            lambda found: (
+                f"--{'input-' * (found[1] == 'format')}{found[1].replace('_', '-')}{found[2] and ' '}"
+            ),
             _HEADER.sub(lambda found: f"data.header={shlex.quote(found[1])}", as_typed(str(error))),
         )
         if told == str(error):
@@ -211,6 +213,3 @@ def typed_as_flags(names: Iterable[str]) -> Iterator[None]:
 _SPOOLED = "tiryns-stdin-"
 
 _HEADER = re.compile(r"\bdata\.header=\[([^\[\]]*)\]")
-
-_FLAGS = {"format": "input_format"}
-"""Flags that are called otherwise than their setting."""
