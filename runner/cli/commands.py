@@ -57,6 +57,20 @@ OF_TWO_WORDS = {
 }
 """Subcommands of two words, as those of one."""
 
+VALUED = (
+    "--config-dir",
+    "-cd",
+    "--config-path",
+    "-cp",
+    "--config-name",
+    "-cn",
+    "--cfg",
+    "-c",
+    "--package",
+    "-p",
+)
+"""Hydra's flags with a value behind them."""
+
 HYDRAS_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 """The words behind Hydra's own `--info`."""
 
@@ -84,6 +98,7 @@ def main(words: Sequence[str] | None = None) -> None:
 def _run(words: list[str]) -> None:
     if {"-sc", "--shell-completion"} & set(words) and _completes():
         return
+    words = command_first(words)
     name, rest = command_of(words)
     if rest[:1] != ["--rank"] and (line := unread_variables(os.environ)):
         print(line, file=sys.stderr)
@@ -126,6 +141,28 @@ class _Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message}; `{self.prog} --help` shows what there is")
+
+
+def command_first(words: list[str]) -> list[str]:
+    """The words of a command line whose first words are flags, behind the subcommand that these stand before.
+
+    Raises ValueError for a subcommand behind settings.
+
+    Example:
+        >>> command_first(["--config-dir", "conf", "plan", "experiment=mine"])
+        ['plan', 'experiment=mine', '--config-dir', 'conf']
+    """
+    if words[:1] == ["--rank"] or {*words[:1]} & {*COMMANDS}:
+        return words
+    for i, word in enumerate(words[1:], 1):
+        if word in COMMANDS and words[i - 1] not in VALUED:
+            if any("=" in before and before[0] not in "-~" for before in words[:i]):
+                expected = f"tiryns {word} {' '.join(words[:i])} ..."
+                raise ValueError(
+                    f"the command {word!r} stands behind settings; expected it before them: {expected}"
+                )
+            return [*words[i:], *words[:i]] if words[0].startswith("-") else words
+    return words
 
 
 def command_of(words: list[str]) -> tuple[str, list[str]]:
