@@ -13,6 +13,7 @@ from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.report.runs import (
     RECIPE,
     SCALE,
+    Branch,
     branch_in,
     changed_settings,
     failure_in,
@@ -28,6 +29,12 @@ WHAT = {"list": "no RUN", "show": "one RUN", "compare": "RUN RUN ..."}
 
 OPTIONAL = ("note", "branch of", "failure")
 """Columns of the list that are left out where no run has anything in them."""
+
+KNOWN = ("started", "ended", "step", "max_steps", "seconds", "monitor", "mode", "error")
+"""Fields of `status.json` that every entry of the list has."""
+
+DAMAGED = "damaged"
+"""The state of a folder whose files cannot be read."""
 
 STATES = ("waiting", "running", "killed", "interrupted", "preempted", "failed", "pruned", "done")
 
@@ -80,25 +87,39 @@ def _action(word: str) -> str:
 
 def list_runs(arguments: Namespace) -> None:
     """Prints a line for each run that matches, the newest last."""
-    runs = [run for run in all_runs(arguments.outputs) if _matches(run, arguments)]
+    rows = [row for run in all_runs(arguments.outputs) if (row := _listed(run, arguments))]
     if arguments.json:
-        print_json([entry_of(run) for run in runs])
-    elif not runs:
+        print_json(rows)
+    elif not rows:
         print(f"no run under {str(arguments.outputs)!r} fits")
     else:
-        rows = [_row(run, arguments.outputs) for run in runs]
         shown = [head for head in rows[0] if head not in OPTIONAL or any(row[head] for row in rows)]
         print(as_text(shown, [[row[head] for head in shown] for row in rows]), end="")
+
+
+def _listed(run: RunFolder, arguments: Namespace) -> dict[str, Any] | None:
+    """The line or the entry of a run; None where it does not match. Whatever its files hold, other runs are listed."""
+    try:
+        if not _matches(run, arguments):
+            return None
+        entry = entry_of(run)
+        return entry if arguments.json else _row(entry, arguments.outputs)
+    except Exception as error:
+        if arguments.state or arguments.given:
+            return None
+        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
+        entry = {"folder": run.path, **dict.fromkeys(KNOWN), "state": DAMAGED, "results": {}, "overrides": []}
+        entry |= {"plateau": None, "branch_of": None, "failure": f"a file in the folder is damaged: {reason}"}
+        return entry if arguments.json else _row(entry, arguments.outputs)
 
 
 def entry_of(run: RunFolder) -> dict[str, Any]:
     """What there is to say of a run in a list: `status.json`, of which these keys are always there."""
     status, state = run.status(), run.state()
-    known = dict.fromkeys(("started", "ended", "step", "max_steps", "seconds", "monitor", "mode", "error"))
     branch = branch_in(status)
     return {
         "folder": run.path,
-        **known,
+        **dict.fromkeys(KNOWN),
         **status,
         "state": state,
         "results": status.get("results") or {},
@@ -187,20 +208,19 @@ def _has(run: RunFolder, key: str, value: str) -> bool:
     return key in settings and str(settings[key]) == value
 
 
-def _row(run: RunFolder, outputs: Path) -> dict[str, Any]:
-    """A run's line in the list, by the heads of its columns."""
-    status = run.status()
-    results, seconds = status.get("results") or {}, status.get("seconds")
+def _row(entry: dict[str, Any], outputs: Path) -> dict[str, Any]:
+    """A run's line in the list, of its entry, by the heads of its columns."""
+    branch = entry["branch_of"]
     return {
-        "run": str(run.path.relative_to(outputs)),
-        "state": run.state(),
-        "note": plateau_note(status.get("plateau") or plateau_of(results)),
-        "step": status.get("step"),
-        "time": clock(seconds) if seconds is not None else None,
-        "best": results.get("objective"),
-        "overrides": " ".join(_overrides(run)),
-        "branch of": str(branch_in(status) or ""),
-        "failure": failure_in(run.state(), status),
+        "run": str(entry["folder"].relative_to(outputs)),
+        "state": entry["state"],
+        "note": plateau_note(entry["plateau"]),
+        "step": entry["step"],
+        "time": clock(entry["seconds"]) if entry["seconds"] is not None else None,
+        "best": entry["results"].get("objective"),
+        "overrides": " ".join(entry["overrides"]),
+        "branch of": str(Branch(branch["run"], branch["checkpoint"] or "")) if branch else "",
+        "failure": entry["failure"] or "",
     }
 
 
