@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from lightning.fabric.plugins import CheckpointIO
@@ -19,6 +19,11 @@ from torch import Tensor
 
 from tiryns.runner.checkpoints import sharded
 from tiryns.runner.patches.torch.trees import keep_versions, tree_leaves
+
+Found = TypeVar("Found")
+
+TRIES = 20
+"""Checkpoints that may be deleted while one is read, before that is an error."""
 
 RESERVED_FROM = 64 * 2**20
 """Bytes from which memory for the copy is reserved: a page of new memory costs more than copying it."""
@@ -210,6 +215,21 @@ def _kind(tensor: Tensor) -> Any:
 def _new_buffer(kind: Any) -> Tensor:
     shape, stride, dtype, pinned = kind
     return torch.empty_strided(shape, stride, dtype=dtype, pin_memory=pinned)
+
+
+def read_while_training(find: Callable[[], Path], read: Callable[[Path], Found]) -> Found:
+    """What `read` makes of the checkpoint that `find` names; of the next one where training deletes it meanwhile.
+
+    Raises what `find` and `read` raise of a checkpoint that is there, or after `TRIES` that were deleted.
+    """
+    for tries in range(TRIES, 0, -1):
+        path = find()
+        try:
+            return read(path)
+        except Exception:
+            if tries == 1 or path.exists():
+                raise
+    raise AssertionError("the last try returns or raises")
 
 
 def entry_of(path: Path, name: str) -> Any:

@@ -1,5 +1,6 @@
 """`tiryns consolidate`: the model of any checkpoint as one folder, equal to what the run exports."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from tests.conftest import train_here
+from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.cli.commands import main
 from tiryns.runner.models.initial.dtypes import weights_dtype
 from tiryns.runner.run.folder import RunFolder
@@ -49,6 +51,30 @@ def test_earlier_checkpoint_is_another_model_that_loads(run: RunFolder, tmp_path
     assert len(AutoTokenizer.from_pretrained(folder)) == len(
         AutoTokenizer.from_pretrained(run.path / "model")
     )
+
+
+def test_checkpoint_that_training_deletes_meanwhile_gives_way_to_the_next(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(run.path, tmp_path / "run", symlinks=True)
+    folder = tmp_path / "run" / "checkpoints"
+    load, loaded = AtomicCheckpointIO.load_checkpoint, []
+
+    def trains_on(self: Any, path: Path, *arguments: Any) -> Any:
+        loaded.append(path.name)
+        if len(loaded) == 1:
+            path.unlink()
+            (folder / "last.ckpt").unlink()
+            (folder / "last.ckpt").symlink_to("step-00000003.ckpt")
+        return load(self, path, *arguments)
+
+    monkeypatch.setattr(AtomicCheckpointIO, "load_checkpoint", trains_on)
+    made = consolidated(folder / "last.ckpt", tmp_path / "out")
+    assert loaded == ["step-00000006.ckpt", "step-00000003.ckpt"]
+    assert "for 3 steps" in (made / "README.md").read_text()
+    (folder / "step-00000003.ckpt").write_text("damaged")
+    with pytest.raises(SystemExit, match=r"step-00000003\.ckpt' is damaged"):
+        consolidated(folder / "last.ckpt", tmp_path / "damaged")
 
 
 def test_wrong_names_are_told(run: RunFolder, tmp_path: Path) -> None:

@@ -47,8 +47,8 @@ def consolidate(
     """
     if target.exists():
         raise ValueError(f"{str(target)!r} is there already; choose a folder that is not")
-    path = _checkpoint_path(checkpoint)
-    from tiryns.runner.checkpoints.files import AtomicCheckpointIO
+    run = RunFolder(_checkpoint_path(checkpoint).parent.parent)
+    from tiryns.runner.checkpoints.files import AtomicCheckpointIO, read_while_training
     from tiryns.runner.inference.card import model_card
     from tiryns.runner.inference.export import write_model
     from tiryns.runner.loop.assembly import assemble, known_task
@@ -56,7 +56,6 @@ def consolidate(
     from tiryns.runner.models.initial.dtypes import weights_dtype
     from tiryns.runner.optim.hooks import exported_weights
 
-    run = RunFolder(path.parent.parent)
     config = read_config(run.path / "config.yaml")
     check_permissions(config, allowed)
     chosen = completed(config)
@@ -68,7 +67,7 @@ def consolidate(
         raise ValueError(
             f"{what}: load its checkpoint with load_from_checkpoint; a run writes model/ at its end"
         )
-    saved = AtomicCheckpointIO().load_checkpoint(path)
+    saved = read_while_training(lambda: _checkpoint_path(checkpoint), AtomicCheckpointIO().load_checkpoint)
     parts.begin_step(max(0, int(saved["global_step"]) - 1))
     module.to(weights_dtype(chosen.trainer.get("precision"))).load_state_dict(saved["state_dict"])
     optimizer = module.make_optimizer(model=module.model)
