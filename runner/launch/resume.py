@@ -22,7 +22,7 @@ from tiryns.runner.config.skipped import NOTED, noted_rewinds
 from tiryns.runner.launch.agreement import agreed_folder
 from tiryns.runner.launch.torchrun import agree_on_launch
 from tiryns.runner.run.cluster import member, nodes_of, slurm_job
-from tiryns.runner.run.files import read_text
+from tiryns.runner.run.files import locked, read_text
 from tiryns.runner.run.folder import (
     CONFIG_FLAGS,
     RunFolder,
@@ -68,15 +68,28 @@ def _chosen_folder(_root_: DictConfig, identity: str) -> str:
     if _root_.resume is None:
         return str(outputs / new_name())
     if _root_.resume == "auto":
-        found = newest_run(outputs, identity)
-        if found is not None and member() is None and slurm_job() is None and RunFolder(found).is_locked():
-            raise ValueError(
-                f"resume=auto: a process is training this config in {str(found)!r} at this moment"
-            )
-        return str(found or outputs / new_name())
+        return str(newest_or_claimed(outputs, identity))
     parent = named_run(_root_.resume)
     goes_on = not _root_.resume.endswith(".ckpt") and _is_of(parent, identity, _root_)
     return str(parent.path if goes_on else outputs / new_name())
+
+
+def newest_or_claimed(outputs: Path, identity: str) -> Path:
+    """The newest run of this config hash, else a new folder, which other commands of the same instant find.
+
+    Raises:
+        ValueError: another process is training in it.
+    """
+    outputs.mkdir(parents=True, exist_ok=True)
+    with locked(outputs / ".resume-auto.lock"):
+        if (found := newest_run(outputs, identity)) is None:
+            found = outputs / new_name()
+            found.mkdir(parents=True)
+            RunFolder(found).update_status(state="waiting", config_hash=identity)
+            return found
+    if member() is None and slurm_job() is None and RunFolder(found).is_locked():
+        raise ValueError(f"resume=auto: a process is training this config in {str(found)!r} at this moment")
+    return found
 
 
 def newest_run(outputs: Path, identity: str) -> Path | None:

@@ -6,7 +6,9 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from tests.conftest import train_here
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import continued, losses, rows
 from tests.support.in_process import tiryns_here
-from tiryns.runner.launch.resume import inherit, named_run, newest_run, saved_overrides
+from tiryns.runner.launch.resume import inherit, named_run, newest_or_claimed, newest_run, saved_overrides
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.model_folder import model_folder
@@ -40,6 +42,24 @@ def test_auto_takes_the_newest_run_of_the_same_config_in_whatever_state(tmp_path
     done = pretend_run(tmp_path / "d" / "done", started="2026-01-03", state="done")
     assert newest_run(tmp_path, "abc") == done
     assert newest_run(tmp_path, "none") is None
+
+
+def test_autos_of_one_instant_are_one_run(tmp_path: Path) -> None:
+    together = threading.Barrier(8)
+
+    def folder(_: int) -> Path:
+        together.wait()
+        return newest_or_claimed(tmp_path / "outputs", "abc")
+
+    with ThreadPoolExecutor(8) as pool:
+        (found,) = {*pool.map(folder, range(8))}
+    assert newest_run(tmp_path / "outputs", "abc") == found
+    assert newest_or_claimed(tmp_path / "outputs", "xyz") != found
+    with (
+        RunFolder(found).lock(),
+        pytest.raises(ValueError, match=r"training this config in .* at this moment"),
+    ):
+        newest_or_claimed(tmp_path / "outputs", "abc")
 
 
 def test_resume_brings_back_the_overrides_of_the_run(tmp_path: Path) -> None:
