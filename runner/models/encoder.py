@@ -23,7 +23,7 @@ from tiryns.runner.models.initial.schemes import initialise
 from tiryns.runner.models.initial.tiling import tile
 from tiryns.runner.models.initial.vocabulary import fit_vocabulary
 from tiryns.runner.models.weights import head_inside_body
-from tiryns.runner.run.model_folder import cannot_load, model_folder
+from tiryns.runner.run.model_folder import cannot_build, cannot_load, model_folder
 
 log = logging.getLogger("tiryns")
 
@@ -83,7 +83,10 @@ def build_encoder(
         raise ValueError("the size of the vocabulary is not known: give a tokenizer, or vocab_size")
     else:
         fields |= special_ids_within(config, known)
-    made = AutoConfig.for_model(architecture, **fields)
+    try:
+        made = AutoConfig.for_model(architecture, **fields)
+    except Exception as error:  # of the library's own validation
+        raise cannot_build(architecture, fields, error) from error
     model = head.of(made).build(made, **(model_kwargs or {}))
     if settings.init != "default":
         if settings.tiled_from is not None:
@@ -166,6 +169,12 @@ def load_encoder(
         known = from_pretrained(AutoConfig, path)
     except Exception as error:  # of the hub, json or the config
         raise cannot_load(name_or_path, error) from error
+    if quantized := getattr(known, "quantization_config", None):
+        method = dict(quantized).get("quant_method") if isinstance(quantized, Mapping) else quantized
+        raise ValueError(
+            f"the model {name_or_path!r} is quantized (quantization_config: {method} in its config.json), and such "
+            "weights cannot be trained: name the model that it was made of"
+        )
     changes = checked_fields(config, known)
     unpadded = known.get_text_config() is known and getattr(known, "pad_token_id", 0) is None
     if tokenizer is not None and unpadded:

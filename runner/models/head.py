@@ -18,6 +18,8 @@ from tiryns.runner.config.custom_code import custom_code_allowed
 from tiryns.runner.models.initial.dtypes import as_held
 from tiryns.runner.models.packed.trials import evaluating, trial_documents
 from tiryns.runner.models.weights import few, load_weights
+from tiryns.runner.patches.transformers import has_head
+from tiryns.runner.run.model_folder import cannot_build
 
 log = logging.getLogger("tiryns")
 
@@ -40,14 +42,16 @@ class Head(NamedTuple):
         """The model with random weights; `model_kwargs` are further arguments of its class.
 
         Raises:
-            ValueError: transformers has no such head for this architecture.
+            ValueError: transformers has no such head for this architecture, or builds no model of this config.
         """
         config.update(self.config)
         try:
             model = self.auto.from_config(config, trust_remote_code=custom_code_allowed(), **model_kwargs)
-        except ValueError as error:
-            told = f"transformers has no {self.auto.__name__} for the architecture {config.model_type!r}"
-            raise ValueError(told) from error
+        except (ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+            if not has_head(self.auto, config):
+                told = f"transformers has no {self.auto.__name__} for the architecture {config.model_type!r}"
+                raise ValueError(told) from error
+            raise cannot_build(config.model_type, config.to_dict(), error) from error
         return as_held(model)
 
     def load(self, path: str, known: PretrainedConfig, changes: dict[str, Any]) -> PreTrainedModel:

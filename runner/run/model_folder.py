@@ -1,12 +1,13 @@
 """The folder of a run as a user names it, and the exported model in it. Imports no torch."""
 
+from collections.abc import Mapping
 from json import JSONDecodeError
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
 from tiryns.former import FORMER
-from tiryns.runner.run.files import meant_run
+from tiryns.runner.run.files import meant_run, read_json
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.sweep_folder import JUDGE, SWEEP
 
@@ -83,8 +84,7 @@ def check_free(folder: Path) -> None:
 
 def cannot_load(name_or_path: str, error: Exception) -> ValueError:
     """The error for a model that transformers, safetensors or pickle cannot load: one line, and what would be right."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    reason = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    reason = _reason(error)
     if isinstance(error, EOFError):
         reason = "a file of its weights is empty"
     elif "Weights only load failed" in reason or isinstance(error, UnpicklingError):
@@ -96,6 +96,10 @@ def cannot_load(name_or_path: str, error: Exception) -> ValueError:
         reason = f"its weights are damaged, or were not downloaded whole, as by Git without LFS ({reason})"
     elif isinstance(error, JSONDecodeError):
         reason = f"a file of JSON in it is damaged ({reason})"
+    elif isinstance(error, KeyError) and (
+        field := field_of(read_json(Path(name_or_path) / "config.json", {}), error)
+    ):
+        reason = f"its config.json has {field}, which transformers does not know"
     elif isinstance(error, KeyError):
         reason = f"a file of JSON in it lacks {reason}, or has it where transformers does not know it"
     elif isinstance(error, TypeError | AttributeError | IndexError):
@@ -103,6 +107,30 @@ def cannot_load(name_or_path: str, error: Exception) -> ValueError:
     elif "Unrecognized model" in reason and (Path(name_or_path) / "adapter_config.json").is_file():
         reason = "it holds an adapter alone, without the config.json of its model; merge it by peft, or export it again"
     return ValueError(f"cannot load the model {name_or_path!r}: {reason}")
+
+
+def cannot_build(architecture: str, config: Mapping[str, Any], error: Exception) -> ValueError:
+    """The error for a config that transformers builds no model of: one line, with the field where it is known."""
+    field = field_of(config, error) if isinstance(error, KeyError) else None
+    reason = f"model.config.{field} is not known to it" if field else _reason(error)
+    return ValueError(f"transformers builds no {architecture} of this config: {reason}")
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error, with the next one where it ends with a colon."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+
+
+def field_of(config: Mapping[str, Any], error: KeyError) -> str | None:
+    """The field of a config whose value was looked up in vain, such as `hidden_act='nope'`; None where it is none.
+
+    Example:
+        >>> field_of({"hidden_size": 8, "hidden_act": "nope"}, KeyError("nope"))
+        "hidden_act='nope'"
+    """
+    looked_up = error.args[:1]
+    return next((f"{name}={value!r}" for name, value in config.items() if looked_up == (value,)), None)
 
 
 def open_to_readers(folder: Path) -> None:

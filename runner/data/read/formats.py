@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
@@ -145,7 +145,7 @@ def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator[Any]
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
+    with _readable(file):
         if file.format == "parquet":
             with pq.ParquetFile(file.path) as parquet:
                 yield parquet.schema_arrow.empty_table()
@@ -160,10 +160,20 @@ def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator[Any]
                 mapped.seek(0)
                 reader = batches = pa.ipc.open_stream(mapped)
             yield reader.schema.empty_table()
-            chosen = islice(batches, *file.span or (None,))
-            yield from (batch if columns is None else batch.select(columns) for batch in chosen)
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
+            for batch in islice(batches, *file.span or (None,)):
+                batch.validate(full=True)  # offsets of a damaged file ask for any amount of memory
+                yield batch if columns is None else batch.select(columns)
+
+
+@contextmanager
+def _readable(file: File) -> Iterator[None]:
+    """Raises ValueError with the name of the file for all that pyarrow raises of a damaged one."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, MemoryError, OverflowError) as error:
+        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
         raise ValueError(f"{file.path} is no readable {file.format} file: {reason}") from error
 
 

@@ -2,6 +2,8 @@
 
 import posixpath
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,29 @@ def is_local(place: str) -> bool:
     return "://" not in place or place.startswith("file://")
 
 
+@contextmanager
+def reaching(place: str) -> Iterator[None]:
+    """Raises the errors of a place elsewhere with its name; libraries of protocols raise any, some without a message."""
+    try:
+        yield
+    except (FileNotFoundError, ImportError):
+        raise
+    except Exception as error:
+        if is_local(place):
+            raise
+        reason = (str(error).strip().splitlines() or [""])[0] or type(error).__name__
+        kind = type(error) if isinstance(error, ValueError) else OSError
+        raise kind(f"cannot read or write {place}: {reason}") from error
+
+
 class Folder:
     """A folder by its path or URL; raises ValueError for an unknown protocol, ImportError for one without its package."""
 
     def __init__(self, place: str) -> None:
         self.place = place.rstrip("/")
         self.local = Path(place.removeprefix("file://")).expanduser() if is_local(place) else None
-        self._system, root = url_to_fs(str(self.local.absolute()) if self.local else self.place)
+        with reaching(self.place):
+            self._system, root = url_to_fs(str(self.local.absolute()) if self.local else self.place)
         self._root = root.rstrip("/")
 
     def __str__(self) -> str:
@@ -34,50 +52,54 @@ class Folder:
 
     def exists(self, name: str) -> bool:
         """Whether there is a file or folder of this name."""
-        return bool(self._system.exists(self._at(name)))
+        return bool(self._ask("exists", self._at(name)))
 
     def is_empty(self) -> bool:
         """Whether there is nothing in it, or no such folder."""
-        return not (self._system.exists(self._root) and self._system.ls(self._root, detail=False))
+        return not (self._ask("exists", self._root) and self._ask("ls", self._root, detail=False))
 
     def read(self, name: str) -> bytes:
         """The content of a small file; raises FileNotFoundError if it is not there."""
-        content: bytes = self._system.cat_file(self._at(name))
+        content: bytes = self._ask("cat_file", self._at(name))
         return content
 
     def write(self, name: str, content: bytes) -> None:
         """Writes a small file, whole or not at all."""
         path = self._at(name)
-        self._system.makedirs(posixpath.dirname(path), exist_ok=True)
+        self._ask("makedirs", posixpath.dirname(path), exist_ok=True)
         if self.local:
             partial = Path(f"{path}.partial")
             partial.write_bytes(content)
             partial.replace(path)
         else:
-            self._system.pipe_file(path, content)
+            self._ask("pipe_file", path, content)
 
     def take(self, files: Path, name: str) -> None:
         """Replaces the folder `name` in it by the local folder `files`, which is moved, or copied and removed."""
         path = self._at(name)
-        if self._system.exists(path):
-            self._system.rm(path, recursive=True)
-        self._system.makedirs(posixpath.dirname(path), exist_ok=True)
+        if self._ask("exists", path):
+            self._ask("rm", path, recursive=True)
+        self._ask("makedirs", posixpath.dirname(path), exist_ok=True)
         if self.local:
             shutil.move(files, path)
             return
         for file in sorted(file for file in files.rglob("*") if file.is_file()):
             target = f"{path}/{file.relative_to(files).as_posix()}"
-            self._system.makedirs(posixpath.dirname(target), exist_ok=True)
-            self._system.put_file(str(file), target)
+            self._ask("makedirs", posixpath.dirname(target), exist_ok=True)
+            self._ask("put_file", str(file), target)
         shutil.rmtree(files)
 
     def copy_to(self, name: str, files: Path) -> None:
         """Copies the files of its folder `name` to the local folder `files`."""
         root = self._at(name)
-        for path in self._system.find(root):
+        for path in self._ask("find", root):
             copy = files / posixpath.relpath(path, root)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            self._system.get_file(path, str(copy))
+            self._ask("get_file", path, str(copy))
+
+    def _ask(self, operation: str, *arguments: Any, **options: Any) -> Any:
+        with reaching(self.place):
+            return getattr(self._system, operation)(*arguments, **options)
 
     def _at(self, name: str) -> str:
         return f"{self._root}/{name}"

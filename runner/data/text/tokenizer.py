@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiryns.runner.config.custom_code import CustomCodeRefused, from_pretrained
+from tiryns.runner.run.model_folder import cannot_load
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -90,6 +91,7 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "Pre
         raise
     except Exception as error:  # the library raises a dozen kinds, some without a message
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        check_config_of(name_or_folder)
         where = f"the folder {name_or_folder} holds" if Path(name_or_folder).is_dir() else "there is"
         raise FileNotFoundError(
             f"data.tokenizer={name_or_folder!r}: {where} no tokenizer that can be loaded ({reason}). Give a folder with "
@@ -129,6 +131,17 @@ def check_special_tokens(
             f"data.tokenizer={name_or_folder!r} has no {' and no '.join(lacks)} token; its special tokens are: {named}. "
             f"Choose an encoder's tokenizer, or save this one with them: tokenizer.add_special_tokens({{{added}}})"
         )
+
+
+def check_config_of(name_or_folder: str) -> None:
+    """Raises ValueError for a folder whose config.json, which a tokenizer is found by, cannot be read."""
+    from transformers import AutoConfig
+
+    if (Path(name_or_folder) / "config.json").is_file():
+        try:
+            from_pretrained(AutoConfig, name_or_folder)
+        except Exception as error:
+            raise cannot_load(name_or_folder, error) from error
 
 
 def knows_no_words(tokenizer: "PreTrainedTokenizerBase") -> bool:

@@ -41,6 +41,25 @@ def damaged(name: str, at: float) -> Callable[[Path], Path]:
     return make
 
 
+def damaged_offsets(name: str) -> Callable[[Path], Path]:
+    """A file whose offsets of texts ask for far more bytes than there are."""
+
+    def make(folder: Path) -> Path:
+        texts = [f"{number} herons wade here" for number in range(500)]
+        with pa.OSFile(str(folder / name), "wb") as file:
+            table = pa.table({"text": texts})
+            with pa.ipc.new_file(file, table.schema) as writer:
+                writer.write_table(table)
+        content = (folder / name).read_bytes()
+        offsets = table["text"].chunk(0).buffers()[1].to_pybytes()[:2004]
+        assert content.count(offsets) == 1
+        wrong = b"".join((2_000_000_000 - i).to_bytes(4, "little") for i in range(501))
+        (folder / name).write_bytes(content.replace(offsets, wrong))
+        return folder / name
+
+    return make
+
+
 BAD_FILES = {
     "missing": (lambda f: f / "no.txt", r"no file or folder .*no\.txt"),
     "missing with ~": (lambda f: "~/no-such-folder", "no file or folder ~/no-such-folder"),
@@ -102,6 +121,7 @@ BAD_FILES = {
     "parquet, pages": (damaged("a.parquet", 0.3), r"a\.parquet is no readable parquet file"),
     "parquet, text": (bad("a.parquet", "no parquet"), r"a\.parquet is no readable parquet file"),
     "arrow, text": (bad("a.arrow", "no arrow at all"), r"a\.arrow is no readable arrow file"),
+    "arrow, offsets": (damaged_offsets("a.arrow"), r"a\.arrow is no readable arrow file: .*offset"),
     "no source": (lambda f: 5, "data.source=5 is no source: give a path"),
     "no sources": (lambda f: [], "data.source is an empty list"),
 }
