@@ -19,8 +19,9 @@ from omegaconf import DictConfig
 
 from tiryns.runner.build import build, build_all
 from tiryns.runner.cli import commands
-from tiryns.runner.cli.compose import flags_first, prepare
+from tiryns.runner.cli.compose import composing_words, flags_first, prepare
 from tiryns.runner.config.checks import check_config, lacks_data
+from tiryns.runner.config.moved import from_begin
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.config.skipped import left_out, noted_rewinds
 from tiryns.runner.config.yaml_files import checked_files
@@ -29,7 +30,7 @@ from tiryns.runner.launch.job import in_sweep, report_failure, report_job_failur
 from tiryns.runner.launch.processes import keep_freed_memory
 from tiryns.runner.launch.rank import HEARTBEAT, run_rank
 from tiryns.runner.launch.requeue import requeue
-from tiryns.runner.launch.resume import saved_overrides
+from tiryns.runner.launch.resume import named_run, saved_overrides
 from tiryns.runner.logging.log_file import message_of
 from tiryns.runner.loop.assembly import assemble, check_numbered, known_task, preprocessor_of
 from tiryns.runner.patches.hydra.versions import VERSION_BASE
@@ -60,7 +61,7 @@ def main(words: Sequence[str]) -> None:
     words = with_replicates(words)
     refuse_sweep_of_ranks(words)
     typed = flags_first(words)
-    sys.argv[1:] = as_sweep(saved_overrides(typed))  # Hydra reads them there
+    sys.argv[1:] = as_sweep(saved_overrides(typed, composing_words))  # Hydra reads them there
     prepare()
     at_the_end = nullcontext() if member() is None else without_teardown()
     with at_the_end, forwarding(), on_command_line(typed), checked_files():
@@ -89,11 +90,8 @@ def work(config: DictConfig) -> dict[str, float]:
             check_evaluations(config, folder.path)
             if not lacks_data(config):
                 spare_retries(config)
-            if config.mode == "inspect":
-                inspect(config, folder)
-                return {}
-            if config.mode == "evaluate":
-                evaluate(config, folder)
+            if config.mode in ("inspect", "evaluate"):
+                (inspect if config.mode == "inspect" else evaluate)(config, folder)
                 return {}
             return run_job(config, folder, here, probe if config.mode == "probe" else train)
         except Stopped as stopped:
@@ -119,7 +117,8 @@ def inspect(config: DictConfig, folder: RunFolder) -> None:
         from tiryns.runner.cli.plan.shown import show_plan
 
     try:
-        show_plan(config)
+        begun = folder.path if config.resume in (None, "auto") else named_run(config.resume, False).path
+        show_plan(from_begin(config, begun))
     finally:
         shutil.rmtree(folder.path, ignore_errors=True)
 
@@ -172,6 +171,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         from tiryns.runner.sweeps.pruning import pruning_of
 
     keep_freed_memory()
+    config = from_begin(config, folder.path)
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = resolved.recorded(folder, checkpoint)
     chosen = speed.settled(config, resolved.choose_hardware(config, before), before, folder)

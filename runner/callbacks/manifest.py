@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from tiryns.runner.callbacks.throughput import cpu_seconds
 from tiryns.runner.checkpoints.digests import state_digest
+from tiryns.runner.config.moved import from_begin
 from tiryns.runner.data.replicas import Replica, gathered
 from tiryns.runner.data.text.tokenizer import tokenizer_fingerprint
 from tiryns.runner.loop.assembly import preprocessor_of
@@ -108,6 +109,7 @@ class Manifest(Callback):
 def _inputs(trainer: Trainer, folder: RunFolder, config: DictConfig) -> dict[str, Any]:
     """What a run begins with; what it began with in its first session, a later one leaves out."""
     first = not read_manifest(folder.path)
+    config = from_begin(config, folder.path)
     point = Path(trainer.ckpt_path) if trainer.ckpt_path else None
     branch = point if point and not folder.is_same(point) else None
     return inputs_of(trainer.datamodule, config, first, branch)  # type: ignore[attr-defined]

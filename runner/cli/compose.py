@@ -77,6 +77,12 @@ def overrides_of(config: DictConfig) -> list[str]:
     return words
 
 
+def composing_words(config: DictConfig) -> list[str]:
+    """The overrides that compose the config of a run without the folders of configs that it was begun with."""
+    with initialized():
+        return overrides_of(config)
+
+
 def _option_words(group: str, node: dict[str, Any]) -> list[str]:
     """The overrides that choose the closest option of a group, or write out a component of the user's own."""
     if option_of(group, node) is None:

@@ -11,6 +11,7 @@ import secrets
 import shlex
 import shutil
 import tempfile
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from tiryns.conf.trainer import BUDGETS
+from tiryns.runner.config.moved import begun_in, config_of, found_from, is_moved
 from tiryns.runner.config.skipped import NOTED, noted_rewinds
 from tiryns.runner.launch.agreement import agreed_folder
 from tiryns.runner.launch.torchrun import agree_on_launch
@@ -70,7 +72,8 @@ def _chosen_folder(_root_: DictConfig, identity: str) -> str:
     if _root_.resume == "auto":
         return str(newest_or_claimed(outputs, identity))
     parent = named_run(_root_.resume)
-    goes_on = not _root_.resume.endswith(".ckpt") and _is_of(parent, identity, _root_)
+    same = not _root_.resume.endswith(".ckpt")
+    goes_on = same and (_is_of(parent, identity, _root_) or is_moved(parent, _root_))
     return str(parent.path if goes_on else outputs / new_name())
 
 
@@ -134,12 +137,15 @@ def named_run(resume: str, to_train: bool = True) -> RunFolder:
     return folder
 
 
-def saved_overrides(arguments: list[str]) -> list[str]:
+def saved_overrides(
+    arguments: list[str], words_of: Callable[[DictConfig], list[str]] | None = None
+) -> list[str]:
     """Command-line arguments with the overrides of the run named by `resume=<folder>` put before them.
 
     So `resume=<folder>` alone means that run's own config, with the folder of configs that it was started with, and
-    further overrides change it; a new length takes the place of the old one. A new `scheduler.cooldown_steps` without a
-    length ends the run so many steps after the checkpoint.
+    further overrides change it; a new length takes the place of the old one. Where that folder is gone, `words_of` gives
+    the overrides that compose the run's `config.yaml`. A new `scheduler.cooldown_steps` without a length ends the run so
+    many steps after the checkpoint.
     """
     resume = _value("resume", arguments)
     if resume in (None, "", "auto", "null"):
@@ -147,7 +153,17 @@ def saved_overrides(arguments: list[str]) -> list[str]:
     if sweep := read_sweep(Path(str(resume))):
         return _saved_sweep(sweep, Path(str(resume)), arguments)
     folder = named_run(str(resume), to_train=False)
-    replayed = _replayed(_overrides_of(folder, arguments), arguments, str(folder.path / "overrides.json"))
+    places = [] if flags(arguments) else _flags_of(folder)
+    noted, file = _overrides_of(folder, arguments), folder.path / "overrides.json"
+    if places is None:
+        places, file = [], folder.path / "config.yaml"
+        if words_of is None or not (config := config_of(folder)):
+            raise ValueError(
+                f"resume: a folder of configs that the run was started with is not here, and {str(file)!r} cannot be "
+                f"read: say where the folder is (--config-dir FOLDER resume={folder.path})"
+            )
+        noted = words_of(config)
+    replayed = _replayed(noted, arguments, str(file))
     cooldown, added = _value("scheduler.cooldown_steps", arguments), []
     if cooldown and cooldown.isdigit() and not _lengths(arguments):
         added = [f"{STEPS}={_step(folder, str(resume)) + int(cooldown)}"]
@@ -155,13 +171,12 @@ def saved_overrides(arguments: list[str]) -> list[str]:
         old = _lengths(replayed)
         replayed = [word for word in replayed if word not in old]
         added += [f"{STEPS}=-1"] if STEPS in _named(old) and STEPS not in _named(new) else []
-    places = [] if flags(arguments) else _flags_of(folder)
     first = next(i for i, a in enumerate(arguments) if "=" in a and not a.startswith("-"))
     return places + arguments[:first] + replayed + arguments[first:] + added
 
 
-def _flags_of(folder: RunFolder) -> list[str]:
-    """The flags that say where the configs of a run lie; ValueError where no such folder is here."""
+def _flags_of(folder: RunFolder) -> list[str] | None:
+    """The flags that say where the configs of a run lie, here or where it was begun; None where a folder is gone."""
     try:
         noted = flags(shlex.split(read_text(folder.path / "command.txt")))
     except ValueError:  # cut off within quotes
@@ -169,11 +184,15 @@ def _flags_of(folder: RunFolder) -> list[str]:
     for flag, after in zip(noted, [*noted, ""][1:], strict=True):
         name, is_given, value = flag.partition("=")
         place = value if is_given else after
-        if name in ("--config-dir", "-cd") and not Path(place).is_dir():
-            raise ValueError(
-                f"resume: the run was started with --config-dir {place}, which is no folder here: say where it is "
-                f"(--config-dir FOLDER resume={folder.path})"
-            )
+        if name not in ("--config-dir", "-cd") or Path(place).is_dir():
+            continue
+        found = found_from(place, begun_in(folder.path))
+        if not Path(found).is_dir():
+            return None
+        noted = [
+            f"{name}={found}" if word == flag and is_given else found if word == place else word
+            for word in noted
+        ]
     return noted
 
 

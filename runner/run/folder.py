@@ -31,6 +31,7 @@ HASH_LINE = "# config_hash: "
 
 MARKS = ("status.json", "overrides.json", "command.txt", "config.yaml", "checkpoints")
 """Any of these marks the folder of a run."""
+
 CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn")
 """Hydra's flags for the place of configs."""
 
@@ -142,9 +143,10 @@ class RunFolder:
 
     def begin(self, config: DictConfig, overrides: list[str]) -> None:
         """Writes config, overrides and command without secrets, environment and status, before the run starts."""
-        if self._noted_overrides() is None:
+        identity = config_hash(config)
+        if self._noted_overrides() is None or self.identity() not in (None, identity):  # its data was moved
             self._write_command(overrides, command_line())
-        self._write_config(without_secrets(config), identity := config_hash(config))
+        self._write_config(without_secrets(config), identity)
         write_atomically(self.path / "environment.json", json.dumps(environment(), indent=1))
         status, now = self.status(), datetime.now().isoformat()
         self.update_status(
@@ -155,6 +157,8 @@ class RunFolder:
             error=None,
             config_hash=identity,
             pid=os.getpid(),
+            begun_in=status.get("begun_in")
+            or [os.getcwd(), os.path.relpath(os.getcwd(), self.path.resolve())],
         )
 
     def add_to_config(self, values: dict[str, Any]) -> None:
@@ -186,8 +190,7 @@ class RunFolder:
 
         Checkpoints call it, so that of a killed session the seconds up to its last checkpoint count.
         """
-        session = self.status().get("session") or {}
-        now = datetime.now()
+        session, now = self.status().get("session") or {}, datetime.now()
         began = datetime.fromisoformat(session.get("began") or now.isoformat())
         seconds = session.get("before", 0.0) + (now - began).total_seconds()
         self.update_status(seconds=round(seconds, 3), **values)
@@ -240,9 +243,8 @@ def editable(config: DictConfig) -> DictConfig:
 
 def without_secrets(config: DictConfig) -> DictConfig:
     """A resolved copy, in which environment lookups stay lookups and secret settings are `***`."""
-    copy = editable(config)
     watch_environment()
-    _resolve(copy)
+    _resolve(copy := editable(config))
     return copy
 
 
@@ -279,7 +281,6 @@ def typed_overrides(hydra: Any) -> list[str]:
 
 
 def _holds_secret(word: str) -> bool:
-    """Whether an override gives a secret setting a value, other than a lookup."""
     name, is_given, value = word.partition("=")
     return bool(is_given) and is_secret(name) and not _NAMES_A_PLACE.fullmatch(value)
 

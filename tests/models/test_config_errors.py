@@ -34,7 +34,7 @@ BUILT = {
 @pytest.mark.parametrize("case", BUILT)
 def test_value_that_no_model_can_be_built_of_is_named(case: str) -> None:
     fields, message = BUILT[case]
-    settings = {
+    settings: dict[str, Any] = {
         name: getattr(Encoder, name) for name in Encoder.__dataclass_fields__ if hasattr(Encoder, name)
     }
     settings |= {"architecture": "bert", "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1}

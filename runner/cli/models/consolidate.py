@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tiryns.runner.config.completed import completed
+from tiryns.runner.config.moved import from_begin
 from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
@@ -58,7 +59,7 @@ def consolidate(
 
     config = read_config(run.path / "config.yaml")
     check_permissions(config, allowed)
-    chosen = completed(config)
+    chosen = completed(from_begin(config, run.path))
     take_over(chosen, config.get("resolved") or {})
     parts = assemble(chosen)
     data, module = parts.data, parts.module

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.completed import completed
+from tiryns.runner.config.moved import from_begin
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.config.skipped import skipped_batches
 from tiryns.runner.inference.opened_run import open_run
@@ -30,7 +31,7 @@ class RunOrder:
         self.path, run = path, open_run(path)
         with on_command_line(words):
             check_config(run.config)
-        config, resolved = completed(run.config), run.status.get("resolved") or {}
+        config, resolved = completed(from_begin(run.config, path)), run.status.get("resolved") or {}
         take_over(config, resolved)
         config.skip_batches = skipped_batches(path)
         self.data = make_data(config)

@@ -83,7 +83,7 @@ def rebuild(original: Recorded, arguments: Namespace) -> Path:
 
     steps = steps_to_train(original, arguments.steps)
     with initialized():
-        words = words_of(original.manifest, arguments.settings, steps)
+        words = words_of(original.manifest, arguments.settings, steps, original.folder)
         config = compose(words)
         now = made_now(config, words)
     differences = made_otherwise(original.manifest, now)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.runner.cli.compose import overrides_of
+from tiryns.runner.config.moved import from_begin
 from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.config.skipped import NOTED, left_out
 from tiryns.runner.loop.phases import take_over
@@ -53,9 +54,12 @@ def recorded(path: Path) -> Recorded:
     return Recorded(manifest, steps, path if path.is_dir() else None)
 
 
-def words_of(manifest: Manifest, given: Sequence[str], stop_after: int | None) -> list[str]:
+def words_of(
+    manifest: Manifest, given: Sequence[str], stop_after: int | None, folder: Path | None = None
+) -> list[str]:
     """The overrides of `tiryns train` that compose a recorded run, ending with those `given` to change it.
 
+    Relative paths that are not here lead from where the run of a `folder`, or of the model in it, was begun.
     Hydra is initialized. Raises ValueError for settings that let code of others run and are not among those given, for
     secrets that were left out, and where the checkpoint is missing that a branch starts from.
     """
@@ -72,6 +76,8 @@ def words_of(manifest: Manifest, given: Sequence[str], stop_after: int | None) -
                 f"of first, and name its checkpoint with resume="
             )
         config.resume = point["path"]
+    if folder is not None:
+        config = from_begin(config, folder if (folder / "status.json").is_file() else folder.resolve().parent)
     _pin(config, manifest["resolved"])
     config.skip_batches = left_out(config.get("skip_batches"), manifest.get(NOTED) or [])
     stop = [] if stop_after is None else [f"+callback.stop_after={_stop(stop_after)}"]

@@ -1,0 +1,138 @@
+"""Runs that go on elsewhere: relative paths lead from where a run was begun, and the same data may lie anywhere."""
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from tiryns.conf.registry import OPTIONS
+from tiryns.conf.values import NAMED, rules_of
+from tiryns.runner.config.yaml_files import read_config
+from tiryns.runner.manifest.inputs import DATA, data_files, read_manifest
+from tiryns.runner.run.files import read_status
+from tiryns.runner.run.folder import RunFolder, config_hash, without_secrets
+
+GROUPS = ("data", "model", "objective")
+"""Groups with settings that name files."""
+
+
+def begun_in(folder: Path) -> list[Path]:
+    """The folders that a run, and the runs that it is a branch of, were begun in, as far as they are here."""
+    found: dict[Path, None] = {}
+    seen: set[Path] = set()
+    while (folder := folder.resolve()) not in seen:
+        seen.add(folder)
+        status = read_status(folder / "status.json")
+        match status.get("begun_in"):
+            case [str(noted), str(relative)]:
+                found |= {Path(noted): None, (folder / relative).resolve(): None}
+        if isinstance(parent := status.get("branched_from"), str):
+            folder = Path(parent).parents[1] if parent.endswith(".ckpt") else Path(parent)
+    return [place for place in found if place.is_dir() and place != Path.cwd().resolve()]
+
+
+def from_begin(config: DictConfig, folder: Path) -> DictConfig:
+    """A config in which relative paths that are not here are those of the folder that the run was begun in."""
+    places = begun_in(folder)
+    if not places:
+        return config
+    copy = config.copy()
+    OmegaConf.set_readonly(copy, False)
+    for group in GROUPS:
+        if isinstance(node := copy.get(group), DictConfig):
+            for inner, key, text in _named(node, False):
+                inner[key] = found_from(text, places)
+    return copy
+
+
+def _named(node: Any, inside: bool) -> Iterator[tuple[Any, Any, str]]:
+    """Each text of a config that names a file: its node, its key, and the text."""
+    for key in list(node) if isinstance(node, DictConfig) else range(len(node)):
+        if OmegaConf.is_missing(node, key) or OmegaConf.is_interpolation(node, key):
+            continue
+        value, names_files = node[key], inside or key in path_settings()
+        if OmegaConf.is_config(value):
+            yield from _named(value, names_files)
+        elif names_files and isinstance(value, str) and key != "_target_":
+            yield node, key, value
+
+
+@cache
+def path_settings() -> frozenset[str]:
+    """The names of settings that may hold a path.
+
+    Example:
+        >>> sorted({"source", "teacher", "max_length"} & path_settings())
+        ['source', 'teacher']
+    """
+    options = (option for group in GROUPS for option in OPTIONS[group].values())
+    rules = (rule for option in options for rule in rules_of(option).items())
+    return frozenset(name for name, rule in rules if rule.get("allowed") == NAMED) | {"source", "validation"}
+
+
+def found_from(text: str, places: list[Path]) -> str:
+    """A path, pattern or `PATH@SPLIT` as it is where it is here or absolute, else from the first place that has it."""
+    kind = "store:" if text.startswith("store:") else ""
+    path = text.removeprefix(kind)
+    if not path or "://" in path or path.startswith("~") or os.path.isabs(path) or _exists(Path(path)):
+        return text
+    return next((f"{kind}{place / path}" for place in places if _exists(place / path)), text)
+
+
+def _exists(path: Path) -> bool:
+    name, at, _ = str(path).rpartition("@")
+    return os.path.exists(path) or bool(at and os.path.exists(name)) or bool(glob(str(path), recursive=True))
+
+
+def config_of(run: RunFolder) -> DictConfig | None:
+    """The config that a run's folder holds, without what every `auto` came to; None where it cannot be read."""
+    try:
+        config = read_config(run.path / "config.yaml")
+    except ValueError:
+        return None
+    config.pop("resolved", None)
+    return config
+
+
+def is_moved(run: RunFolder, config: DictConfig) -> bool:
+    """Whether a config has the values of a run's `config.yaml`, but for data that is the same at another place.
+
+    Data is the same where its files have the digests of the run's manifest.
+    """
+    if (noted := config_of(run)) is None:
+        return False
+    now = without_secrets(config)
+    ours, theirs = (_data_of(one) for one in (now, noted))
+    moved = {name: value for name, value in theirs.items() if name in ours and ours[name] != value}
+    for name, value in moved.items():
+        OmegaConf.update(now, f"data.{name}", value, merge=False)
+    if config_hash(now) != config_hash(noted):
+        return False
+    files = (read_manifest(run.path).get("inputs") or {}).get("files") or {}
+    here = data_files(_container(without_secrets(config))) if moved else {}
+    return all(_are_same(here.get(name), files.get(name)) for name in moved)
+
+
+def _container(config: DictConfig) -> dict[str, Any]:
+    data: Any = OmegaConf.to_container(config.data, resolve=True)
+    return dict(data)
+
+
+def _data_of(config: DictConfig) -> dict[str, Any]:
+    """The settings that may name local files, by the names of `data_files`."""
+    data = _container(config)
+    parts = {"": data, **{f"mixture.{name}.": one for name, one in (data.get("mixture") or {}).items()}}
+    return {
+        f"{prefix}{name}": part[name] for prefix, part in parts.items() for name in DATA if part.get(name)
+    }
+
+
+def _are_same(ours: Mapping[str, str] | None, theirs: Mapping[str, str] | None) -> bool:
+    """Whether files have the same digests; a lone file may have another name."""
+    if not ours or not theirs:
+        return False
+    return ours == theirs or (len(ours) == len(theirs) == 1 and [*ours.values()] == [*theirs.values()])

@@ -1,0 +1,181 @@
+"""A run that goes on elsewhere: its data and its configs are found, and it stays the same run."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TINY, write_text
+from tests.support.in_process import tiryns_here
+from tiryns.runner.cli.compose import compose, composing_words, initialized
+from tiryns.runner.config.moved import begun_in, found_from, path_settings
+from tiryns.runner.launch.resume import saved_overrides
+from tiryns.runner.run.folder import RunFolder
+
+RECIPE = "# @package _global_\noptimizer:\n  lr: 0.004\ntrainer:\n  max_steps: 6\n"
+STEPS = ["checkpoint.every_steps=3", "checkpoint.keep_last=9", "trainer.validate_every=0"]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a text, configs, and a run that was begun there and stopped after 3 of its 6 steps."""
+    here = tmp_path_factory.mktemp("begun") / "project"
+    (here / "conf" / "experiment").mkdir(parents=True)
+    (here / "conf" / "experiment" / "mine.yaml").write_text(RECIPE)
+    write_text(here / "a.txt")
+    tiny = [word for word in TINY if not word.startswith(("trainer.max_steps", "optimizer.lr"))]
+    words = [
+        "--config-dir",
+        "conf",
+        *tiny,
+        "experiment=mine",
+        "data.source=a.txt",
+        *STEPS,
+        "hydra.run.dir=runs/o",
+    ]
+    done = tiryns_here(here, *words)
+    assert done.returncode == 0, done.stderr
+    run = RunFolder(here / "runs" / "o")
+    (run.checkpoints / "step-00000006.ckpt").unlink()
+    shutil.rmtree(run.path / "model")
+    run.update_status(state="interrupted", step=3)
+    return here
+
+
+@pytest.fixture
+def moved(project: Path, tmp_path: Path) -> Path:
+    """The project at another place; its own one is still there."""
+    shutil.copytree(project, tmp_path / "moved", symlinks=True)
+    (tmp_path / "elsewhere").mkdir()
+    return tmp_path / "moved"
+
+
+def folder_of(where: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> Path:
+    """The folder that a command would train in, by what is typed in a working folder."""
+    monkeypatch.chdir(where)
+    typed = saved_overrides([*words])
+    assert typed[0] == "--config-dir"
+    with initialized([Path(typed[1])]):
+        return Path(str(compose(typed[2:]).hydra.run.dir))
+
+
+def test_run_goes_on_from_any_folder_without_its_configs(moved: Path) -> None:
+    run, elsewhere = RunFolder(moved / "runs" / "o"), moved.parent / "elsewhere"
+    (moved / "conf").rename(moved / "gone")
+    status = run.status()
+    run.update_status(begun_in=["/nowhere/at/all", status["begun_in"][1]])
+    done = tiryns_here(elsewhere, f"resume={run.path}")
+    assert done.returncode == 0, done.stderr
+    assert (run.status()["state"], run.status()["step"]) == ("done", 6)
+    assert run.status()["begun_in"] == ["/nowhere/at/all", status["begun_in"][1]]
+    assert not list(elsewhere.iterdir()), "it is no branch"
+    steps = [int(line.split()[0]) for line in (run.path / "order.txt").read_text().splitlines()]
+    assert steps == [*range(1, 7)]
+    ordered = tiryns_here(elsewhere, "order", str(run.path), "--steps", "1:6")
+    assert ordered.returncode == 0, ordered.stderr
+    assert "6 steps agree with order.txt" in ordered.stderr
+
+
+def changed_words(moved: Path) -> None:
+    (moved / "a.txt").rename(moved / "b.txt")
+    (moved / "b.txt").write_text((moved / "b.txt").read_text() + "\n\nOne more.")
+
+
+def renamed(moved: Path) -> None:
+    (moved / "a.txt").rename(moved / "b.txt")
+
+
+def kept(moved: Path) -> None:
+    """Leaves all as it is."""
+
+
+PLACES: dict[str, tuple[Callable[[Path], None], list[str], bool]] = {
+    "the same": (kept, [], True),
+    "by its whole path": (kept, ["data.source={moved}/a.txt"], True),
+    "by another relative path": (kept, ["data.source=../moved/a.txt"], True),
+    "under another name": (renamed, ["data.source={moved}/b.txt"], True),
+    "other words": (changed_words, ["data.source={moved}/b.txt"], False),
+    "other settings": (kept, ["data.source={moved}/a.txt", "seed=9"], False),
+    "nothing there": (kept, ["data.source={moved}/c.txt"], False),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_same_data_at_another_place_is_no_branch(
+    moved: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    change, words, same = PLACES[place]
+    change(moved)
+    run, elsewhere = moved / "runs" / "o", moved.parent / "elsewhere"
+    words = [word.format(moved=moved) for word in words]
+    found = folder_of(elsewhere, monkeypatch, f"resume={run}", *words)
+    assert (found == run) is same
+
+
+def test_configs_are_found_where_the_run_was_begun(moved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = moved / "runs" / "o"
+    RunFolder(run).update_status(begun_in=[str(moved), "../.."])
+    monkeypatch.chdir(moved.parent / "elsewhere")
+    assert saved_overrides([f"resume={run}"])[:2] == ["--config-dir", str(moved / "conf")]
+    (moved / "conf").rename(moved / "gone")
+    words = saved_overrides([f"resume={run}"], composing_words)
+    assert "optimizer.lr=0.004" in words
+    assert not any("experiment" in word or word.startswith("--") for word in words)
+    (run / "config.yaml").write_text("{")
+    with pytest.raises(ValueError, match=r"say where the folder is \(--config-dir FOLDER resume="):
+        saved_overrides([f"resume={run}"], composing_words)
+
+
+def test_words_of_a_foreign_config_are_held_to_those_of_a_run(
+    moved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = moved / "runs" / "o"
+    shutil.rmtree(moved / "conf")
+    RunFolder(run).update_status(begun_in=None)
+    config = run / "config.yaml"
+    config.write_text(config.read_text() + "hydra.run.dir: evil\n")
+    monkeypatch.chdir(moved.parent / "elsewhere")
+    with pytest.raises(ValueError, match=r"hydra\.run\.dir"):
+        saved_overrides([f"resume={run}"], composing_words)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a.txt", "{there}/a.txt"),
+        ("store:s", "store:{there}/s"),
+        ("a*.txt", "{there}/a*.txt"),
+        ("s@train", "{there}/s@train"),
+        ("here.txt", "here.txt"),
+        ("bert-base-uncased", "bert-base-uncased"),
+        ("s3://a.txt", "s3://a.txt"),
+        ("/a.txt", "/a.txt"),
+        ("", ""),
+    ],
+)
+def test_relative_paths_lead_from_the_begin_where_they_are_not_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, found: str
+) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    (there / "s").mkdir(parents=True)
+    here.mkdir()
+    for file in (there / "a.txt", there / "here.txt", here / "here.txt"):
+        file.touch()
+    monkeypatch.chdir(here)
+    assert found_from(text, [tmp_path / "gone", there]) == found.format(there=there)
+
+
+def test_branch_finds_what_its_run_was_begun_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two", "x", "y"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    status = {"begun_in": [str(tmp_path / "x"), "nowhere"], "branched_from": str(tmp_path / "two")}
+    (tmp_path / "one" / "status.json").write_text(json.dumps(status))
+    status = {"begun_in": ["gone", "../y"], "branched_from": str(tmp_path / "one/checkpoints/step-1.ckpt")}
+    (tmp_path / "two" / "status.json").write_text(json.dumps(status))
+    assert begun_in(tmp_path / "one") == [tmp_path / "x", tmp_path / "y"]
+    assert begun_in(tmp_path / "x") == []
+    assert {"train", "images", "name_or_path", "tokenizer", "teacher", "text_from"} <= path_settings()
+    assert not {"adapter_targets", "architecture", "label_column"} & path_settings()
