@@ -12,6 +12,9 @@ from tiryns.runner.evaluation.statistics import paired
 from tiryns.runner.evaluation.statistics.student import t_interval
 from tiryns.runner.report.page import number
 
+SKEWED = 1.5
+"""Skewness of differences beyond which the answer says so: of 8 normal ones it is beyond by chance in 5 % of cases."""
+
 
 class Compared(NamedTuple):
     """The pairs of one change, with its name and that of the setting compared with."""
@@ -75,6 +78,7 @@ def one(compared: Compared, measure: Measure, level: float | None, at: float) ->
         "interval": paired.interval(differences, at),
         "interval_error": at,
         "p": test.p,
+        "skewness": paired.skewness(differences),
         "t": paired.t_test(differences).statistic if several and alone else None,
         "t_interval": t_interval(differences, at) if several else None,
         "unpaired_t": mean / (unpaired / len(figures)) ** 0.5 if unpaired else None,
@@ -136,10 +140,24 @@ def sentence(numbers: dict[str, Any], measure: Measure, error: float, settings: 
         low, high = map(signed, numbers["interval"])
         changes += f" ({100 * (1 - numbers['interval_error']):.4g} % interval {low} to {high})"
     if numbers["answer"] == "not clear":
-        return f"Not clear after {pairs}: with {change} against {against}, {changes}, {p}; {_more(numbers)}."
+        told = f"Not clear after {pairs}: with {change} against {against}, {changes}, {p}; {_more(numbers)}."
+        return told + _skewed(numbers)
     after = numbers["clear_after"]
     looks = "" if after == count else f", clear after {after} of them"
-    return f"{change} is {numbers['answer']} than {against}: {changes} over {pairs}{looks}, {p}. {_budgets(numbers)}"
+    told = f"{change} is {numbers['answer']} than {against}: {changes} over {pairs}{looks}, {p}. "
+    return told + _budgets(numbers) + _skewed(numbers)
+
+
+def _skewed(numbers: dict[str, Any]) -> str:
+    """A sentence on pairs that scatter far more to one side, where the error may be larger; nothing for others."""
+    found = numbers["skewness"]
+    if found is None or abs(found) <= SKEWED or len(numbers["pairs"]) < numbers["first_look"]:
+        return ""
+    side = "above" if found > 0 else "below"
+    return (
+        f" The differences are strongly skewed (skewness {found:+.1f}: single pairs lie far {side} the others), so the "
+        "error may be twice that which was asked for: look at the pairs, and add seeds."
+    )
 
 
 def _more(numbers: dict[str, Any]) -> str:

@@ -51,6 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--against", metavar="OVERRIDES", help=about)
     about = f"the most pairs, of seeds 1 to N ({SEEDS}); with a sweep, trains those that it lacks"
     parser.add_argument("--seeds", type=int, metavar="N", help=about)
+    parser.add_argument("--anyway", action="store_true", help="trains too few pairs for a clear answer, too")
     about = "pairs that are added at a time after the first look (1); more for launchers that run jobs side by side"
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help=about)
     about = "the figure to compare by (the one that chooses the best checkpoint)"
@@ -113,7 +114,15 @@ def trained(
     """Pairs of seeds 1, 2, ... in a folder, trained until each change is clear or there are `--seeds` of them."""
     missing.check_settings(common, [against, *changes])
     most = SEEDS if arguments.seeds is None else arguments.seeds
-    first = min(most, first_look(arguments.error / len(changes)))
+    first = first_look(arguments.error / len(changes))
+    folded = any("data.fold" in word for word in common)  # a seed is a pair for each fold then
+    if most < first and not (arguments.anyway or folded):
+        many = f" and {len(changes)} changes" if len(changes) > 1 else ""
+        raise ValueError(
+            f"--seeds {most}: with --error {arguments.error}{many} no difference is clear with fewer than {first} pairs, "
+            f"so these runs could not tell: give --seeds {first} or more, or --anyway to train them"
+        )
+    first = min(most, first)
     launched = any(word.startswith("hydra/launcher=") for word in common)
     counts = [*([] if launched else [1]), *range(first, most, arguments.at_once), most]
     reached: dict[str, range] = {}

@@ -134,6 +134,23 @@ def sign_flip_test(differences: Differences) -> Tested:
     return Tested(float(given.mean()), float(np.mean(sums >= sums[0] - rounding)))
 
 
+def skewness(differences: Differences) -> float | None:
+    """The skewness of differences [N], corrected for their number; None for fewer than three, or equal ones.
+
+    Joanes and Gill 1998, The Statistician 47, their G1.
+
+    Example:
+        >>> skewness([1.0, 2.0, 3.0]), round(skewness([0.0, 0.0, 0.0, 1.0]), 6)
+        (0.0, 2.0)
+    """
+    given = np.asarray(differences, np.float64)
+    count, centred = len(given), given - given.mean()
+    variance = float((centred**2).mean())
+    if count < 3 or variance <= 1e-24 * float((given**2).mean()):
+        return None
+    return float((centred**3).mean() / variance**1.5) * math.sqrt(count * (count - 1)) / (count - 2)
+
+
 def t_test(differences: Differences) -> Tested:
     """Student's paired t and its p, of two or more differences [N]; it takes them as normally distributed.
 

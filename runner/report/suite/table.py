@@ -121,7 +121,10 @@ def notes(content: Content) -> Iterator[str]:
 def _best_sentence(column: str, best: Content) -> str:
     unclear = best["not_apart_from"]
     if not unclear:
-        return f"Best by {column}: {best['model']}; its interval lies apart from the others."
+        return (
+            f"Best by {column}: {best['model']}; its interval lies apart from the others, as that of models that are "
+            "alike does in fewer than 1 of 100 suites."
+        )
     return (
         f"Best by {column}: {best['model']}, but its interval overlaps with that of {', '.join(unclear)}, or is not "
         "known: it may be luck; tiryns judge compares two models by pairs of equal seeds."

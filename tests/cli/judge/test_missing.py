@@ -124,9 +124,33 @@ def test_command_that_was_killed_goes_on_and_repeats_nothing(tmp_path: Path, tra
     assert list(tmp_path.glob("outputs/*/*-judge")) == [folder]
 
 
+@pytest.mark.parametrize(
+    ("words", "few", "enough"),
+    [
+        ([], 5, 6),
+        (["--error", "0.01"], 8, 9),
+        (["--error", "0.2"], 3, 4),
+        (["--change", "optimizer.lr=0.5"], 6, 7),
+        (["--change", "optimizer.lr=0.5", "--error", "0.01"], 8, 10),
+    ],
+)
+def test_seeds_that_cannot_be_clear_are_told_before_the_first_run(
+    tmp_path: Path, training: Start, words: list[str], few: int, enough: int
+) -> None:
+    asked = training().asked
+    done = judge(tmp_path, *MUON, *words, "--seeds", str(few))
+    assert (done.returncode, asked) == (1, [])
+    assert done.stderr.count("\n") == 1
+    assert f"fewer than {enough} pairs" in done.stderr
+    assert f"give --seeds {enough} or more, or --anyway" in done.stderr
+    assert not list(tmp_path.glob("outputs/*/*/status.json"))
+    judge(tmp_path, *MUON, *words, "--seeds", str(enough))
+    assert asked, "the number that it offers is trained"
+
+
 def test_change_of_what_both_share_counts(tmp_path: Path, training: Start) -> None:
     asked = training().asked
-    assert judge(tmp_path, *MUON, "optimizer=adamw", "--seeds", "1").returncode == 3
+    assert judge(tmp_path, *MUON, "optimizer=adamw", "--seeds", "1", "--anyway").returncode == 3
     assert [name for name, _ in asked] == ["", "optimizer=muon"]
 
 
