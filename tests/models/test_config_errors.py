@@ -24,7 +24,7 @@ def change(folder: Path, **fields: Any) -> None:
     (folder / "config.json").write_text(json.dumps({**config, **fields}))
 
 
-BUILT = {
+BUILT: dict[str, tuple[dict[str, Any], str]] = {
     "activation": ({"hidden_act": "nope"}, r"no bert of this config: model\.config\.hidden_act='nope' is not known"),
     "dropout": ({"hidden_dropout_prob": "much"}, "no bert of this config: "),
     "positions": ({"type_vocab_size": "two"}, "no bert of this config: .*'type_vocab_size'"),
@@ -45,7 +45,7 @@ def test_value_that_no_model_can_be_built_of_is_named(case: str) -> None:
     assert "\n" not in str(error.value)
 
 
-LOADED = {
+LOADED: dict[str, tuple[dict[str, Any], str]] = {
     "activation": ({"hidden_act": "nope"}, "its config.json has hidden_act='nope', which transformers does not know"),
     "quantized": ({"quantization_config": {"quant_method": "bitsandbytes"}}, "is quantized .*bitsandbytes.*name the"),
     "quantized otherwise": ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "is quantized .*gptq"),
