@@ -39,24 +39,27 @@ def value(run: Any, key: str) -> float:
     return float(found)
 
 
-def answer(compared: Sequence[Compared], measure: Measure, error: float) -> dict[str, Any]:
-    """The answer as `--json` prints it, without the page and the folder."""
-    differences = [each.differences(measure.key) for each in compared]
+def answer(compared: Sequence[Compared], measures: Sequence[Measure], error: float) -> dict[str, Any]:
+    """The answer as `--json` prints it, without page and folder; all changes and figures are corrected together."""
+    asked = [(each, measure) for measure in measures for each in compared]
+    differences = [each.differences(measure.key) for each, measure in asked]
     levels = paired.clear_among(differences, error)
     waiting = max(1, levels.count(None))
     corrected = paired.holm([paired.sign_flip_test(each).p for each in differences])
+    many = f"{len(asked)} {'settings' if len(measures) == 1 else 'comparisons'}" if len(asked) > 1 else ""
     found = []
-    for each, level, p in zip(compared, levels, corrected, strict=True):
+    for (each, measure), level, p in zip(asked, levels, corrected, strict=True):
         at = level or error / waiting
-        numbers = one(each, measure, level, at) | {"p_corrected": p}
-        found.append(numbers | {"sentence": sentence(numbers, measure, error, len(compared))})
+        numbers = {"metric": measure.key, "direction": measure.direction}
+        numbers |= one(each, measure, level, at) | {"p_corrected": p}
+        found.append(numbers | {"sentence": sentence(numbers, measure, many)})
     return {
-        "metric": measure.key,
-        "direction": "max" if measure.larger_is_better else "min",
+        "metric": measures[0].key,
+        "direction": measures[0].direction,
         "against": compared[0].against,
         "error": error,
         "clear": all(each["answer"] != "not clear" for each in found),
-        "note": measure.note,
+        "note": " ".join(dict.fromkeys(filter(None, (measure.note for measure in measures)))),
         "comparisons": found,
     }
 
@@ -124,16 +127,14 @@ def _held(found: AtEqual, mean: float, level: float | None) -> dict[str, Any]:
     return {"holds": stands, "difference": here, "p": p, "same_budget": found.same, "why": ""}
 
 
-def sentence(numbers: dict[str, Any], measure: Measure, error: float, settings: int = 1) -> str:
-    """The answer in words: a sentence, and one on equal budgets where the difference is clear."""
+def sentence(numbers: dict[str, Any], measure: Measure, many: str = "") -> str:
+    """The answer in words, corrected for so `many`; one more sentence on equal budgets where the difference is clear."""
     change, against, count = numbers["change"], numbers["against"], len(numbers["pairs"])
     folds = " and folds" * any("fold" in pair for pair in numbers["pairs"])
     pairs = f"{count} pair{'s' * (count != 1)} of equal seeds{folds}"
     if numbers["answer"] == "same":
         return f"No difference: {measure.key} of {change} and of {against} is the same to the last digit in {pairs}."
-    corrected = (
-        f" ({shown(numbers['p_corrected'])} corrected for {settings} settings)" if settings > 1 else ""
-    )
+    corrected = f" ({shown(numbers['p_corrected'])} corrected for {many})" if many else ""
     p = f"sign-flip p {shown(numbers['p'])}{corrected}"
     changes = f"{measure.key} changes by {signed(numbers['difference'])}"
     if numbers["interval"]:

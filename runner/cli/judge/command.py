@@ -54,8 +54,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--anyway", action="store_true", help="trains too few pairs for a clear answer, too")
     about = "pairs that are added at a time after the first look (1); more for launchers that run jobs side by side"
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help=about)
-    about = "the figure to compare by (the one that chooses the best checkpoint)"
-    parser.add_argument("--metric", metavar="KEY", help=about)
+    about = (
+        "the figure to compare by (the one that chooses the best checkpoint); several are corrected together"
+    )
+    parser.add_argument("--metric", action="append", default=[], metavar="KEY", help=about)
     about = f"how often settings that are alike may be called different ({ERROR})"
     parser.add_argument("--error", type=float, default=ERROR, metavar="P", help=about)
     parser.add_argument(
@@ -81,8 +83,7 @@ def main(arguments: Namespace) -> None:
     else:
         common, place = _common(folders, words, against, changes)
         compared = trained(place, common, against, changes, arguments)
-    measure = measure_of([pair for each in compared for pair in each.pairs], arguments.metric)
-    found = answer(compared, measure, arguments.error)
+    found = _answer(compared, arguments)
     place = place or missing.new_folder(Path("outputs"))
     found |= {"folder": str(place), "page": str(write_page(arguments.out or place / PAGE, found))}
     _print(found, arguments.json)
@@ -114,10 +115,11 @@ def trained(
     """Pairs of seeds 1, 2, ... in a folder, trained until each change is clear or there are `--seeds` of them."""
     missing.check_settings(common, [against, *changes])
     most = SEEDS if arguments.seeds is None else arguments.seeds
-    first = first_look(arguments.error / len(changes))
+    first = first_look(arguments.error / (len(changes) * max(1, len(arguments.metric))))
     folded = any("data.fold" in word for word in common)  # a seed is a pair for each fold then
     if most < first and not (arguments.anyway or folded):
-        many = f" and {len(changes)} changes" if len(changes) > 1 else ""
+        counts_of = {"changes": len(changes), "metrics": len(arguments.metric)}
+        many = "".join(f" and {number} {what}" for what, number in counts_of.items() if number > 1)
         raise ValueError(
             f"--seeds {most}: with --error {arguments.error}{many} no difference is clear with fewer than {first} pairs, "
             f"so these runs could not tell: give --seeds {first} or more, or --anyway to train them"
@@ -132,25 +134,29 @@ def trained(
         seeds = range(1, count + 1)
         for setting in (against, *waiting):
             missing.train_missing(folder, [*common, *setting.words], seeds, setting.name)
-            if arguments.metric and not reached:  # a mistyped name costs one run
-                check_figure(
-                    missing.finished_runs(folder, [*common, *setting.words], seeds)[0], arguments.metric
-                )
+            for metric in [] if reached else arguments.metric:  # a mistyped name costs one run
+                check_figure(missing.finished_runs(folder, [*common, *setting.words], seeds)[0], metric)
             reached[setting.name] = seeds
         compared = _compared(
             against,
             changes,
             lambda s: missing.finished_runs(folder, [*common, *s.words], reached[s.name]),
         )
-        measure = measure_of([pair for each in compared for pair in each.pairs], arguments.metric)
+        found = _answer(compared, arguments)["comparisons"]
         if count < first:
             continue
-        found = answer(compared, measure, arguments.error)["comparisons"]
-        waiting = [c for c, each in zip(changes, found, strict=True) if each["answer"] == "not clear"]
+        unclear = {each["change"] for each in found if each["answer"] == "not clear"}
+        waiting = [setting for setting in changes if setting.name in unclear]
         if not waiting or count >= most:
             break
         print(*(f"judge: {each['sentence']}" for each in found), sep="\n", file=sys.stderr, flush=True)
     return compared
+
+
+def _answer(compared: Sequence[Compared], arguments: Namespace) -> dict[str, Any]:
+    pairs = [pair for each in compared for pair in each.pairs]
+    measures = [measure_of(pairs, metric) for metric in arguments.metric or [None]]
+    return answer(compared, measures, arguments.error)
 
 
 def _compared(
@@ -183,7 +189,10 @@ def _common(
 
 def _check(arguments: Namespace, folders: Sequence[Path], words: Sequence[str]) -> None:
     """Raises ValueError for arguments that make no comparison."""
-    check_metric(arguments.metric)
+    for metric in arguments.metric:
+        check_metric(metric)
+    if len(arguments.metric) > len(set(arguments.metric)):
+        raise ValueError("--metric names one figure twice: each is given once")
     if len(folders) > 2 or (len(folders) == 2) == bool(arguments.change):
         raise ValueError(
             "give two folders of runs, or --change OVERRIDES with at most one: `tiryns judge --help`"

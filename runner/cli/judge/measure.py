@@ -37,6 +37,11 @@ class Measure(NamedTuple):
     larger_is_better: bool
     note: str = ""
 
+    @property
+    def direction(self) -> str:
+        """`max` where a large figure is better, else `min`."""
+        return "max" if self.larger_is_better else "min"
+
 
 def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
     """The figure to compare pairs by: `metric`, or the one that both settings monitor.

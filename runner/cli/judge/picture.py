@@ -19,14 +19,20 @@ SHARED = {"initial_weights": "initial weights", "order_and_masks": "samples, the
 
 def write_page(path: Path, found: Mapping[str, Any]) -> Path:
     """Writes the page of an answer as `answer` gives it, and returns its path."""
-    changes = [each["change"] for each in found["comparisons"]]
+    changes = dict.fromkeys(each["change"] for each in found["comparisons"])
     title = f"{', '.join(changes)} against {found['against']}"
-    facts = [found["metric"], "larger is better" if found["direction"] == "max" else "smaller is better"]
+    better = {
+        each["metric"]: "larger" if each["direction"] == "max" else "smaller" for each in found["comparisons"]
+    }
+    facts = [fact for metric, side in better.items() for fact in (metric, f"{side} is better")]
     body = [page.header("Tiryns judge", title, [*facts, *filter(None, [found["note"]])])]
     for each in found["comparisons"]:
         body += [
-            page.section(each["change"], element("p", escape(each["sentence"]))),
-            page.charts([chart(each, found["metric"])]),
+            page.section(
+                ": ".join([each["change"], *([each["metric"]] if len(better) > 1 else [])]),
+                element("p", escape(each["sentence"])),
+            ),
+            page.charts([chart(each, each["metric"])]),
             page.section("Pairs", _pairs(each), page.facts(_facts(each))),
             page.section("At equal budgets", _budgets(each)),
         ]
