@@ -6,6 +6,7 @@
 - `calling`: calls of targets with values of a run; `settings`: options as objects and as dotted names.
 - `yaml_files`: what a file of YAML may be; `search_path`: such files on Hydra's search path.
 - `completed`: settings that plain classes leave out; `skipped`: the global batches that a run leaves out.
+- `moved`: paths from where a run was begun, and whether data at another place is that of a run.
 """
 
 from typing import TYPE_CHECKING
