@@ -89,7 +89,7 @@ def work(config: DictConfig) -> dict[str, float]:
             check_config(config)  # the values of a sweep's job are known only now
             check_evaluations(config, folder.path)
             if not lacks_data(config):
-                spare_retries(config)
+                spare_retries(from_begin(config, folder.path))
             if config.mode in ("inspect", "evaluate"):
                 (inspect if config.mode == "inspect" else evaluate)(config, folder)
                 return {}
