@@ -1,6 +1,6 @@
 """The attention of a model: transformers 5 sets it publicly (`set_attn_implementation`), and tells it privately.
 
-`Auto` classes that load a model with code of its own are noted in `_auto_class` by `register_for_auto_class`.
+Whether an `Auto` class has a model for a config stands in its `_model_mapping` alone, in 5.17 to 5.24. `Auto` classes that load a model with code of its own are noted in `_auto_class` by `register_for_auto_class`.
 """
 
 from typing import Any
@@ -25,3 +25,8 @@ def auto_class_of(model: Any) -> str | None:
     """Returns the `Auto` class that loads a model whose code is exported with it; None for one of transformers' own."""
     auto: str | None = type(model)._auto_class
     return auto
+
+
+def has_head(auto: Any, config: Any) -> bool:
+    """Returns whether an `Auto` class has a model for configs of this class."""
+    return type(config) in auto._model_mapping
