@@ -56,7 +56,7 @@ test-slurm: $(READY)  ## the tests on a real SLURM cluster, which they start on 
 
 check: $(READY)  ## lint, format, types, layers and private names
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
-	@$(BIN)/python -m tests.house.private_names
+	@$(BIN)/python -m tests.house.code.private_names
 
 bench: $(READY)  ## measure against peers and print the tables; one alone: make bench ONLY=permute
 	@$(BIN)/python -m tests.benchmarks $(ONLY)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.private_names import ROOT, offences
+from tests.house.code.private_names import ROOT, offences
 
 
 def test_private_names_of_libraries_stay_in_patches() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tiryns import compose
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGES = ("order", "samplers", "objectives")
 
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FOLDERS = ("conf", "hydra_plugins", "tiryns", "runner")
 OWN = ("conf", "hydra_plugins", "tiryns", "runner", "tests")
 EXCEPT = ("runner/patches/", "runner/models/architectures/")

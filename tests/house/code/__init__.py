@@ -1,0 +1,1 @@
+"""Rules of the code itself: sizes, docstrings, private names of libraries."""
