@@ -93,7 +93,8 @@ def passes(
     size = min(samples_at_once, len(sequences))
     sampler = Sequential(dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=seed)
     batches = GlobalBatches(sequences, sampler, collator, seed, VALIDATION_STREAM, 0, 1, *computation.cut)
-    model.to(weights_dtype(computation.precision))  # another than the run's may be asked for
+    if isinstance(model, torch.nn.Module):  # no function of one
+        model.to(weights_dtype(computation.precision))  # another than the run's may be asked for
     device, done = device_here(), 0
     for step in range(len(sampler)):
         share = batches[step]

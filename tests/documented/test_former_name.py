@@ -34,7 +34,7 @@ def test_killed_run_goes_on(files: Path) -> None:
     )
     run = files / "outputs" / "killed"
     assert (run / "order.txt").read_text() == (files / "order.txt").read_text()
-    maker, *expected = (GOLDEN / "digests.txt").read_text().splitlines()
+    maker, *expected = (GOLDEN / "digests.tsv").read_text().splitlines()
     digests = (run / "digests.txt").read_text().splitlines()
     if maker == made_by():
         assert digests == expected

@@ -29,8 +29,8 @@ BF16, FP32 = "bf16-mixed", "32-true"
 def units(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A CPU with units for bf16 and no AMX, and a cache of its own."""
     monkeypatch.setenv("TIRYNS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    monkeypatch.setattr(autocast, "has_avx512_bf16", lambda: True)
+    monkeypatch.setattr(autocast, "has_amx", lambda: False)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_narrow_model_of_a_cpu_with_amx_is_fp32_unless_timed_otherwise(
     bf16: float,
     expected: str,
 ) -> None:
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
+    monkeypatch.setattr(autocast, "has_amx", lambda: True)
     assert [is_slower(width) for width in (NARROW - 64, NARROW, None)] == [True, False, False]
     timings[BF16] = bf16
     assert chosen() == expected
