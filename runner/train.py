@@ -58,8 +58,7 @@ def main(words: Sequence[str]) -> None:
         return
     os.environ.setdefault("TIRYNS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors and does not print them
-    words = with_replicates(words)
-    refuse_sweep_of_ranks(words)
+    refuse_sweep_of_ranks(words := with_replicates(words))
     typed = flags_first(words)
     sys.argv[1:] = as_sweep(saved_overrides(typed, composing_words))  # Hydra reads them there
     prepare()
@@ -146,6 +145,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
 
     Returns the figures, `objective` among them. Ranks of an agent raise Rewound instead, and it starts them again.
     """
+    keep_freed_memory()
     while True:
         try:
             return train_once(config, folder)
@@ -170,7 +170,6 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         from tiryns.runner.report.summary import show
         from tiryns.runner.sweeps.pruning import pruning_of
 
-    keep_freed_memory()
     config = from_begin(config, folder.path)
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = resolved.recorded(folder, checkpoint)

@@ -1,9 +1,7 @@
 """`tiryns reproduce`: a run is built again from its manifest, and what differs is named."""
 
-import io
 import json
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ import pytest
 from tests.conftest import TINY, train_here, write_text
 from tests.support.in_process import Done, tiryns_here
 from tests.support.precision import rounding
-from tiryns.runner.cli.reproduce import worktree
 from tiryns.runner.cli.reproduce.comparison import UNKNOWN, compare, described
 from tiryns.runner.cli.reproduce.rebuilding import recorded
 from tiryns.runner.manifest.code import program_files
@@ -227,73 +224,6 @@ def test_unfinished_run_is_compared_as_far_as_it_came(done: Path, tmp_path: Path
         2,
         [],
     )
-
-
-def test_recorded_commit_and_patch_become_a_worktree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    repository, folder = tmp_path / "repository", tmp_path / "run"
-    repository.mkdir()
-    folder.mkdir()
-
-    def git(*words: str) -> str:
-        identity = ("-c", "user.name=a", "-c", "user.email=a@b")
-        done = subprocess.run(
-            ["git", "-C", str(repository), *identity, *words], capture_output=True, text=True, check=True
-        )
-        return done.stdout
-
-    git("init", "--quiet")
-    file = repository / "code.py"
-    file.write_text("one = 1\n")
-    git("add", ".")
-    git("commit", "--quiet", "-m", "first")
-    first = git("rev-parse", "HEAD").strip()
-    file.write_text("one = 1\ntwo = 2\n")
-    (folder / "code.patch").write_text(git("diff"))
-    file.write_text("one = 3\n")
-    git("commit", "--quiet", "-am", "second")
-    monkeypatch.setattr(worktree, "checkout", lambda: repository)
-    monkeypatch.setenv("TIRYNS_CACHE", str(tmp_path / "cache"))
-    clean = {"commit": first, "dirty": False}
-    place = worktree.worktree_of(clean, None)
-    assert (place / "code.py").read_text() == "one = 1\n"
-    assert worktree.worktree_of(clean, None) == place  # as it is there
-    for answer in ("", "n\n", "no\n"):
-        monkeypatch.setattr("sys.stdin", io.StringIO(answer))
-        with pytest.raises(ValueError, match="was not applied; read it, and answer y"):
-            worktree.worktree_of({"commit": first, "dirty": True}, folder)
-    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    patched = worktree.worktree_of({"commit": first, "dirty": True}, folder)
-    assert (patched / "code.py").read_text() == "one = 1\ntwo = 2\n"
-    assert file.read_text() == "one = 3\n"  # the repository's own is left alone
-    with pytest.raises(ValueError, match="older than this command"):
-        worktree.run_recorded_code({"code": clean}, None, [])
-    refused: list[tuple[dict[str, Any], Path | None, str]] = [
-        ({"commit": first, "dirty": True}, None, r"code\.patch is not beside the manifest"),
-        ({}, folder, "by an installed program"),
-        ({"commit": "0" * 40, "dirty": False}, folder, "cannot be had from"),
-        *(
-            ({"commit": wrong, "dirty": False}, folder, "expected 40 hexadecimal digits")
-            for wrong in (
-                f"--upload-pack=touch {tmp_path}/pwned;git-upload-pack",
-                "HEAD",
-                "../x",
-                first[:12],
-                first + "\n",
-                7,
-            )
-        ),
-    ]
-    for code, where, why in refused:
-        with pytest.raises(ValueError, match=why):
-            worktree.worktree_of(code, where)
-    (folder / "code.patch").write_text("nonsense\n")
-    monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
-    with pytest.raises(ValueError, match="does not fit the commit"):
-        worktree.worktree_of({"commit": first, "dirty": True}, folder)
-    assert len(list((tmp_path / "cache/code").iterdir())) == 2
-    monkeypatch.setattr(worktree, "checkout", lambda: None)
-    with pytest.raises(ValueError, match="needs the repository"):
-        worktree.worktree_of({"commit": "1" * 40}, None)
 
 
 def test_words_name_every_setting(manifest: Path) -> None:

@@ -190,10 +190,11 @@ def text_of(row: Row, name: str, setting: str) -> str:
 
 
 def example_id(row: Row, id_column: str | None, number: int) -> str:
-    """The id of an example in the predictions: its id column, else a column `id`, else its number."""
+    """The id of an example in the predictions: its id column, else what a column `id` holds, else its number."""
     if id_column is not None:
         return str(column(row, id_column, "data.id_column"))
-    return str(row.values.get("id", number))
+    found = row.values.get("id")
+    return str(number if found in (None, "") else found)
 
 
 def concatenated(parts: Sequence[Sequence[int] | NDArray[Any]], dtype: Any) -> NDArray[Any]:

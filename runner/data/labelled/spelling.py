@@ -14,6 +14,7 @@ _BY_PEOPLE = re.compile(
 )
 _UNIT = re.compile(r"^[$\u20ac\u00a3\u00a5]\s?|\s?[$\u20ac\u00a3\u00a5%]$")
 _CODE = re.compile(r"0[0-9]+(?:\.[0-9]+)*")
+_GAP = re.compile(r"[-+]?(?:nan|inf(?:inity)?)", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[.,'\u2019_\s]")
 
 
@@ -72,7 +73,7 @@ def check_spelling(found: Sequence[LocatedLabel]) -> None:
     """Raises ValueError for text labels that people read as numbers, and that would be classes here.
 
     These are numbers as `6,63`, `1.250,50`, `1'250`, `3.5 %`, whole thousands as `1.250` beside `980`, and labels of
-    which most are numbers with a fraction, but not all.
+    which most are numbers with a fraction, or all but `nan` and `inf`.
     """
     spelt = [one for one in found if isinstance(one.label, str)]
     classes = f"; if they are classes, say {SETTING}=single_label"
@@ -100,10 +101,11 @@ def check_spelling(found: Sequence[LocatedLabel]) -> None:
             ", if several labels, data.label_separator=\"','\""
         )
     are_codes = any(_CODE.fullmatch(one.label) for one in others)
-    if others and not are_codes and 2 * len(fractions + by_people) > len(spelt):
+    gaps = fractions and all(_GAP.fullmatch(one.label) for one in others)
+    if others and not are_codes and (gaps or 2 * len(fractions + by_people) > len(spelt)):
         (label, where), usual = others[0], (fractions + by_people)[0].label
         raise ValueError(
-            f"{where}: the label is {label!r:.40}, but most are numbers, such as {usual!r:.40}. Write a number, or "
+            f"{where}: the label is {label!r:.40}, but others are numbers, such as {usual!r:.40}. Write a number, or "
             f"nothing and data.on_bad_row=skip{classes}"
         )
 

@@ -280,17 +280,6 @@ def test_labels_named_beforehand() -> None:
         tagged(rows, ["O", "O"])
 
 
-def test_class_names_of_a_data_set_are_labels_whether_they_occur_or_not(tmp_path: Path) -> None:
-    from datasets import ClassLabel, Dataset, Features, List, Value
-
-    kinds = {"words": List(Value("string")), "labels": List(ClassLabel(names=["O", "B-X", "I-X"]))}
-    rows = {"words": [["a", "b"], ["c"]], "labels": [[0, 1], [0]]}
-    Dataset.from_dict(rows, features=Features(kinds)).save_to_disk(str(tmp_path / "saved"))
-    data = prepared("token_classification", train=str(tmp_path / "saved"), validation_documents=0)
-    assert data.collator_arguments()["labels"] == ["O", "B-X", "I-X"]
-    assert data.train.examples[0].labels == ["O", "B-X"]
-
-
 def test_longer_than_the_model_reads(tmp_path: Path) -> None:
     tokenizer = prepared("classification", train=texts()).tokenizer
     tokenizer.model_max_length = 32

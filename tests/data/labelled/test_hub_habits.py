@@ -220,3 +220,10 @@ def test_rows_of_delimiters_alone_are_empty_lines_and_counted(
     file.write_text(content.replace("c d", "", 1))
     with pytest.raises(ValueError, match="the text in column 'text' is empty"):
         prepared("classification", train=str(file))
+
+
+def test_questions_without_an_id_are_told_apart_by_their_numbers() -> None:
+    rows = [{**row, "id": gap} for row, gap in zip(questions(4), (None, "", None, "x"), strict=True)]
+    data = prepared("question_answering", train=rows, doc_stride=8)
+    assert {one[0] for one in data.train.examples} <= {"0", "1", "2", "x"}
+    assert len(data.train.examples) >= 3

@@ -115,7 +115,7 @@ def test_a_point_between_thousands_is_asked_about() -> None:
 
 @pytest.mark.parametrize("other", ["n/a", "nan", "inf", "high", "0.5 or 0.6", "1.2.3"])
 def test_a_label_among_numbers_that_is_none_is_an_error(other: str) -> None:
-    with pytest.raises(ValueError, match=r"row 2: the label is '.*', but most are numbers, such as '0\.5'"):
+    with pytest.raises(ValueError, match=r"row 2: the label is '.*', but others are numbers, such as '0\.5'"):
         learnt("0.5", "0.75", other, textual=True)
     assert learnt("0.5", other, "low", textual=True).problem_type == SINGLE
 

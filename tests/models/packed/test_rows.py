@@ -286,9 +286,8 @@ def test_operator_keeps_torchs_contract() -> None:
 def test_attention_on_a_gpu_is_that_of_a_mask(window: int | None, dtype: torch.dtype) -> None:
     needs.gpu()
     ends = torch.tensor([0, 40, 52, 64, 76, 77, 80], dtype=torch.int32, device="cuda")
-    q, k, v = tensors = [
-        torch.randn(1, 4, 80, 64, dtype=dtype, device="cuda", requires_grad=True) for _ in range(3)
-    ]
+    made = torch.randn(3, 1, 4, 80, 64, dtype=dtype, device="cuda", requires_grad=True)
+    q, k, v = tensors = made.unbind()
     out, _ = packed_attention.packed_attention(
         torch.nn.Identity(), q, k, v, None, scaling=0.3, sliding_window=window, cu_seq_lens_q=ends,
         max_length_q=40,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from transformers import AutoModelForTokenClassification, AutoTokenizer, pipeline
 
-from tests.data.labelled.word_tokenizers import word_tokenizer
+from tests.data.labelled.words.word_tokenizers import word_tokenizer
 from tests.modules.conftest import Finetune
 from tests.support.precision import rounding
 from tiryns.runner.inference.evaluated import evaluate

@@ -162,8 +162,8 @@ FILES: dict[str, str | bytes] = {
     "l/squad_empty.json": '{"data": []}',
     "l/squad_none.json": '{"data": 5}',
     "l/squad_rows.jsonl": lines(
-        {"id": 1, "question": "who", "context": "a b", "answers": {"text": ["a"], "answer_start": [0]}},
-        {"id": 2, "question": "who", "context": "a b", "answers": {"text": ["a"]}},
+        {"question": "who", "context": "a b", "answers": {"text": ["a"], "answer_start": [0]}},
+        {"question": "who", "context": "a b", "answers": {"text": ["a"]}},
     ),
     "l/squad_uneven.jsonl": lines(
         {"id": 1, "question": "who", "context": "a b", "answers": {"text": ["a", "b"], "answer_start": [0]}}

@@ -2,10 +2,10 @@
 
 SAID: dict[str, list[str]] = {
     "l/one_label.csv": ["the training data has one label"],
-    "l/float_label.csv": ["l/float_label.csv", "line 3: the label is nan"],
-    "l/inf_label.csv": ["l/inf_label.csv", "line 3: the label is inf"],
+    "l/float_label.csv": ["l/float_label.csv", "line 3: the label is 'nan'"],
+    "l/inf_label.csv": ["l/inf_label.csv", "line 3: the label is 'inf'"],
     "l/mixed_label.csv": ["l/mixed_label.csv", "no text can be held out"],
-    "l/all_blank.csv": ["l/all_blank.csv", "line 2: the text in column"],
+    "l/all_blank.csv": ["l/all_blank.csv holds no examples"],
     "l/header_only.csv": ["l/header_only.csv", "holds no examples"],
     "l/five_text.jsonl": ["l/five_text.jsonl", "line 21: column 'text' holds a"],
     "l/list_text.jsonl": ["l/list_text.jsonl", "line 21: column 'text' holds a"],

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, GemmaTokenizer, PreTrainedTokenizerFast, Qwen2Tokenizer
 
 from tests.data.labelled.tasks import data_module, sentences, tags
-from tests.data.labelled.word_tokenizers import AS_TEXT, FORMS, UNMARKED, word_tokenizer
+from tests.data.labelled.words.word_tokenizers import AS_TEXT, FORMS, UNMARKED, word_tokenizer
 from tiryns.runner.data.labelled.token_classification import TokenClassificationReader
 from tiryns.runner.data.labelled.words.running_text import read_words_as_text
 

@@ -1,0 +1,1 @@
+"""Words of tagged data: offsets, schemes of tags, and tokenizers."""
