@@ -7,7 +7,7 @@
 - `vectors`: those of texts, by models that were trained for them.
 - `lmms_eval`: figures of a model of images and text on tasks of lmms-eval.
 - `frozen`: features of an encoder that is not trained, and what they are worth.
-- `export`: the model as a Hugging Face folder; `card`: its model card.
+- `export`: the model as a Hugging Face folder; `card`: its model card, with `hub_metadata`.
 - `predictor`: `Predictor`, any of these models with predictions for rows, by the `kinds` of models that there are;
   `opened_run`: a run opened in Python.
 """

@@ -3,21 +3,21 @@
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import yaml
-from huggingface_hub import try_to_load_from_cache
-from huggingface_hub.repocard import metadata_load
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from omegaconf import DictConfig, OmegaConf
+from transformers import PreTrainedTokenizerBase
 
+from tiryns.runner.config.moved import from_begin
+from tiryns.runner.inference.hub_metadata import about, hub_data_sets, sources_of, task_of_head
 from tiryns.runner.models.adapters import is_separate
 from tiryns.runner.models.positions import longest_text
 from tiryns.runner.patches.transformers import auto_class_of
-from tiryns.runner.run.files import read_json, read_text
+from tiryns.runner.run.files import read_json
 from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.run.model_folder import model_folder, objective_of
 
 INTERNAL = ("objective", "best_step")
 """Figures that the model card leaves out."""
@@ -47,18 +47,6 @@ model = {loader}.from_pretrained(base, config=config{trust})
 model = PeftModel.from_pretrained(model, "<this folder>")
 """
 """How a model card says that the folder is loaded."""
-
-HEADS = {
-    "ForSequenceClassification": ("text-classification", "classifies texts"),
-    "ForTokenClassification": ("token-classification", "labels the words of texts"),
-    "ForQuestionAnswering": ("question-answering", "marks the answer to a question in a text"),
-    "ForMultipleChoice": ("multiple-choice", "chooses one of several answers"),
-    "ForMaskedLM": ("fill-mask", "predicts masked tokens"),
-    "ForCausalLM": ("text-generation", "continues texts"),
-    "LMHeadModel": ("text-generation", "continues texts"),
-    "ForConditionalGeneration": ("image-text-to-text", "answers questions about images"),
-}
-"""The hub's task for each head of transformers, and what a model with it does."""
 
 ASKED = {
     "text-classification": '"a text", truncation=True',
@@ -90,14 +78,6 @@ vectors = model.encode(["a text", "another one"])
 ```
 """
 
-HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
-"""A model or a data set of the hub, with its owner."""
-
-METRICS = (
-    "accuracy", "f1", "macro_f1", "micro_f1", "exact_match", "spearman", "pearson", "mcc", "mse", "loss", "perplexity",
-)  # fmt: skip
-"""Figures that a leaderboard of the hub may show, by the last part of their names."""
-
 LONGEST_EXAMPLE = 300
 """Characters of the example's text."""
 
@@ -116,11 +96,12 @@ def model_card(
     shown = sorted((figure, value) for figure, value in results.items() if figure not in INTERNAL)
     figures = "\n".join(f"| {figure} | {value:.4f} |" for figure, value in shown)
     config = (run.path / "config.yaml").read_text()
-    settings: Any = yaml.safe_load(config) or {}
+    # a path of where the run was begun is no name of the hub
+    settings: Any = OmegaConf.to_container(from_begin(DictConfig(yaml.safe_load(config) or {}), run.path))
     made_by = getattr(model, "note", "") + (MADE_BY if with_manifest else "")
     auto = auto_class_of(model.pretrained)  # of one whose code is exported with it
     loader, trust = (auto, ", trust_remote_code=True") if auto else (name, "")
-    use, truncated = _usage(model.pretrained, preprocessor, loader, trust)
+    use, truncated = _usage(model, preprocessor, loader, trust)
     embedding, vectors = getattr(model, "embedding", None), ""
     if embedding is not None:
         prompts = " and prompts" if embedding.prompts else ""
@@ -143,7 +124,7 @@ def model_card(
 {figures}
 
 Losses are per target (a token, an example, a question); cross-entropies are in nats.
-{example(run)}{made_by}
+{example(run, settings.get("data") or {})}{made_by}
 ## Use
 
 ```python
@@ -157,45 +138,6 @@ Losses are per target (a token, an example, a question); cross-entropies are in 
 
 </details>
 """
-
-
-def task_of_head(model: Any) -> tuple[str, str]:
-    """Returns the hub's task of a model, and what it does; empty for a head of one's own."""
-    if getattr(model, "embedding", None) is not None:
-        return "sentence-similarity", "makes vectors of texts"
-    if objective_of(model.pretrained.config):
-        return "text-generation", "continues texts"
-    name = type(model.pretrained).__name__
-    return next((found for head, found in HEADS.items() if name.endswith(head)), ("", ""))
-
-
-def about(model: Any, run: RunFolder, settings: dict[str, Any], figures: dict[str, float]) -> dict[str, Any]:
-    """Returns what the hub reads of a card, as far as it is known: nothing is guessed.
-
-    License and language are those of the model that it began with; a model index needs a task and a data set.
-    """
-    task, _ = task_of_head(model)
-    vectors = task == "sentence-similarity"
-    base = str((settings.get("model") or {}).get("name_or_path") or "")
-    theirs = _metadata_of(base)
-    named = base if HUB_NAME.fullmatch(base) and not Path(base).exists() else theirs.get("base_model")
-    tags = ["tiryns", *(["sentence-transformers", "feature-extraction", task] if vectors else [])]
-    library = (
-        "sentence-transformers" if vectors else "peft" if is_separate(model.pretrained) else "transformers"
-    )
-    data = list(dict.fromkeys(_data_sets(settings.get("data") or {})))
-    known = {
-        "library_name": library,
-        "pipeline_tag": task,
-        "license": theirs.get("license"),
-        "language": theirs.get("language"),
-        "base_model": named,
-        "datasets": data,
-        "tags": tags,
-        "metrics": sorted({name.rpartition("/")[2] for name in figures} & {*METRICS} - {"loss"}),
-    }
-    measured = _index(run.name, task, data, figures)
-    return {name: value for name, value in {**known, "model-index": measured}.items() if value}
 
 
 def sentence(model: Any, metadata: dict[str, Any], step: int) -> str:
@@ -215,10 +157,20 @@ def sentence(model: Any, metadata: dict[str, Any], step: int) -> str:
     )
 
 
-def example(run: RunFolder) -> str:
-    """Returns an example of what the model says of held-out data, as the run has left it; empty without one."""
-    first = next(iter(read_text(run.path / "predictions.jsonl").splitlines()), "")
-    row: Any = json.loads(first) if first.startswith("{") and first.endswith("}") else {}
+def example(run: RunFolder, data: dict[str, Any]) -> str:
+    """Returns an example of what the model says of held-out data; empty without one.
+
+    A card goes where its model goes, so only data that everybody has is quoted: of the hub, or made by this project.
+    """
+    sources = [*sources_of(data)]
+    made_here = (
+        str(s.get("_target_")).startswith("runner.data.demo") for s in sources if isinstance(s, dict)
+    )
+    if not sources or sum(made_here) + len([*hub_data_sets(data)]) < len(sources):
+        return ""
+    row: Any = {}
+    with suppress(OSError, ValueError), open(run.path / "predictions.jsonl") as lines_of_file:
+        row = json.loads(next(lines_of_file, "{}"))
     pairs = [(name, value) for name, value in row.items() if name not in ("set", "id", "words", "tokens")]
     pairs = pairs or [*_guessed(read_json(run.path / "samples.json", {}))]
     if not pairs:
@@ -242,52 +194,14 @@ def _cell(value: Any) -> str:
     return text if len(text) <= LONGEST_EXAMPLE else f"{text[:LONGEST_EXAMPLE]} ..."
 
 
-def _metadata_of(base: str) -> dict[str, Any]:
-    """What the card of a model says, that of a folder or of one that was downloaded; empty without a card."""
-    folder = Path(model_folder(base)) if base else Path()
-    card = folder / "README.md" if base and folder.is_dir() else None
-    if card is None and HUB_NAME.fullmatch(base):
-        found = try_to_load_from_cache(base, "README.md")
-        card = Path(found) if isinstance(found, str) else None
-    try:
-        found_in: Any = metadata_load(card) if card is not None and card.is_file() else None
-    except (ValueError, yaml.YAMLError, OSError):
-        return {}
-    return found_in if isinstance(found_in, dict) else {}
-
-
-def _data_sets(data: dict[str, Any]) -> Iterator[str]:
-    """The data sets of the hub that a config's data names."""
-    sources = [data.get(name) for name in ("source", "train", "test")]
-    sources += [part.get("source") for part in (data.get("mixture") or {}).values() if isinstance(part, dict)]
-    for value in (
-        value for source in sources for value in (source if isinstance(source, list) else [source])
-    ):
-        name = str(value or "").partition("@")[0].partition(":")[0]
-        if HUB_NAME.fullmatch(name) and not Path(name).exists() and not Path(name).suffix:
-            yield name
-
-
-def _index(name: str, task: str, data: list[str], figures: dict[str, float]) -> list[dict[str, Any]]:
-    """The hub's index of figures, for the data set they were measured on; empty where task or data set have no name."""
-    measured = [
-        {"type": figure.rpartition("/")[2], "name": figure, "value": round(value, 6)}
-        for figure, value in figures.items()
-        if figure.rpartition("/")[2] in METRICS
-    ]
-    if not (task and data and measured):
-        return []
-    result = {"task": {"type": task}, "dataset": {"name": data[0], "type": data[0]}, "metrics": measured}
-    return [{"name": name, "results": [result]}]
-
-
-def _usage(pretrained: PreTrainedModel, preprocessor: Any, loader: str, trust: str) -> tuple[str, str]:
+def _usage(model: Any, preprocessor: Any, loader: str, trust: str) -> tuple[str, str]:
     """Returns the code that loads a model and shows a prediction, and what is said of long texts."""
+    pretrained = model.pretrained
     kind = "tokenizer" if isinstance(preprocessor, PreTrainedTokenizerBase) else "processor"
     apart = is_separate(pretrained)
     use = OF_ADAPTER if apart else OF_MODEL
     use = use.format(kind=kind, auto=f"Auto{kind.title()}", loader=loader, trust=trust)
-    task = next((found for head, (found, _) in HEADS.items() if type(pretrained).__name__.endswith(head)), "")
+    task, _ = task_of_head(model)
     if (asked := ASKED.get(task)) is None or kind != "tokenizer" or apart:
         return use, ""
     longest = longest_text(pretrained)

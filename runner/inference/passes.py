@@ -67,7 +67,7 @@ def as_trained(run: str) -> Computation:
     known: dict[str, Any] = {name: noted[name] for name in Computation._fields if noted.get(name)}
     if not known:
         return Computation()
-    if known.get("precision") == "16-mixed" and not torch.cuda.is_available():
+    if known.get("precision") in ("16-mixed", "16-true") and not torch.cuda.is_available():
         known["precision"] = "32-true"
     return Computation(**{"micro_batch_tokens": None, **known})
 

@@ -134,7 +134,8 @@ def test_example_is_a_prediction_of_the_run(tmp_path: Path) -> None:
         "predicted": "yes",
     }
     lines = json.dumps(row) + "\n" + json.dumps({**row, "text": "second"}) + "\n"
-    card = card_of(tmp_path, "classification", {}, {}, predictions__jsonl=lines)
+    public = {"data": {"train": "nyu-mll/glue:cola@train"}}
+    card = card_of(tmp_path, "classification", public, {}, predictions__jsonl=lines)
     assert "## An example" in card
     assert "| text | a \\| b &lt;b>c&lt;/b> xx" in card
     assert "| gold | no |\n| predicted | yes |" in card
@@ -144,7 +145,8 @@ def test_example_is_a_prediction_of_the_run(tmp_path: Path) -> None:
 def test_example_of_a_masked_model_is_a_guess(tmp_path: Path) -> None:
     mask = {"true": " river", "right": True, "guesses": [["river", 0.61], ["bridge", 0.2]]}
     samples = json.dumps({"held_out": [["the old", mask, " runs"], ["another", mask]]})
-    card = card_of(tmp_path, "mlm", {}, {}, samples__json=samples)
+    public = {"data": {"source": {"_target_": "runner.data.demo.StdlibText"}}}
+    card = card_of(tmp_path, "mlm", public, {}, samples__json=samples)
     assert (
         "| text | the old [MASK] runs |\n| first mask | river |\n| guesses | river 0.61, bridge 0.20 |"
         in card
@@ -152,7 +154,42 @@ def test_example_of_a_masked_model_is_a_guess(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "files", [{}, {"predictions__jsonl": '{"cut'}, {"samples__json": "{"}, {"samples__json": '{"a": []}'}]
+    "files",
+    [
+        {},
+        {"predictions__jsonl": '{"cut'},
+        {"predictions__jsonl": "{cut}"},
+        {"samples__json": "{"},
+        {"samples__json": '{"a": []}'},
+    ],
 )
 def test_card_does_without_an_example(files: dict[str, str], tmp_path: Path) -> None:
-    assert "## An example" not in card_of(tmp_path, "mlm", {}, {}, **files)
+    assert "## An example" not in card_of(tmp_path, "mlm", {"data": {"source": "owner/web"}}, {}, **files)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{"train": "a.csv"}, {"train": "owner/set", "test": "own.csv"}, {"source": ["owner/set", "b.txt"]}, {}],
+    ids=str,
+)
+def test_rows_of_a_users_own_data_are_not_quoted(data: dict[str, Any], tmp_path: Path) -> None:
+    line = json.dumps({"set": "t", "text": "a secret", "predicted": "yes"})
+    card = card_of(tmp_path, "classification", {"data": data}, {}, predictions__jsonl=line)
+    assert "a secret" not in card
+
+
+def test_folders_of_where_a_run_was_begun_are_no_names_of_the_hub(tmp_path: Path) -> None:
+    (tmp_path / "home" / "models" / "bert").mkdir(parents=True)
+    (tmp_path / "home" / "corpora" / "reviews").mkdir(parents=True)
+    run = tmp_path / "run"
+    status = json.dumps({"begun_in": [str(tmp_path / "home"), "../home"]})
+    config = {"model": {"name_or_path": "models/bert"}, "data": {"train": "corpora/reviews"}}
+    found = metadata_of(card_of(run, "classification", config, FIGURES, status__json=status), tmp_path)
+    assert not {"base_model", "datasets", "model-index"} & {*found}
+
+
+def test_base_run_without_its_model_has_no_metadata(tmp_path: Path) -> None:
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "status.json").write_text(json.dumps({"state": "done"}))
+    card = card_of(tmp_path / "run", "mlm", {"model": {"name_or_path": str(tmp_path / "base")}}, {})
+    assert "base_model" not in metadata_of(card, tmp_path)

@@ -1,0 +1,121 @@
+"""What the hub reads of a model card, as far as it is known: nothing is guessed."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+from huggingface_hub import try_to_load_from_cache
+from huggingface_hub.repocard import metadata_load
+
+from tiryns.runner.models.adapters import is_separate
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.model_folder import NoModel, model_folder, objective_of
+
+HEADS = {
+    "ForSequenceClassification": ("text-classification", "classifies texts"),
+    "ForTokenClassification": ("token-classification", "labels the words of texts"),
+    "ForQuestionAnswering": ("question-answering", "marks the answer to a question in a text"),
+    "ForMultipleChoice": ("multiple-choice", "chooses one of several answers"),
+    "ForMaskedLM": ("fill-mask", "predicts masked tokens"),
+    "ForCausalLM": ("text-generation", "continues texts"),
+    "LMHeadModel": ("text-generation", "continues texts"),
+    "ForConditionalGeneration": ("image-text-to-text", "answers questions about images"),
+}
+"""The hub's task for each head of transformers, and what a model with it does."""
+
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+"""A model or a data set of the hub, with its owner."""
+
+METRICS = (
+    "accuracy", "f1", "macro_f1", "micro_f1", "exact_match", "spearman", "pearson", "mcc", "mse", "loss", "perplexity",
+)  # fmt: skip
+"""Figures that a leaderboard of the hub may show, by the last part of their names."""
+
+
+def task_of_head(model: Any) -> tuple[str, str]:
+    """Returns the hub's task of a model, and what it does; empty for a head of one's own."""
+    if getattr(model, "embedding", None) is not None:
+        return "sentence-similarity", "makes vectors of texts"
+    if objective_of(model.pretrained.config):
+        return "text-generation", "continues texts"
+    if getattr(model.pretrained.config, "problem_type", None) == "regression":
+        return "text-classification", "gives texts numbers"
+    name = type(model.pretrained).__name__
+    return next((found for head, found in HEADS.items() if name.endswith(head)), ("", ""))
+
+
+def about(model: Any, run: RunFolder, settings: dict[str, Any], figures: dict[str, float]) -> dict[str, Any]:
+    """Returns what the hub reads of a card, as far as it is known: nothing is guessed.
+
+    License and language are those of the model that it began with; a model index needs a task and a data set.
+    """
+    task, _ = task_of_head(model)
+    vectors = task == "sentence-similarity"
+    base = str((settings.get("model") or {}).get("name_or_path") or "")
+    theirs = _metadata_of(base)
+    named = base if HUB_NAME.fullmatch(base) and not Path(base).exists() else theirs.get("base_model")
+    tags = ["tiryns", *(["sentence-transformers", "feature-extraction", task] if vectors else [])]
+    library = (
+        "sentence-transformers" if vectors else "peft" if is_separate(model.pretrained) else "transformers"
+    )
+    data = list(dict.fromkeys(hub_data_sets(settings.get("data") or {})))
+    known = {
+        "library_name": library,
+        "pipeline_tag": task,
+        "license": theirs.get("license"),
+        "language": theirs.get("language"),
+        "base_model": named,
+        "datasets": data,
+        "tags": tags,
+        "metrics": sorted({name.rpartition("/")[2] for name in figures} & {*METRICS} - {"loss"}),
+    }
+    measured = _index(run.name, task, data, figures)
+    return {name: value for name, value in {**known, "model-index": measured}.items() if value}
+
+
+def _metadata_of(base: str) -> dict[str, Any]:
+    """What the card of a model says, that of a folder or of one that was downloaded; empty without a card."""
+    folder = Path()
+    with suppress(NoModel):  # of a run whose model is gone by now
+        folder = Path(model_folder(base)) if base else folder
+    card = folder / "README.md" if folder != Path() and folder.is_dir() else None
+    if card is None and HUB_NAME.fullmatch(base):
+        found = try_to_load_from_cache(base, "README.md")
+        card = Path(found) if isinstance(found, str) else None
+    try:
+        found_in: Any = metadata_load(card) if card is not None and card.is_file() else None
+    except (ValueError, yaml.YAMLError, OSError):
+        return {}
+    return found_in if isinstance(found_in, dict) else {}
+
+
+def sources_of(data: dict[str, Any]) -> Iterator[Any]:
+    """What a config's data is read from: names, and nodes of sources."""
+    given = [data.get(name) for name in ("source", "train", "validation", "test")]
+    given += [part.get("source") for part in (data.get("mixture") or {}).values() if isinstance(part, dict)]
+    for value in given:
+        yield from filter(None, value if isinstance(value, list) else [value])
+
+
+def hub_data_sets(data: dict[str, Any]) -> Iterator[str]:
+    """The data sets of the hub that a config's data names."""
+    for value in sources_of(data):
+        name = str(value).partition("@")[0].partition(":")[0]
+        if HUB_NAME.fullmatch(name) and not Path(name).exists() and not Path(name).suffix:
+            yield name
+
+
+def _index(name: str, task: str, data: list[str], figures: dict[str, float]) -> list[dict[str, Any]]:
+    """The hub's index of figures, for the data set they were measured on; empty where task or data set have no name."""
+    measured = [
+        {"type": figure.rpartition("/")[2], "name": figure, "value": round(value, 6)}
+        for figure, value in figures.items()
+        if figure.rpartition("/")[2] in METRICS
+    ]
+    if not (task and data and measured):
+        return []
+    result = {"task": {"type": task}, "dataset": {"name": data[0], "type": data[0]}, "metrics": measured}
+    return [{"name": name, "results": [result]}]
