@@ -198,5 +198,5 @@ def test_checkout_that_is_not_installed_trains(tmp_path: Path, text_file: Path) 
     done = environment.run("python", "-m", "runner.train", *words, cwd=source)
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = runs_in(source)
-    asked = environment.run("python", "-m", "runner.predict", str(run), "the [MASK] runs", cwd=source)
+    asked = environment.run("python", "-m", "tiryns", "predict", str(run), "the [MASK] runs", cwd=source)
     assert asked.stdout, asked.stderr

@@ -39,12 +39,15 @@ def logits(model: Any) -> Any:
         return model.eval()(input_ids=trial_documents(model.config)[0][None]).logits
 
 
-@pytest.mark.parametrize("task", ["classification", "token_classification"])
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+LABELLED = ("classification", "token_classification")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "task"),
+    [(name, task) for name in ARCHITECTURES for task in LABELLED if name in HEADS[task][1]],
+)
 def test_logits_move_with_their_names(tmp_path: Path, architecture: str, task: str) -> None:
-    auto, known = HEADS[task]
-    if architecture not in known:
-        pytest.skip(f"transformers has no head of {architecture} for {task}")
+    auto, _ = HEADS[task]
     before = saved(tmp_path, architecture, task)
     loaded = Head(auto, label_config(OURS)).load(str(tmp_path), AutoConfig.from_pretrained(tmp_path), {})
     assert loaded.training

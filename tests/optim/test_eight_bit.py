@@ -41,7 +41,7 @@ def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     def missing(name: str, *arguments: Any, **keywords: Any) -> Any:
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr("runner.optim.algorithms.quantized.import_module", missing)
+    monkeypatch.setattr("tiryns.runner.optim.algorithms.quantized.import_module", missing)
     with pytest.raises(ImportError, match=r"tiryns\[quantized\]"):
         get_optimizer("adamw", tiny_bert(), {}, quantized=True)
 

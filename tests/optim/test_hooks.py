@@ -50,7 +50,7 @@ def test_an_ordinary_optimizer_needs_nothing() -> None:
 def test_needs_are_seen_through_a_wrapper() -> None:
     class Wrapper:
         def __init__(self, optimizer: torch.optim.Optimizer) -> None:
-            self._optimizer = optimizer
+            self.optimizer = optimizer
 
     optimizer = sophia(tiny_bert())
     wrapped: Any = Wrapper(optimizer)

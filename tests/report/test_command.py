@@ -7,7 +7,7 @@ from tests.report.pages import read, sweep
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "runner.report", *map(str, arguments)]  # as from a checkout
+    words = [sys.executable, "-m", "tiryns", "report", *map(str, arguments)]  # as from a checkout
     return subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
 
 

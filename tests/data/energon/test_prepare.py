@@ -179,7 +179,7 @@ def test_command_says_what_it_wants(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_command_writes_a_set(rows: Path) -> None:
     arguments = ["rows.jsonl", "images", "out", "--column", "question=statement", "--validation", "3"]
-    command = [sys.executable, "-m", "runner.data.prepare_energon", *arguments]
+    command = [sys.executable, "-m", "tiryns", "prepare", *arguments]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=rows.parent, env=env, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("out: train: ")

@@ -49,7 +49,8 @@ def test_the_command_puts_words_for_masks_and_keeps_the_rest(run_folder: Path) -
     command = [
         sys.executable,
         "-m",
-        "runner.predict",
+        "tiryns",
+        "predict",
         str(run_folder),
         "the [MASK] runs [MASK] [MASK] bridge",
     ]

@@ -195,11 +195,12 @@ def test_numbers_have_no_labels_to_weigh() -> None:
 def test_labels_without_examples_cannot_be_balanced() -> None:
     data = data_module(
         "classification",
-        train=[{**r, "label": 2 * (i % 2)} for i, r in enumerate(texts(9))],
+        train=[{**r, "label": "ac"[i % 2]} for i, r in enumerate(texts(9))],
+        labels=["a", "b", "c"],
         validation_documents=0,
     )
     data.prepare_data()
-    with pytest.raises(ValueError, match=r"balanced: the training data has no examples of the label '1'"):
+    with pytest.raises(ValueError, match=r"balanced: the training data has no examples of the label 'b'"):
         get_collator_cls("classification")(**data.collator_arguments(), class_weights="balanced")
 
 

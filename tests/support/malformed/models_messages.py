@@ -25,7 +25,7 @@ SAID: dict[str, list[str]] = {
     "m_vocab_small": ["m_vocab_small", "are not those of BertForMaskedLM: 2"],
     "m_vocab_text": ["m_vocab_text", "Validation error for field 'vocab_size': TypeError"],
     "m_vocab_huge": ["m_vocab_huge", "[enforce fail at alloc_cpu.cpp:127] err =="],
-    "m_act": ["m_act", "a file of JSON in it"],
+    "m_act": ["m_act", "its config.json has hidden_act='nope', which transformers does not know"],
     "m_act_number": ["m_act_number", "Validation error for field 'hidden_act': TypeError"],
     "m_dropout": ["m_dropout", "dropout probability has to be between"],
     "m_dropout_text": ["m_dropout_text", "Validation error for field 'hidden_dropout_prob': TypeError"],
