@@ -23,6 +23,7 @@ from tiryns.runner.config.moved import begun_in, config_of, found_from, is_moved
 from tiryns.runner.config.skipped import NOTED, noted_rewinds
 from tiryns.runner.launch.agreement import agreed_folder
 from tiryns.runner.launch.torchrun import agree_on_launch
+from tiryns.runner.patches.hydra.arguments import only_shows
 from tiryns.runner.run.cluster import member, nodes_of, slurm_job
 from tiryns.runner.run.files import locked, read_text
 from tiryns.runner.run.folder import (
@@ -56,6 +57,8 @@ def run_folder(*, _root_: DictConfig) -> str:
         ValueError: `resume` names a folder that is no run, or one that another process is training in.
     """
     identity = config_hash(_root_)
+    if only_shows():
+        return _chosen_folder(_root_, identity)
     agree_on_launch()
     several = nodes_of(_root_.trainer) != (1, 1) and _root_.mode == "train"
     return agreed_folder(Path(_root_.outputs), identity, lambda: _chosen_folder(_root_, identity), several)
@@ -70,7 +73,8 @@ def _chosen_folder(_root_: DictConfig, identity: str) -> str:
     if _root_.resume is None:
         return str(outputs / new_name())
     if _root_.resume == "auto":
-        return str(newest_or_claimed(outputs, identity))
+        choose = newest_run if only_shows() else newest_or_claimed
+        return str(choose(outputs, identity) or outputs / new_name())
     parent = named_run(_root_.resume)
     same = not _root_.resume.endswith(".ckpt")
     goes_on = same and (_is_of(parent, identity, _root_) or is_moved(parent, _root_))

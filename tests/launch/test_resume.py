@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from tests.conftest import train_here
 from tests.launch.test_kill import only_run
@@ -19,7 +20,7 @@ from tests.runs.test_train import continued, losses, rows
 from tests.support.in_process import tiryns_here
 from tiryns.runner.launch.resume import inherit, named_run, newest_or_claimed, newest_run, saved_overrides
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import RunFolder, config_hash
 from tiryns.runner.run.model_folder import model_folder
 
 
@@ -60,6 +61,20 @@ def test_autos_of_one_instant_are_one_run(tmp_path: Path) -> None:
         pytest.raises(ValueError, match=r"training this config in .* at this moment"),
     ):
         newest_or_claimed(tmp_path / "outputs", "abc")
+
+
+def test_looking_at_a_config_leaves_nothing_and_may_be_done_while_it_trains(tmp_path: Path) -> None:
+    words = ["--cfg=all", "--resolve", "seed=16", "resume=auto"]
+    assert tiryns_here(tmp_path, *words).returncode == 0
+    assert not list(tmp_path.iterdir())
+    assert tiryns_here(tmp_path, *words, "trainer.num_nodes=2").returncode == 0
+    assert not list(tmp_path.iterdir())
+    composed = tiryns_here(tmp_path, "--cfg", "job", "seed=16", "resume=auto")
+    run = pretend_run(tmp_path / "outputs" / "a")
+    config = OmegaConf.create(composed.stdout)
+    RunFolder(run).update_status(config_hash=config_hash(config))
+    with RunFolder(run).lock():
+        assert "dir: outputs/a\n" in tiryns_here(tmp_path, *words).stdout
 
 
 def test_resume_brings_back_the_overrides_of_the_run(tmp_path: Path) -> None:

@@ -1,9 +1,18 @@
 """Hydra's own flags: Hydra 1.3 and 1.4 build their parser in `hydra._internal.utils`, and list the flags nowhere else."""
 
 import argparse
+import sys
 from typing import Any
 
 from hydra._internal.utils import get_args_parser
+
+SHOWING = ("--cfg", "-c", "--info", "-i")
+"""Flags with which a command prints the config, or what it is made of, and runs nothing."""
+
+
+def only_shows() -> bool:
+    """Tells whether this command prints a config and runs nothing."""
+    return any(word.partition("=")[0] in SHOWING for word in sys.argv[1:])
 
 
 def hydra_parser() -> argparse.ArgumentParser:
