@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import get_native_id
@@ -120,6 +121,28 @@ def takes_lock(file: IO[str]) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+_LOCKS: set[IO[str]] = set()
+"""Open lock files of this process; forked children close them, or a loader worker would keep the lock of a dead run."""
+
+os.register_at_fork(after_in_child=lambda: [file.close() for file in _LOCKS])
+
+
+@contextlib.contextmanager
+def held(file: Path, patience: float) -> Iterator[None]:
+    """Holds the lock file of a folder; raises ValueError where another process holds it after `patience` seconds."""
+    deadline = time.monotonic() + patience
+    with open(file, "w") as handle:
+        while not takes_lock(handle):
+            if time.monotonic() >= deadline:
+                raise ValueError(f"a process is training in {str(file.parent)!r} at this moment")
+            time.sleep(0.2)
+        _LOCKS.add(handle)
+        try:
+            yield
+        finally:
+            _LOCKS.discard(handle)
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -7,12 +7,11 @@ import re
 import secrets
 import shlex
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -21,7 +20,15 @@ from tiryns.conf.registry import OPTIONS, execution_names
 from tiryns.conf.values import rules_of
 from tiryns.runner.run.environment import environment
 from tiryns.runner.run.errors import explain
-from tiryns.runner.run.files import meant_run, read_json, read_status, read_text, takes_lock, write_atomically
+from tiryns.runner.run.files import (
+    held,
+    meant_run,
+    read_json,
+    read_status,
+    read_text,
+    takes_lock,
+    write_atomically,
+)
 from tiryns.runner.run.redaction import HIDDEN, is_secret, num_lookups, redacted, watch_environment
 
 _NAMES_A_PLACE = re.compile(r"""['"]?\$\{[^{}]*\}['"]?""")
@@ -66,12 +73,6 @@ def _without_modules(value: Any) -> Any:
 def new_name() -> Path:
     """A new name, `<date>/<time>-<id>`."""
     return Path(datetime.now().strftime("%Y-%m-%d/%H-%M-%S") + "-" + secrets.token_hex(2))
-
-
-_LOCKS: set[IO[str]] = set()
-"""Open lock files of this process; forked children close them, or a loader worker would keep the lock of a dead run."""
-
-os.register_at_fork(after_in_child=lambda: [file.close() for file in _LOCKS])
 
 
 class RunFolder:
@@ -131,21 +132,24 @@ class RunFolder:
 
     def announce(self, identity: str, overrides: list[str]) -> None:
         """Writes the overrides, command and config hash of a job of a sweep, before it begins."""
-        command = f"tiryns {shlex.join([*flags(), *public_overrides(overrides)])}"
-        self._write_command(overrides, command.strip())
+        self._write_command(overrides, None)
         self.update_status(state="waiting", config_hash=identity)
 
-    def _write_command(self, overrides: list[str], command: str) -> None:
+    def _write_command(self, overrides: list[str], typed: str | None, moved: bool = False) -> None:
+        """Writes the overrides and, unless it is known, the command as `typed` or else of these overrides."""
         self.path.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.path / "overrides.json", json.dumps(public_overrides(overrides)))
-        if not (self.path / "command.txt").exists():
+        noted = public_overrides(overrides)
+        write_atomically(self.path / "overrides.json", json.dumps(noted))
+        if moved or not (self.path / "command.txt").exists():
+            command = typed or f"tiryns {shlex.join([*flags(), *noted])}".strip()
             write_atomically(self.path / "command.txt", command + "\n")
 
     def begin(self, config: DictConfig, overrides: list[str]) -> None:
         """Writes config, overrides and command without secrets, environment and status, before the run starts."""
         identity = config_hash(config)
-        if self._noted_overrides() is None or self.identity() not in (None, identity):  # its data was moved
-            self._write_command(overrides, command_line())
+        moved = self.identity() not in (None, identity)
+        if moved or self._noted_overrides() is None:
+            self._write_command(overrides, None if moved else command_line(), moved)
         self._write_config(without_secrets(config), identity)
         write_atomically(self.path / "environment.json", json.dumps(environment(), indent=1))
         status, now = self.status(), datetime.now().isoformat()
@@ -216,20 +220,9 @@ class RunFolder:
         except FileNotFoundError:
             return False
 
-    @contextlib.contextmanager
-    def lock(self, patience: float = 0.0) -> Iterator[None]:
+    def lock(self, patience: float = 0.0) -> contextlib.AbstractContextManager[None]:
         """Locks the folder until the process ends; raises ValueError where another holds it after `patience` seconds."""
-        deadline = time.monotonic() + patience
-        with open(self.path / ".lock", "w") as file:
-            while not takes_lock(file):
-                if time.monotonic() >= deadline:
-                    raise ValueError(f"a process is training in {str(self.path)!r} at this moment")
-                time.sleep(0.2)
-            _LOCKS.add(file)
-            try:
-                yield
-            finally:
-                _LOCKS.discard(file)
+        return held(self.path / ".lock", patience)
 
 
 def editable(config: DictConfig) -> DictConfig:

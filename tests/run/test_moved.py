@@ -78,6 +78,18 @@ def test_run_goes_on_from_any_folder_without_its_configs(moved: Path) -> None:
     assert "6 steps agree with order.txt" in ordered.stderr
 
 
+def test_moved_data_is_noted_in_every_file(moved: Path) -> None:
+    run = RunFolder(moved / "runs" / "o")
+    renamed(moved)
+    done = tiryns_here(moved, f"resume={run.path}", "data.source=b.txt")
+    assert done.returncode == 0, done.stderr
+    assert "data.source=b.txt" in run.overrides()
+    (run.path / "overrides.json").unlink()
+    assert "data.source=b.txt" in run.overrides(), "command.txt has what overrides.json had"
+    assert not any(word.startswith("resume=") for word in (run.path / "command.txt").read_text().split())
+    assert "source: b.txt" in (run.path / "config.yaml").read_text()
+
+
 def changed_words(moved: Path) -> None:
     (moved / "a.txt").rename(moved / "b.txt")
     (moved / "b.txt").write_text((moved / "b.txt").read_text() + "\n\nOne more.")
