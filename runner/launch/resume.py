@@ -100,9 +100,9 @@ def newest_or_claimed(outputs: Path, identity: str) -> Path:
 
 
 def newest_run(outputs: Path, identity: str) -> Path | None:
-    """The run under `outputs` with this config hash that was started last, in whatever state it is."""
+    """The run under `outputs` that was started last with this config hash, in whatever state it is."""
     marked = {file.parent for name in ("status.json", "config.yaml") for file in outputs.glob(f"**/{name}")}
-    runs = [run for run in map(RunFolder, marked) if run.identity() == identity]
+    runs = [run for run in map(RunFolder, marked) if run.is_of(identity)]
     return max(runs, key=lambda run: (_started(run), run.path)).path if runs else None
 
 
@@ -115,8 +115,8 @@ def _started(run: RunFolder) -> str:
 
 def _is_of(run: RunFolder, identity: str, config: DictConfig) -> bool:
     """Whether a run is that of a config; one whose hash is lost, whether it was started with the same overrides."""
-    if known := run.identity():
-        return known == identity
+    if run.identity():
+        return run.is_of(identity)
     try:
         return run.overrides() == public_overrides(typed_overrides(config.hydra))
     except ValueError:  # they are lost too, and were given again

@@ -13,7 +13,14 @@ from typing import IO, Any, TextIO
 
 from tiryns.runner.run.redaction import redacted
 
-OF_STATUS = {"state": str, "step": int, "max_steps": int, "results": dict, "resolved": dict}
+OF_STATUS = {
+    "state": str,
+    "step": int,
+    "max_steps": int,
+    "results": dict,
+    "resolved": dict,
+    "identities": list,
+}
 """Types of the fields of a `status.json` that are computed with."""
 
 

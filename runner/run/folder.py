@@ -114,6 +114,10 @@ class RunFolder:
         first, _, _ = read_text(self.path / "config.yaml").partition("\n")
         return self.status().get("config_hash") or first.partition(HASH_LINE)[2] or None
 
+    def is_of(self, identity: str) -> bool:
+        """Whether the run's config has this hash, or had it before its data was moved."""
+        return identity in (self.identity(), *self.status().get("identities", []))
+
     def overrides(self) -> list[str]:
         """The overrides the run was started with, by `overrides.json` or else by `command.txt`; ValueError without."""
         if (noted := self._noted_overrides()) is not None:
@@ -147,12 +151,13 @@ class RunFolder:
     def begin(self, config: DictConfig, overrides: list[str]) -> None:
         """Writes config, overrides and command without secrets, environment and status, before the run starts."""
         identity = config_hash(config)
-        moved = self.identity() not in (None, identity)
+        status, now, before = self.status(), datetime.now().isoformat(), self.identity()
+        moved = before not in (None, identity)
+        earlier = [one for one in status.get("identities", []) if one != before] + [before] * moved
         if moved or self._noted_overrides() is None:
             self._write_command(overrides, None if moved else command_line(), moved)
         self._write_config(without_secrets(config), identity)
         write_atomically(self.path / "environment.json", json.dumps(environment(), indent=1))
-        status, now = self.status(), datetime.now().isoformat()
         self.update_status(
             state="running",
             started=status.get("started") or now,
@@ -160,6 +165,7 @@ class RunFolder:
             ended=None,
             error=None,
             config_hash=identity,
+            **({"identities": earlier} if moved else {}),
             pid=os.getpid(),
             begun_in=status.get("begun_in")
             or [os.getcwd(), os.path.relpath(os.getcwd(), self.path.resolve())],

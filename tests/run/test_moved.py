@@ -11,8 +11,8 @@ from tests.conftest import TINY, write_text
 from tests.support.in_process import tiryns_here
 from tiryns.runner.cli.compose import compose, composing_words, initialized
 from tiryns.runner.config.moved import begun_in, found_from, path_settings
-from tiryns.runner.launch.resume import saved_overrides
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.launch.resume import newest_run, saved_overrides
+from tiryns.runner.run.folder import RunFolder, config_hash
 
 RECIPE = "# @package _global_\noptimizer:\n  lr: 0.004\ntrainer:\n  max_steps: 6\n"
 STEPS = ["checkpoint.every_steps=3", "checkpoint.keep_last=9", "trainer.validate_every=0"]
@@ -88,6 +88,21 @@ def test_moved_data_is_noted_in_every_file(moved: Path) -> None:
     assert "data.source=b.txt" in run.overrides(), "command.txt has what overrides.json had"
     assert not any(word.startswith("resume=") for word in (run.path / "command.txt").read_text().split())
     assert "source: b.txt" in (run.path / "config.yaml").read_text()
+
+
+def test_run_is_known_by_every_place_that_its_data_had(moved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(moved)
+    run, known = RunFolder(moved / "runs" / "o"), []
+    with initialized([Path("conf")]):
+        for name in ("a.txt", "b.txt", "c.txt", "b.txt", "a.txt"):
+            words = [f"data.source={name}" if w.startswith("data.source=") else w for w in run.overrides()]
+            config = compose(words)
+            known.append(config_hash(config))
+            run.begin(config, words)
+            assert run.identity() == known[-1]
+            assert [newest_run(moved, one) for one in known] == [run.path] * len(known)
+    assert len(run.status()["identities"]) == 3
+    assert newest_run(moved, "other") is None
 
 
 def changed_words(moved: Path) -> None:
