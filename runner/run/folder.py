@@ -120,17 +120,17 @@ class RunFolder:
 
     def overrides(self) -> list[str]:
         """The overrides the run was started with, by `overrides.json` or else by `command.txt`; ValueError without."""
-        if (noted := self._noted_overrides()) is not None:
+        if (noted := self.noted_overrides()) is not None:
             return noted
         if not (words := _words(read_text(self.path / "command.txt"))):
             raise ValueError(
                 f"overrides.json in {str(self.path)!r} is damaged or missing, and so is command.txt: give the overrides "
                 f"that the run was started with, as in resume={self.path} seed=7; config.yaml there shows its settings"
             )
-        places = flags(words)
-        return public_overrides([w for w in words[1:] if w not in places and w[:1] != "-"])
+        return public_overrides([w for w in words[1:] if w not in flags(words) and w[:1] != "-"])
 
-    def _noted_overrides(self) -> list[str] | None:
+    def noted_overrides(self) -> list[str] | None:
+        """The list in `overrides.json`; None where there is none or it cannot be read."""
         file = self.path / "overrides.json"
         return read_json(file, []) or ([] if read_text(file).strip() == "[]" else None)
 
@@ -154,7 +154,7 @@ class RunFolder:
         status, now, before = self.status(), datetime.now().isoformat(), self.identity()
         moved = before not in (None, identity)
         earlier = [one for one in status.get("identities", []) if one != before] + [before] * moved
-        if moved or self._noted_overrides() is None:
+        if moved or self.noted_overrides() is None:
             self._write_command(overrides, None if moved else command_line(), moved)
         self._write_config(without_secrets(config), identity)
         write_atomically(self.path / "environment.json", json.dumps(environment(), indent=1))
@@ -173,8 +173,8 @@ class RunFolder:
 
     def add_to_config(self, values: dict[str, Any]) -> None:
         """Adds values to `config.yaml` that are known only once the run's parts are made."""
-        whole = OmegaConf.merge(OmegaConf.load(self.path / "config.yaml"), values)
-        self._write_config(whole, self.identity())
+        noted = OmegaConf.load(self.path / "config.yaml")
+        self._write_config(OmegaConf.merge(noted, values), self.identity())
 
     def _write_config(self, config: Any, identity: str | None) -> None:
         write_atomically(self.path / "config.yaml", f"{HASH_LINE}{identity}\n{OmegaConf.to_yaml(config)}")

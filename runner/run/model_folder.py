@@ -1,5 +1,6 @@
 """The folder of a run as a user names it, and the exported model in it. Imports no torch."""
 
+import re
 from collections.abc import Mapping
 from json import JSONDecodeError
 from pathlib import Path
@@ -7,9 +8,9 @@ from pickle import UnpicklingError
 from typing import Any
 
 from tiryns.former import FORMER
-from tiryns.runner.run.files import meant_run, read_json
+from tiryns.runner.run.files import meant_run, read_json, read_text
 from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.run.sweep_folder import JUDGE, SWEEP
+from tiryns.runner.run.sweep_folder import OF_SWEEPS
 
 TASK = "task.json"
 """In the model's folder: the task it was trained for, for `tiryns predict`."""
@@ -23,8 +24,8 @@ OBJECTIVE = "tiryns_objective"
 _FIELDS = (OBJECTIVE, f"{FORMER}_objective")
 """That field, and its name in models exported until version 0.2."""
 
-LEFT_EARLY = {".lock", "train.log"}
-"""What a run leaves that is killed before it notes its overrides."""
+LEFT_EARLY = re.compile(r"\.lock|train\.log|\..+\.\d+\.\d+\.tmp")
+"""What a run leaves that is killed before it notes its overrides, the temporary files of `replacing` among it."""
 
 PARTS_OF_A_RUN = 2
 """How far below a run's folder its own parts lie, such as the evaluations of a checkpoint."""
@@ -62,9 +63,13 @@ def check_is_run(folder: Path) -> None:
 def is_ours(folder: Path) -> bool:
     """Tells whether a run or a sweep was begun in a folder; files of a user's that have the same names do not count."""
     run = RunFolder(folder)
-    noted = all((folder / name).is_file() for name in ("overrides.json", "command.txt"))
-    of_many = any((folder / name).is_file() for name in (JUDGE, SWEEP))
-    return of_many or noted or "state" in run.status() or run.identity() is not None
+    noted, command = run.noted_overrides(), folder / "command.txt"
+    by_words = noted is not None and all(isinstance(word, str) for word in noted)
+    by_command = re.match(r"tiryns\b", read_text(command)) is not None
+    is_damaged = command.is_file() and (folder / "overrides.json").is_file()
+    of_many = any((folder / name).is_file() for name in OF_SWEEPS)
+    is_noted = of_many or by_words or by_command or is_damaged
+    return is_noted or "state" in run.status() or run.identity() is not None
 
 
 def check_free(folder: Path) -> None:
@@ -73,7 +78,7 @@ def check_free(folder: Path) -> None:
     Example:
         >>> check_free(Path("a/new/folder"))
     """
-    if not folder.is_dir() or {file.name for file in folder.iterdir()} <= LEFT_EARLY:
+    if not folder.is_dir() or all(LEFT_EARLY.fullmatch(file.name) for file in folder.iterdir()):
         return
     if not any(map(is_ours, [folder, *folder.absolute().parents[:PARTS_OF_A_RUN]])):
         raise ValueError(

@@ -16,6 +16,7 @@ THEIRS = {
     "report.html": "<p>mine</p>",
     "order.txt": "my order",
     "samples.json": "[]",
+    "overrides.json": '[{"mine": 1}]',
     "status.json": '{"mine": 1}',
     "checkpoints/last.ckpt": "mine",
 }
@@ -72,6 +73,9 @@ def test_python_refuses_it_too(theirs: Path, text_file: Path) -> None:
     [
         {},
         {"train.log": "2026-01-31 12:00:00 tiryns\n", ".lock": ""},
+        {"train.log": "", ".lock": "", ".overrides.json.4711.42.tmp": ""},
+        {"train.log": "", ".lock": "", "overrides.json": '["seed=1"]', ".command.txt.4711.42.tmp": ""},
+        {"train.log": "", ".lock": "", "command.txt": "tiryns seed=1\n"},
         {"status.json": '{"state": "killed"}', "model/config.json": "{}"},
         {"config.yaml": "# config_hash: 0123456789abcdef\nseed: 1\n", "status.json": "{"},
         {"overrides.json": "[]", "command.txt": "tiryns\n", "config.yaml": ""},
