@@ -161,7 +161,8 @@ def command_first(words: list[str]) -> list[str]:
                 raise ValueError(
                     f"the command {word!r} stands behind settings; expected it before them: {expected}"
                 )
-            return [*words[i:], *words[:i]] if words[0].startswith("-") else words
+            end = words.index("--", i) if "--" in words[i:] else len(words)
+            return [*words[i:end], *words[:i], *words[end:]] if words[0].startswith("-") else words
     return words
 
 

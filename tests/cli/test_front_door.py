@@ -13,7 +13,7 @@ from hydra._internal.utils import get_args_parser
 from tests.conftest import ROOT
 from tests.support.in_process import Done, tiryns_here
 from tests.support.processes import PROGRAM, process
-from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS
+from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS, command_first
 from tiryns.runner.cli.compose import flags_first
 from tiryns.runner.run.command.started import same_modules
 from tiryns.runner.run.folder import command_line
@@ -239,3 +239,9 @@ def test_hydra_starts_where_argparse_checks_help_texts(monkeypatch: pytest.Monke
     with pytest.raises(TypeError):
         get_args_parser()
     assert flags_first(["seed=1", "--cfg", "job"]) == ["--cfg", "job", "seed=1"]
+
+
+def test_flags_before_a_command_stay_flags_where_it_takes_words_behind_a_dash() -> None:
+    typed = ["--json", "judge", "a", "--", "seed=1"]
+    assert command_first(typed) == ["judge", "a", "--json", "--", "seed=1"]
+    assert command_first(["-cd", "conf", "plan", "seed=1"]) == ["plan", "seed=1", "-cd", "conf"]
