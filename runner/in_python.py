@@ -21,13 +21,14 @@ from tiryns.conf.registry import own_options
 from tiryns.former import unread_variables
 from tiryns.runner import train
 from tiryns.runner.cli.compose import compose as composed
-from tiryns.runner.cli.compose import initialized, overrides_of
+from tiryns.runner.cli.compose import composing_words, initialized, overrides_of
 from tiryns.runner.cli.runs import all_runs
 from tiryns.runner.config.checks import check_config, check_run_dir
 from tiryns.runner.config.permissions import check_permissions, on_command_line
 from tiryns.runner.inference.opened_run import Run, open_run
 from tiryns.runner.launch.resume import saved_overrides
 from tiryns.runner.loop import assembly
+from tiryns.runner.patches.hydra.arguments import hydra_parser
 from tiryns.runner.patches.hydra.job import run_composed
 from tiryns.runner.run.errors import error_of, explained
 from tiryns.runner.run.signals import Stopped
@@ -46,9 +47,8 @@ def compose(*overrides: str, config_dir: Folder | None = None) -> DictConfig:
         >>> config.optimizer.lr, config.objective.num_steps
         (0.0001, 1000)
     """
-    with explained(), _composing(config_dir), on_command_line(overrides):
-        _check_words(overrides)
-        config = composed(_replayed(overrides))
+    with explained(), _composing(config_dir, overrides) as (replayed, _), on_command_line(overrides):
+        config = composed(replayed)
         check_permissions(config)
         with flag_override(config, ["struct", "readonly"], [False, False]):
             config.pop("hydra")
@@ -75,15 +75,16 @@ def run(*config: str | DictConfig, config_dir: Folder | None = None) -> Run:
         >>> done.results["val/validation/loss"]  # doctest: +SKIP
         5.91
     """
-    with explained(), _composing(config_dir):
+    whole = any(isinstance(given, DictConfig) for given in config)
+    resumed = [] if whole else [str(word) for word in config]
+    with explained(), _composing(config_dir, resumed) as (replayed, folder):
         words: list[str] = []
         for given in config:
             words += [given] if isinstance(given, str) else overrides_of(given)
-        flags = [f"--config-dir={config_dir}"] if config_dir is not None else []
+        flags = [f"--config-dir={folder}"] if folder is not None else []
         _check_words(words)
         with on_command_line(words), _command([*flags, *words]):
-            whole = any(isinstance(given, DictConfig) for given in config)
-            job = composed(words if whole else _replayed(words))
+            job = composed(words if whole else replayed)
             if job.mode not in ("train", "probe"):
                 raise ValueError(f"mode={job.mode} trains nothing: that is for the command line")
             check_config(job)
@@ -125,25 +126,39 @@ def _check_words(words: Sequence[str]) -> None:
         raise ValueError(f"{flag!r} has no meaning here; give overrides such as optimizer.lr=1e-3")
 
 
-def _replayed(words: Sequence[str]) -> list[str]:
-    """The overrides of the run that `resume` names, then those given."""
-    replayed = saved_overrides(list(words))
+def _replayed(words: Sequence[str], config_dir: Folder | None) -> tuple[list[str], Folder | None]:
+    """The overrides of the run that `resume` names, then those given; and the folder of configs for all of them."""
+    _check_words(words)
+    if not words:
+        return [], config_dir
+    typed = [f"--config-dir={config_dir}"] if config_dir is not None else []
+    replayed = saved_overrides([*typed, *words], composing_words)
     if replayed[:1] == ["-m"]:
         raise ValueError("resume names a sweep: resume it on the command line, by tiryns train resume=...")
-    return replayed
+    known, overrides = hydra_parser().parse_known_args(replayed)
+    if known.config_name or known.config_path:
+        raise ValueError("resume names a run of a config of its own: resume it by tiryns train resume=...")
+    return [*known.overrides, *overrides], known.config_dir
 
 
 @contextmanager
-def _composing(config_dir: Folder | None) -> Iterator[None]:
-    """A context with Hydra initialized on our configs, which restores the program's own set-up of Hydra."""
+def _composing(
+    config_dir: Folder | None, words: Sequence[str] = ()
+) -> Iterator[tuple[list[str], Folder | None]]:
+    """A context with Hydra initialized on our configs, which restores the program's own set-up of Hydra.
+
+    It gives the words with those of the run that they resume, and the folder of its configs.
+    """
     if line := unread_variables(os.environ):
         warnings.warn(line, stacklevel=5)
     if config_dir is not None and not Path(config_dir).is_dir():
         raise ValueError(f"config_dir: there is no folder {str(config_dir)!r}")
     app, base, job = GlobalHydra.instance().hydra, version.getbase(), HydraConfig.instance().cfg
     try:
-        with own_options(), initialized([Path(config_dir)] if config_dir is not None else []):
-            yield
+        with own_options():
+            replayed, folder = _replayed(words, config_dir)
+            with initialized([Path(folder)] if folder is not None else []):
+                yield replayed, folder
     finally:
         GlobalHydra.instance().hydra, HydraConfig.instance().cfg = app, job
         version.VersionBase.instance().version_base = base

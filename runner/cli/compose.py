@@ -48,13 +48,15 @@ def initialized(folders: Sequence[Path] = ()) -> Iterator[ConfigLoader]:
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"--config-dir: there is no folder {str(folder)!r}")
+    before, around = GlobalHydra.instance().hydra, [*FOLDERS]
     GlobalHydra.instance().clear()
     FOLDERS[:] = [f"file://{folder.resolve()}" for folder in folders]
     try:
         with checked_files(), hydra.initialize_config_module("tiryns.conf", "tiryns", **VERSION_BASE):
             yield GlobalHydra.instance().config_loader()
     finally:
-        FOLDERS.clear()
+        FOLDERS[:] = around
+        GlobalHydra.instance().hydra = before
 
 
 def compose(overrides: Sequence[str]) -> DictConfig:

@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
+import yaml
+from omegaconf import DictConfig
 
 from tests.conftest import train_here
 from tests.launch.test_kill import only_run
@@ -71,7 +72,7 @@ def test_looking_at_a_config_leaves_nothing_and_may_be_done_while_it_trains(tmp_
     assert not list(tmp_path.iterdir())
     composed = tiryns_here(tmp_path, "--cfg", "job", "seed=16", "resume=auto")
     run = pretend_run(tmp_path / "outputs" / "a")
-    config = OmegaConf.create(composed.stdout)
+    config = DictConfig(yaml.safe_load(composed.stdout))
     RunFolder(run).update_status(config_hash=config_hash(config))
     with RunFolder(run).lock():
         assert "dir: outputs/a\n" in tiryns_here(tmp_path, *words).stdout

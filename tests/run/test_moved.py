@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import tiryns
 from tests.conftest import TINY, write_text
 from tests.support.in_process import tiryns_here
 from tiryns.runner.cli.compose import compose, composing_words, initialized
@@ -103,6 +104,19 @@ def test_run_is_known_by_every_place_that_its_data_had(moved: Path, monkeypatch:
             assert [newest_run(moved, one) for one in known] == [run.path] * len(known)
     assert len(run.status()["identities"]) == 3
     assert newest_run(moved, "other") is None
+
+
+def test_python_goes_on_with_the_configs_of_a_run_and_without_them(
+    moved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = moved / "runs" / "o"
+    RunFolder(run).update_status(begun_in=[str(moved), "../.."])
+    monkeypatch.chdir(moved.parent / "elsewhere")
+    assert tiryns.compose(f"resume={run}").optimizer.lr == 0.004
+    (moved / "conf").rename(moved / "gone")
+    assert tiryns.compose(f"resume={run}").optimizer.lr == 0.004
+    assert tiryns.compose(f"resume={run}", config_dir=moved / "gone").optimizer.lr == 0.004
+    assert tiryns.run(f"resume={run}").path == run
 
 
 def changed_words(moved: Path) -> None:
