@@ -56,7 +56,7 @@ def whole_number(label: str | float) -> int:
 def is_whole(label: Any) -> bool:
     """Whether a label is a whole number, with a point or without."""
     number = number_of(label)
-    return number is not None and float(number).is_integer()
+    return isinstance(number, int) or (number is not None and number.is_integer())
 
 
 def spelled(label: Any) -> str:

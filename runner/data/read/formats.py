@@ -161,8 +161,9 @@ def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator[Any]
                 reader = batches = pa.ipc.open_stream(mapped)
             yield reader.schema.empty_table()
             for batch in islice(batches, *file.span or (None,)):
-                batch.validate(full=True)  # offsets of a damaged file ask for any amount of memory
-                yield batch if columns is None else batch.select(columns)
+                chosen = batch if columns is None else batch.select(columns)
+                chosen.validate(full=True)  # offsets of a damaged file ask for any amount of memory
+                yield chosen
 
 
 @contextmanager
