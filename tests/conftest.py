@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.support.precision import PRECISION, as_in_training, in_fp64
+from tests.support.precision import BF16, PRECISION, as_in_training, in_fp64
 from tests.support.processes import ROOT, process, warm_process
 
 pytest_plugins = ["tests.support.needs.skips"]
@@ -69,7 +69,7 @@ def precision_of_training() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=[False, True], ids=["", "fp64"])
+@pytest.fixture(params=[False] if BF16 else [False, True], ids=["", "fp64"][: 1 if BF16 else 2])
 def also_in_fp64(request: pytest.FixtureRequest) -> Iterator[None]:
     """For tests that two things are equal: once as they are, and once in fp64 to 1e-12."""
     if not request.param:
