@@ -101,7 +101,7 @@ class Labels:
     def restore(self, names: Sequence[str], problem_type: str, numbered: bool | None) -> None:
         """Restores the results of an earlier `learn`; `numbered` is None for models trained elsewhere."""
         self.names, self.problem_type, self.numbered = list(names), problem_type, numbered
-        self._numbers = {name: i for i, name in enumerate(self.names)}
+        self._index_names()
 
     def target(self, found: LocatedLabel) -> Any:
         """The target of a label: a class number, a number, or 0 and 1 for each label; ValueError for an unknown one."""
@@ -144,7 +144,12 @@ class Labels:
                 self.names = list(map(str, range(int(self.names[-1]) + 1)))
             self.decision = _decision(self.names, len(some), are_integers)
         self.names = self.names or list(class_names or [])
+        self._index_names()
+
+    def _index_names(self) -> None:
+        """Notes the number of each name, and whether a name is itself a whole number, once for all labels."""
         self._numbers = {name: i for i, name in enumerate(self.names)}
+        self._names_are_numbers = any(isinstance(number_of(name), int) for name in self.names)
 
     def _number(self, label: Any) -> int | float | None:
         """The number that a label is, by the rule that the run began with."""
@@ -162,7 +167,7 @@ class Labels:
             names.append(str(int(number)))
         if name := next((name for name in names if name in self._numbers), None):
             return self._numbers[name]
-        is_number = len(names) > 1 and not any(isinstance(number_of(name), int) for name in self.names)
+        is_number = len(names) > 1 and not self._names_are_numbers
         if is_number and 0 <= int(names[-1]) < len(self.names):
             return int(names[-1])
         has = f"does not occur in the training data, which has {first_names(self.names)}"
