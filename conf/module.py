@@ -28,9 +28,6 @@ class Pretraining:
     """Recomputes activations in the backward pass: less memory, about a third more time."""
     log_parameter_norms: bool = setting(False, execution=True)
     """Logs the gradient norm of every parameter, which takes time."""
-    replay_every: Any = setting(None, allowed=COUNT, execution=True)
-    """Steps between two whose gradients are computed twice and compared bit by bit; a difference, as of hardware that
-    computes wrongly, ends the run. None computes each once."""
     ema: Any = setting(None, allowed=Bounds(0, 1, open_high=True))
     """Decay, per step, of a running average of the weights: average = ema * average + (1 - ema) * weights. None keeps
     no average."""

@@ -188,12 +188,17 @@ def component_of(target: str) -> tuple[str, type] | None:
     return next((found for found in every if target_of(found[1]) == target), None)
 
 
+GONE = ("module.replay_every",)
+"""Settings of execution that earlier versions had: a run that notes them goes on, and is rebuilt, without them."""
+
+
 def execution_names(group: str, node: Any) -> set[str]:
     """The fields of a group's node that change how a run is executed; for the user's own, those of any option."""
     name = option_of(group, node)
     options = OPTIONS[group].values() if name is None else [OPTIONS[group][name]]
     rules = (rule for option in options for rule in rules_of(option).items())
-    return {field for field, rule in rules if rule.get("execution")}
+    gone = {name.partition(".")[2] for name in GONE if name.startswith(f"{group}.")}
+    return gone | {field for field, rule in rules if rule.get("execution")}
 
 
 def register_task(name: str, task: Any) -> None:

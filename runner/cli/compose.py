@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 import tiryns.conf  # noqa: F401  registers the groups
 from tiryns.conf.config import LATER
 from tiryns.conf.fields import default_options
-from tiryns.conf.registry import FOLDERS, OPTIONS, option_of, target_of
+from tiryns.conf.registry import FOLDERS, GONE, OPTIONS, option_of, target_of
 from tiryns.runner.config.yaml_files import MOST_DIGITS, checked_files
 from tiryns.runner.launch.resume import run_folder
 from tiryns.runner.patches.hydra.arguments import hydra_parser
@@ -107,6 +107,8 @@ def _differences(wanted: Mapping[str, Any], base: Mapping[str, Any], prefix: str
     yield from (f"~{prefix}{name}" for name in missing if name not in later or base[name] != later[name])
     for name, value in wanted.items():
         key = f"{prefix}{name}"
+        if key in GONE:
+            continue
         if name not in base:
             yield f"++{key}={literal(value)}"
         elif isinstance(value, dict) and isinstance(base[name], dict) and value and base[name]:

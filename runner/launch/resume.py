@@ -18,6 +18,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from tiryns.conf.registry import GONE
 from tiryns.conf.trainer import BUDGETS
 from tiryns.runner.config.moved import begun_in, config_of, found_from, is_moved
 from tiryns.runner.config.skipped import NOTED, noted_rewinds
@@ -250,7 +251,7 @@ def _replayed(noted: Any, arguments: list[str], file: str, of_hydra: bool = Fals
             raise ValueError(
                 f"resume: {_name(word)} held a secret, which is not written ({word}): give it again, as {_name(word)}=..."
             )
-    return kept
+    return [word for word in kept if _name(word) not in GONE]
 
 
 def _replayed_flags(noted: Any, file: str) -> list[str]:

@@ -5,7 +5,6 @@
 - `base`: the model, placed and compiled; `training`: the step that all objectives share. Read these first.
 - `two_passes`: the gradient of a loss over a whole global batch; `seeds`: those of a step.
 - `source_losses`: the training loss of each source of a mixture.
-- `replay`: a step that is computed twice, to see whether the hardware computes right.
 - `fixed_models`: frozen models that are asked, such as a teacher.
 - `pretraining`, `finetuning`, `vision_language`: validation, and the files written after the training.
 - `freezing`: the parameters that finetuning leaves as they are.

@@ -4,7 +4,6 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -25,7 +24,6 @@ from tiryns.runner.models.quick.clipping import clip
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.modules.base import ModelModule, check_same_model
 from tiryns.runner.modules.fixed_models import FixedModels
-from tiryns.runner.modules.replay import Replay
 from tiryns.runner.modules.seeds import seed_generators, step_seed
 from tiryns.runner.modules.source_losses import SourceLosses
 from tiryns.runner.modules.two_passes import in_two_passes
@@ -70,7 +68,7 @@ class TrainingModule(ModelModule):
         self.votes = {"stop": 0.0, "save": 0.0}
         """What this rank asks for after the step; callbacks set it, the step adds it up over the ranks."""
         self._saved_groups: list[dict[str, Any]] | None = None
-        self.validated_step = self._first_step = -1
+        self.validated_step = -1
         self._of_sources: SourceLosses | None = None
         self._clipping: CompiledClipping | None = None
         self._grad_norm = torch.zeros(())
@@ -102,13 +100,8 @@ class TrainingModule(ModelModule):
         tell_totals(batch, totals)
         needs = loop_needs(optimizer)  # type: ignore[arg-type]
         logged = (step + 1) % self.log_every == 0
-        compute = partial(self._backward, batch["micro_batches"], totals["weight"], needs, step)
-        replay = Replay(self.model, self.trainer, step + 1) if self._is_replayed(step) else None
-        if replay is not None:
-            with needs.step(step):
-                replay.first(compute)
         with needs.step(step):
-            loss = compute() if replay is None else replay.second(compute)
+            loss = self._backward(batch["micro_batches"], totals["weight"], needs, step)
             if (scaler := self._scaler()) is None:
                 self._grad_norm = self._clip()
                 if logged or self._grad_norm.device.type == "cpu":  # the host would wait for a GPU
@@ -150,11 +143,6 @@ class TrainingModule(ModelModule):
     def _is_logged(self, step: int) -> bool:
         """Whether the log has a line of the step."""
         return (step + 1) % self.log_every == 0 or step + 1 == self.max_steps
-
-    def _is_replayed(self, step: int) -> bool:
-        """Whether the step is computed twice; a process's first is not, as DDP then orders its sums anew."""
-        every = self.settings.replay_every
-        return bool(every) and (step + 1) % every == 0 and step != self._first_step
 
     def _backward(
         self, micro_batches: list[MicroBatch], weight: float, needs: LoopNeeds, step: int
@@ -266,7 +254,6 @@ class TrainingModule(ModelModule):
 
     def on_train_start(self) -> None:
         """Prepares the model, and warns where the learning rate is not that of the checkpoint."""
-        self._first_step = self.trainer.global_step
         self.model.before_training(self.datamodule, self._asked.digests, self.global_rank)
         if self._saved_groups is None:
             return

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 import yaml
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
+from tests.conf.test_settings import composed
 from tests.conftest import train_here
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import continued, losses, rows
 from tests.support.in_process import tiryns_here
+from tiryns.runner.cli.compose import initialized, overrides_of
 from tiryns.runner.launch.resume import inherit, named_run, newest_or_claimed, newest_run, saved_overrides
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import RunFolder, config_hash
@@ -85,6 +87,22 @@ def test_resume_brings_back_the_overrides_of_the_run(tmp_path: Path) -> None:
         "--cfg", "job", "seed=7", "model=bert_tiny", f"resume={run}", "seed=8",
     ]  # fmt: skip
     assert saved_overrides(["resume=auto", "seed=8"]) == ["resume=auto", "seed=8"]
+
+
+def test_run_of_an_earlier_version_goes_on_without_settings_that_are_gone(
+    tmp_path: Path,
+) -> None:
+    run, default = pretend_run(tmp_path / "run"), composed()
+    noted = ["module.replay_every=100", "seed=7", "module.replay=1"]
+    (run / "overrides.json").write_text(json.dumps(noted))
+    assert saved_overrides([f"resume={run}"]) == ["seed=7", "module.replay=1", f"resume={run}"]
+    earlier = DictConfig(yaml.safe_load(OmegaConf.to_yaml(default)))
+    earlier.module.replay_every = 100
+    assert config_hash(earlier) == config_hash(default)
+    with initialized():
+        assert overrides_of(earlier) == []
+    earlier.module.other = 100
+    assert config_hash(earlier) != config_hash(default)
 
 
 def test_resume_finds_the_configs_where_the_run_found_them(

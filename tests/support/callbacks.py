@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
-from torch import Tensor, nn
 
 from tiryns.runner.run import signals
 
@@ -66,24 +65,3 @@ class Poison(Callback):
             with torch.no_grad():
                 for parameter in pl_module.parameters():
                     parameter.mul_(self.factor)
-
-
-class FlippedBit(Callback):
-    """Flips a bit of the gradient of the embeddings' output, on one rank in the first backward pass of a step."""
-
-    def __init__(self, step: int, rank: int) -> None:
-        self.step, self.rank, self.due = step, rank, False
-
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        norm = next(module for module in pl_module.modules() if isinstance(module, nn.LayerNorm))
-        norm.register_forward_hook(lambda *call: call[-1].register_hook(self.flip) and None)
-
-    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        self.due = (trainer.global_step + 1, trainer.global_rank) == (self.step, self.rank)
-
-    def flip(self, gradient: Tensor) -> Tensor | None:
-        if not self.due:
-            return None
-        self.due, flipped = False, gradient.float().clone()
-        flipped.view(torch.int32).view(-1)[gradient.abs().argmax()] ^= 1 << 20
-        return flipped.to(gradient.dtype)
