@@ -51,8 +51,8 @@ LATER: dict[str, dict[str, Any]] = {
         "adapter_export": "merged", "text_from": None, "vision_from": None,
     },
     "trainer": {
-        **dict.fromkeys(BUDGETS), "matmul_precision": "highest", "recommends": {}, "fsdp_replicas": 1,
-        "fsdp_reshard": True, "fsdp_prefetch": 0, "fsdp_param_dtype": "float32",
+        **dict.fromkeys((*BUDGETS, "max_seconds")), "matmul_precision": "highest", "recommends": {},
+        "fsdp_replicas": 1, "fsdp_reshard": True, "fsdp_prefetch": 0, "fsdp_param_dtype": "float32",
     },
 }  # fmt: skip
 """Settings that came later, with their defaults: the hash of a config that does not use them is as it was before."""

@@ -23,8 +23,8 @@ class Trainer:
     max_flops: Any = setting(None, allowed=POSITIVE)
     """Budget where `max_steps` is -1: as many steps as take at most so many floating point operations of the model."""
     max_seconds: Any = setting(None, allowed=POSITIVE)
-    """Budget where `max_steps` is -1: as many steps as take so long at the speed of a trial, which is run before step 1.
-    Validation, checkpoints, the start and the end come on top."""
+    """Ends training after so many seconds, whatever its length, which the schedule follows. Validation and checkpoints
+    count, the start and the end do not."""
     accelerator: str = setting("auto", allowed=Choice(("auto", "cpu", "gpu", "cuda", "mps")), execution=True)
     """`cpu`, `gpu`, `mps`, or `auto`: the best that is there."""
     devices: Any = setting(1, execution=True)
@@ -111,7 +111,7 @@ class FsdpTrainer(Trainer):
     devices: Any = 2
 
 
-BUDGETS = ("max_tokens", "max_flops", "max_seconds")
+BUDGETS = ("max_tokens", "max_flops")
 """Lengths of a run that become steps when it begins."""
 
 
@@ -125,7 +125,7 @@ def check_length(max_steps: int, max_epochs: float | None, **budgets: float | No
         )
         raise ValueError(
             f"{given}: give one length, a positive number of steps, or max_steps=-1 and a number of epochs "
-            f"(max_epochs) or one of {', '.join(BUDGETS)}; null takes one away"
+            f"(max_epochs) or one of {', '.join(BUDGETS)}, which max_seconds may end early; null takes one away"
         )
 
 

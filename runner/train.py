@@ -164,7 +164,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         from tiryns.runner.checkpoints.callback import checkpoint_to_resume
         from tiryns.runner.inference.export import check_export
         from tiryns.runner.logging.loggers import finish_loggers
-        from tiryns.runner.loop import resolved, speed
+        from tiryns.runner.loop import resolved, token_ramps
         from tiryns.runner.loop.lightning_loop import one_epoch, savers
         from tiryns.runner.loop.trainer import describe_run, make_trainer
         from tiryns.runner.report.summary import show
@@ -173,7 +173,8 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     config = from_begin(config, folder.path)
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = resolved.recorded(folder, checkpoint)
-    chosen = speed.settled(config, resolved.choose_hardware(config, before), before, folder)
+    chosen = resolved.choose_hardware(config, before)
+    token_ramps.take_over_lengths(chosen, before)
     chosen.skip_batches = left_out(chosen.get("skip_batches"), noted_rewinds(folder.path))
     parts = assemble(chosen, before)
     data, module, max_steps = parts.data, parts.module, parts.max_steps
@@ -204,8 +205,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
             log.warning("%s", line)
     try:
         trainer.fit(module, data, ckpt_path=checkpoint and str(checkpoint.path), weights_only=True)
-        pruned = any(callback.pruned for callback in pruning)
-        if not pruned:
+        if not (pruned := any(callback.pruned for callback in pruning)):
             conclude(trainer, module, data, folder)
     except Diverged as error:
         raise taken_back(error, watching, data, trainer, folder, HEARTBEAT in os.environ) from error

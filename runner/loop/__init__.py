@@ -4,7 +4,7 @@
 - `trainer`: Lightning's Trainer for the hardware; `resolved`: the values of all settings that are `auto`.
 - `phases`: the phases of a run: their lengths in steps, and what they change in global batches.
 - `token_ramps`: warm-ups and cool-downs in tokens, in steps.
-- `budget`: a budget of tokens or FLOPs in steps; `speed`: one of seconds, by a trial.
+- `budget`: a budget of tokens or FLOPs in steps.
 - `phased_step`: what the phases of a run change in a training step.
 - `sharding`: FSDP2, tensor parallelism, and ranks of one replica.
 - `trials`: steps that are run before a run, for their cost; `profiling`: the time of a step, traced.

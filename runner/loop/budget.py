@@ -1,6 +1,6 @@
 """The steps of a run that has a budget: counted once, when it begins; from then on it is a run of so many steps.
 
-Tokens and FLOPs are counted here, without training; `speed` measures how many steps some seconds are.
+Tokens and FLOPs are counted without training.
 """
 
 from bisect import bisect_right
@@ -51,15 +51,11 @@ def budget_of(trainer: Mapping[str, Any]) -> Budget | None:
 
 def check_warmups(config: DictConfig, budget: Budget) -> None:
     """Raises ValueError for a warm-up of batch size or length by which the steps of a budget cannot be counted."""
-    steps = {"data.length_warmup_steps": config.data.get("length_warmup_steps")}
-    if budget.name != "max_seconds":
-        steps["sampler.warmup_steps"] = batch_warmup_steps(config.sampler)
+    steps = {
+        "data.length_warmup_steps": config.data.get("length_warmup_steps"),
+        "sampler.warmup_steps": batch_warmup_steps(config.sampler),
+    }
     for name, length in steps.items():
-        if length and budget.name == "max_seconds":
-            raise ValueError(
-                f"{name}={length}: trainer.max_seconds counts steps by the speed of the first ones, which are shorter in "
-                "a warm-up: give trainer.max_steps, max_tokens or max_flops"
-            )
         if length and length < 1:
             raise ValueError(
                 f"{name}={length} is a share of the run's steps, which trainer.{budget.name} counts by their batches: "
@@ -85,14 +81,13 @@ def steps_within(
 
     The tokens of each batch are known from the order and the lengths of samples. Of the FLOPs, those of targets and
     images are estimated from the first batches. A stream is as its first batches are. Raises ValueError for a budget
-    below one step, one of seconds, and data that does not tell its batches before training; `setting` is what it names.
+    below one step, and data that does not tell its batches before training; `setting` is what it names.
     """
     given = f"{setting or f'trainer.{budget.name}'}={budget.amount:.15g}"
-    if budget.name == "max_seconds" or not hasattr(data, "train_batches"):
-        known = (
-            "only a run measures" if budget.name == "max_seconds" else f"{type(data).__name__} does not tell"
+    if not hasattr(data, "train_batches"):
+        raise ValueError(
+            f"{given}: {type(data).__name__} does not tell how many steps that is; give a number of steps"
         )
-        raise ValueError(f"{given}: {known} how many steps that is; give a number of steps")
     if budget.name == "max_flops" and model is None:
         raise ValueError("trainer.max_flops: how many steps that is was not noted, and needs the model")
     counted = model if budget.name == "max_flops" else None

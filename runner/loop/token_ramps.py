@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from omegaconf import DictConfig
 
 from tiryns.runner.loop.budget import Budget, last_steps_within, steps_within
-from tiryns.runner.loop.phases import as_given, phases_in
+from tiryns.runner.loop.phases import as_given, phases_in, take_over
 from tiryns.runner.optim.schedule.chain import TOKENS, has_own_schedules, merged, timeline_of
 
 RECORD = "ramps"
@@ -67,8 +67,9 @@ def count_ramps(config: DictConfig, data: Any, max_steps: int) -> None:
     _settle(config, max_steps, count)
 
 
-def take_over_ramps(config: DictConfig, resolved: Mapping[str, Any]) -> None:
-    """Makes ramps in tokens the steps that they were when the run began, by its `resolved` settings."""
+def take_over_lengths(config: DictConfig, resolved: Mapping[str, Any]) -> None:
+    """Restores the steps of a budget, of phases and of ramps in tokens, by the `resolved` settings of the run."""
+    take_over(config, resolved)
     known = resolved.get(RECORD) or {}
     if config.trainer.max_steps > 0 and all(phase.steps for phase in phases_in(config)):
         _settle(config, config.trainer.max_steps, lambda ramp: known.get(ramp.key))

@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-from lightning.pytorch import Callback, Trainer
+from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint as LightningCheckpoint
-from lightning.pytorch.callbacks import ProgressBar
+from lightning.pytorch.callbacks import ProgressBar, Timer
 from lightning.pytorch.strategies import DDPStrategy, Strategy
 from omegaconf import DictConfig, OmegaConf
 from transformers.utils.logging import disable_progress_bar
@@ -31,6 +31,8 @@ from tiryns.runner.patches.lightning import leave_signals_alone
 from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run.cluster import cluster_environment, num_nodes, processes_per_node
 from tiryns.runner.run.folder import RunFolder
+
+log = logging.getLogger("tiryns")
 
 EXPECTED_WARNINGS = (
     "`srun` command is available", "dataloader is not resumable", "does not have many workers",
@@ -88,13 +90,29 @@ def build_trainer(
         enable_checkpointing=any(isinstance(callback, LightningCheckpoint) for callback in callbacks),
         enable_progress_bar=any(isinstance(callback, ProgressBar) for callback in callbacks),
         enable_model_summary=False,
-        callbacks=[*callbacks, *([Profile(folder.path)] if settings.profile else [])],
+        callbacks=[*callbacks, *_asked_for(settings, folder)],
         logger=[*loggers.values(), LogFile(folder.path)],
         plugins=[AtomicCheckpointIO(), cluster_environment()],
         default_root_dir=str(folder.path),
     )
     leave_signals_alone(trainer)
     return trainer
+
+
+class Clock(Timer):
+    """Ends training after so many seconds, those before it was resumed included, and says where it did."""
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Logs the step that the clock stopped at."""
+        super().on_train_end(trainer, pl_module)
+        if (self.time_remaining() or 0) <= 0:
+            log.info("the seconds of trainer.max_seconds are over at step %d", trainer.global_step)
+
+
+def _asked_for(settings: options.Trainer, folder: RunFolder) -> list[Callback]:
+    """Returns the callbacks that settings of the trainer ask for."""
+    clock = [Clock(timedelta(seconds=settings.max_seconds))] if settings.max_seconds else []
+    return [*clock, *([Profile(folder.path)] if settings.profile else [])]
 
 
 def make_trainer(asked: DictConfig, resolved: DictConfig, **given: Any) -> Trainer:

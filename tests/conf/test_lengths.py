@@ -12,7 +12,7 @@ from tiryns.conf.trainer import BUDGETS, check_length
     [
         {"max_steps": 9, "max_tokens": 5},
         {"max_steps": -1, "max_epochs": 2, "max_flops": 5},
-        {"max_steps": -1, "max_tokens": 5, "max_seconds": 5},
+        {"max_steps": -1, "max_tokens": 5, "max_flops": 5},
         {"max_steps": 0, "max_tokens": 5},
         {"max_steps": -1},
     ],

@@ -85,10 +85,6 @@ def test_steps_have_the_sizes_lengths_and_rates_asked_for(text_file: Path) -> No
     ("overrides", "message"),
     [
         (
-            ["trainer.max_seconds=5"],
-            "data.length_warmup_steps=8: trainer.max_seconds counts steps by the speed",
-        ),
-        (
             ["trainer.max_tokens=9000"],
             "sampler.warmup_steps=0.5 is a share of the run's steps, which trainer.max_tokens counts",
         ),

@@ -1,4 +1,4 @@
-"""A budget of tokens, FLOPs or seconds becomes a number of steps when a run begins, and is that number ever after."""
+"""A budget of tokens or FLOPs becomes a number of steps when a run begins, and is that number ever after."""
 
 import re
 from collections.abc import Callable
@@ -15,14 +15,13 @@ from omegaconf import OmegaConf
 
 from tests.conftest import TINY, run_program, train_here, write_text
 from tests.launch.test_kill import only_run
-from tests.runs.test_train import Run, assert_bitwise, continued, rows, weights
+from tests.runs.test_train import assert_bitwise, continued, rows, weights
 from tests.support.in_process import tiryns_here
 from tiryns.conf.trainer import BUDGETS
 from tiryns.runner.checkpoints.files import entry_of
 from tiryns.runner.cli.order.opened import RunOrder
-from tiryns.runner.cli.reproduce.rebuilding import _pin
 from tiryns.runner.in_python import assemble, compose
-from tiryns.runner.loop import phases, speed
+from tiryns.runner.loop import phases
 from tiryns.runner.loop.assembly import Parts
 from tiryns.runner.loop.budget import PROVISIONAL, Budget, budget_of, steps_within
 from tiryns.runner.manifest.inputs import read_manifest
@@ -174,66 +173,19 @@ def test_steps_of_a_stream_are_those_of_its_first_batches(
         assert (len(each) > 16, len(each)) == (True, int(tokens / mean))
 
 
-def test_budget_that_is_not_known_before_training_is_refused(text: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"^trainer\.max_seconds=9: only a run measures how many steps that is"
-    ):
-        parts_of(text, "trainer.max_seconds=9")
+def test_budget_that_is_not_known_before_training_is_refused() -> None:
     with pytest.raises(
         ValueError, match=r"^trainer\.max_tokens=9: SimpleNamespace does not tell how many steps"
     ):
         steps_within(Budget("max_tokens", 9), SimpleNamespace(), None)
 
 
-@pytest.fixture
-def half_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes every step of a trial take half a second."""
-    monkeypatch.setattr(speed.StepClock, "seconds_per_step", lambda clock: 0.5)
-
-
-def test_seconds_are_steps_at_the_speed_of_a_trial_that_leaves_no_trace(
-    by_steps: RunFolder, text: Path, tmp_path: Path, half_a_second: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = [*SAVING, BY_BUDGET, "trainer.max_seconds=6.2"]
-    run = train_here(tmp_path / "run", text, *words)
-    assert_bitwise(weights(by_steps, STEPS), weights(run, STEPS))
-    assert rows(by_steps) == rows(run)
-    assert audit.compare(by_steps.path, run.path) is None
-    assert {file.name for file in by_steps.path.iterdir()} == {file.name for file in run.path.iterdir()}
-
-    monkeypatch.setattr(
-        speed, "steps_in", never
-    )  # the clock has no say in a run that goes on, or is built again
-    cut = continued(run, 5, "cut")
-    assert_bitwise(weights(run, STEPS), weights(train_here(cut.path, text, *words), STEPS))
-    assert RunOrder(run.path).num_steps == STEPS
-    manifest = read_manifest(run.path)
-    rebuilt = OmegaConf.create(manifest["config"]["resolved"])
-    _pin(rebuilt, manifest["resolved"])
-    assert (rebuilt.trainer.max_steps, budget_of(rebuilt.trainer)) == (STEPS, None)
-
-
-def test_trial_is_timed_after_its_first_steps() -> None:
-    clock = speed.StepClock()
-    clock.ends = [0.0, 9.0, 10.0, *(10.25 + step / 4 for step in range(speed.TIMED))]
-    assert clock.seconds_per_step() == 0.25
-
-
-@pytest.mark.usefixtures("half_a_second")
-def test_too_few_seconds_are_refused(run_here: Run) -> None:
-    with pytest.raises(
-        ValueError, match=r"^trainer\.max_seconds=0\.4 is less than a step takes \(0\.5 seconds\)"
-    ):
-        run_here(BY_BUDGET, "trainer.max_seconds=0.4")
-
-
-@pytest.mark.usefixtures("half_a_second")
 def test_plan_shows_the_steps_of_a_budget(
     tmp_path: Path, text: Path, by_tokens: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = [*TINY, f"data.source={text}", BY_BUDGET]
-    done = tiryns_here(tmp_path, "plan", *words, "trainer.max_seconds=3", "trainer.devices=2")
-    assert re.search(r"budget +max_seconds 3, 12 steps\n", done.stdout), done.stderr
+    done = tiryns_here(tmp_path, "plan", *words, f"trainer.max_tokens={TOKENS}", "trainer.devices=2")
+    assert re.search(r"budget +max_tokens 4,000, 12 steps\n", done.stdout), done.stderr
     assert re.search(r"steps +12, ", done.stdout)
     monkeypatch.setattr("tiryns.runner.loop.budget.steps_within", never)
     done = tiryns_here(tmp_path, "plan", f"resume={by_tokens.path}")
@@ -249,7 +201,7 @@ def test_steps_are_taken_over_for_the_same_budget_alone() -> None:
     same = by_budget(max_tokens=4000.0)
     phases.take_over(same, before)
     assert (same.trainer.max_steps, budget_of(same.trainer)) == (STEPS, None)
-    for name, amount in (("max_tokens", 4001), ("max_seconds", 4000)):
+    for name, amount in (("max_tokens", 4001), ("max_flops", 4000)):
         other = by_budget(**{name: amount})
         phases.take_over(other, before)
         phases.take_over(other, {})
@@ -265,18 +217,6 @@ def test_budget_is_part_of_the_config_of_a_run() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("half_a_second")
-def test_run_by_seconds_is_rebuilt_with_its_steps(text: Path, tmp_path: Path) -> None:
-    """The rebuilding is another process, whose clock is the true one."""
-    run = train_here(tmp_path / "run", text, *SAVING, BY_BUDGET, "trainer.max_seconds=6.2")
-    ended = tiryns_here(tmp_path, "reproduce", str(run.path))
-    assert (ended.returncode, ended.stdout.splitlines()[1].partition(":")[0]) == (0, "identical"), (
-        ended.stderr
-    )
-    assert only_run(tmp_path / "outputs").status()["max_steps"] == STEPS
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_two_processes_count_the_steps_of_one(
     tmp_path: Path, text: Path, by_tokens: RunFolder, strategy: str
@@ -289,12 +229,9 @@ def test_two_processes_count_the_steps_of_one(
         f"trainer={strategy}",
         "trainer.accelerator=cpu",
     ]
-    for name, amount in (("max_tokens", TOKENS), ("max_flops", 5e8), ("max_seconds", 1.0)):
+    for name, amount in (("max_tokens", TOKENS), ("max_flops", 5e8)):
         run_program(*words, f"trainer.{name}={amount}", f"outputs={name}", cwd=tmp_path)
         status = only_run(tmp_path / name).status()
         assert status["step"] == status["resolved"]["max_steps"] == status["max_steps"]
-        if name != "max_seconds":
-            alone = train_here(
-                tmp_path / "alone" / name, text, *SAVING, BY_BUDGET, f"trainer.{name}={amount}"
-            )
-            assert alone.status()["max_steps"] == status["max_steps"]
+        alone = train_here(tmp_path / "alone" / name, text, *SAVING, BY_BUDGET, f"trainer.{name}={amount}")
+        assert alone.status()["max_steps"] == status["max_steps"]

@@ -10,7 +10,7 @@ from tests.conftest import TINY
 from tests.support.in_process import tiryns_here
 from tests.support.json_keys import document
 from tiryns import assemble, compose
-from tiryns.runner.cli.plan.gpus import on_gpus, tokens_in
+from tiryns.runner.cli.plan.gpus import on_gpus
 from tiryns.runner.cli.plan.nominal import nominal_plan
 from tiryns.runner.cli.plan.nominal_run import NominalRun
 
@@ -72,14 +72,9 @@ def test_plan_of_a_recipe_is_one_document_and_leaves_nothing(tmp_path: Path) -> 
     assert "masking rate" in text
 
 
-def test_hours_follow_from_the_operations_and_seconds_from_the_speed() -> None:
+def test_hours_follow_from_the_operations() -> None:
     a100 = on_gpus(flops=0.4 * 312e12 * 7200, tokens=100)[0]
     assert (a100["name"], a100["hours"], a100["tokens"]) == ("A100", pytest.approx(2.0), 100)
-    assert tokens_in(10, "A100", flops_per_token=0.4 * 312e12) == pytest.approx(10)
-    plan = nominal_plan(compose("experiment=cramming", "mode=inspect"))
-    assert {round(gpu["hours"]) for gpu in plan["gpus"]} == {24}
-    assert plan["gpus"][1]["tokens"] / plan["gpus"][0]["tokens"] == pytest.approx(989 / 312)
-    assert plan["tokens"] == pytest.approx(plan["gpus"][0]["tokens"], rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,6 @@ CPU_SECONDS = 300
 STOPPED = 250
 """The step at which a run is told to stop, to be resumed: within its first phase."""
 
-LENGTHS = {"cramming": ["trainer.max_seconds=null", "trainer.max_steps=450"]}
-"""In the place of a length that depends on the speed of the machine."""
-
-
 PATIENCE = 3600
 """Seconds for a part of a run, on a machine that may have other things to do."""
 
@@ -26,7 +22,7 @@ PATIENCE = 3600
 @pytest.mark.parametrize("recipe", PAPERS)
 def test_toy_learns_from_context_and_resumes(recipe: str, tmp_path: Path) -> None:
     before, deadline = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() + PATIENCE
-    first = start([f"experiment={recipe}", "scale=toy", *LENGTHS.get(recipe, [])], tmp_path)
+    first = start([f"experiment={recipe}", "scale=toy"], tmp_path)
     while steps_done(tmp_path) < STOPPED:
         assert first.poll() is None, (tmp_path / "output.txt").read_text()[-3000:]
         assert time.monotonic() < deadline

@@ -1,14 +1,11 @@
 """The parts of a plan: data, samples, lengths, parameter groups, learning rate and costs of a run."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig
 
-from tiryns.conf.registry import option_of
 from tiryns.runner.cli.plan.phases import phase_rows
 from tiryns.runner.config.completed import completed
 from tiryns.runner.config.skipped import left_out, noted_rewinds
@@ -16,12 +13,10 @@ from tiryns.runner.data.micro_batch import Share
 from tiryns.runner.launch.processes import quiet_threads
 from tiryns.runner.launch.resume import named_run
 from tiryns.runner.loop.assembly import Parts, assemble
-from tiryns.runner.loop.budget import Budget, budget_of, settle
-from tiryns.runner.loop.phases import take_over
-from tiryns.runner.loop.token_ramps import take_over_ramps
+from tiryns.runner.loop.budget import budget_of
+from tiryns.runner.loop.token_ramps import take_over_lengths
 from tiryns.runner.modules.texts import marked_texts
 from tiryns.runner.run.cluster import num_nodes, processes_per_node
-from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.lazy import many_imports
 
 HISTOGRAM_LINES = 8
@@ -44,16 +39,13 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
         from tiryns.runner.loop.trainer import quiet_libraries
 
     quiet_libraries()
-    asked, config = config, completed(config)
+    config = completed(config)
     budget = budget_of(config.trainer)
     if config.resume not in (None, "auto"):
         run = named_run(config.resume, to_train=False)
         config.skip_batches = left_out(config.skip_batches, noted_rewinds(run.path))
-        take_over(config, resolved := run.status().get("resolved") or {})
-        take_over_ramps(config, resolved)
+        take_over_lengths(config, run.status().get("resolved") or {})
     ranks = processes_per_node(config.trainer) * num_nodes(config.trainer)
-    if (unknown := budget_of(config.trainer)) and unknown.name == "max_seconds":
-        settle(config.trainer, _steps_in(unknown, asked, ranks))
     parts = assemble(config)
     indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
     batches = parts.data.train_batches(0, ranks) if indexed else None
@@ -72,17 +64,6 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     yield "steps", parts.max_steps
     yield "epochs", parts.data.epoch_at(parts.max_steps) if indexed else None
     yield from _costs(config, parts, shares, ranks) if own and shares else NO_COSTS.items()
-
-
-def _steps_in(budget: Budget, asked: DictConfig, ranks: int) -> int:
-    """About the steps of a budget of seconds: a trial in this process alone, at the speed of as many ranks."""
-    from tiryns.runner.loop.resolved import choose_hardware
-    from tiryns.runner.loop.speed import steps_in
-
-    alone = asked.copy()
-    alone.trainer.update(ALONE if option_of("trainer", alone.trainer) else {"devices": 1, "num_nodes": 1})
-    with TemporaryDirectory() as folder:
-        return steps_in(budget, alone, choose_hardware(alone, {}), {}, RunFolder(Path(folder))) * ranks
 
 
 def _optimizer(parts: Parts) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from tiryns.runner.cli.plan.gpus import GPUS, on_gpus, tokens_in
-from tiryns.runner.cli.plan.nominal_run import NominalPhase, NominalRun, nominal_objective, rate_of
+from tiryns.runner.cli.plan.gpus import on_gpus
+from tiryns.runner.cli.plan.nominal_run import NominalPhase, NominalRun, nominal_objective
 from tiryns.runner.config.search_path import file_on_search_path
 from tiryns.runner.run.lazy import many_imports
 
@@ -37,10 +37,7 @@ def nominal_plan(config: DictConfig) -> dict[str, Any]:
 
         model = meta_model(config)
         counts = network_flops(model)
-        seconds, length = config.trainer.get("max_seconds"), int(config.data.max_length)
-        targets = length * (rate_of(nominal_objective(config.objective), 0.5) or 1.0)
-        per_token = counts.step(length, length**2, targets) / length
-        run = NominalRun(config, tokens_in(seconds, GPUS[0], per_token) if seconds else None)
+        run = NominalRun(config)
     phases = [_phase(phase, counts) for phase in run.phases]
     flops = sum(float(phase["flops"]) for phase in phases)
     text = model.config.get_text_config()
@@ -51,7 +48,7 @@ def nominal_plan(config: DictConfig) -> dict[str, Any]:
         "tokens": run.tokens,
         "flops": flops,
         "phases": phases,
-        "gpus": on_gpus(flops, run.tokens, seconds),
+        "gpus": on_gpus(flops, run.tokens),
         "published_hours": published_hours(),
         "points": [run.at(step) for step in points_of(run)],
     }

@@ -90,14 +90,11 @@ class NominalPhase:
 
 
 class NominalRun:
-    """The phases of a run whose data is not there, and its figures at any step.
+    """The phases of a run whose data is not there, and its figures at any step."""
 
-    A run of so many seconds has `tokens`, which its speed decides.
-    """
-
-    def __init__(self, config: DictConfig, tokens: float | None = None) -> None:
+    def __init__(self, config: DictConfig) -> None:
         self.lr = float(config.optimizer.get("lr") or 0.0)
-        self.phases = [NominalPhase(config, phase) for phase in _phases(config, tokens)]
+        self.phases = [NominalPhase(config, phase) for phase in _phases(config)]
         own = [
             PhaseParts(
                 phase.name, phase.steps, collator=phase.objective if "objective" in phase.own else None
@@ -187,7 +184,7 @@ def rate_of(objective: Any, progress: float) -> float | None:
     return None if rate_at is None else float(rate_at(progress))
 
 
-def _phases(config: DictConfig, tokens: float | None) -> list[Phase]:
+def _phases(config: DictConfig) -> list[Phase]:
     """The phases of a config, each with steps or tokens; one of the name `training` where it has none."""
     trainer = config.trainer
     if given := phases_in(config):
@@ -198,11 +195,11 @@ def _phases(config: DictConfig, tokens: float | None) -> list[Phase]:
         ]
     if trainer.max_steps > 0:
         return [Phase("training", steps=trainer.max_steps)]
-    if amount := tokens or trainer.get("max_tokens"):
+    if amount := trainer.get("max_tokens"):
         return [Phase("training", tokens=amount)]
     raise ValueError(
         "how many steps the run has follows from its data, which is not given: set data.source, or give "
-        "trainer.max_steps, max_tokens or max_seconds"
+        "trainer.max_steps or max_tokens"
     )
 
 

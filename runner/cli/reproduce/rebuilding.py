@@ -79,6 +79,9 @@ def words_of(
     if folder is not None:
         config = from_begin(config, folder if (folder / "status.json").is_file() else folder.resolve().parent)
     _pin(config, manifest["resolved"])
+    if config.trainer.get("max_seconds"):  # the clock had its say: the run ends where it stopped
+        config.trainer.max_seconds, ended = None, manifest["totals"]["steps"]
+        stop_after = min(stop_after or ended, ended)
     config.skip_batches = left_out(config.get("skip_batches"), manifest.get(NOTED) or [])
     stop = [] if stop_after is None else [f"+callback.stop_after={_stop(stop_after)}"]
     return [*overrides_of(config), *stop, *given]
