@@ -4,10 +4,15 @@ It runs only where `trust_remote_code` allows it; transformers would ask on the 
 has as well is loaded with that.
 """
 
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 _allowed = False
+
+own_architectures: dict[str, Callable[[], None]] = {}
+"""What makes an architecture of this project known to transformers, by its `model_type`."""
 
 
 def allow_custom_code(allowed: bool) -> None:
@@ -23,6 +28,7 @@ def custom_code_allowed() -> bool:
 
 def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> Any:
     """Loads a name or folder with `loader`, such as `AutoConfig`; raises CustomCodeRefused, or as transformers does."""
+    _make_known(name_or_path)
     try:
         loaded = loader.from_pretrained(name_or_path, trust_remote_code=_allowed, **options)
     except ValueError as error:
@@ -35,6 +41,17 @@ def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> An
     if not isinstance(getattr(loaded, "architectures", None), list | None):
         raise ValueError(f"'architectures' in the config of {str(name_or_path)!r} is no list of names")
     return loaded
+
+
+def _make_known(name_or_path: str | Path) -> None:
+    """Makes the architecture of a model known to transformers where it is one of this project's."""
+    from transformers import PretrainedConfig
+
+    # what is missing or broken is told by the loading
+    with suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
+        known, _ = PretrainedConfig.get_config_dict(name_or_path)
+        if make_known := own_architectures.get(known.get("model_type")):
+            make_known()
 
 
 class CustomCodeRefused(ValueError):

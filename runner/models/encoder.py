@@ -17,7 +17,7 @@ from tiryns.runner.config.custom_code import CustomCodeRefused, from_pretrained
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.text.tokenizer import knows_no_words
 from tiryns.runner.models.adapters import adapt, check_separate, import_peft
-from tiryns.runner.models.architectures.registered import ARCHITECTURES
+from tiryns.runner.models.architectures.registered import ARCHITECTURES, register
 from tiryns.runner.models.head import MASKED_LM, Head
 from tiryns.runner.models.initial.schemes import initialise
 from tiryns.runner.models.initial.tiling import tile
@@ -71,6 +71,8 @@ def build_encoder(
         )
     if size % heads:
         raise ValueError(f"model.hidden_size={size} is not divisible by model.num_attention_heads={heads}")
+    if architecture in ARCHITECTURES:
+        register()
     known = AutoConfig.for_model(architecture)
     fields: dict[str, Any] = {name: getattr(settings, name) for name in (*SIZES, "max_position_embeddings")}
     fields |= {"n_inner": settings.intermediate_size} if hasattr(known, "n_inner") else {}

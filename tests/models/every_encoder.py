@@ -16,11 +16,12 @@ from transformers.models.auto import modeling_auto as known
 
 from tests.models.tiny import SIZES
 from tests.objectives.samples import END, START
-from tiryns.runner.models.architectures.registered import ARCHITECTURES
+from tiryns.runner.models.architectures.registered import ARCHITECTURES, register
 
 WITH_IMAGES = ("modernvbert", "ultravbert")
 """Masked language models that are given images; vision-language models have tests of their own."""
 
+register()
 ENCODERS = tuple(sorted({*known.MODEL_FOR_MASKED_LM_MAPPING_NAMES, *ARCHITECTURES} - set(WITH_IMAGES)))
 OTHERS = (
     "biogpt", "bloom", "ctrl", "falcon", "gemma", "gemma2", "gemma3_text", "glm", "gpt2", "gpt_bigcode", "gpt_neo",

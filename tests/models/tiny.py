@@ -6,6 +6,7 @@ from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedModel
 from tests.objectives.samples import PAD, VOCABULARY
 from tiryns.runner.models.architectures import registered
 
+registered.register()
 OWN = tuple(registered.ARCHITECTURES)
 """Those that are not of transformers."""
 

@@ -1,36 +1,39 @@
-"""Makes the architectures of this folder known to transformers, in this process and in what it exports."""
+"""The architectures of this folder by name: a run that uses one makes them known to transformers, no other does."""
 
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import transformers
-from transformers import AutoConfig, PretrainedConfig
+from transformers import AutoConfig
 from transformers.models.auto import modeling_auto
 
-from tiryns.runner.models.architectures import modeling_crammed_bert, modeling_gpt_bert, modeling_mosaic_bert
-from tiryns.runner.models.architectures.encoder_base import HEADS
+from tiryns.runner.config.custom_code import own_architectures
 
-ARCHITECTURES: dict[str, type[PretrainedConfig]] = {}
-"""The config class of each architecture, by its `model_type`."""
+ARCHITECTURES = {"crammed_bert": "CrammedBert", "gpt_bert": "GptBert", "mosaic_bert": "MosaicBert"}
+"""How the classes of each architecture begin, by its `model_type`."""
 
-_FILES = {
-    "CrammedBert": modeling_crammed_bert,
-    "GptBert": modeling_gpt_bert,
-    "MosaicBert": modeling_mosaic_bert,
-}
 
-for _name, _module in _FILES.items():
-    _config = getattr(_module, f"{_name}Config")
-    AutoConfig.register(_config.model_type, _config)
-    _config.register_for_auto_class()
-    for _auto, _ending in HEADS.items():
-        _kind = getattr(_module, _name + _ending)
-        getattr(modeling_auto, _auto).register(_config, _kind)
-        _kind.register_for_auto_class(_auto)
-    ARCHITECTURES[_config.model_type] = _config
+@cache
+def register() -> None:
+    """Makes the architectures known to transformers, in this process and in what it exports."""
+    from tiryns.runner.models.architectures.encoder_base import HEADS
+
+    for model_type, start in ARCHITECTURES.items():
+        config = class_named(f"{start}Config")
+        AutoConfig.register(model_type, config)
+        config.register_for_auto_class()
+        for auto, ending in HEADS.items():
+            kind = class_named(start + ending)
+            getattr(modeling_auto, auto).register(config, kind)
+            kind.register_for_auto_class(auto)
+
+
+own_architectures.update(dict.fromkeys(ARCHITECTURES, register))
 
 
 def class_named(name: str) -> Any:
-    """A class of transformers, or of this folder; raises ValueError for another name."""
+    """Returns a class of transformers, or of this folder; raises ValueError for another name."""
     if not has_class(name):
         raise ValueError(
             f"{name} is no class of transformers: load the model with the class itself, {name}.from_pretrained"
@@ -44,4 +47,7 @@ def has_class(name: str) -> bool:
 
 
 def _module_of(name: str) -> Any:
-    return next((file for start, file in _FILES.items() if name.startswith(start)), transformers)
+    for model_type, start in ARCHITECTURES.items():
+        if name.startswith(start):
+            return import_module(f"{__package__}.modeling_{model_type}")
+    return transformers

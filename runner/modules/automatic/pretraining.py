@@ -11,6 +11,7 @@ from tiryns.runner.data.text.tokenizer import load_tokenizer
 from tiryns.runner.evaluation.totals import add_sums
 from tiryns.runner.loaders.pretraining import OBJECTIVES
 from tiryns.runner.models import build_encoder
+from tiryns.runner.models.architectures.registered import ARCHITECTURES, register
 from tiryns.runner.models.encoder import SIZES
 from tiryns.runner.modules.automatic.base import AutomaticModule, Batch, Output
 from tiryns.runner.objectives import get_collator_cls
@@ -130,6 +131,8 @@ def new_encoder(fields: dict[str, Any], tokenizer: Any, model_kwargs: dict[str, 
     """
     fields = {name: value for name, value in fields.items() if name != "mask_token_id"}
     architecture = fields.pop("architecture", "bert")
+    if architecture in ARCHITECTURES:
+        register()
     try:
         known = AutoConfig.for_model(architecture)
     except ValueError as error:
