@@ -28,6 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = [
         "data.text_column=Question",
         "data.label_column=Kind",
+        "data.encoding=cp1252",
         "data.on_bad_row=skip",
         "trainer.max_steps=1",
     ]
@@ -140,7 +141,7 @@ def test_a_file_without_names_is_told_the_flag_that_reads_it(
 ) -> None:
     file = tmp_path / "bare.csv"
     file.write_text("".join(f'"{text}",{"birds" if i % 2 else "stones"}\n' for i, text in enumerate(TEXTS)))
-    with pytest.raises(SystemExit, match=r"line 1 reads as a row .* set --header Question,column_2$"):
+    with pytest.raises(SystemExit, match=r"line 1 should name .* such as --header Question,column_2$"):
         main(["predict", str(run), str(file)])
     plain, _ = printed(capsys, run, file, "--header", "Question,column_2")
     assert len(plain) == len(TEXTS)

@@ -2,7 +2,7 @@
 
 - `files`: finds the files of a path, glob or name, or a data set of the hub.
 - `content`, `opened`: unpack and decode; `formats`, with `delimited`, `conll` and `squad`: the records of each format.
-- `dialects`: delimiter, encoding and column names of a table; `bad_rows`: rows that cannot be used.
+- `dialects`: delimiter, encoding and quotes of a table; `bad_rows`: rows that cannot be used.
 - `pieces`: parts of a source, for several processes.
 - `rows`: rows in memory for labelled tasks; `documents`, `file_documents`: a column of rows, streamed, for pretraining.
 """

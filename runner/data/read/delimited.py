@@ -24,8 +24,6 @@ def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
                 f"{file.path} has two columns {twice!r}: which one is meant cannot be told; rename one"
             )
         where = "data.header" if dialect.names else "the header"
-        if dialect.names and not file.reading.header:
-            where = f"the header guessed for this file without one ({', '.join(header)}; data.header sets another)"
         for row in rows:
             place = f"line {reader.line_num}"
             with file.bad.row():

@@ -1,4 +1,4 @@
-"""How a csv or tsv file is written: delimiter, encoding, quotes and column names, found in the file.
+"""How a csv or tsv file is written: delimiter and quotes are found in the file, and so is Unicode.
 
 What a setting says is not looked for. What the file leaves open is an error with the choices, not a guess.
 """
@@ -24,30 +24,7 @@ from tiryns.runner.data.read.opened import (
 
 _SAMPLE = 1 << 20  # characters that are read to find the dialect
 _ROWS = 1000  # rows of these that are compared
-_ENCODINGS = ("cp1252", "cp1250", "cp1251", "cp1253", "shift_jis", "gb18030", "big5", "euc_kr", "koi8-r")
-_ODD = re.compile(
-    r"""[¤¦¨¬¯¸¹¶†‡ƒˆ˜‰]
-    |(?<=[^\W\d_])¿|[¢£¥§±²³ªº¼½¾](?=[^\W\d_])
-    |(?<![\d\s])°(?=[^\W\d_])|(?<=[^\W\d_])[¡«»©®µ×÷•‚„“”](?=[^\W\d_])""",  # noqa: RUF001
-    re.VERBOSE,
-)
-"""Signs of cp1252 that no text in it has at their place; other encodings have letters there."""
-
-_WESTERN, _CENTRAL = (bytes(range(0x80, 0x100)).decode(name, "ignore") for name in ("cp1252", "cp1250"))
-
-_DOUBTFUL = {sign for sign in _WESTERN.lower() if sign.isalpha()} - {*_CENTRAL}
-"""Letters of cp1252 that cp1250 has not."""
-
-_PLACED = re.compile(
-    r"""[àåð]|\bþ|ã(?=[oe])|(?<=[hm])ã|æ(?=[bdfghjklmnprstvxzðþ])
-    |è(?=[b-df-hj-np-tv-z])|(?<![aeioáí])è\b
-    |(?<![ijkwz])ê(?=[tmslrvnpxuqg]|ch)|iên|(?<=[lvu])ê\b|(?<=oc)ê\b|(?<=eb)ê\b
-    |(?<=[cdls])ì\b|(?<=[aeou])ï(?=[a-z])|ñ(?=[aeiouáéíóúü])
-    |ò(?=[rpnmdl]|\b)|õ(?=[eihnudpõ])|ø(?![aeiouáéíìù]|\b)|œ(?=[ui])
-    |(?<=[io])ù\b|û(?=[trlc])|\bdû|(?<=[\dn.])[ªº]""",
-    re.VERBOSE,
-)
-"""Those where western languages have them: ñ before a vowel, while ń, which cp1250 has there, stands elsewhere."""
+_ENCODINGS = ["cp1252", "cp1250", "cp1251", "cp1253", "shift_jis", "gb18030", "big5", "euc_kr", "koi8_r"]
 
 
 def dialect_of(file: File, wanted: Sequence[str] = ()) -> Dialect:
@@ -71,15 +48,15 @@ def dialect_of(file: File, wanted: Sequence[str] = ()) -> Dialect:
         quoting = file.format == "csv" or _is_quoted(sample, delimiter)
     names = reading.header and [str(name) for name in reading.header]
     if names is None and wanted:
-        names = _find_names(file, _rows(sample, delimiter, quoting), wanted)
+        _check_names(file, _rows(sample, delimiter, quoting), wanted)
     return Dialect(delimiter, encoding, quoting, names)
 
 
 def find_encoding(file: File) -> str:
-    """UTF-8, UTF-16 with its mark, or cp1252 of a text in the languages of western Europe.
+    """Returns UTF-8, or UTF-16 where a mark says so.
 
-    Raises ValueError with the choices for bytes that may be of several encodings. A file with as much beyond ASCII that
-    is UTF-8 as not is UTF-8 with errors.
+    Raises ValueError with the encodings that fit other bytes, the likeliest first. A file of whose signs beyond ASCII at
+    least half are UTF-8 is UTF-8 with errors.
     """
     if unicode := unicode_of(file):
         return unicode
@@ -89,15 +66,18 @@ def find_encoding(file: File) -> str:
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:
-        offset = error.start
-    place = f"byte 0x{content[offset]:02x} at offset {offset}"
-    fitting = [name for name in _ENCODINGS if _decodes(content, name)]
-    if "cp1252" in fitting and _is_western(content):
-        return "cp1252"
-    choices = ", ".join(f"data.encoding={name}" for name in fitting) or "data.encoding"
-    raise ValueError(
-        f"{file.path} is not UTF-8 ({place}), and what it is cannot be told: set one of {choices}"
-    )
+        place = f"byte 0x{content[error.start]:02x} at offset {error.start}"
+    choices = " or ".join(f"data.encoding={name}" for name in _likely(content)) or "data.encoding"
+    raise ValueError(f"{file.path} is not UTF-8 ({place}): set {choices}")
+
+
+def _likely(content: bytes) -> list[str]:
+    """Returns the encodings that fit bytes, the likeliest first."""
+    from charset_normalizer import from_bytes
+
+    lines = b"".join(line for line in content.splitlines(keepends=True) if not line.isascii())[:_SAMPLE]
+    found = [match.encoding for match in from_bytes(lines, cp_isolation=_ENCODINGS)]
+    return [*found, *(name for name in _ENCODINGS if name not in found and _decodes(content, name))]
 
 
 def _decodes(content: bytes, encoding: str) -> bool:
@@ -105,21 +85,6 @@ def _decodes(content: bytes, encoding: str) -> bool:
         content.decode(encoding)
         return True
     return False
-
-
-def _is_western(content: bytes) -> bool:
-    """Whether bytes read as a text of western Europe in cp1252: by its words, its signs, and where letters stand.
-
-    Letters that cp1250 has at the same byte, such as those of German, are read alike in both.
-    """
-    lines = (line for line in content.splitlines(keepends=True) if not line.isascii())
-    text = b"".join(lines).decode("cp1252")[:_SAMPLE].lower()
-    words = {word for word in re.findall(r"[^\W\d_]{2,}", text) if not word.isascii()}
-    letters = "".join(words)
-    beyond = len(re.sub(r"[\x00-\x7f]", "", letters))
-    doubtful = sum(sign in _DOUBTFUL for sign in text)
-    has_odd = 20 * len(_ODD.findall(text)) > beyond
-    return 2 * beyond <= len(letters) + 1 and not has_odd and len(_PLACED.findall(text)) >= 0.8 * doubtful
 
 
 def _find_delimiter(file: File, sample: str, wanted: Sequence[str]) -> str:
@@ -165,33 +130,23 @@ def _rows(sample: str, delimiter: str, quoting: bool) -> list[list[str]]:
     return rows[:-1] if len(sample) == _SAMPLE and len(rows) <= _ROWS else rows
 
 
-def _find_names(file: File, rows: list[list[str]], wanted: Sequence[str]) -> list[str] | None:
-    """Names of the columns where the first line is a row like the others; None where it has the names.
-
-    Raises ValueError where they cannot be told.
-    """
+def _check_names(file: File, rows: list[list[str]], wanted: Sequence[str]) -> None:
+    """Raises ValueError where the first line, which should name the columns, holds a value that its column repeats."""
     first, below = (rows[0] if rows else []), rows[1:]
-    if not below or set(wanted) & {*first} or len({*first}) < len(first):
-        return None
+    if not below or set(wanted) & {*first}:
+        return
     columns = [[row[i] for row in below if len(row) > i] for i in range(len(first))]
-    repeated = [share_repeated(column) for column in columns]
-    if not any(
-        name and share > 0.5 and name in column
-        for name, share, column in zip(first, repeated, columns, strict=True)
-    ):
-        return None
-    example = [*wanted, *(f"column_{i}" for i in range(len(wanted) + 1, len(first) + 1))][: len(first)]
-    advice = (
-        f"line 1 reads as a row ({', '.join(first)[:60]!r}), not as the names of the columns. Name all "
-        f"{len(first)} in their order: set data.header=[{','.join(example)}]"
-    )
-    longest = [sum(map(len, column)) / max(len(column), 1) for column in columns]
-    if len(first) == 2 == len(wanted):
-        text, label = sorted((0, 1), key=lambda i: repeated[i])
-        if repeated[label] > 0.5 > repeated[text] and longest[text] > longest[label]:
-            return list(wanted) if text == 0 else list(reversed(wanted))
-        advice += f" or data.header=[{','.join(reversed(wanted))}]"
-    raise ValueError(f"{file.path}: {advice}")
+    values = [
+        name
+        for name, column in zip(first, columns, strict=True)
+        if name and name in column and share_repeated(column) > 0.5
+    ]
+    if values:
+        example = [*wanted, *(f"column_{i}" for i in range(len(wanted) + 1, len(first) + 1))][: len(first)]
+        raise ValueError(
+            f"{file.path}: line 1 should name the columns, and {values[0]!r} is a value that others repeat. Name all "
+            f"{len(first)} in their order, such as data.header=[{','.join(example)}]"
+        )
 
 
 def share_repeated(column: list[str]) -> float:
