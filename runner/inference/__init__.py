@@ -5,7 +5,6 @@
 - `evaluated`: figures on data that comes later, of labelled examples by `labelled`, of questions about images by
   `measured_answers`, of text by `language`, which also guesses masks.
 - `vectors`: those of texts, by models that were trained for them.
-- `lmms_eval`: figures of a model of images and text on tasks of lmms-eval.
 - `frozen`: features of an encoder that is not trained, and what they are worth.
 - `export`: the model as a Hugging Face folder; `card`: its model card, with `hub_metadata`.
 - `predictor`: `Predictor`, any of these models with predictions for rows, by the `kinds` of models that there are;

@@ -104,7 +104,7 @@ class Evaluation(NamedTuple):
     predictions: dict[str, Predictions]
     """For labelled sets by name."""
     documents: list[dict[str, Any]]
-    """For text and for tasks of lmms-eval: a line for each document."""
+    """For text, and tasks of plugins: a line for each document."""
     documents_file: str = DOCUMENTS
     """The name of their file."""
 

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, run_program
+from tests.support import needs
 from tests.support.in_process import tiryns_here
 from tests.support.installed import install_project
 from tiryns.runner.run.folder import RunFolder
+
+EXAMPLE = ROOT / "docs" / "examples" / "lmms-eval"
 
 SMALL = ["model.hidden_size=32", "model.intermediate_size=64", "data.vocab_size=200", "data.num_workers=0",
          "trainer=cpu", "trainer.max_steps=3", "trainer.validate_every=0"]  # fmt: skip
@@ -65,6 +68,39 @@ def test_installed_package_is_allowed_by_being_installed(installed: str, tmp_pat
     )
     done = run_program(*words, cwd=tmp_path, check=False, PYTHONPATH=str(ROOT))
     assert "allowed_targets=[tiryns_example]" in done.stderr, "one that is not installed is not allowed"
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """PYTHONPATH of a place where the example of the documentation is installed."""
+    return install_project(EXAMPLE, tmp_path_factory.mktemp("site"))
+
+
+def assert_tests_pass(example: str, *names: str) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *(EXAMPLE / "tests" / n for n in names),
+    ]
+    environment = {**os.environ, "PYTHONPATH": example}
+    done = subprocess.run(command, cwd=EXAMPLE, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+    assert "skipped" not in done.stdout
+
+
+def test_an_installed_example_is_known(example: str, tmp_path: Path) -> None:
+    assert_tests_pass(example, "test_metrics.py", "test_command.py")
+    run_program("--cfg", "job", "imports=[tiryns_lmms_eval.metrics]", cwd=tmp_path, PYTHONPATH=example)
+
+
+def test_tasks_of_an_installed_example_are_measured(example: str) -> None:
+    needs.package("lmms_eval")
+    assert_tests_pass(example, "test_model.py", "test_tasks.py")
 
 
 def test_folders_that_a_variable_names_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

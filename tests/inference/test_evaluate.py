@@ -4,7 +4,6 @@ import csv
 import json
 import math
 import shutil
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -267,13 +266,3 @@ def test_figures_that_are_no_numbers_are_null(runs: Runs, tmp_path: Path, capsys
     from tiryns.runner.run.command.json_output import plain
 
     assert plain({"a": [math.nan, 1.0, math.inf], "b": (2, "x")}) == {"a": [None, 1.0, None], "b": [2, "x"]}
-
-
-def test_lmms_eval_is_asked_for_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("lmms_eval", "lmms_eval.evaluator"):
-        monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "tiryns.runner.inference.lmms_eval.tasks", raising=False)
-    with pytest.raises(
-        SystemExit, match=r"--tasks needs lmms-eval \(.*\): pip install 'tiryns\[lmms-eval\]'"
-    ):
-        main(["evaluate", "RUN", "--tasks", "chartqa"])

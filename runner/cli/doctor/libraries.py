@@ -17,7 +17,7 @@ EXTRAS = {
     "mteb": "data=mteb",
     "peft": "model.adapter=lora",
     "sentence-transformers": "SentenceTransformer('<run>/model')",
-    "lmms-eval": "tiryns evaluate RUN --tasks",
+    "lmms-eval": "tiryns-lmms-eval RUN --tasks (docs/examples/lmms-eval)",
 }
 """What each extra of this program is for."""
 

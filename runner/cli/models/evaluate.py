@@ -3,8 +3,7 @@
 `tiryns evaluate RUN FILE ...`: RUN is a run folder, the folder of a Hugging Face model, or its name on the hub. The
 figures are those of the run's test, or of its validation for a language model, each with a 95 % interval; a table has a
 row for each file. For a vision-language model files hold questions about images, which lie below `data.images=FOLDER`.
-`--label-column NAME`, or `data.label_column=NAME` and other settings of `data`, say how the files are read. A model of
-images is measured on tasks of lmms-eval too, where it is installed: `tiryns evaluate RUN --tasks NAME,NAME`.
+`--label-column NAME`, or `data.label_column=NAME` and other settings of `data`, say how the files are read.
 `--out FOLDER` writes `evaluation.json`, the predictions and `report.html`. The exit status is 0, or 1 with one line where
 a file cannot be measured: then nothing is written.
 """
@@ -16,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiryns.runner.cli.models.reading import add_reading_arguments, reading_flags, reading_settings
+from tiryns.runner.cli.models.reading import add_reading_arguments, reading_settings
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.lazy import many_imports
 
 if TYPE_CHECKING:
-    from tiryns.runner.inference.evaluated import Asked, Evaluation
+    from tiryns.runner.inference.evaluated import Evaluation
     from tiryns.runner.inference.passes import Report
 
 SECONDS_PER_LINE = 10.0
@@ -63,12 +62,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     seeing.add_argument("--answers", metavar="N|all", help=about)
     about = "the longest answer, in tokens (the run's, else 32)"
     seeing.add_argument("--max-new-tokens", type=int, metavar="N", help=about)
-    tasks = parser.add_argument_group("tasks of lmms-eval, for models of images and text")
-    about = "tasks, or groups of them, in the place of files"
-    tasks.add_argument("--tasks", metavar="NAME,...", help=about)
-    about = "folder with YAML files of tasks of your own"
-    tasks.add_argument("--include-path", type=Path, metavar="FOLDER", help=about)
-    tasks.add_argument("--limit", type=int, metavar="N", help="the first N documents of each task (all)")
     text = parser.add_argument_group("language models")
     text.add_argument(
         "--objective", metavar="NAME", help="mlm, clm or diffusion (the run's, else by the model)"
@@ -94,12 +87,7 @@ def main(arguments: Namespace) -> None:
         _number_or_all("--pseudo-perplexity", arguments.pseudo_perplexity), _answers(arguments.answers),
         arguments.max_new_tokens, "--on-bad-row skip",
     )  # fmt: skip
-    if arguments.tasks is not None:
-        found = _on_tasks(arguments, asked)
-    else:
-        if (name := _given(arguments, ("include_path", "limit"))) is not None:
-            raise ValueError(f"{name} is for tasks of lmms-eval: name them by --tasks")
-        found = evaluate(arguments.run, sets_of(files), asked, progress)
+    found = evaluate(arguments.run, sets_of(files), asked, progress)
     if arguments.out is not None:
         write(found, arguments.out)
     if arguments.json:
@@ -131,36 +119,6 @@ def _tell_left_out(content: Mapping[str, Any]) -> None:
     for name, entry in content["sets"].items():
         if told := described(entry.get("left_out", {})):
             print(f"{name}: {told}", file=sys.stderr)
-
-
-def _on_tasks(arguments: Namespace, asked: "Asked") -> "Evaluation":
-    """The figures on tasks of lmms-eval. Raises ImportError where it is not installed."""
-    if arguments.files:
-        raise ValueError(f"--tasks bring their own data: leave out {arguments.files[0]}")
-    if (
-        name := _given(arguments, ("answers", "objective", *reading_flags()))
-    ) is not None or asked.pseudo_documents != 0:
-        raise ValueError(f"{name or '--pseudo-perplexity'} is for files: leave it out with --tasks")
-    try:
-        with many_imports():
-            from loguru import logger
-
-            logger.remove()
-            logger.add(sys.stderr, level="WARNING", format="{message}")
-            from tiryns.runner.inference.lmms_eval.tasks import AskedTasks, evaluate_tasks
-    except ImportError as error:
-        raise ImportError(f"--tasks needs lmms-eval ({error}): pip install 'tiryns[lmms-eval]'") from error
-    names = [name for name in arguments.tasks.split(",") if name]
-    if not names:
-        raise ValueError("--tasks names none: expected names of lmms-eval's tasks, with commas between them")
-    tasks = AskedTasks(names, arguments.include_path, arguments.limit)
-    return evaluate_tasks(arguments.run, tasks, asked, progress)
-
-
-def _given(arguments: Namespace, names: Sequence[str]) -> str | None:
-    """The first of some options that was typed."""
-    typed = (name for name in names if getattr(arguments, name) is not None)
-    return next((f"--{name.replace('_', '-')}" for name in typed), None)
 
 
 def sets_of(files: Sequence[str]) -> dict[str, str]:

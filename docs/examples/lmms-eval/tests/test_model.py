@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Made
 from PIL import Image
 
-from tests.inference.lmms_eval.conftest import Made
-from tests.support import needs
 from tiryns.runner.inference.measured_answers import load_answering_model
 
-needs.package("lmms_eval")
+pytest.importorskip("lmms_eval")
 
-from tiryns.runner.inference.lmms_eval.model import AS_READ, AnsweringTasks, Shown  # noqa: E402
+from tiryns_lmms_eval.model import AS_READ, AnsweringTasks, Shown
 
 
 def asked(text: str, shown: Any, number: int = 0, **settings: Any) -> Any:
@@ -67,7 +66,7 @@ def test_requests_become_questions(made: Made) -> None:
 def test_lmms_eval_knows_the_model_by_name(made: Made) -> None:
     from lmms_eval.models import MODEL_REGISTRY_V2, get_model
 
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     module, _, name = project["entry-points"]["lmms_eval.models"]["tiryns"].partition(":")
     MODEL_REGISTRY_V2.register_manifest(getattr(import_module(module), name)(), overwrite=True)
     kind = get_model("tiryns")

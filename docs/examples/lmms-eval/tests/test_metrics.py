@@ -12,15 +12,15 @@ from tests.support.vision import SMALL, compose_vision
 from tiryns.conf import registry
 from tiryns.runner.cli.commands import main
 from tiryns.runner.data.demo.scenes import Scenes
-from tiryns.runner.evaluation import lmms_eval
-from tiryns.runner.evaluation.lmms_eval import (
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.train import train
+from tiryns_lmms_eval import metrics
+from tiryns_lmms_eval.metrics import (
     LetterAccuracy,
     NormalizedLevenshtein,
     RelaxedAccuracy,
     VqaAccuracy,
 )
-from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.train import train
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_letters(text: str, accepted: list[str], score: float) -> None:
 
 def test_bleu_of_equal_texts_is_one_and_of_others_less() -> None:
     text = "seven herons watch the old river"
-    same, other = lmms_eval.bleu(1), lmms_eval.bleu(1)
+    same, other = metrics.bleu(1), metrics.bleu(1)
     same.update([text], [[text, "a fox"]])
     other.update([text], [["seven herons watch the new bridge"]])
     # 4 of 6, 3 of 5, 2 of 4 and 1 of 3 runs of words occur; both have six words
@@ -129,7 +129,7 @@ for name in NAMES:  # which importing has registered, also for tests of other fi
 def registered() -> Iterator[None]:
     """The module's metrics, for a test alone; those that another module has imported stay."""
     kept = dict(registry.METRICS.get("vision_language", {}))
-    reload(lmms_eval)
+    reload(metrics)
     yield
     registry.METRICS["vision_language"] = {name: make for name, make in kept.items() if name not in NAMES}
 
@@ -149,7 +149,7 @@ def test_run_on_local_files_is_measured_with_them(tmp_path: Path, capsys: pytest
     )  # fmt: skip
     run.begin(config, [])
     train(config, run)
-    words = ["--answers", "all", "--json", "--import", lmms_eval.__name__, "--out", str(tmp_path / "out")]
+    words = ["--answers", "all", "--json", "--import", metrics.__name__, "--out", str(tmp_path / "out")]
     capsys.readouterr()  # what the run has said
     main(["evaluate", str(run.path), str(file), *words])
     (found,) = json.loads(capsys.readouterr().out)["sets"].values()

@@ -19,11 +19,10 @@ from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap
 from tiryns.runner.inference.answering import sees_images
 from tiryns.runner.inference.evaluated import Asked, Evaluation, computation_of, facts_of
 from tiryns.runner.inference.language.infill import open_model
-from tiryns.runner.inference.lmms_eval.model import AS_READ, AnsweringTasks
 from tiryns.runner.inference.measured_answers import load_answering_model
 from tiryns.runner.inference.passes import Report
-from tiryns.runner.patches.lmms_eval import filters_of
 from tiryns.runner.run.command.json_output import plain
+from tiryns_lmms_eval.model import AS_READ, AnsweringTasks
 
 ANSWERED = ("generate_until", "multiple_choice")
 """Kinds of tasks that are run, as lmms-eval names them."""
@@ -163,7 +162,7 @@ def _interval(values: Any, places: Any, size: int, asked: Asked) -> Any:
 
 def _by_filter(task: Any, samples: Sequence[dict[str, Any]]) -> dict[str, Sequence[dict[str, Any]]]:
     """The samples of a task by the name of the filter; they lie one filter after the other."""
-    names = filters_of(task)
+    names = [one.name for one in task._filters]  # lmms-eval 0.7 lists them here alone
     size = len(samples) // len(names)
     return {name: samples[i * size : (i + 1) * size] for i, name in enumerate(names)}
 

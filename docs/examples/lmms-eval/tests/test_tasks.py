@@ -5,18 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import CHOICES, PROMPTS, Made, predicted
 
-from tests.inference.lmms_eval.conftest import CHOICES, PROMPTS, Made, predicted
-from tests.support import needs
 from tiryns.conf import registry
-from tiryns.runner.cli.commands import main
 from tiryns.runner.inference.kinds import PredictOptions
 from tiryns.runner.inference.measured_answers import load_answering_model, measure_answers, read_questions
 from tiryns.runner.inference.predictor import Predictor
 
-needs.package("lmms_eval")
+pytest.importorskip("lmms_eval")
 
-from tiryns.runner.inference.lmms_eval.tasks import FoundTasks  # noqa: E402
+from tiryns_lmms_eval.command import main
+from tiryns_lmms_eval.tasks import FoundTasks
 
 AS_PREDICTED = ["--precision", "32-true"]
 """As `tiryns predict` computes, whatever the precision of the run."""
@@ -32,11 +31,11 @@ def test_figures_are_those_of_predictions(
 ) -> None:
     known = registry.METRICS.get("vision_language", {})
     monkeypatch.setitem(registry.METRICS, "vision_language", dict(known))  # which the import adds to
-    from tiryns.runner.evaluation.lmms_eval import NormalizedLevenshtein, RelaxedAccuracy
+    from tiryns_lmms_eval.metrics import NormalizedLevenshtein, RelaxedAccuracy
 
     words = ["--tasks", "both,choice,long", "--include-path", str(made.tasks), *AS_PREDICTED]
     capsys.readouterr()
-    main(["evaluate", str(made.run), *words, "--out", str(tmp_path), "--json"])
+    main([str(made.run), *words, "--out", str(tmp_path), "--json"])
     told = json.loads(capsys.readouterr().out)
     content = json.loads((tmp_path / "evaluation.json").read_text())
     assert content == told
@@ -100,7 +99,7 @@ def without_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("without_shipped")
 def test_limit_takes_the_first_documents(made: Made, tmp_path: Path) -> None:
-    words = ["evaluate", str(made.run), "--tasks", "chart", "--include-path", str(made.tasks), "--limit", "3"]
+    words = [str(made.run), "--tasks", "chart", "--include-path", str(made.tasks), "--limit", "3"]
     words += ["--max-new-tokens", "1", "--resamples", "0", *AS_PREDICTED]
     main([*words, "--out", str(tmp_path / "three")])
     content = json.loads((tmp_path / "three" / "evaluation.json").read_text())
@@ -116,7 +115,7 @@ def test_limit_takes_the_first_documents(made: Made, tmp_path: Path) -> None:
 
 def message(*words: object) -> str:
     with pytest.raises(SystemExit) as stopped:
-        main(["evaluate", *map(str, words)])
+        main([*map(str, words)])
     return str(stopped.value)
 
 
@@ -125,10 +124,6 @@ def test_what_is_wrong_is_one_line(made: Made, tmp_path: Path, monkeypatch: pyte
     options = ("--include-path", made.tasks)
     assert "has a task 'charts'. Did you mean 'chart'?" in message(made.run, "--tasks", "charts", *options)
     assert "--limit 0: expected 1 or more" in message(made.run, "--tasks", "chart", "--limit", 0)
-    assert "leave out later.jsonl" in message(made.run, "later.jsonl", "--tasks", "chart")
-    assert "--limit is for tasks of lmms-eval" in message(made.run, "later.jsonl", "--limit", 3)
-    assert "--answers is for files" in message(made.run, "--tasks", "chart", "--answers", 3)
-    assert "name a file" in message(made.run)
     assert "its kind is generate_until_multi_round" in message(made.run, "--tasks", "rounds", *options)
     monkeypatch.setattr("time.sleep", lambda _: None)  # between lmms-eval's tries
     far = message(made.run, "--tasks", "far", *options, "--out", tmp_path / "out")
