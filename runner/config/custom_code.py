@@ -50,7 +50,7 @@ def _make_known(name_or_path: str | Path) -> None:
     # what is missing or broken is told by the loading
     with suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
         known, _ = PretrainedConfig.get_config_dict(name_or_path)
-        if make_known := own_architectures.get(known.get("model_type")):
+        if make_known := own_architectures.get(str(known.get("model_type"))):
             make_known()
 
 

@@ -77,15 +77,8 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def assert_tests_pass(example: str, *names: str) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        *(EXAMPLE / "tests" / n for n in names),
-    ]
+    files = [str(EXAMPLE / "tests" / name) for name in names]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
     environment = {**os.environ, "PYTHONPATH": example}
     done = subprocess.run(command, cwd=EXAMPLE, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -14,8 +14,7 @@ from tiryns.runner.cli.plan.nominal_run import NominalRun
 @cache
 def planned(recipe: str) -> tuple[dict[str, Any], NominalRun]:
     config = compose(f"experiment={recipe}", "mode=inspect")
-    plan = nominal_plan(config)
-    return plan, NominalRun(config, plan["tokens"])
+    return nominal_plan(config), NominalRun(config)
 
 
 @pytest.mark.parametrize(("recipe", "paper"), PAPERS.items(), ids=list(PAPERS))
