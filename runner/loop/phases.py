@@ -51,6 +51,9 @@ def take_over(config: DictConfig, resolved: Mapping[str, Any]) -> None:
         _set_lengths(config, known)
     if (budget := budget_of(config.trainer)) and resolved.get("budget") == str(budget):
         settle(config.trainer, int(resolved["max_steps"]))
+    elif config.trainer.get("max_seconds") and str(resolved.get("budget")).startswith("max_seconds"):
+        settle(config.trainer, int(resolved["max_steps"]))  # version 0.3 turned seconds into steps
+        config.trainer.max_seconds = None
 
 
 def steps_of(asked: DictConfig, settled: DictConfig) -> list[dict[str, Any]]:

@@ -208,6 +208,15 @@ def test_steps_are_taken_over_for_the_same_budget_alone() -> None:
         assert other == by_budget(**{name: amount})
 
 
+def test_seconds_that_an_earlier_version_made_steps_of_are_these_steps() -> None:
+    earlier = by_budget(max_seconds=6.2)
+    phases.take_over(earlier, {"budget": "max_seconds 6.2", "max_steps": STEPS})
+    assert earlier.trainer == {"max_steps": STEPS, **dict.fromkeys(BUDGETS), "max_seconds": None}
+    clock = by_budget(max_seconds=6.2)
+    phases.take_over(clock, {"budget": "max_tokens 9", "max_steps": STEPS})
+    assert clock == by_budget(max_seconds=6.2)
+
+
 def test_budget_is_part_of_the_config_of_a_run() -> None:
     hashes = {
         config_hash(OmegaConf.create({"trainer": {"_target_": "runner.loop.build_trainer", **values}}))
