@@ -106,9 +106,8 @@ def assemble(config: DictConfig, began: Mapping[str, Any] | None = None) -> Part
     from tiryns.runner.loop.token_ramps import count_ramps
     from tiryns.runner.models.initial.dtypes import weights_of
 
-    data, make_module = make_data(config), bind(config.module)
     began = began or {}
-    getattr(data, "take_over", lambda began: None)(began)
+    data, make_module = make_data(config, began), bind(config.module)
     with weights_of(config.trainer.get("precision")) as lines:
         if serves_global_batches(data):
             objective, given = _global_batch_parts(config, data, make_module, began.get("layout"))
@@ -130,8 +129,8 @@ def assemble(config: DictConfig, began: Mapping[str, Any] | None = None) -> Part
     return Parts(data, objective, model, module, given["max_steps"], weights, rotary_of(config, model))
 
 
-def make_data(config: DictConfig) -> Any:
-    """The data module of a config, which has read nothing yet."""
+def make_data(config: DictConfig, began: Mapping[str, Any] | None = None) -> Any:
+    """The data module of a config, which has read nothing yet, and will read files as the run that `began`."""
     from tiryns.runner.loop.phases import check_data_of
     from tiryns.runner.models.embedding.start import settle_embedding
     from tiryns.runner.tasks import get_task, import_modules
@@ -143,6 +142,7 @@ def make_data(config: DictConfig) -> Any:
     if option_of("data", config.data) is not None and "task" in config.data:
         make = make.with_keywords({**make.keywords, "task": get_task(config.data.task)})
     data = make()
+    getattr(data, "take_over", lambda began: None)(began or {})
     objective = OmegaConf.select(config, "objective._target_")
     masks = objective is None or getattr(locate(objective, "objective"), "needs_mask", True)
     if hasattr(data, "needed_tokens") and not masks:

@@ -60,8 +60,9 @@ def consolidate(
     config = read_config(run.path / "config.yaml")
     check_permissions(config, allowed)
     chosen = completed(from_begin(config, run.path))
-    take_over(chosen, config.get("resolved") or {})
-    parts = assemble(chosen)
+    began = config.get("resolved") or {}
+    take_over(chosen, began)
+    parts = assemble(chosen, began)
     data, module = parts.data, parts.module
     if not hasattr(module, "make_optimizer"):
         what = f"{str(run.path)!r} trains a LightningModule of its own, {type(module).__name__}"

@@ -44,17 +44,17 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
         from tiryns.runner.loop.trainer import quiet_libraries
 
     quiet_libraries()
-    asked, config = config, completed(config)
+    asked, config, resolved = config, completed(config), {}
     budget = budget_of(config.trainer)
     if config.resume not in (None, "auto"):
         run = named_run(config.resume, to_train=False)
         config.skip_batches = left_out(config.skip_batches, noted_rewinds(run.path))
-        take_over(config, resolved := run.status().get("resolved") or {})
+        take_over(config, resolved := dict(run.status().get("resolved") or {}))
         take_over_ramps(config, resolved)
     ranks = processes_per_node(config.trainer) * num_nodes(config.trainer)
     if (unknown := budget_of(config.trainer)) and unknown.name == "max_seconds":
         settle(config.trainer, _steps_in(unknown, asked, ranks))
-    parts = assemble(config)
+    parts = assemble(config, resolved)
     indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
     batches = parts.data.train_batches(0, ranks) if indexed else None
     yield "dataset", {"described": describe(parts.data), **_data_facts(parts.data, config, indexed)}
