@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -92,15 +93,19 @@ def trains_global_batches(module: Any) -> bool:
     return bool(getattr(module, "trains_global_batches", False))
 
 
-def assemble(config: DictConfig, began: Mapping[str, Any] | None = None) -> Parts:
+def assemble(
+    config: DictConfig, began: Mapping[str, Any] | None = None, checkpoint: Path | None = None
+) -> Parts:
     """Builds everything but the trainer; data is read, and tokenised into the cache where it is not yet.
 
     The figure that checkpoints monitor and the steps of a budget follow from the data, and are filled into the config.
     `began` is what was resolved when a continued run began: a layout that is `auto` is that one then, and tables are read
-    as they were. Of a LightningDataModule of the user's own the groups objective and sampler play no part; model,
-    optimizer and scheduler do where the module takes them. Raises ValueError for parts that do not fit together, data
-    that cannot be used, a figure to monitor that nobody logs, or a budget that is not known here.
+    as they were; weights keep the types of the `checkpoint` that it goes on from. Of a LightningDataModule of the user's
+    own the groups objective and sampler play no part; model, optimizer and scheduler do where the module takes them.
+    Raises ValueError for parts that do not fit together, data that cannot be used, a figure to monitor that nobody logs,
+    or a budget that is not known here.
     """
+    from tiryns.runner.loop.kept_types import keep_types
     from tiryns.runner.loop.phased_step import make_phased_scheduler_of, rotary_of
     from tiryns.runner.loop.plain import make_optimizer_of
     from tiryns.runner.loop.token_ramps import count_ramps
@@ -125,7 +130,9 @@ def assemble(config: DictConfig, began: Mapping[str, Any] | None = None) -> Part
     )
     choose_monitor(config, module, data)
     model = given.get("model")
-    weights = {"weights": "; ".join(lines)} if lines else {}
+    precision = str(config.trainer.get("precision"))
+    kept = keep_types(module, checkpoint, began, precision)
+    weights = kept or ({"weights": "; ".join(lines)} if lines else {})
     return Parts(data, objective, model, module, given["max_steps"], weights, rotary_of(config, model))
 
 

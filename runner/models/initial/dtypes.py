@@ -86,7 +86,7 @@ def load_model(auto: Any, path: str, **options: Any) -> Any:
     wide = torch.float64 in saved if run is None else run.trained == torch.float64
     loaded = from_pretrained(auto, path, dtype=torch.float64 if wide else torch.float32, **options)
     if run is not None and saved - {run.trained}:
-        line = f"{_names(saved)} in {path}, held in {_names({run.trained})}"
+        line = f"{names_of(saved)} in {path}, held in {names_of({run.trained})}"
         run.lines.extend([] if line in run.lines else [line])
     return loaded
 
@@ -129,5 +129,6 @@ def _configured(path: str) -> set[torch.dtype]:
     return {dtype} if isinstance(dtype, torch.dtype) else set()
 
 
-def _names(dtypes: set[torch.dtype]) -> str:
+def names_of(dtypes: set[torch.dtype]) -> str:
+    """Returns the names of types, such as `bfloat16 and float32`."""
     return " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))
