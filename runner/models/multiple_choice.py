@@ -15,7 +15,7 @@ from tiryns.runner.config.custom_code import from_pretrained
 from tiryns.runner.data.labelled.labels import SINGLE
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.finetuning import SequenceClassifier
-from tiryns.runner.models.initial.dtypes import widened
+from tiryns.runner.widening import widened
 
 
 class AutoModelForMultipleChoice:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import Tensor, nn
+from torch import nn
 from transformers.utils import cached_file
 
 from tiryns.runner.config.custom_code import from_pretrained
@@ -47,16 +47,6 @@ def weights_dtype(precision: object) -> torch.dtype:
         (torch.float32, torch.bfloat16)
     """
     return OTHER_THAN_FP32.get(str(precision), torch.float32)
-
-
-def at_least_fp32(dtype: torch.dtype) -> torch.dtype:
-    """Returns fp64 for fp64, else fp32: what losses, logits and averages are computed in."""
-    return torch.promote_types(dtype, torch.float32)
-
-
-def widened(values: Tensor) -> Tensor:
-    """Returns values in at least fp32: a cast to fp32 would take the precision of an fp64 run."""
-    return values.to(at_least_fp32(values.dtype))
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.models.label_loss import has_dropout
 from tiryns.runner.models.packed.dropout_keys import current_keys
 from tiryns.runner.models.packed.trials import evaluating
@@ -26,6 +25,7 @@ from tiryns.runner.models.row_sums import rows_of, summed_by_row
 from tiryns.runner.models.wrapped import WrappedModel
 from tiryns.runner.optim.compiled import Compiled
 from tiryns.runner.run.model_folder import forget_objective
+from tiryns.runner.widening import widened
 
 CLM, HYBRID, SHIFTED = "clm", "hybrid", "hybrid_shifted"
 """What `objective_of` returns: the encoder reads causally, or both ways as well, in the last case guessing masks a token
