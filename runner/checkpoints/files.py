@@ -217,17 +217,17 @@ def _new_buffer(kind: Any) -> Tensor:
     return torch.empty_strided(shape, stride, dtype=dtype, pin_memory=pinned)
 
 
-def read_while_training(find: Callable[[], Path], read: Callable[[Path], Found]) -> Found:
-    """What `read` makes of the checkpoint that `find` names; of the next one where training deletes it meanwhile.
+def read_while_training(find: Callable[[], list[Path]], read: Callable[[list[Path]], Found]) -> Found:
+    """What `read` makes of the checkpoints that `find` names; of the next ones where training deletes one meanwhile.
 
-    Raises what `find` and `read` raise of a checkpoint that is there, or after `TRIES` that were deleted.
+    Raises what `find` and `read` raise of checkpoints that are there, or after `TRIES` that were deleted.
     """
     for tries in range(TRIES, 0, -1):
-        path = find()
+        paths = find()
         try:
-            return read(path)
+            return read(paths)
         except Exception:
-            if tries == 1 or path.exists():
+            if tries == 1 or all(path.exists() for path in paths):
                 raise
     raise AssertionError("the last try returns or raises")
 

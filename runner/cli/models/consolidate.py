@@ -69,7 +69,9 @@ def consolidate(
         raise ValueError(
             f"{what}: load its checkpoint with load_from_checkpoint; a run writes model/ at its end"
         )
-    saved = read_while_training(lambda: _checkpoint_path(checkpoint), AtomicCheckpointIO().load_checkpoint)
+    saved = read_while_training(
+        lambda: [_checkpoint_path(checkpoint)], lambda paths: AtomicCheckpointIO().load_checkpoint(paths[0])
+    )
     parts.begin_step(max(0, int(saved["global_step"]) - 1))
     module.to(weights_dtype(chosen.trainer.get("precision"))).load_state_dict(saved["state_dict"])
     optimizer = module.make_optimizer(model=module.model)
