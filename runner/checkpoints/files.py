@@ -248,7 +248,7 @@ def entry_of(path: Path, name: str) -> Any:
 
 def weight_types(path: Path) -> dict[str, torch.dtype]:
     """The type of each floating point weight in a checkpoint, by its name in the module; read without the tensors."""
-    stored = sharded.PlainReader(path).read_metadata().state_dict_metadata if path.is_dir() else {}
+    stored: Any = sharded.PlainReader(path).read_metadata().state_dict_metadata if path.is_dir() else {}
     state = (entry_of(path, "state_dict") or {}).items()
     tensors = {name: stored[one[1]].properties if isinstance(one, tuple) else one for name, one in state}
     return {name: one.dtype for name, one in tensors.items() if one.dtype.is_floating_point}
