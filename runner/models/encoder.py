@@ -14,7 +14,7 @@ from transformers.models.auto.modeling_auto import (
 
 from tiryns.conf.model.text import Encoder, Pretrained
 from tiryns.conf.values import suggest
-from tiryns.runner.config.custom_code import CustomCodeRefused, from_pretrained
+from tiryns.runner.config.loading import CustomCodeRefused, cannot_build, cannot_load, from_pretrained
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.text.tokenizer import borrows_padding, knows_no_words
 from tiryns.runner.models.adapters import adapt, check_separate, import_peft
@@ -24,7 +24,7 @@ from tiryns.runner.models.initial.schemes import initialise
 from tiryns.runner.models.initial.tiling import tile
 from tiryns.runner.models.initial.vocabulary import fit_vocabulary
 from tiryns.runner.models.weights import head_inside_body
-from tiryns.runner.run.model_folder import cannot_build, cannot_load, model_folder
+from tiryns.runner.run.model_folder import model_folder
 
 log = logging.getLogger("tiryns")
 
@@ -100,7 +100,7 @@ def build_encoder(
 
 def _train_borrowed(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> PreTrainedModel:
     """The model, whose embedding of padding is trained where padding is the token that ends texts."""
-    if tokenizer is not None and borrows_padding(tokenizer):
+    if isinstance(tokenizer, PreTrainedTokenizerBase) and borrows_padding(tokenizer):
         for module in model.modules():
             if isinstance(module, nn.Embedding) and module.padding_idx == tokenizer.pad_token_id:
                 module.padding_idx = None

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tiryns.runner.cli.models.consolidate import consolidate
 from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
-from tiryns.runner.run.model_folder import TASK, open_to_readers
+from tiryns.runner.run.model_folder import TASK
 
 if TYPE_CHECKING:
     from tiryns.runner.checkpoints.averages import Source
@@ -287,6 +287,7 @@ def _replace_weights(folder: Path, tensors: dict[str, Any], facts: dict[str, Any
     from safetensors.torch import save_file
 
     from tiryns.runner.checkpoints.averages import name_dtype
+    from tiryns.runner.inference.export import open_to_readers
 
     for old in [*folder.glob("*.safetensors"), *folder.glob("*.safetensors.index.json")]:
         old.unlink()

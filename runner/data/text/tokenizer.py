@@ -10,8 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiryns.runner.config.custom_code import CustomCodeRefused, from_pretrained
-from tiryns.runner.run.model_folder import cannot_load
+from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast

@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 from transformers.utils import cached_file
 
-from tiryns.runner.config.custom_code import from_pretrained
+from tiryns.runner.config.loading import from_pretrained
 
 OTHER_THAN_FP32 = {
     "64-true": torch.float64, "64": torch.float64, "bf16-true": torch.bfloat16, "16-true": torch.float16

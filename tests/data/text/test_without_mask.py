@@ -153,6 +153,7 @@ def test_the_end_of_texts_fills_rows_where_there_is_no_padding(
     assert exported.pad_token == exported.eos_token == "[SEP]"
     tokenizer = load_tokenizer(str(decoder), ("pad",))
     loaded = load_encoder(str(decoder), {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
-    embedding, end = loaded.get_input_embeddings(), tokenizer.eos_token_id
+    embedding: Any = loaded.get_input_embeddings()
+    end = tokenizer.eos_token_id
     embedding(torch.tensor([end])).sum().backward()
     assert embedding.weight.grad[end].all()
