@@ -176,7 +176,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     chosen = resolved.choose_hardware(config, before)
     token_ramps.take_over_lengths(chosen, before)
     chosen.skip_batches = left_out(chosen.get("skip_batches"), noted_rewinds(folder.path))
-    parts = assemble(chosen, before)
+    parts = assemble(chosen, before, checkpoint and checkpoint.path)
     data, module, max_steps = parts.data, parts.module, parts.max_steps
     values = resolved.resolve(config, chosen, before, data, module)
     resolved.note(folder, values)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO, damage_of
 from tiryns.runner.config.yaml_files import read_config
+from tiryns.runner.widening import at_least_fp32
 
 PRETRAINED = "model.pretrained."
 """What begins the names of exported weights in a checkpoint."""
@@ -114,7 +115,7 @@ def combined(
 
 def averaged_dtype(tensors: Sequence[Tensor]) -> torch.dtype:
     """Returns the widest type of the tensors, at least fp32: half precision would round a mean to one of its inputs."""
-    return reduce(torch.promote_types, [tensor.dtype for tensor in tensors], torch.float32)
+    return reduce(torch.promote_types, [at_least_fp32(tensor.dtype) for tensor in tensors])
 
 
 def name_dtype(file: Path, tensors: Iterable[Tensor]) -> dict[str, Any]:

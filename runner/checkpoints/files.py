@@ -217,17 +217,17 @@ def _new_buffer(kind: Any) -> Tensor:
     return torch.empty_strided(shape, stride, dtype=dtype, pin_memory=pinned)
 
 
-def read_while_training(find: Callable[[], Path], read: Callable[[Path], Found]) -> Found:
-    """What `read` makes of the checkpoint that `find` names; of the next one where training deletes it meanwhile.
+def read_while_training(find: Callable[[], list[Path]], read: Callable[[list[Path]], Found]) -> Found:
+    """What `read` makes of the checkpoints that `find` names; of the next ones where training deletes one meanwhile.
 
-    Raises what `find` and `read` raise of a checkpoint that is there, or after `TRIES` that were deleted.
+    Raises what `find` and `read` raise of checkpoints that are there, or after `TRIES` that were deleted.
     """
     for tries in range(TRIES, 0, -1):
-        path = find()
+        paths = find()
         try:
-            return read(path)
+            return read(paths)
         except Exception:
-            if tries == 1 or path.exists():
+            if tries == 1 or all(path.exists() for path in paths):
                 raise
     raise AssertionError("the last try returns or raises")
 
@@ -244,6 +244,14 @@ def entry_of(path: Path, name: str) -> Any:
             f"{str(path)!r} is no checkpoint of a run, or holds more than plain values and tensors"
         )
     return found.get(name)
+
+
+def weight_types(path: Path) -> dict[str, torch.dtype]:
+    """The type of each floating point weight in a checkpoint, by its name in the module; read without the tensors."""
+    stored: Any = sharded.PlainReader(path).read_metadata().state_dict_metadata if path.is_dir() else {}
+    state = (entry_of(path, "state_dict") or {}).items()
+    tensors = {name: stored[one[1]].properties if isinstance(one, tuple) else one for name, one in state}
+    return {name: one.dtype for name, one in tensors.items() if one.dtype.is_floating_point}
 
 
 def damage_of(path: Path) -> str | None:

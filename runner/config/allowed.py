@@ -4,7 +4,7 @@ from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from tiryns.runner.config.custom_code import allow_custom_code
+from tiryns.runner.config.loading import allow_custom_code
 from tiryns.runner.config.targets import allow_targets, check_target
 from tiryns.runner.patches.omegaconf import full_key
 

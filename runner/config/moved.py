@@ -21,15 +21,19 @@ GROUPS = ("data", "model", "objective")
 
 
 def begun_in(folder: Path) -> list[Path]:
-    """The folders that a run, and the runs that it is a branch of, were begun in, as far as they are here."""
+    """The folders that relative paths of a run lead from, as far as they are here, and of the runs it is a branch of.
+
+    First those where a new place of its data was typed, the last one before others, then the one it was begun in.
+    """
     found: dict[Path, None] = {}
     seen: set[Path] = set()
     while (folder := folder.resolve()) not in seen:
         seen.add(folder)
         status = read_status(folder / "status.json")
-        match status.get("begun_in"):
-            case [str(noted), str(relative)]:
-                found |= {Path(noted): None, (folder / relative).resolve(): None}
+        for place in (*status.get("moved_in", ()), status.get("begun_in")):
+            match place:
+                case [str(noted), str(relative)]:
+                    found |= {Path(noted): None, (folder / relative).resolve(): None}
         if isinstance(parent := status.get("branched_from"), str):
             folder = Path(parent).parents[1] if parent.endswith(".ckpt") else Path(parent)
     return [place for place in found if place.is_dir() and place != Path.cwd().resolve()]

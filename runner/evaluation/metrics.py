@@ -9,11 +9,15 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from tiryns.conf.values import suggest
-from tiryns.runner.data.labelled.tags import entities, tagging_of
+from tiryns.runner.data.labelled.tags import OUTSIDE, SCHEMES, entities, tagging_of
 from tiryns.runner.evaluation.squad import exact_match, normalized, token_f1
 
 ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
 """Figures of whole entities, over all types, where labels are tags of entities."""
+
+
+IOB = (OUTSIDE, "B-X", "I-X")
+"""Tags that tell the scheme of entities whose labels are not named."""
 
 
 def class_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
@@ -37,10 +41,10 @@ def number_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
         return {name: metric(**options).set_dtype(torch.float64) for name, metric in made.items()}
 
 
-def tag_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
+def tag_metrics(num_labels: int, labels: Sequence[str] = IOB, **options: Any) -> dict[str, Metric]:
     """Metrics of the labels of words: class numbers [W] for the accuracy, tags of sentences for entities."""
-    entities = {name: EntityScore(name.removeprefix("entity_"), **options) for name in ENTITY_FIGURES}
-    return {"accuracy": ClassScore("accuracy", num_labels, **options), **entities}
+    scores = {name: EntityScore(name.removeprefix("entity_"), labels, **options) for name in ENTITY_FIGURES}
+    return {"accuracy": ClassScore("accuracy", num_labels, **options), **scores}
 
 
 def choice_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
@@ -204,7 +208,13 @@ class EntityScore(CountedScore):
     """`f1`, `precision` or `recall` of whole entities, over all types together: right if begin, end and type agree.
 
     As in CoNLL's `conlleval` (2000) and seqeval, an entity begins at `B-X`, and at an `I-X` that follows no `X`; it
-    continues through `I-X`. Tags of other schemes (see `tags`) are recognised in each update.
+    continues through `I-X`. Tags of another scheme (see `tags`) are told by `labels`, the names of all of them.
+
+    Example:
+        >>> metric = EntityScore("f1", labels=["O", "B-X", "E-X", "S-X"])
+        >>> metric.update([["S-X", "O"]], [["S-X", "S-X"]])
+        >>> round(metric.compute().item(), 2)
+        0.67
     """
 
     measures: ClassVar[dict[str, Score]] = {
@@ -213,18 +223,25 @@ class EntityScore(CountedScore):
         "recall": micro(recall),
     }
 
-    def __init__(self, measure: str, **kwargs: Any) -> None:
+    def __init__(self, measure: str, labels: Sequence[str] = IOB, **kwargs: Any) -> None:
         super().__init__(measure, 1, **kwargs)
+        if (tagging := tagging_of(labels)) is None:
+            raise ValueError(f"labels {', '.join(labels)} tag no entities; schemes are {', '.join(SCHEMES)}")
+        self.tagging, self.labels = tagging, None if labels is IOB else labels
 
     def update(self, predicted: Iterable[Sequence[str]], true: Iterable[Sequence[str]]) -> None:
-        """Adds sentences: the tags of each, predicted and true."""
-        pairs = list(zip(predicted, true, strict=True))
-        tagging = tagging_of((tag for pair in pairs for tags in pair for tag in tags), all_names=False)
-        for ours, theirs in pairs:
-            found, wanted = (entities(tagging.iob(tags) if tagging else tags) for tags in (ours, theirs))
+        """Adds sentences: the tags of each, predicted and true. Raises ValueError for a tag that is of no label."""
+        for pair in zip(predicted, true, strict=True):
+            for tag in {tag for tags in pair for tag in tags if not self._knows(tag)}:
+                expected = ", ".join(self.labels or ["IOB; name the labels of another scheme"])
+                raise ValueError(f"the tag {tag!r} is of no label: expected {expected}")
+            found, wanted = (entities(self.tagging.iob(tags)) for tags in pair)
             self.predicted += len(found)
             self.true += len(wanted)
             self.correct += len(found & wanted)
+
+    def _knows(self, tag: str) -> bool:
+        return tag == OUTSIDE or (tag in self.labels if self.labels else tag.startswith(("B-", "I-")))
 
 
 class MeanOverQuestions(Metric):

@@ -20,7 +20,7 @@ from tiryns.runner.models.positions import longest_text
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.models.weights import no_bars
 from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.run.model_folder import TASK, open_to_readers
+from tiryns.runner.run.model_folder import TASK
 
 
 def export_model(
@@ -124,3 +124,9 @@ def write_model(
         shutil.rmtree(temporary, ignore_errors=True)
         raise OSError(f"cannot export the model to {str(target)!r}: {error.strerror or error}") from error
     return target
+
+
+def open_to_readers(folder: Path) -> None:
+    """Gives all files the mode of the model card: libraries write weights that only their owner can read."""
+    for file in filter(Path.is_file, folder.rglob("*")):
+        file.chmod((folder / "README.md").stat().st_mode)

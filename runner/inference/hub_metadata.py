@@ -11,8 +11,9 @@ from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.repocard import metadata_load
 
 from tiryns.runner.models.adapters import is_separate
+from tiryns.runner.models.pretraining.objective_field import objective_of
 from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.run.model_folder import NoModel, model_folder, objective_of
+from tiryns.runner.run.model_folder import NoModel, model_folder
 
 HEADS = {
     "ForSequenceClassification": ("text-classification", "classifies texts"),

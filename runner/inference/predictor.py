@@ -25,7 +25,7 @@ from tiryns.runner.inference.labelled import load_finetuned, task_of
 from tiryns.runner.inference.language.generation import generates
 from tiryns.runner.inference.language.infill import open_model
 from tiryns.runner.inference.vectors import Vectors, makes_vectors
-from tiryns.runner.run.model_folder import objective_of
+from tiryns.runner.models.pretraining.objective_field import objective_of
 
 
 class Predictor:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -92,23 +93,26 @@ def trains_global_batches(module: Any) -> bool:
     return bool(getattr(module, "trains_global_batches", False))
 
 
-def assemble(config: DictConfig, began: Mapping[str, Any] | None = None) -> Parts:
+def assemble(
+    config: DictConfig, began: Mapping[str, Any] | None = None, checkpoint: Path | None = None
+) -> Parts:
     """Builds everything but the trainer; data is read, and tokenised into the cache where it is not yet.
 
     The figure that checkpoints monitor and the steps of a budget follow from the data, and are filled into the config.
     `began` is what was resolved when a continued run began: a layout that is `auto` is that one then, and tables are read
-    as they were. Of a LightningDataModule of the user's own the groups objective and sampler play no part; model,
-    optimizer and scheduler do where the module takes them. Raises ValueError for parts that do not fit together, data
-    that cannot be used, a figure to monitor that nobody logs, or a budget that is not known here.
+    as they were; weights keep the types of the `checkpoint` that it goes on from. Of a LightningDataModule of the user's
+    own the groups objective and sampler play no part; model, optimizer and scheduler do where the module takes them.
+    Raises ValueError for parts that do not fit together, data that cannot be used, a figure to monitor that nobody logs,
+    or a budget that is not known here.
     """
+    from tiryns.runner.loop.kept_types import keep_types
     from tiryns.runner.loop.phased_step import make_phased_scheduler_of, rotary_of
     from tiryns.runner.loop.plain import make_optimizer_of
     from tiryns.runner.loop.token_ramps import count_ramps
     from tiryns.runner.models.initial.dtypes import weights_of
 
-    data, make_module = make_data(config), bind(config.module)
     began = began or {}
-    getattr(data, "take_over", lambda began: None)(began)
+    data, make_module = make_data(config, began), bind(config.module)
     with weights_of(config.trainer.get("precision")) as lines:
         if serves_global_batches(data):
             objective, given = _global_batch_parts(config, data, make_module, began.get("layout"))
@@ -126,12 +130,14 @@ def assemble(config: DictConfig, began: Mapping[str, Any] | None = None) -> Part
     )
     choose_monitor(config, module, data)
     model = given.get("model")
-    weights = {"weights": "; ".join(lines)} if lines else {}
+    precision = str(config.trainer.get("precision"))
+    kept = keep_types(module, checkpoint, began, precision)
+    weights = kept or ({"weights": "; ".join(lines)} if lines else {})
     return Parts(data, objective, model, module, given["max_steps"], weights, rotary_of(config, model))
 
 
-def make_data(config: DictConfig) -> Any:
-    """The data module of a config, which has read nothing yet."""
+def make_data(config: DictConfig, began: Mapping[str, Any] | None = None) -> Any:
+    """The data module of a config, which has read nothing yet, and will read files as the run that `began`."""
     from tiryns.runner.loop.phases import check_data_of
     from tiryns.runner.models.embedding.start import settle_embedding
     from tiryns.runner.tasks import get_task, import_modules
@@ -143,6 +149,7 @@ def make_data(config: DictConfig) -> Any:
     if option_of("data", config.data) is not None and "task" in config.data:
         make = make.with_keywords({**make.keywords, "task": get_task(config.data.task)})
     data = make()
+    getattr(data, "take_over", lambda began: None)(began or {})
     objective = OmegaConf.select(config, "objective._target_")
     masks = objective is None or getattr(locate(objective, "objective"), "needs_mask", True)
     if hasattr(data, "needed_tokens") and not masks:

@@ -19,6 +19,8 @@ from tiryns.runner.checkpoints.files import entry_of
 from tiryns.runner.config.completed import completed
 from tiryns.runner.data.store.cached import cache_folder
 from tiryns.runner.loop.budget import budget_of
+from tiryns.runner.loop.kept_types import RECORD as WEIGHTS
+from tiryns.runner.loop.kept_types import types_of
 from tiryns.runner.loop.phases import steps_of
 from tiryns.runner.loop.token_ramps import RECORD as RAMPS
 from tiryns.runner.loop.token_ramps import counted_ramps
@@ -97,6 +99,7 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
         **({RAMPS: ramps} if (ramps := counted_ramps(asked, config)) else {}),
         "accelerator": trainer.accelerator,
         "precision": trainer.precision,
+        WEIGHTS: types_of(module, trainer.precision),
         "layout": layout,
         "attention": attention,
         **{name: getattr(data, name, None) for name in ("micro_batch_tokens", "micro_batch_size")},
@@ -229,15 +232,12 @@ class Record(Callback):
             found: list[Any] = [None] * trainer.world_size
             torch.distributed.all_gather_object(found, self.resolved)
             if getattr(getattr(trainer, "datamodule", None), "fitted", False):
-                self._agree_on_tokens(trainer, found)
+                least = min(theirs["micro_batch_tokens"] for theirs in found)
+                for theirs in (self.resolved, *found):
+                    theirs["micro_batch_tokens"] = least
+                trainer.datamodule.micro_batch_tokens = least
+                note(RunFolder(Path(trainer.default_root_dir)), self.resolved)
             check_agreement(found)
-
-    def _agree_on_tokens(self, trainer: Any, found: list[Resolved]) -> None:
-        least = min(theirs["micro_batch_tokens"] for theirs in found)
-        for theirs in (self.resolved, *found):
-            theirs["micro_batch_tokens"] = least
-        trainer.datamodule.micro_batch_tokens = least
-        note(RunFolder(Path(trainer.default_root_dir)), self.resolved)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Adds the settings."""

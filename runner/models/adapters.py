@@ -20,9 +20,10 @@ from transformers import AutoConfig, PreTrainedModel
 
 from tiryns.conf.model.text import Pretrained
 from tiryns.conf.values import suggest
-from tiryns.runner.config.custom_code import from_pretrained
-from tiryns.runner.models.initial.dtypes import at_least_fp32, load_model
+from tiryns.runner.config.loading import from_pretrained
+from tiryns.runner.models.initial.dtypes import load_model
 from tiryns.runner.optim.roles import parts
+from tiryns.runner.widening import at_least_fp32
 
 log = logging.getLogger("tiryns")
 

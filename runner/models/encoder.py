@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from torch import nn
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
@@ -13,9 +14,9 @@ from transformers.models.auto.modeling_auto import (
 
 from tiryns.conf.model.text import Encoder, Pretrained
 from tiryns.conf.values import suggest
-from tiryns.runner.config.custom_code import CustomCodeRefused, from_pretrained
+from tiryns.runner.config.loading import CustomCodeRefused, cannot_build, cannot_load, from_pretrained
 from tiryns.runner.config.settings import takes_settings
-from tiryns.runner.data.text.tokenizer import knows_no_words
+from tiryns.runner.data.text.tokenizer import borrows_padding, knows_no_words
 from tiryns.runner.models.adapters import adapt, check_separate, import_peft
 from tiryns.runner.models.architectures.registered import ARCHITECTURES, register
 from tiryns.runner.models.head import MASKED_LM, Head
@@ -23,7 +24,7 @@ from tiryns.runner.models.initial.schemes import initialise
 from tiryns.runner.models.initial.tiling import tile
 from tiryns.runner.models.initial.vocabulary import fit_vocabulary
 from tiryns.runner.models.weights import head_inside_body
-from tiryns.runner.run.model_folder import cannot_build, cannot_load, model_folder
+from tiryns.runner.run.model_folder import model_folder
 
 log = logging.getLogger("tiryns")
 
@@ -96,6 +97,15 @@ def build_encoder(
         initialise(model, settings.init)
     if settings.tiled_from is not None:
         tile(model, _smaller(settings.tiled_from, tokenizer, head))
+    return _train_borrowed(model, tokenizer)
+
+
+def _train_borrowed(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> PreTrainedModel:
+    """The model, whose embedding of padding is trained where padding is the token that ends texts."""
+    if isinstance(tokenizer, PreTrainedTokenizerBase) and borrows_padding(tokenizer):
+        for module in model.modules():
+            if isinstance(module, nn.Embedding) and module.padding_idx == tokenizer.pad_token_id:
+                module.padding_idx = None
     return model
 
 
@@ -199,7 +209,7 @@ def load_encoder(
         )
     if settings.adapter is not None:
         adapt(model, settings, path, list(head_inside_body(model).values()))
-    return model
+    return _train_borrowed(model, tokenizer)
 
 
 def trained_labels(name_or_path: str) -> int | None:

@@ -13,7 +13,6 @@ from transformers import PreTrainedModel
 
 from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.models.label_loss import LabelLoss
 from tiryns.runner.models.packed.rows import packed_row, padded_rows, unpacked
 from tiryns.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
@@ -21,6 +20,7 @@ from tiryns.runner.models.pretraining.sparse_head import encoder_returning
 from tiryns.runner.models.row_sums import rows_of, summed_by_row
 from tiryns.runner.models.wrapped import WrappedModel
 from tiryns.runner.patches.transformers import attention_of
+from tiryns.runner.widening import widened
 
 _PADDING_LOGIT = -1e4
 """The logit of padding."""

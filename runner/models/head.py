@@ -14,12 +14,11 @@ from transformers import (
     PreTrainedModel,
 )
 
-from tiryns.runner.config.custom_code import custom_code_allowed
+from tiryns.runner.config.loading import cannot_build, custom_code_allowed
 from tiryns.runner.models.initial.dtypes import as_held
 from tiryns.runner.models.packed.trials import evaluating, trial_documents
 from tiryns.runner.models.weights import few, load_weights
 from tiryns.runner.patches.transformers import has_head
-from tiryns.runner.run.model_folder import cannot_build
 
 log = logging.getLogger("tiryns")
 

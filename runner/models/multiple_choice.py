@@ -11,11 +11,11 @@ from torch.nn import functional
 from transformers import AutoConfig, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIPLE_CHOICE_MAPPING
 
-from tiryns.runner.config.custom_code import from_pretrained
+from tiryns.runner.config.loading import from_pretrained
 from tiryns.runner.data.labelled.labels import SINGLE
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.finetuning import SequenceClassifier
-from tiryns.runner.models.initial.dtypes import widened
+from tiryns.runner.widening import widened
 
 
 class AutoModelForMultipleChoice:

@@ -11,13 +11,12 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from tiryns.runner.config.custom_code import CustomCodeRefused
+from tiryns.runner.config.loading import CustomCodeRefused, cannot_load
 from tiryns.runner.models.adapters import whole_model
 from tiryns.runner.models.architectures import registered  # noqa: F401  which loading then finds
 from tiryns.runner.models.initial.direction import check_reads_both_ways
 from tiryns.runner.models.initial.dtypes import load_model
 from tiryns.runner.optim.roles import parts
-from tiryns.runner.run.model_folder import cannot_load
 
 log = logging.getLogger("tiryns")
 logging.getLogger("bitsandbytes").setLevel(

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
 
 from tiryns.runner.patches.torch import foreach
+from tiryns.runner.widening import widened
 
 log = logging.getLogger("tiryns")
 
@@ -98,7 +99,7 @@ class CompiledClipping:
 def scaled_to_limit(gradients: list[Tensor], limit: float) -> Tensor:
     """As `torch.nn.utils.clip_grad_norm_`, of gradients on one device; an infinite `limit` leaves them as they are."""
     norms = torch.stack(foreach.norm(gradients))
-    norm: Tensor = torch.linalg.vector_norm(norms.to(torch.promote_types(norms.dtype, torch.float32)))
+    norm: Tensor = torch.linalg.vector_norm(widened(norms))
     if math.isfinite(limit):
         foreach.mul_(gradients, factor_to(limit, norm))
     return norm

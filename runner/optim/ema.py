@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from tiryns.runner.patches.torch import foreach
+from tiryns.runner.widening import at_least_fp32, widened
 
 
 class WeightAverage:
@@ -80,7 +81,7 @@ class WeightAverage:
     def _before_step(self, optimizer: Optimizer, *_: Any) -> None:
         for p in _parameters(optimizer):
             if p.grad is not None and "average" not in optimizer.state.get(p, {}):
-                self._first[p] = p.detach().to(_kept_in(p), copy=True)
+                self._first[p] = p.detach().to(at_least_fp32(p.dtype), copy=True)
 
     @torch.no_grad()
     def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
@@ -93,7 +94,7 @@ class WeightAverage:
                     optimizer.state[p]["average"] = self._first.pop(p)
             if moved:
                 averages = [optimizer.state[p]["average"] for p in moved]
-                foreach.lerp_(averages, [p.detach().to(_kept_in(p)) for p in moved], 1 - decay)
+                foreach.lerp_(averages, [widened(p.detach()) for p in moved], 1 - decay)
 
     def _before_load(self, optimizer: Optimizer, saved: dict[str, Any]) -> None:
         numbers = [number for group in saved["param_groups"] for number in group["params"]]
@@ -104,13 +105,10 @@ class WeightAverage:
         self._trained.clear()
         for p, average in zip(_parameters(optimizer), self._saved, strict=True):
             if average is not None:
-                optimizer.state[p]["average"] = average.detach().to(p.device, _kept_in(p), copy=True)
+                optimizer.state[p]["average"] = average.detach().to(
+                    p.device, at_least_fp32(p.dtype), copy=True
+                )
         self._saved = []
-
-
-def _kept_in(parameter: Tensor) -> torch.dtype:
-    """The type of a parameter's average."""
-    return torch.promote_types(parameter.dtype, torch.float32)
 
 
 def decay_of(decay: float | None, half_life: float | None) -> float | None:

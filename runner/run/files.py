@@ -20,6 +20,7 @@ OF_STATUS = {
     "results": dict,
     "resolved": dict,
     "identities": list,
+    "moved_in": list,
 }
 """Types of the fields of a `status.json` that are computed with."""
 

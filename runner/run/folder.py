@@ -152,7 +152,8 @@ class RunFolder:
         """Writes config, overrides and command without secrets, environment and status, before the run starts."""
         identity = config_hash(config)
         status, now, before = self.status(), datetime.now().isoformat(), self.identity()
-        moved = before not in (None, identity)
+        moved, here = before not in (None, identity), os.getcwd()
+        place = [here, os.path.relpath(here, self.path.resolve())]
         earlier = [one for one in status.get("identities", []) if one != before] + [before] * moved
         if moved or self.noted_overrides() is None:
             self._write_command(overrides, None if moved else command_line(), moved)
@@ -165,10 +166,9 @@ class RunFolder:
             ended=None,
             error=None,
             config_hash=identity,
-            **({"identities": earlier} if moved else {}),
+            **({"identities": earlier, "moved_in": [place, *status.get("moved_in", [])]} if moved else {}),
             pid=os.getpid(),
-            begun_in=status.get("begun_in")
-            or [os.getcwd(), os.path.relpath(os.getcwd(), self.path.resolve())],
+            begun_in=status.get("begun_in") or place,
         )
 
     def add_to_config(self, values: dict[str, Any]) -> None:

@@ -1,28 +1,14 @@
-"""The folder of a run as a user names it, and the exported model in it. Imports no torch."""
+"""The folder of a run as a user names it, whose it is, and the exported model in it. Imports no torch."""
 
 import re
-from collections.abc import Mapping
-from json import JSONDecodeError
 from pathlib import Path
-from pickle import UnpicklingError
-from typing import Any
 
-from tiryns.former import FORMER
-from tiryns.runner.run.files import meant_run, read_json, read_text
+from tiryns.runner.run.files import meant_run, read_text
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.sweep_folder import OF_SWEEPS
 
 TASK = "task.json"
 """In the model's folder: the task it was trained for, for `tiryns predict`."""
-
-DISCRIMINATOR = "discriminator_head"
-"""In the model's folder: the head that finds replaced tokens."""
-
-OBJECTIVE = "tiryns_objective"
-"""The field of an exported model's config that says how it was trained to guess tokens, where masks alone do not."""
-
-_FIELDS = (OBJECTIVE, f"{FORMER}_objective")
-"""That field, and its name in models exported until version 0.2."""
 
 LEFT_EARLY = re.compile(r"\.lock|train\.log|\..+\.\d+\.\d+\.tmp")
 """What a run leaves that is killed before it notes its overrides, the temporary files of `replacing` among it."""
@@ -32,17 +18,6 @@ PARTS_OF_A_RUN = 2
 
 MARKS = ("status.json", "metrics.csv", "config.yaml")
 """Any of these files marks the folder of a run."""
-
-
-def objective_of(config: Any) -> str | None:
-    """Returns how an encoder was trained to guess next tokens (`clm`, `hybrid` or `hybrid_shifted`), or None."""
-    return next((getattr(config, field) for field in _FIELDS if hasattr(config, field)), None)
-
-
-def forget_objective(config: Any) -> None:
-    """Removes what a model was trained as before."""
-    for field in _FIELDS:
-        vars(config).pop(field, None)
 
 
 class NoModel(ValueError):
@@ -85,63 +60,6 @@ def check_free(folder: Path) -> None:
             f"the folder {str(folder)!r} holds files, and no run was begun there: a run would replace some. Name a new "
             "or an empty folder"
         )
-
-
-def cannot_load(name_or_path: str, error: Exception) -> ValueError:
-    """The error for a model that transformers, safetensors or pickle cannot load: one line, and what would be right."""
-    reason = _reason(error)
-    if isinstance(error, EOFError):
-        reason = "a file of its weights is empty"
-    elif "Weights only load failed" in reason or isinstance(error, UnpicklingError):
-        reason = (
-            "its weights are damaged, or a pickle of more than tensors, which could run code and is not opened; save "
-            "them as model.safetensors"
-        )
-    elif "deserializing header" in reason:
-        reason = f"its weights are damaged, or were not downloaded whole, as by Git without LFS ({reason})"
-    elif isinstance(error, JSONDecodeError):
-        reason = f"a file of JSON in it is damaged ({reason})"
-    elif isinstance(error, KeyError) and (
-        field := field_of(read_json(Path(name_or_path) / "config.json", {}), error)
-    ):
-        reason = f"its config.json has {field}, which transformers does not know"
-    elif isinstance(error, KeyError):
-        reason = f"a file of JSON in it lacks {reason}, or has it where transformers does not know it"
-    elif isinstance(error, TypeError | AttributeError | IndexError):
-        reason = f"a value in its files of JSON is of a wrong type ({reason})"
-    elif "Unrecognized model" in reason and (Path(name_or_path) / "adapter_config.json").is_file():
-        reason = "it holds an adapter alone, without the config.json of its model; merge it by peft, or export it again"
-    return ValueError(f"cannot load the model {name_or_path!r}: {reason}")
-
-
-def cannot_build(architecture: str, config: Mapping[str, Any], error: Exception) -> ValueError:
-    """The error for a config that transformers builds no model of: one line, with the field where it is known."""
-    field = field_of(config, error) if isinstance(error, KeyError) else None
-    reason = f"model.config.{field} is not known to it" if field else _reason(error)
-    return ValueError(f"transformers builds no {architecture} of this config: {reason}")
-
-
-def _reason(error: Exception) -> str:
-    """The first line of an error, with the next one where it ends with a colon."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
-
-
-def field_of(config: Mapping[str, Any], error: KeyError) -> str | None:
-    """The field of a config whose value was looked up in vain, such as `hidden_act='nope'`; None where it is none.
-
-    Example:
-        >>> field_of({"hidden_size": 8, "hidden_act": "nope"}, KeyError("nope"))
-        "hidden_act='nope'"
-    """
-    looked_up = error.args[:1]
-    return next((f"{name}={value!r}" for name, value in config.items() if looked_up == (value,)), None)
-
-
-def open_to_readers(folder: Path) -> None:
-    """Gives all files the mode of the model card: libraries write weights that only their owner can read."""
-    for file in filter(Path.is_file, folder.rglob("*")):
-        file.chmod((folder / "README.md").stat().st_mode)
 
 
 def model_folder(name_or_path: str) -> str:

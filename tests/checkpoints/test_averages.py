@@ -1,6 +1,7 @@
 """`tiryns average`: means and merges are those of their formulas, and models like any other."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from tests.conftest import train_here
+from tiryns.runner.checkpoints import averages
 from tiryns.runner.checkpoints.averages import mean, ties
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.cli.commands import main
@@ -99,6 +101,29 @@ def ties_by_formula(
         if agreeing:
             moved[place] = sum(v for v, _ in agreeing) / sum(s for _, s in agreeing)
     return base + scale * moved
+
+
+@pytest.mark.parametrize("deleted", [4, 6])
+def test_checkpoints_that_training_deletes_meanwhile_give_way_to_others(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: int
+) -> None:
+    """The first, whose config and tokenizer are taken, or the last; the base of a merge is another."""
+    shutil.copytree(run.path, tmp_path / "run", symlinks=True)
+    shutil.rmtree(tmp_path / "run" / "model")
+    copy, read, names = RunFolder(tmp_path / "run"), averages.read_checkpoint, []
+
+    def trains_on(path: Path, ema: bool) -> averages.Source:
+        (copy.checkpoints / f"step-{deleted:08d}.ckpt").unlink(missing_ok=True)
+        names.append(path.name)
+        return read(path, ema)
+
+    monkeypatch.setattr(averages, "read_checkpoint", trains_on)
+    found = averaged(tmp_path / "out", copy.path, "--last", 2)
+    kept = 10 - deleted
+    assert names[-2:] == ["step-00000002.ckpt", f"step-{kept:08d}.ckpt"]
+    first, second = trained(run, 2), trained(run, kept)
+    assert all(torch.equal(tensor, (first[name] + second[name]) / 2) for name, tensor in found.items())
+    assert not list(tmp_path.glob(".out*"))
 
 
 def test_ties_is_its_formula() -> None:

@@ -10,9 +10,11 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from tests.conftest import train_here
+from tests.modules.conftest import Finetune, finetune, task_files  # noqa: F401
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.cli.commands import main
 from tiryns.runner.models.initial.dtypes import weights_dtype
+from tiryns.runner.run.files import read_json
 from tiryns.runner.run.folder import RunFolder
 
 
@@ -51,6 +53,20 @@ def test_earlier_checkpoint_is_another_model_that_loads(run: RunFolder, tmp_path
     assert len(AutoTokenizer.from_pretrained(folder)) == len(
         AutoTokenizer.from_pretrained(run.path / "model")
     )
+
+
+def test_a_run_of_before_is_consolidated_with_the_classes_that_it_began_with(
+    finetune: Finetune,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    rows = "".join(f'{{"text": "herons {i}", "label": {i % 3 + 1}}}\n' for i in range(24))
+    (tmp_path / "stars.jsonl").write_text(rows)
+    (tmp_path / "old").mkdir()
+    RunFolder(tmp_path / "old").update_status(resolved={"layout": "padded"})
+    run = finetune("classification", f"data.train={tmp_path / 'stars.jsonl'}", "data.validation=null", "data.test=null",
+                   "trainer.max_steps=2", "trainer.validate_every=0", folder="old")  # fmt: skip
+    folder = consolidated(run.path, tmp_path / "out")
+    assert list(read_json(folder / "config.json", {})["label2id"]) == ["0", "1", "2", "3"]
 
 
 def test_checkpoint_that_training_deletes_meanwhile_gives_way_to_the_next(

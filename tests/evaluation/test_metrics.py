@@ -74,6 +74,24 @@ def test_entity_f1_wants_begin_end_and_type() -> None:
     assert float(empty.compute()) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("labels", "problem"),
+    [
+        (None, "'E-X' is of no label: expected IOB; name the labels"),
+        (["O", "B-X", "I-X"], "'E-X' is of no label: expected O, B-X, I-X$"),
+    ],
+)
+def test_tags_that_no_label_tells_the_scheme_of_are_refused(labels: list[str] | None, problem: str) -> None:
+    metric = get_metrics_for_task("token_classification", 5, **({"labels": labels} if labels else {}))[
+        "entity_f1"
+    ]
+    metric.update([["B-X", "I-X"]], [["B-X", "O"]])
+    with pytest.raises(ValueError, match=problem):
+        metric.update([["B-X", "E-X"]], [["B-X", "O"]])
+    with pytest.raises(ValueError, match="labels A, B tag no entities; schemes are IOB2"):
+        EntityScore("f1", labels=["A", "B"])
+
+
 def test_entities_have_precision_and_recall_over_all_types() -> None:
     """As seqeval and CoNLL's script count them: of 3 predicted and 4 true entities 2 agree."""
     true = [["B-X", "I-X", "O", "B-Y"], ["B-X", "O", "B-Y"]]

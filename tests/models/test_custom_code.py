@@ -12,7 +12,7 @@ import transformers.dynamic_module_utils
 from tests.conftest import ROOT
 from tests.models.tiny import tiny
 from tests.support.in_process import tiryns_here
-from tiryns.runner.config.custom_code import allow_custom_code
+from tiryns.runner.config.loading import allow_custom_code
 from tiryns.runner.data.text.tokenizer import load_tokenizer
 from tiryns.runner.data.vision.processors import load_processor
 from tiryns.runner.inference.answering import load_answerer
@@ -124,11 +124,11 @@ def test_command_says_so_in_one_line(theirs: Path, tmp_path: Path, text_file: Pa
 def test_nothing_is_loaded_past_the_question() -> None:
     """`from_pretrained` of a library asks by itself; what is written into model cards is no call."""
     exempt = (
-        "custom_code.py",
+        "loading.py",
         "card.py",
         "adapters.py",
     )  # peft's config is json, and its model is loaded already
     sources = [path for path in (ROOT / "runner").rglob("*.py") if path.name not in exempt]
     assert len(sources) > 100
     asking = [str(path) for path in sources if re.search(r"\w\.from_pretrained\(", path.read_text())]
-    assert not asking, "use runner.config.custom_code.from_pretrained"
+    assert not asking, "use runner.config.loading.from_pretrained"

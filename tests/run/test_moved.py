@@ -91,6 +91,25 @@ def test_moved_data_is_noted_in_every_file(moved: Path) -> None:
     assert "source: b.txt" in (run.path / "config.yaml").read_text()
 
 
+def test_new_relative_place_leads_from_where_it_was_typed(moved: Path) -> None:
+    """The same words lead to other data from where the run was begun, and to none from a third place."""
+    run, deep, elsewhere = moved / "runs" / "o", moved.parent / "deep", moved.parent / "elsewhere"
+    for folder in (moved, deep):
+        (folder / "data").mkdir(parents=True)
+    (moved / "data" / "b.txt").write_text("Other words stand here. " * 90)
+    (moved / "a.txt").rename(deep / "data" / "b.txt")
+    done = tiryns_here(deep, f"resume={run}", "data.source=data/b.txt")
+    assert done.returncode == 0, done.stderr
+    assert RunFolder(run).status()["step"] == 6
+    shutil.rmtree(run / "model")
+    (run / "checkpoints" / "step-00000006.ckpt").unlink()
+    RunFolder(run).update_status(state="interrupted", step=3)
+    assert tiryns_here(elsewhere, f"resume={run}").returncode == 0
+    assert not list(elsewhere.iterdir())
+    told = tiryns_here(moved.parent, "order", str(run), "--steps", "1:6")
+    assert "6 steps agree with order.txt" in told.stderr
+
+
 def test_run_is_known_by_every_place_that_its_data_had(moved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(moved)
     run, known = RunFolder(moved / "runs" / "o"), []

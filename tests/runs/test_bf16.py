@@ -1,6 +1,7 @@
 """Whole runs in bf16-mixed with dropout, whatever the machine has and the other tests are run in."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -9,6 +10,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import Run, assert_bitwise, continued, losses, rows, weights
+from tiryns.runner import train
+from tiryns.runner.loop.assembly import assemble
 from tiryns.runner.run import audit
 
 BF16, FP32 = "trainer.precision=bf16-mixed", "trainer.precision=32-true"
@@ -50,3 +53,44 @@ def test_update_is_outside_autocast(run_here: Run, optimizer: str) -> None:
     finally:
         hook.remove()
     assert seen == [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("precision", "types"), [(FP32, ("bfloat16", "bfloat16")), (BF16, ("bfloat16", "float32"))]
+)
+def test_weights_of_a_run_keep_the_types_that_they_began_with(
+    run_here: Run, monkeypatch: pytest.MonkeyPatch, precision: str, types: tuple[str, str]
+) -> None:
+    """Runs of before trained the types of a file, which may be another than that of a new head, and noted none."""
+    encoder, head = (getattr(torch, name) for name in types)
+
+    def as_before(*arguments: Any) -> Any:
+        parts = assemble(*arguments)
+        parts.model.to(head).pretrained.base_model.to(encoder)
+        return parts
+
+    short, types_noted = [*SHORT, precision, "optimizer.lr=2e-4"], " and ".join(sorted({*types}))
+    with monkeypatch.context() as patch:
+        patch.setattr(train, "assemble", as_before)
+        whole = run_here(*short)
+    assert {str(t.dtype)[6:] for t in weights(whole, 6).values()} == {*types}
+    for name, noted in (("noted", True), ("unnoted", False)):
+        run = continued(whole, 3, name)
+        file = run.checkpoints / "step-00000003.ckpt"
+        checkpoint = torch.load(file, weights_only=True)
+        assert checkpoint["resolved"]["weights"] == types_noted
+        if not noted:
+            del checkpoint["resolved"]["weights"]
+            torch.save(checkpoint, file)
+        resumed = run_here(*short, folder=name)
+        assert_bitwise(weights(whole, 6), weights(resumed, 6))
+        assert rows(whole) == rows(resumed)
+        assert resumed.status()["resolved"]["weights"] == types_noted
+
+
+def test_a_branch_in_another_precision_has_weights_of_its_own(run_here: Run) -> None:
+    start = run_here(*SHORT, "trainer.precision=bf16-true").checkpoints / "step-00000003.ckpt"
+    assert {t.dtype for t in torch.load(start, weights_only=True)["state_dict"].values()} == {torch.bfloat16}
+    branch = run_here(*SHORT, FP32, f"resume={start}", folder="branch")
+    assert {t.dtype for t in weights(branch, 6).values()} == {torch.float32}
+    assert branch.status()["resolved"]["weights"] == "float32"

@@ -22,7 +22,7 @@ TARGETS = [
     "runner.run.environment.output_of", "runner.cli.models.push.push_to_hub", "runner.launch.agent.supervise",
     "runner.launch.requeue.requeue", "runner.train.main",
     "runner.cli.models.consolidate.consolidate", "runner.run.folder.write_atomically", "runner.build.build",
-    "runner.config.targets.allow_targets", "runner.config.custom_code.allow_custom_code",
+    "runner.config.targets.allow_targets", "runner.config.loading.allow_custom_code",
     "runner.checkpoints.files.os.remove",
     # hydra and omegaconf
     "hydra.utils.call", "hydra.utils.instantiate", "hydra.utils.get_method", "hydra.utils.get_class", "hydra.main",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tiryns.runner.cli.models.consolidate import consolidate
 from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
-from tiryns.runner.run.model_folder import TASK, open_to_readers
+from tiryns.runner.run.model_folder import TASK
 
 if TYPE_CHECKING:
     from tiryns.runner.checkpoints.averages import Source
@@ -101,16 +101,24 @@ def average(
     """
     _check_possible(out, density, scale)
     from tiryns.runner.checkpoints.averages import check_alike, combined, mean, read_folder, ties
+    from tiryns.runner.checkpoints.files import read_while_training
 
-    paths = [path for source in sources for path in _paths(source, last)]
-    shares = _shares(weights, paths)
     temporary = out.with_name(f".{out.name}.tmp")
-    try:
+
+    def read(paths: list[Path]) -> "tuple[list[float], Source, list[Source]]":
+        shares = _shares(weights, paths)
         _write_template(paths[0], temporary)
         template = read_folder(temporary)._replace(path=paths[0])
-        found = [_read(path, ema) for path in paths]
+        return shares, template, [_read(path, ema) for path in paths]
+
+    try:
+        shares, template, found = read_while_training(
+            lambda: [path for source in sources for path in _paths(source, last)], read
+        )
         facts: dict[str, Any] = {"method": "mean", "models": list(map(_fact, found, shares))}
-        start = None if base is None else _read(_paths(base, None)[0], ema)
+        start = None
+        if base is not None:
+            start = read_while_training(lambda: _paths(base, None)[:1], lambda paths: _read(paths[0], ema))
         check_alike(template, [*found, *([] if start is None else [start])])
         if soup is not None:
             facts |= _measured(found, soup, [weights, base])
@@ -247,23 +255,16 @@ def _read(path: Path, ema: bool) -> "Source":
 
 
 def _write_template(path: Path, folder: Path) -> None:
-    """Writes the folder of a model whose config and tokenizer the average takes."""
+    """Writes the folder that the average takes config and tokenizer of; phases may make them depend on the step."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     run = path.parent.parent
     exported = path if path.suffix != ".ckpt" else run / "model"
-    if exported.is_dir() and (exported == path or not _changes_model(run)):
+    phases = [] if exported == path else read_config(run / "config.yaml").get("phases") or []
+    if exported.is_dir() and not any(phase.get("model") for phase in phases):
         shutil.copytree(exported, folder)
     else:
         consolidate(path, folder)
-
-
-def _changes_model(run: Path) -> bool:
-    """Whether the config of a run's model depends on the step, as its phases change the bases of positions."""
-    from omegaconf import OmegaConf
-
-    phases = OmegaConf.select(read_config(run / "config.yaml"), "phases") or []
-    return any(phase.get("model") for phase in phases)
 
 
 def _fact(source: "Source", share: float | None = None) -> dict[str, Any]:
@@ -286,6 +287,7 @@ def _replace_weights(folder: Path, tensors: dict[str, Any], facts: dict[str, Any
     from safetensors.torch import save_file
 
     from tiryns.runner.checkpoints.averages import name_dtype
+    from tiryns.runner.inference.export import open_to_readers
 
     for old in [*folder.glob("*.safetensors"), *folder.glob("*.safetensors.index.json")]:
         old.unlink()

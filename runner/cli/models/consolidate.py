@@ -60,15 +60,18 @@ def consolidate(
     config = read_config(run.path / "config.yaml")
     check_permissions(config, allowed)
     chosen = completed(from_begin(config, run.path))
-    take_over(chosen, config.get("resolved") or {})
-    parts = assemble(chosen)
+    began = config.get("resolved") or {}
+    take_over(chosen, began)
+    parts = assemble(chosen, began)
     data, module = parts.data, parts.module
     if not hasattr(module, "make_optimizer"):
         what = f"{str(run.path)!r} trains a LightningModule of its own, {type(module).__name__}"
         raise ValueError(
             f"{what}: load its checkpoint with load_from_checkpoint; a run writes model/ at its end"
         )
-    saved = read_while_training(lambda: _checkpoint_path(checkpoint), AtomicCheckpointIO().load_checkpoint)
+    saved = read_while_training(
+        lambda: [_checkpoint_path(checkpoint)], lambda paths: AtomicCheckpointIO().load_checkpoint(paths[0])
+    )
     parts.begin_step(max(0, int(saved["global_step"]) - 1))
     module.to(weights_dtype(chosen.trainer.get("precision"))).load_state_dict(saved["state_dict"])
     optimizer = module.make_optimizer(model=module.model)

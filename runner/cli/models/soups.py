@@ -68,7 +68,7 @@ def measure_soups(members: Sequence[Member]) -> Soups:
     config = _config_of(members[0].run)
     for member in members[1:]:
         _check_same_data(config, _config_of(member.run), members[0].run, member.run)
-    data = make_data(config)
+    data = make_data(config, RunFolder(members[0].run).status().get("resolved"))
     if not hasattr(data, "task_name"):
         raise ValueError(
             f"{str(members[0].run)!r} was not trained on labelled data, so there is nothing to measure"

@@ -34,7 +34,7 @@ class RunOrder:
         config, resolved = completed(from_begin(run.config, path)), run.status.get("resolved") or {}
         take_over(config, resolved)
         config.skip_batches = skipped_batches(path)
-        self.data = make_data(config)
+        self.data = make_data(config, resolved)
         if not numbers_global_batches(self.data):
             raise ValueError(
                 f"{str(path)!r} reads its data as a stream ({type(self.data).__name__}), whose samples have no numbers: "

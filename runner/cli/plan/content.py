@@ -39,14 +39,14 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
         from tiryns.runner.loop.trainer import quiet_libraries
 
     quiet_libraries()
-    config = completed(config)
+    config, resolved = completed(config), {}
     budget = budget_of(config.trainer)
     if config.resume not in (None, "auto"):
         run = named_run(config.resume, to_train=False)
         config.skip_batches = left_out(config.skip_batches, noted_rewinds(run.path))
-        take_over_lengths(config, run.status().get("resolved") or {})
+        take_over_lengths(config, resolved := dict(run.status().get("resolved") or {}))
     ranks = processes_per_node(config.trainer) * num_nodes(config.trainer)
-    parts = assemble(config)
+    parts = assemble(config, resolved)
     indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
     batches = parts.data.train_batches(0, ranks) if indexed else None
     yield "dataset", {"described": describe(parts.data), **_data_facts(parts.data, config, indexed)}

@@ -85,7 +85,7 @@ def rebuild(original: Recorded, arguments: Namespace) -> Path:
     with initialized():
         words = words_of(original.manifest, arguments.settings, steps, original.folder)
         config = compose(words)
-        now = made_now(config, words)
+        now = made_now(config, words, original.manifest["resolved"])
     differences = made_otherwise(original.manifest, now)
     for difference in differences:
         print(difference, file=sys.stderr)
@@ -110,8 +110,8 @@ def rebuild(original: Recorded, arguments: Namespace) -> Path:
     return folder
 
 
-def made_now(config: DictConfig, words: Sequence[str]) -> Manifest:
-    """Code, packages and inputs of a run of this config, as its manifest would tell them; data is read for it."""
+def made_now(config: DictConfig, words: Sequence[str], began: Manifest) -> Manifest:
+    """Code, packages and inputs of a run of this config, as its manifest would tell them; data is read as it `began`."""
     from tiryns.runner.callbacks.manifest import inputs_of
     from tiryns.runner.config.checks import check_config
     from tiryns.runner.config.completed import completed
@@ -125,7 +125,7 @@ def made_now(config: DictConfig, words: Sequence[str]) -> Manifest:
     with on_command_line(words):
         check_config(config)
     chosen = completed(config)
-    data = make_data(chosen)
+    data = make_data(chosen, began)
     if serves_global_batches(data):
         connected(chosen, data)
     point = Path(config.resume) if config.resume else None

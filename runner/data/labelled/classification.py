@@ -150,7 +150,7 @@ class ClassificationReader(ExampleReader):
                 found.append(Labelled(name, text, pair, LocatedLabel(label, row.where)))
         return found
 
-    def name_from_zero(self) -> None:
+    def read_as_before(self) -> None:
         """Names integers from 0 to the highest one."""
         self.labels.from_zero = True
 

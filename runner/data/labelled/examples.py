@@ -85,6 +85,9 @@ class ExampleReader(ABC):
     label_per_word: ClassVar[bool] = False
     """Whether a list in the label column is a label for each word, not several labels of one example."""
 
+    by_characters = False
+    """Whether offsets count characters, whatever the annotated texts tell."""
+
     def columns(self) -> tuple[str, ...]:
         """The columns that every row must have, by which a file without a line of names is known; none need be told."""
         return ()
@@ -116,8 +119,9 @@ class ExampleReader(ABC):
     def texts(self, examples: list[Any]) -> Iterator[str]:
         """Texts to train a tokenizer on; none may be in both training and held-out examples."""
 
-    def name_from_zero(self) -> None:  # noqa: B027 - most readers have no such labels
-        """Names integers from 0 to the highest one in `learn`, for runs that began when this was the rule."""
+    def read_as_before(self) -> None:
+        """Takes the rules of runs that began before labels were named as they are written."""
+        self.by_characters = True
 
     def check(self, example: Any) -> None:  # noqa: B027 - a reader may have nothing to check
         """Raises BadRow for an example that cannot be used after `learn`, such as one with an unknown label."""

@@ -280,7 +280,7 @@ class FinetuningData(EvaluatedDataModule):
         self.decided_tables = {path: Dialect(**dialect) for path, dialect in tables.items()}
         if decided and decided.get("labels") != AS_WRITTEN:
             self.names_as_written = False
-            self.reader.name_from_zero()
+            self.reader.read_as_before()
 
 
 def tokenizer_of(

@@ -108,7 +108,7 @@ class QuestionAnsweringReader(ExampleReader):
                     raise BadRow(row.where, problem, "doubled id")
                 first[name] = row.where
                 read.append((Question(name, question, context, answers, None, row.where), marks))
-        units = offset_units((one.where, one.context, marks) for one, marks in read)
+        units = offset_units(((one.where, one.context, marks) for one, marks in read), self.by_characters)
         found: list[Question] = []
         places: dict[str, list[str]] = {"right": [], "moved": [], "wrong": []}
         for one, marks in read:

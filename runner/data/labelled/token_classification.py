@@ -118,7 +118,8 @@ class TokenClassificationReader(ExampleReader):
         for row in rows.rows:
             with rows.bad.row():
                 read.append((row, self._annotated(row)))
-        units = offset_units((row.where, one.text, one.marks or []) for row, one in read if one)
+        marks = ((row.where, one.text, one.marks or []) for row, one in read if one)
+        units = offset_units(marks, self.by_characters)
         found = []
         for row, one in read:
             with rows.bad.row():
@@ -140,7 +141,8 @@ class TokenClassificationReader(ExampleReader):
         others = {name: value for name, value in row.values.items() if name != self.label_column}
         if given.marks is not None:
             self.cuts_signs = True
-            spans = [span_of(row.where, given.text, mark, unit) for mark in given.marks]
+            marks = [mark._replace(text=None) for mark in given.marks] if self.by_characters else given.marks
+            spans = [span_of(row.where, given.text, mark, unit) for mark in marks]
             made[self.label_column] = tags_of(row.where, given.text, places, spans)
         return row._replace(values={**others, **made, TEXT: given.text, OFFSETS: places})
 
@@ -159,6 +161,11 @@ class TokenClassificationReader(ExampleReader):
                 text = None if places is None else row.values[TEXT]
                 found.append(Sentence(name, words, labels, row.where, text, places))
         return found
+
+    def read_as_before(self) -> None:
+        """Leaves a tokenizer its normalizer, and counts offsets as characters."""
+        super().read_as_before()
+        self.words_as_text = False
 
     def class_names(self, rows: Rows) -> Sequence[str] | None:
         """The labels that integers stand for, if they are known."""
@@ -243,7 +250,9 @@ class TokenClassificationReader(ExampleReader):
         iob2 = self.scheme == "IOB2"
         state = {"labels": self.names, "default_label": self.default_label, "iob2": iob2}
         own = {} if iob2 or self.scheme is None else {"scheme": self.scheme}
-        return state | own | {name: True for name in ("cuts_signs", "words_as_text") if getattr(self, name)}
+        cut = {"cuts_signs": True} if self.cuts_signs else {}
+        read = {} if self.by_characters else {"words_as_text": bool(self.words_as_text)}
+        return state | own | cut | read
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores the labels."""
@@ -251,10 +260,11 @@ class TokenClassificationReader(ExampleReader):
         self.numbers = {name: i for i, name in enumerate(self.names)}
         # without either in older runs and in models trained elsewhere
         self.scheme = "IOB2" if state.get("iob2") else state.get("scheme")
-        self.cuts_signs, self.words_as_text = bool(state.get("cuts_signs")), bool(state.get("words_as_text"))
-        if "iob2" not in state:
+        self.cuts_signs, self.words_as_text = bool(state.get("cuts_signs")), state.get("words_as_text")
+        if "iob2" not in state:  # trained elsewhere
             self.given = self.given or self.names  # which integers stand for
-            self.words_as_text = None  # trained elsewhere
+        elif self.words_as_text is None:
+            self.read_as_before()
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """The accuracy of always predicting the most frequent label."""

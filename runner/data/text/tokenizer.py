@@ -10,8 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiryns.runner.config.custom_code import CustomCodeRefused, from_pretrained
-from tiryns.runner.run.model_folder import cannot_load
+from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -77,7 +76,8 @@ def check_tokenizer_settings(kind: str, vocab_size: int) -> None:
 def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "PreTrainedTokenizerBase":
     """The Hugging Face tokenizer of a name or folder.
 
-    Raises FileNotFoundError if there is none, ValueError if it is not a fast one or lacks one of the tokens `needed`.
+    For padding that it lacks it gets the token that ends texts, as decoders have it. Raises FileNotFoundError if there is
+    none, ValueError if it is not a fast one or lacks one of the tokens `needed`.
     """
     from transformers import AutoTokenizer
 
@@ -113,6 +113,12 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "Pre
         )
     if not tokenizer.special_tokens_map:
         _take_known_tokens(tokenizer)
+    if "pad" in needed and tokenizer.pad_token is None and tokenizer.eos_token is not None:
+        tokenizer.pad_token = tokenizer.eos_token
+        log.info(
+            "the tokenizer has no padding: rows are filled with %s, which nothing reads there",
+            tokenizer.eos_token,
+        )
     check_special_tokens(tokenizer, name_or_folder, needed)
     return tokenizer
 
@@ -131,6 +137,12 @@ def check_special_tokens(
             f"data.tokenizer={name_or_folder!r} has no {' and no '.join(lacks)} token; its special tokens are: {named}. "
             f"Choose an encoder's tokenizer, or save this one with them: tokenizer.add_special_tokens({{{added}}})"
         )
+
+
+def borrows_padding(tokenizer: "PreTrainedTokenizerBase") -> bool:
+    """Whether `load_tokenizer` took the token that ends texts for padding, which the tokenizer lacks."""
+    borrows = tokenizer.pad_token_id is not None and tokenizer.pad_token_id == tokenizer.eos_token_id
+    return borrows and tokenizer.init_kwargs.get("pad_token") is None
 
 
 def check_config_of(name_or_folder: str) -> None:

@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoImageProcessor, AutoProcessor, Processo
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING_NAMES, processor_class_from_name
 from transformers.utils import cached_file
 
-from tiryns.runner.config.custom_code import CustomCodeRefused, from_pretrained
+from tiryns.runner.config.loading import CustomCodeRefused, from_pretrained
 
 
 def processor_of(name_or_path: str) -> Any:

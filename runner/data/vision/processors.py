@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from tiryns.conf.data.common import ImagesAndText
 from tiryns.conf.values import check_choice, suggest
-from tiryns.runner.config.custom_code import CustomCodeRefused
+from tiryns.runner.config.loading import CustomCodeRefused
 from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from tiryns.runner.data.vision.conversation_encoder import PLAIN_TEMPLATE, ConversationEncoder
 from tiryns.runner.data.vision.conversations import ASSISTANT, IMAGE_PLACE, Conversation

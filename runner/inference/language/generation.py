@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tiryns.runner.models.pretraining.objective_field import objective_of
 from tiryns.runner.order.keyed import derive_seed, token_bits
-from tiryns.runner.run.model_folder import objective_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tiryns.runner.config.custom_code import CustomCodeRefused, from_pretrained
+from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
 from tiryns.runner.inference.language.generation import generates
+from tiryns.runner.models.pretraining.replaced_tokens import DISCRIMINATOR
 from tiryns.runner.run.files import meant_run
-from tiryns.runner.run.model_folder import DISCRIMINATOR, cannot_load, model_folder
+from tiryns.runner.run.model_folder import model_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -8,7 +8,7 @@ import transformers
 from transformers import AutoConfig
 from transformers.models.auto import modeling_auto
 
-from tiryns.runner.config.custom_code import own_architectures
+from tiryns.runner.config.loading import own_architectures
 
 ARCHITECTURES = {"crammed_bert": "CrammedBert", "gpt_bert": "GptBert", "mosaic_bert": "MosaicBert"}
 """How the classes of each architecture begin, by its `model_type`."""

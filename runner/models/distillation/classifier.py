@@ -12,7 +12,7 @@ from tiryns.runner.models.distillation.cache import outputs_of
 from tiryns.runner.models.distillation.losses import binary_divergence, divergence
 from tiryns.runner.models.distillation.teacher import Taught
 from tiryns.runner.models.finetuning import ClassLosses, SequenceClassifier
-from tiryns.runner.models.initial.dtypes import widened
+from tiryns.runner.widening import widened
 
 
 class DistilledClassifier(Taught, SequenceClassifier):

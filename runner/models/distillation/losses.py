@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tiryns.runner.models.initial.dtypes import widened
+from tiryns.runner.widening import widened
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from transformers import PreTrainedModel
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.embedding.losses import PairLoss, Pairs
 from tiryns.runner.models.embedding.pooling import pooled
-from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.models.wrapped import WrappedModel
+from tiryns.runner.widening import widened
 
 POOLS = "add_pooling_layer"
 """The argument of transformers' encoders that can do without a pooler."""

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.models.packed.rows import unpacked
+from tiryns.runner.widening import widened
 
 
 def pooled(hidden: Tensor, micro_batch: MicroBatch, how: str) -> Tensor:

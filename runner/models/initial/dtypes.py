@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import Tensor, nn
+from torch import nn
 from transformers.utils import cached_file
 
-from tiryns.runner.config.custom_code import from_pretrained
+from tiryns.runner.config.loading import from_pretrained
 
 OTHER_THAN_FP32 = {
     "64-true": torch.float64, "64": torch.float64, "bf16-true": torch.bfloat16, "16-true": torch.float16
@@ -49,16 +49,6 @@ def weights_dtype(precision: object) -> torch.dtype:
     return OTHER_THAN_FP32.get(str(precision), torch.float32)
 
 
-def at_least_fp32(dtype: torch.dtype) -> torch.dtype:
-    """Returns fp64 for fp64, else fp32: what losses, logits and averages are computed in."""
-    return torch.promote_types(dtype, torch.float32)
-
-
-def widened(values: Tensor) -> Tensor:
-    """Returns values in at least fp32: a cast to fp32 would take the precision of an fp64 run."""
-    return values.to(at_least_fp32(values.dtype))
-
-
 @contextmanager
 def weights_of(precision: object) -> Iterator[list[str]]:
     """Loads models inside as a run in `precision` holds them; yields a line for each file of another type."""
@@ -86,7 +76,7 @@ def load_model(auto: Any, path: str, **options: Any) -> Any:
     wide = torch.float64 in saved if run is None else run.trained == torch.float64
     loaded = from_pretrained(auto, path, dtype=torch.float64 if wide else torch.float32, **options)
     if run is not None and saved - {run.trained}:
-        line = f"{_names(saved)} in {path}, held in {_names({run.trained})}"
+        line = f"{names_of(saved)} in {path}, held in {names_of({run.trained})}"
         run.lines.extend([] if line in run.lines else [line])
     return loaded
 
@@ -129,5 +119,6 @@ def _configured(path: str) -> set[torch.dtype]:
     return {dtype} if isinstance(dtype, torch.dtype) else set()
 
 
-def _names(dtypes: set[torch.dtype]) -> str:
+def names_of(dtypes: set[torch.dtype]) -> str:
+    """Returns the names of types, such as `bfloat16 and float32`."""
     return " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))

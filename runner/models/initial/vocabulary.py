@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.optim.roles import parts
+from tiryns.runner.widening import widened
 
 ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token", "bos_token", "eos_token")
 

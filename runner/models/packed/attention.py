@@ -19,7 +19,6 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AttentionInterface
 
-from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.models.packed.causal import causal_of
 from tiryns.runner.models.packed.chosen_queries import Chosen, chosen_queries
 from tiryns.runner.models.packed.documents import (
@@ -35,6 +34,7 @@ from tiryns.runner.models.packed.dropout import DroppedAttention, can_drop, plai
 from tiryns.runner.models.packed.dropout_keys import current_keys
 from tiryns.runner.models.packed.flash_documents import flash_attention
 from tiryns.runner.models.packed.kernels import flash_kernel, gpu_has_flash
+from tiryns.runner.widening import widened
 
 NAME = "packed_documents"
 """The name of this attention in transformers."""

@@ -15,7 +15,6 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PretrainedConfig, PreTrainedModel
 
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.models.initial.dtypes import at_least_fp32
 from tiryns.runner.models.packed.attention import NAME
 from tiryns.runner.models.packed.documents import flat_places, padded_places
 from tiryns.runner.models.packed.trials import (
@@ -27,6 +26,7 @@ from tiryns.runner.models.packed.trials import (
     trial_documents,
 )
 from tiryns.runner.patches.transformers import takes_attention
+from tiryns.runner.widening import at_least_fp32
 
 log = logging.getLogger("tiryns")
 

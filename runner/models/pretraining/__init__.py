@@ -5,4 +5,5 @@
 - `causal`: next tokens, alone or beside masked ones.
 - `diffusion`: masked diffusion; `enhanced`: RetroMAE's decoder.
 - `replaced_tokens`: ELECTRA and DeBERTa-v3; `generator`: their generator; `shared_embeddings`: what both networks share.
+- `objective_field`: how an exported model says in its config what it was trained to guess.
 """

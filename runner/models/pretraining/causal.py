@@ -20,6 +20,7 @@ from tiryns.runner.models.packed.trials import (
     relative_difference,
     trial_documents,
 )
+from tiryns.runner.models.pretraining.objective_field import OBJECTIVE
 from tiryns.runner.models.pretraining.sparse_head import (
     CLM,
     HYBRID,
@@ -27,7 +28,6 @@ from tiryns.runner.models.pretraining.sparse_head import (
     SparseMaskedLM,
     rows_at,
 )
-from tiryns.runner.run.model_folder import OBJECTIVE
 
 PARTS = ("mlm", "clm")
 """The parts of a hybrid loss: of masked tokens, and of next ones."""

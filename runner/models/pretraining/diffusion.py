@@ -9,9 +9,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.pretraining.objective_field import objective_of
 from tiryns.runner.models.pretraining.sparse_head import SHIFTED, SparseMaskedLM, rows_at
 from tiryns.runner.models.row_sums import rows_of, summed_by_row
-from tiryns.runner.run.model_folder import objective_of
 
 ORDERS = ("random", "confidence")
 

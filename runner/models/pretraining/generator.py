@@ -14,9 +14,9 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from tiryns.conf.values import suggest
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.models.packed.dropout_keys import DropoutKeys, bits
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, added_up, rows_at
+from tiryns.runner.widening import widened
 
 SAMPLING = 0x73616D706C656473
 """Separates the keys of samples from those of dropout."""

@@ -17,18 +17,20 @@ from transformers import ElectraForPreTraining, ElectraModel, PreTrainedModel
 
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.flops import FlopCounts, network_flops
-from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.models.packed.dropout import replace_dropout
 from tiryns.runner.models.pretraining.generator import TokenGenerator, generator_config
 from tiryns.runner.models.pretraining.shared_embeddings import plain_weights, share_embeddings
 from tiryns.runner.models.wrapped import WrappedModel
-from tiryns.runner.run.model_folder import DISCRIMINATOR
+from tiryns.runner.widening import widened
 
 MASKED = "masked"
 """The name of the generator's denominator, the number of its targets."""
 
 BINS, RANGE = 120, 12.0
 """The discriminator's logits are counted in so many bins from -RANGE to RANGE, for the area under the ROC curve."""
+
+DISCRIMINATOR = "discriminator_head"
+"""In the model's folder: the head that finds replaced tokens."""
 
 
 class ReplacedTokenDetector(WrappedModel):

@@ -13,19 +13,19 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.models.initial.dtypes import widened
 from tiryns.runner.models.label_loss import has_dropout
 from tiryns.runner.models.packed.dropout_keys import current_keys
 from tiryns.runner.models.packed.trials import evaluating
 from tiryns.runner.models.pretraining.fixed_shapes import FixedShapes
 from tiryns.runner.models.pretraining.head_alone import head_alone
+from tiryns.runner.models.pretraining.objective_field import forget_objective
 from tiryns.runner.models.quick.allowed import allowed
 from tiryns.runner.models.quick.filled import Sizes, filled
 from tiryns.runner.models.quick.linear_cross_entropy import can_fuse, linear_cross_entropy
 from tiryns.runner.models.row_sums import rows_of, summed_by_row
 from tiryns.runner.models.wrapped import WrappedModel
 from tiryns.runner.optim.compiled import Compiled
-from tiryns.runner.run.model_folder import forget_objective
+from tiryns.runner.widening import widened
 
 CLM, HYBRID, SHIFTED = "clm", "hybrid", "hybrid_shifted"
 """What `objective_of` returns: the encoder reads causally, or both ways as well, in the last case guessing masks a token

@@ -14,11 +14,11 @@ from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.replicas import replica_of
 from tiryns.runner.inference.export import write_model
 from tiryns.runner.loop.sharding import check_shardable, whole
-from tiryns.runner.models.initial.dtypes import at_least_fp32
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.modules.base import ModelModule
 from tiryns.runner.modules.training import seed_generators, step_seed
 from tiryns.runner.optim import OPTIMIZERS, get_optimizer, loop_needs
+from tiryns.runner.widening import at_least_fp32
 
 Batch = dict[str, Any]
 """A collator's batch of samples: tensors of rows [B, T], or of one packed row [1, T]."""

@@ -102,7 +102,7 @@ def tag(case: Case, rows: Any, model: str, folder: Path) -> float:
     best, known = found.predictions.argmax(-1), found.label_ids != -100
     if case.metric == "accuracy":
         return float((best == found.label_ids)[known].mean())
-    metric = EntityScore("f1")
+    metric = EntityScore("f1", names)
     predicted = [[names[n] for n in row[k]] for row, k in zip(best, known, strict=True)]
     # words beyond the longest sample count as no entity
     true = [row["labels"] for row in rows["validation"]]

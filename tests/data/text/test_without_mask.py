@@ -1,15 +1,25 @@
 """Objectives that mask nothing take tokenizers without a mask, as those of decoders are; the others refuse them."""
 
+import json
+import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from tests.conftest import TINY, train_as
 from tests.data.labelled.tasks import choices, data_module, questions, sentences, texts
+from tests.data.pairs.rows import pairs
+from tests.runs.test_train import losses
+from tests.support.precision import rounding
 from tiryns import compose
-from tiryns.runner.data.text.tokenizer import train_tokenizer
+from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from tiryns.runner.loop.assembly import make_data
+from tiryns.runner.models.encoder import load_encoder
+from tiryns.runner.models.head import LANGUAGE_MODEL
 
 TEXT = "\n\n".join(f"line {i}: the river runs under the old bridge while {i} herons watch" for i in range(60))
 
@@ -90,3 +100,60 @@ def test_labelled_data_needs_no_mask(places: tuple[Path, Path], option: str, row
     data.prepare_data()
     assert len(data.train) > 0
     assert data.tokenizer.mask_token_id is None
+
+
+@pytest.fixture(scope="module", params=["gpt2", "llama"])
+def decoder(
+    request: pytest.FixtureRequest, places: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A decoder with a tokenizer that has a token that ends texts, and none for padding."""
+    folder = tmp_path_factory.mktemp(request.param)
+    tokenizer: Any = AutoTokenizer.from_pretrained(places[1])
+    tokenizer.pad_token, tokenizer.eos_token = None, "[SEP]"
+    tokenizer.save_pretrained(folder)
+    assert AutoTokenizer.from_pretrained(folder).pad_token is None
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    known = {"vocab_size": len(tokenizer), "pad_token_id": None, "max_position_embeddings": 64}
+    config = AutoConfig.for_model(
+        request.param, **sizes, **known, attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0
+    )
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    return folder
+
+
+NO_PADDING: dict[str, tuple[list[str], Callable[[], list[dict[str, Any]]]]] = {
+    "clm": (["data=files", "objective=clm"], list),
+    "classification": (["data=classification", "objective=classification", "module=finetuning"], lambda: texts(40)),
+    "token_classification": (
+        ["data=token_classification", "objective=token_classification", "module=finetuning"], lambda: sentences(40),
+    ),
+    "contrastive": (["data=pairs", "objective=contrastive", "module=finetuning"], lambda: pairs(40)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NO_PADDING)
+def test_the_end_of_texts_fills_rows_where_there_is_no_padding(
+    places: tuple[Path, Path], decoder: Path, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rows filled up train as one row for each text, and the embedding of the token is trained where a text has it."""
+    option, rows = NO_PADDING[kind]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()))
+    words = [
+        *(word for word in TINY if not word.startswith(("data", "model"))), *option, "data.max_length=48",
+        f"data.source={places[0]}" if kind == "clm" else f"data.train={tmp_path / 'rows.jsonl'}",
+        "data.validation_documents=0", f"data.tokenizer={decoder}", "model=pretrained", "model.adapter=null",
+        f"model.name_or_path={decoder}", "trainer.max_steps=3", "trainer.validate_every=0", "data.layout=padded",
+    ]  # fmt: skip
+    with caplog.at_level(logging.INFO):
+        whole = train_as(tmp_path / "whole", [*words, "data.micro_batch_tokens=null"])
+    assert "the tokenizer has no padding: rows are filled with [SEP]" in caplog.text
+    single = train_as(tmp_path / "single", [*words, "data.micro_batch_tokens=60"])
+    assert losses(whole) == pytest.approx(losses(single), rel=rounding(1e-5, 1e-2))
+    exported = AutoTokenizer.from_pretrained(whole.path / "model")
+    assert exported.pad_token == exported.eos_token == "[SEP]"
+    tokenizer = load_tokenizer(str(decoder), ("pad",))
+    loaded = load_encoder(str(decoder), {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
+    embedding: Any = loaded.get_input_embeddings()
+    end = tokenizer.eos_token_id
+    embedding(torch.tensor([end])).sum().backward()
+    assert embedding.weight.grad[end].all()

@@ -8,7 +8,7 @@ import pytest
 
 TRAINS = """
 import sys
-from tiryns.runner.config.custom_code import from_pretrained
+from tiryns.runner.config.loading import from_pretrained
 from tiryns.runner.models import encoder, weights
 from transformers import AutoConfig, AutoModelForMaskedLM
 sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 48}

@@ -165,6 +165,11 @@ class JointTaggingReader(ExampleReader):
         problem = f"has none of the columns {names}; it has: {known}. Set data.tag_columns"
         return MissingColumn(row.where, problem)
 
+    def read_as_before(self) -> None:
+        """Takes the rules of older runs in every column."""
+        for reader in self.readers.values():
+            reader.read_as_before()
+
     def learn(self, examples: list[TaggedSentence], rows: Rows) -> None:
         """Takes the labels of each column, and the most frequent label of each word."""
         for name, reader in self.readers.items():

@@ -46,16 +46,23 @@ class Mark(NamedTuple):
         return self.text is None or _spaced(self.text) == _spaced(found)
 
 
-def offset_units(annotated: Iterable[tuple[str, str, Sequence[Mark]]]) -> dict[str, str]:
+def offset_units(
+    annotated: Iterable[tuple[str, str, Sequence[Mark]]], by_characters: bool = False
+) -> dict[str, str]:
     """The unit of each file, by `file_of`, from each row's place, text and annotations; logs units other than characters.
 
     Annotations with a text of their own decide; where a file has none, those that a unit lets end within a word, or
-    beyond the text. The unit that fits most of them is taken.
+    beyond the text. The unit that fits most of them is taken; `by_characters` takes characters in spite of them.
     """
     files: dict[str, list[tuple[str, str, Mark]]] = {}
     for where, text, marks in annotated:
         files.setdefault(file_of(where), []).extend((where, text, mark) for mark in marks)
-    return {file: _unit(file, marks) for file, marks in files.items()}
+    units = {file: _unit(file, marks) for file, marks in files.items()}
+    if by_characters and (
+        other := [file or "the data" for file, unit in units.items() if unit != CHARACTERS]
+    ):
+        log.warning("offsets in %s are counted as characters still, as in training before", ", ".join(other))
+    return dict.fromkeys(units, CHARACTERS) if by_characters else units
 
 
 def file_of(where: str) -> str:

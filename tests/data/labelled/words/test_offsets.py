@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.data.labelled.tasks import data_module
 from tiryns.runner.data.labelled.words.offsets import CHARACTERS, Mark, offset_units
+from tiryns.runner.data.read.rows import read_rows
 
 SIZES: dict[str, Callable[[str], int]] = {
     CHARACTERS: len,
@@ -107,6 +108,44 @@ def test_offsets_without_a_text_are_told_by_the_ends_of_words(
         found = examples(tmp_path / "a.json", rows)
     assert [entities(one) for one in found] == [["Ada", "Bo"]] * 3
     assert f"count {unit}, by the ends of words" in caplog.text
+
+
+@pytest.mark.parametrize("unit", SIZES)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_run_of_before_goes_on_counting_characters(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, form: str, unit: str
+) -> None:
+    marks = [(text * 3, marks_of(text, ("北京", "上海"), unit)) for text in CHINESE]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([FORMS[form](*both) for both in marks]))
+    data = data_module("token_classification", train=str(path), validation_documents=0)
+    data.take_over({"layout": "packed"})
+    data.prepare_data()
+    again = data_module("token_classification")
+    again.reader.restore(data.reader.state_dict())
+    for reader in (data.reader, again.reader):
+        read = reader.examples(reader.arranged(read_rows(str(path))), labelled=True)
+        for one, (text, places) in zip(read, marks, strict=True):
+            assert entities(one) == [text[start:end] for start, end, _ in places]
+    assert ("are counted as characters still" in caplog.text) == (unit != CHARACTERS)
+
+
+def test_answers_of_a_run_of_before_are_placed_by_characters(tmp_path: Path) -> None:
+    answers = [("Ada", 4), (" Ada", 8), ("Ada", 9)]  # in UTF-16 units; by characters the second one is moved
+    rows = [
+        {
+            "id": start,
+            "question": "who",
+            "context": "🎉🎉Ada, Ada",
+            "answers": {"text": [text], "answer_start": [start]},
+        }
+        for text, start in answers
+    ]
+    for began, expected in (({}, [(2, 5), (6, 10), (7, 10)]), ({"layout": "packed"}, [(6, 10)])):
+        data = data_module("question_answering", train=rows, validation_documents=0, doc_stride=16)
+        data.take_over(began)
+        data.prepare_data()
+        assert [one.span for one in data.train_set.examples] == expected
 
 
 @pytest.mark.parametrize("form", list(FORMS)[:-1])

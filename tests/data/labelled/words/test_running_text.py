@@ -78,6 +78,27 @@ def test_samples_of_tags_hold_the_tokens_of_running_text(tmp_path: Path, form: s
         assert read.tolist() == [i for ids in data.tokenizer(texts)["input_ids"] for i in ids]
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_run_of_before_goes_on_with_the_tokens_that_it_began_with(tmp_path: Path, form: str) -> None:
+    """Only a tokenizer that is a byte-level splitter and no more got the space then."""
+    former = word_tokenizer(form)
+    former.save_pretrained(tmp_path)
+    if form == "GPT-2":
+        former.backend_tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    given = {"tokenizer": str(tmp_path), "validation_documents": 0}
+    one = data_module("token_classification", train=sentences(20), **given)
+    several = data_module("joint_tagging", train=tags(20), tag_columns=["kind", "part"], **given)
+    for data, words in ((one, sentences(20)), (several, tags(20))):
+        data.take_over({"layout": "packed", "precision": "32-true"})
+        data.prepare_data()
+        expected = [former(row["words"], is_split_into_words=True)["input_ids"] for row in words]
+        assert data.train_set.ids.tolist() == [i for ids in expected for i in ids]
+        exported = data_module("token_classification") if data is one else several
+        exported.reader.restore(data.reader.state_dict())
+        exported.reader.tokenize(data.train_set.examples, again := word_tokenizer(form), 64, training=False)
+        assert tokens_of(again, SENTENCE) == tokens_of(former, SENTENCE)
+
+
 def test_a_model_that_was_trained_without_the_space_keeps_its_ways() -> None:
     def reader() -> TokenClassificationReader:
         return TokenClassificationReader("words", "labels", None, None)
