@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from tiryns.conf.registry import OPTIONS
 from tiryns.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
-from tiryns.runner.data.labelled.columns import has_negative, without_hidden
+from tiryns.runner.data.labelled.columns import labels_in, without_hidden
 from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from tiryns.runner.data.read.files import load_hub, split_files, splits_in
@@ -93,9 +93,9 @@ class FinetuningDataModule(PassesDataModule):
         rows, tokenizer = self._rows(), self.tokenizer
         self.reader = self._make_reader(rows)
         first = next(iter(rows))
-        label_column = self._column("label", self.label_column, rows)
-        if "test" in rows and not has_negative(rows[first], label_column):
-            rows["test"] = without_hidden(rows["test"], label_column)
+        if "test" in rows:
+            names = self.reader.label_names()
+            rows["test"] = without_hidden(rows["test"], names, labels_in(rows[first], names))
         examples = {n: self.reader.examples(found, labelled=n != "test") for n, found in rows.items()}
         self.reader.learn(examples[first], rows[first])
         self.sets = {

@@ -18,7 +18,6 @@ from tiryns.runner.data.labelled.examples import (
     tokenized,
 )
 from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy
-from tiryns.runner.data.labelled.tags import described_scheme, kept_scheme
 from tiryns.runner.data.labelled.words.fields import labels_of, words_of
 from tiryns.runner.data.labelled.words.offsets import file_of, offset_units
 from tiryns.runner.data.labelled.words.running_text import read_words_as_text
@@ -33,6 +32,7 @@ from tiryns.runner.data.labelled.words.spans import (
     tags_of,
     word_places,
 )
+from tiryns.runner.data.labelled.words.tags import described_scheme, kept_scheme
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import Row, Rows

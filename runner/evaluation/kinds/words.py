@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tiryns.runner.data.labelled.tags import entities, most_probable_tags, tagging_of
 from tiryns.runner.data.labelled.words.spans import spans_of
+from tiryns.runner.data.labelled.words.tags import entities, most_probable_tags, tagging_of
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
 from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions, confusion_tables, scores

@@ -5,13 +5,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.data.labelled.tasks import WORDS, data_module, questions
-from tiryns.runner.data.labelled.columns import is_hidden
 from tiryns.runner.data.labelled.labels import known_labels
+from tiryns.runner.data.labelled.spelling import is_hidden, is_negative
 from tiryns.runner.data.read.rows import read_rows
-from tiryns.runner.inference.labelled import with_known_labels
+from tiryns.runner.inference.labelled import arranged
 
 
 def lines(path: Path, rows: Any) -> str:
@@ -20,7 +21,14 @@ def lines(path: Path, rows: Any) -> str:
 
 
 def prepared(option: str, **fields: Any) -> Any:
+    parts = {
+        name: fields.pop(name)
+        for name in ("train", "validation", "test")
+        if isinstance(fields.get(name), list)
+    }
     data = data_module(option, **{"validation_documents": 0, **fields})
+    if parts:
+        data.set_datasets(parts["train"], parts.get("validation"), parts.get("test"))
     data.prepare_data()
     return data
 
@@ -81,6 +89,68 @@ def test_hidden_labels_of_tables_tags_and_choices(tmp_path: Path) -> None:
     assert (chosen.test["test"].labels < 0).all()
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "code"])
+def test_one_hot_columns_of_a_test_set_may_be_hidden(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ending: str
+) -> None:
+    def written(name: str, *flags: tuple[Any, Any]) -> Any:
+        rows = [{"text": f"{name} {i}", "a": a, "b": b} for i, (a, b) in enumerate(flags)]
+        if ending == "code":
+            return [{**row, "a": np.int64(row["a"]), "b": np.int64(row["b"])} for row in rows]
+        if ending == "jsonl":
+            return lines(tmp_path / f"{name}.jsonl", rows)
+        (tmp_path / f"{name}.csv").write_text(
+            "text,a,b\n" + "".join(",".join(map(str, row.values())) + "\n" for row in rows)
+        )
+        return str(tmp_path / f"{name}.csv")
+
+    columns = {"label_columns": ["a", "b"], "problem_type": "multi_label"}
+    train = written("train", (1, 0), (0, 1), (1, 1))
+    with caplog.at_level("INFO", "tiryns"):
+        data = prepared("classification", train=train, test=written("test", (-1, -1), (-1, -1)), **columns)
+    sequences: Any = data.test["test"]
+    assert np.isnan(sequences.labels).all()
+    assert len(sequences) == 2
+    assert "2 of 2 labels are hidden (-1)" in caplog.text
+    some = prepared("classification", train=train, test=written("some", (-1, -1), (0, 1)), **columns)
+    assert len(known_labels(some.test["test"].labels)) == 1  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match=r"column 'a' holds .*-1.*, expected 0 or 1"):
+        prepared("classification", train=train, test=written("half", (-1, 1)), **columns)
+    for part in (
+        {"train": written("minus", (-1, -1), (0, 1))},
+        {"train": train, "validation": written("v", (-1, -1))},
+    ):
+        with pytest.raises(ValueError, match=r"column 'a' holds .*-1.*, expected 0 or 1"):
+            prepared("classification", **part, **columns)
+
+
+def test_numbers_of_numpy_and_lists_are_negative_as_well() -> None:
+    assert all(
+        map(
+            is_negative,
+            (-1, "-2", -0.5, np.int64(-1), np.float32(-2), [3, -1], (np.int8(-1),), np.array([0, -1])),
+        )
+    )
+    assert not any(
+        map(
+            is_negative,
+            (0, "1", None, "", "-", [], [0, 1], np.int64(3), np.array([0, 2]), float("nan"), True),
+        )
+    )
+    rows = texts(np.int64(-1), np.int64(0), np.int64(1))
+    data = prepared("classification", train=rows, test=texts(np.int64(-1), np.int64(1)))
+    assert data.test["test"].labels.tolist() == [0, 2]
+    listed = prepared("classification", train=texts([-1, 0], [1]), test=texts([-1], [1]))
+    assert len(known_labels(listed.test["test"].labels)) == 2  # type: ignore[attr-defined]
+
+
+def test_hidden_tags_of_all_columns_are_predicted(tmp_path: Path) -> None:
+    words: list[dict[str, Any]] = [{"words": ["Ada", "runs"], "ner": [1, 0], "pos": [0, 1]}]
+    hidden = [{"words": ["Bo", "runs"], "ner": [-1, -1], "pos": [-1, -1]}]
+    data = prepared("joint_tagging", train=words, test=hidden, tag_columns=["ner", "pos"])
+    assert data.test["test"].examples[0].labels == {}
+
+
 def test_a_hidden_label_in_validation_is_an_error(tmp_path: Path) -> None:
     files = lines(tmp_path / "a.jsonl", texts(0, 1)), lines(tmp_path / "b.jsonl", texts(-1, 1))
     with pytest.raises(ValueError, match="the label -1 does not occur in the training data"):
@@ -98,9 +168,11 @@ def test_a_hidden_label_in_validation_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_later_data_may_hide_labels_as_well(learnt: Any, labels: Any, hidden: int) -> None:
-    reader = SimpleNamespace(state_dict=lambda: learnt)
-    model: Any = SimpleNamespace(settings={"label_column": "label"}, reader=reader)
-    found = with_known_labels(model, read_rows(texts(*labels)))
+    reader = SimpleNamespace(
+        state_dict=lambda: learnt, label_names=lambda: ("label",), arranged=lambda rows: rows
+    )
+    model: Any = SimpleNamespace(reader=reader)
+    found = arranged(model, read_rows(texts(*labels)))
     assert sum(row.values["label"] is None for row in found.rows) == hidden
     assert not is_hidden(True)
 

@@ -14,7 +14,7 @@ from seqeval.metrics import f1_score
 from seqeval.metrics.sequence_labeling import get_entities
 
 from tests.data.labelled.tasks import data_module
-from tiryns.runner.data.labelled.tags import (
+from tiryns.runner.data.labelled.words.tags import (
     SCHEMES,
     Tagging,
     entities,

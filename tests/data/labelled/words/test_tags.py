@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiryns.runner.data.labelled.tags import entities, most_probable_tags, tagging_of
+from tiryns.runner.data.labelled.words.tags import entities, most_probable_tags, tagging_of
 
 NAMES = ["O", "B-X", "I-X", "B-Y", "I-Y"]
 TAGS = st.sampled_from(NAMES)
