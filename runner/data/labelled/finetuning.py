@@ -112,7 +112,7 @@ class FinetuningData(EvaluatedDataModule):
         """The rows of a source, and its examples; notes how tables are written, and what is left out."""
         setting = "data.train" if name == "train" else f"data.{part} {name.partition('/')[2]!r}"
         bad = self.bad[name] = BadRows(self.settings.on_bad_row == "skip", "data.on_bad_row=skip")
-        how = HowRead(bad, self.reader.columns(), self.decided_tables, parquet_names=self.names_as_written)
+        how = HowRead(bad, self.reader.columns(), self.decided_tables, all_names=self.names_as_written)
         rows = read_rows(source, self.reading, part, setting, how)
         self.tables |= rows.tables
         if part == "test" and train:

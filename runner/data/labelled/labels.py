@@ -78,10 +78,12 @@ class Labels:
         if isinstance(label, list):
             names = [self.named(where, one, class_names) for one in label]
             return None if None in names else names
-        if label in class_names or not is_whole(label):
+        if label in class_names or label in self.names or not (isinstance(label, str) or is_whole(label)):
             return label
-        if not -1 <= (number := whole_number(label)) < len(class_names):
-            problem = f"the label is {label!r:.40}; the file names the classes 0 to {len(class_names) - 1}"
+        number = whole_number(label) if is_whole(label) else len(class_names)
+        if not -1 <= number < len(class_names):
+            names = f"0 to {len(class_names) - 1}: {first_names(class_names)}"
+            problem = f"the label is {label!r:.40}; the data set names the classes {names}"
             raise BadRow(where, problem, "unknown label")
         return None if number < 0 else class_names[number]
 

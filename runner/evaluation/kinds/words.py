@@ -63,8 +63,8 @@ class TokenPredictions(Predictions):
             every = self.values.pop("log_probabilities")
             every[~self.seen] = _LESS_FREQUENT
             every[~self.seen, default] = 0
-            transitions = self._tagging.transitions(self.sequences.names, self._scheme)
-            tags = most_probable_tags(every, starts, transitions)
+            steps = self._tagging.steps(self.sequences.names, self._scheme)
+            tags = most_probable_tags(every, starts, steps)
             chosen = np.take_along_axis(every, tags[:, None], 1)[:, 0]
             self.values |= {"predicted": tags, "probability": np.exp(chosen)}
         else:
