@@ -82,8 +82,8 @@ class Labels:
             return label
         number = whole_number(label) if is_whole(label) else len(class_names)
         if not -1 <= number < len(class_names):
-            names = f"0 to {len(class_names) - 1}: {first_names(class_names)}"
-            problem = f"the label is {label!r:.40}; the data set names the classes {names}"
+            known = f"0 to {len(class_names) - 1}: {first_names(class_names)}"
+            problem = f"the label is {label!r:.40}; the data set names the classes {known}"
             raise BadRow(where, problem, "unknown label")
         return None if number < 0 else class_names[number]
 

@@ -92,12 +92,10 @@ def counts_from_zero(state: Mapping[str, Any]) -> bool:
 
     Version 0.3.0 named no rule either, and made such names of codes and stars.
     """
-    if state.get("as_written"):
-        return False
-    numbers = [number_of(name) for name in state["labels"]] if state.get("numbered") else []
-    integers = [number for number in numbers if isinstance(number, int)]
-    is_range = integers == list(range(len(numbers)))
-    return is_range or len(integers) < len(numbers) or integers != sorted(integers)
+    names = list(state["labels"])
+    in_order = all(isinstance(number_of(name), int) for name in names) and names == sorted(names, key=int)
+    are_codes = state.get("numbered") and in_order and names != list(map(str, range(len(names))))
+    return not (state.get("as_written") or are_codes)
 
 
 def _parser(labels: Sequence[Any], names: Sequence[str], problem: str, textual: bool) -> Parser:

@@ -103,7 +103,7 @@ def _rows_in_code(source: Iterable[Mapping[str, Any]]) -> Rows:
         if not isinstance(values, Mapping):
             raise ValueError(f"row {i} is a {type(values).__name__}; expected a mapping of columns to values")
         rows.append(Row(f"row {i}", values))
-    features = getattr(getattr(source, "features", None), "to_dict", dict)()
+    features: Any = getattr(getattr(source, "features", None), "to_dict", dict)()
     return Rows(rows, f"{len(rows):,} rows", False, class_names(features))
 
 
