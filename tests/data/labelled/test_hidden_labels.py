@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from tests.data.labelled.test_hub_habits import lines, prepared, texts
-from tiryns.runner.data.labelled.labels import known_labels
+from tiryns.runner.data.labelled.classification import ClassificationReader
+from tiryns.runner.data.labelled.labels import MULTI, known_labels
 from tiryns.runner.data.labelled.spelling import is_hidden, is_negative
 from tiryns.runner.data.read.rows import read_rows
-from tiryns.runner.inference.labelled import arranged
+from tiryns.runner.inference.labelled import arranged, predict, usable_samples
 
 
 @pytest.mark.parametrize(
@@ -152,3 +153,23 @@ def test_later_data_may_hide_labels_as_well(learnt: Any, labels: Any, hidden: in
     found = arranged(model, read_rows(texts(*labels)))
     assert sum(row.values["label"] is None for row in found.rows) == hidden
     assert not is_hidden(True)
+
+
+def test_rows_to_predict_are_arranged_once_and_their_hidden_labels_counted_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = ClassificationReader("text", None, "label", None, None, "auto", None, ["a", "b"])
+    reader.restore({"labels": ["a", "b"], "problem_type": MULTI, "numbered": False, "as_written": True})
+    calls: list[list[Any]] = []
+    arrange = reader.arranged
+    monkeypatch.setattr(reader, "arranged", lambda rows: calls.append([]) or arrange(rows))
+    monkeypatch.setattr(reader, "tokenize", lambda examples, *_, **__: calls[-1].extend(examples) or ())
+    tokenizer = SimpleNamespace(model_max_length=9)
+    model: Any = SimpleNamespace(reader=reader, tokenizer=tokenizer, settings={"max_length": 9})
+    rows = read_rows([{"text": "x", "a": -1, "b": -1}, {"text": "y", "a": 1, "b": 0}])
+    with caplog.at_level("INFO", "tiryns"):
+        predict(model, rows)
+        assert [[one.label.label for one in some] for some in calls] == [[None, ["a"]]]
+        usable_samples(model, arranged(model, rows))
+    assert [[one.label.label for one in some] for some in calls] == [[None, ["a"]]] * 2
+    assert caplog.text.count("1 of 2 labels are hidden (-1)") == 2
