@@ -162,8 +162,17 @@ def test_rows_to_predict_are_arranged_once_and_their_hidden_labels_counted_once(
     reader.restore({"labels": ["a", "b"], "problem_type": MULTI, "numbered": False, "as_written": True})
     calls: list[list[Any]] = []
     arrange = reader.arranged
-    monkeypatch.setattr(reader, "arranged", lambda rows: calls.append([]) or arrange(rows))
-    monkeypatch.setattr(reader, "tokenize", lambda examples, *_, **__: calls[-1].extend(examples) or ())
+
+    def counted(rows: Any) -> Any:
+        calls.append([])
+        return arrange(rows)
+
+    def tokenized(examples: list[Any], *_: Any, **__: Any) -> Any:
+        calls[-1].extend(examples)
+        return ()
+
+    monkeypatch.setattr(reader, "arranged", counted)
+    monkeypatch.setattr(reader, "tokenize", tokenized)
     tokenizer = SimpleNamespace(model_max_length=9)
     model: Any = SimpleNamespace(reader=reader, tokenizer=tokenizer, settings={"max_length": 9})
     rows = read_rows([{"text": "x", "a": -1, "b": -1}, {"text": "y", "a": 1, "b": 0}])
