@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tiryns.runner.data.labelled.tags import tagging_of
+from tiryns.runner.data.labelled.words.tags import tagging_of
 from tiryns.runner.evaluation.kinds.tags import mean_score
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
 from tiryns.runner.evaluation.predictions import Compared, measured

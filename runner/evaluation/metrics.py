@@ -9,7 +9,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from tiryns.conf.values import suggest
-from tiryns.runner.data.labelled.tags import OUTSIDE, SCHEMES, entities, tagging_of
+from tiryns.runner.data.labelled.words.tags import OUTSIDE, SCHEMES, entities, tagging_of
 from tiryns.runner.evaluation.squad import exact_match, normalized, token_f1
 
 ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")

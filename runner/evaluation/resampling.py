@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torchmetrics import Metric
 from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef, SpearmanCorrCoef
 
-from tiryns.runner.data.labelled.tags import entities
+from tiryns.runner.data.labelled.words.tags import entities
 from tiryns.runner.evaluation.metrics import (
     ENTITY_FIGURES,
     ClassScore,

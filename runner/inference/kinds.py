@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tiryns.conf.values import suggest
 from tiryns.runner.data.labelled.columns import meant_error
 from tiryns.runner.data.labelled.examples import text_of
-from tiryns.runner.data.read.bad_rows import RAISED, MissingColumn
+from tiryns.runner.data.read.bad_rows import MissingColumn
 from tiryns.runner.data.read.files import is_saved
 from tiryns.runner.data.read.formats import ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, Reading
@@ -161,14 +161,6 @@ class Labels(Kind):
         return self._kept(rows, rows, options)
 
     def _kept(self, read: Rows, given: Rows, options: PredictOptions) -> Kept:
-        kept = given.rows
-        if read.bad.skip:
-            reader = self.model.reader
-            reader.examples(reader.arranged(read), labelled=False)
-            kept = without_left_out(given).rows
-            read = without_left_out(read)._replace(bad=RAISED)
-        if not kept:
-            return Kept([], [])
         try:
             found = predict(self.model, read, options.tokens)
         except MissingColumn as error:
@@ -176,7 +168,7 @@ class Labels(Kind):
             labels = self.model.reader.state_dict().get("labels") or ()
             columns = (self.text_column, label_column, labels, self.model.reader)
             raise meant_error(error, given, *columns) from None
-        return Kept(kept, list(found.rows), found.figures)
+        return Kept(without_left_out(given).rows, list(found.rows), found.figures)
 
 
 class Answers(Kind):

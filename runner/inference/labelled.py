@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 from omegaconf import OmegaConf
 
 from tiryns.conf.registry import OPTIONS, TASKS
-from tiryns.runner.data.labelled.columns import is_hidden, without_hidden
+from tiryns.runner.data.labelled.columns import without_hidden
 from tiryns.runner.data.labelled.examples import READER_SETTINGS, ExampleReader
 from tiryns.runner.data.labelled.labels import REGRESSION
-from tiryns.runner.data.labelled.spelling import number_of
 from tiryns.runner.data.micro_batch import tokenizer_arguments
 from tiryns.runner.data.read.bad_rows import RAISED, BadRows
 from tiryns.runner.data.read.formats import ROWS, ending_format
@@ -92,17 +91,14 @@ def rows_of_file(model: FinetunedModel, source: Any, split: str = "train", bad: 
     `split` is for data sets with several whose name gives none.
     """
     how = HowRead(bad, model.reader.columns())
-    rows = model.reader.arranged(read_rows(source, reading_for(model, source), split, how=how))
-    return with_known_labels(model, rows)
+    return arranged(model, read_rows(source, reading_for(model, source), split, how=how))
 
 
-def with_known_labels(model: FinetunedModel, rows: Rows) -> Rows:
-    """Rows without hidden labels (see `without_hidden`); of a model that regresses, where all labels are hidden."""
-    column, learnt = model.settings["label_column"], model.reader.state_dict()
-    hides = not any((number_of(name) or 0) < 0 for name in learnt.get("labels") or [])
-    if learnt.get("problem_type") == REGRESSION:
-        hides = all(is_hidden(row.values.get(column)) for row in rows.rows)
-    return without_hidden(rows, column) if hides and column else rows
+def arranged(model: FinetunedModel, rows: Rows) -> Rows:
+    """Rows as the reader takes them, without hidden labels (see `without_hidden`)."""
+    learnt = model.reader.state_dict()
+    names = None if learnt.get("problem_type") == REGRESSION else learnt.get("labels") or []
+    return model.reader.arranged(without_hidden(rows, model.reader.label_names(), names))
 
 
 def reading_for(model: FinetunedModel, source: Any) -> Reading:
@@ -135,9 +131,16 @@ class Predicted(NamedTuple):
 
 
 def predict(model: FinetunedModel, rows: Rows, micro_batch_tokens: int | None = None) -> Predicted:
-    """Predictions for rows, and their figures where the rows have labels that the model knows."""
-    known = _known_or_unlabelled(model, with_known_labels(model, rows))
-    found = measure(model, known, micro_batch_tokens)
+    """Predictions for rows but those that `rows.bad` leaves out, and figures where the model knows their labels."""
+    try:
+        sequences = tokenized(model, rows)
+    except ValueError as error:
+        kept = without_left_out(rows)._replace(bad=RAISED)
+        sequences = tokenized(model, unlabelled(model, kept))  # raises again if the labels are right
+        log.warning("the labels are left out, and no figures computed: %s", error)
+    if not sequences:
+        return Predicted(iter(()), {})
+    found = measure(model, sequences, micro_batch_tokens)
     without = ({n: v for n, v in row.items() if n != "gold"} for row in found.predictions.rows())
     return Predicted(without, found.figures)
 
@@ -155,7 +158,8 @@ def measure(
 
 def tokenized(model: FinetunedModel, rows: Rows) -> Any:
     """The samples of rows, with their labels; raises ValueError for a label that the model does not know."""
-    return _samples(model, model.reader.examples(model.reader.arranged(rows), labelled=False))
+    examples = model.reader.examples(arranged(model, rows), labelled=False)
+    return _samples(model, examples) if examples else ()
 
 
 def usable_samples(model: FinetunedModel, rows: Rows) -> Any:
@@ -188,16 +192,6 @@ def without_left_out(rows: Rows) -> Rows:
     """The rows but those that were left out, after their examples were made."""
     left_out = {place for places in rows.bad.places.values() for place in places}
     return rows._replace(rows=[row for row in rows.rows if row.where not in left_out])
-
-
-def _known_or_unlabelled(model: FinetunedModel, rows: Rows) -> Any:
-    """The samples of rows; without their labels, with a warning, where the model does not know these."""
-    try:
-        return tokenized(model, rows)
-    except ValueError as error:
-        sequences = tokenized(model, unlabelled(model, rows))  # raises again if the labels are right
-        log.warning("the labels are left out, and no figures computed: %s", error)
-        return sequences
 
 
 def unlabelled(model: FinetunedModel, rows: Rows) -> Rows:

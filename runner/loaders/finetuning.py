@@ -10,8 +10,9 @@ from transformers import PreTrainedTokenizerBase
 
 from tiryns.conf.registry import OPTIONS
 from tiryns.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
-from tiryns.runner.data.labelled.columns import has_negative, without_hidden
+from tiryns.runner.data.labelled.columns import labels_in, without_hidden
 from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences
+from tiryns.runner.data.labelled.labels_from_zero import MOST_CLASSES
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from tiryns.runner.data.read.files import load_hub, split_files, splits_in
 from tiryns.runner.data.read.formats import ROWS
@@ -23,9 +24,6 @@ from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.tasks import get_trainer_task
 
 DEFAULT_SPLITS = {"train": "train", "val": "validation", "test": "test"}
-
-MOST_CLASSES = 1_000_000
-"""Most classes that are told by numbers: each has a name and a row of the head."""
 
 LONGEST_STRIDE = 128
 """Tokens that neighbouring windows of a context share, unless they are short."""
@@ -93,9 +91,9 @@ class FinetuningDataModule(PassesDataModule):
         rows, tokenizer = self._rows(), self.tokenizer
         self.reader = self._make_reader(rows)
         first = next(iter(rows))
-        label_column = self._column("label", self.label_column, rows)
-        if "test" in rows and not has_negative(rows[first], label_column):
-            rows["test"] = without_hidden(rows["test"], label_column)
+        if "test" in rows:
+            names = self.reader.label_names()
+            rows["test"] = without_hidden(rows["test"], names, labels_in(rows[first], names))
         examples = {n: self.reader.examples(found, labelled=n != "test") for n, found in rows.items()}
         self.reader.learn(examples[first], rows[first])
         self.sets = {

@@ -7,8 +7,8 @@ from typing import Any, cast
 from torch import Tensor
 from transformers import AutoModelForTokenClassification
 
-from tiryns.runner.data.labelled.tags import tagging_of
 from tiryns.runner.data.labelled.token_classification import TokenClassificationReader
+from tiryns.runner.data.labelled.words.tags import tagging_of
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.kinds.words import TokenPredictions
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.data.labelled.tasks import data_module, questions, sentences, texts
-from tiryns.runner.data.labelled.tags import tagging_of
+from tiryns.runner.data.labelled.words.tags import tagging_of
 from tiryns.runner.evaluation.files import write_predictions
 from tiryns.runner.evaluation.kinds.labels import (
     ClassificationPredictions,

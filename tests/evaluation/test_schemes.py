@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.data.labelled.tasks import data_module
-from tiryns.runner.data.labelled.tags import tagging_of
+from tiryns.runner.data.labelled.words.tags import tagging_of
 from tiryns.runner.evaluation.joined import measured_rows
 from tiryns.runner.evaluation.kinds.tags import JointPredictions
 from tiryns.runner.evaluation.kinds.words import TokenPredictions

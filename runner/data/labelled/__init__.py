@@ -3,8 +3,8 @@
 - `examples`: `ExampleReader` and `TaskSequences`, the base classes of the readers of tasks and of their samples.
 - `classification`, `token_classification`, `question_answering`, `multiple_choice`: one task each.
 - `words`: words with several columns of labels, and entities by their characters.
-- `labels`: names and numbers of labels; `spelling`: numbers among them by how they are written; `tags`: the schemes of
-  tags of entities, and their decoding; `columns`: the columns that a user will have meant.
+- `labels`: names and numbers of labels, `labels_from_zero` by an earlier rule; `spelling`: how labels are written;
+  `columns`: the columns that a user will have meant, and hidden labels.
 - `folds`: which fold of cross-validation an example is in.
 - `finetuning`: `FinetuningData`, the data module that serves a task; `retrieval`, `mteb_tasks`: what is
   measured and not trained on.

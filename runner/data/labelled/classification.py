@@ -25,9 +25,9 @@ from tiryns.runner.data.labelled.labels import (
     Labels,
     counted,
     majority_accuracy,
-    named,
 )
-from tiryns.runner.data.labelled.spelling import LocatedLabel, spelled
+from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero, counts_from_zero
+from tiryns.runner.data.labelled.spelling import ONE_HOT, LocatedLabel, is_missing, spelled
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import Row, Rows
@@ -91,7 +91,11 @@ class ClassificationReader(ExampleReader):
         self.text_column, self.pair_column = text_column, pair_column
         self.label_column, self.id_column = label_column, id_column
         self.label_columns = list(label_columns or [])
-        self.labels = Labels(labels or label_columns, problem_type, label_separator)
+        self._given = (labels or label_columns, problem_type, label_separator)
+        self._label_by(Labels)
+
+    def _label_by(self, rule: type[Labels]) -> None:
+        self.labels = rule(*self._given)
         self.labels.one_hot = bool(self.label_columns)
 
     def columns(self) -> tuple[str, ...]:
@@ -142,7 +146,7 @@ class ClassificationReader(ExampleReader):
                 none_holds = value == "" and self.labels.separator  # of several labels
                 label = None if is_missing(value) and not none_holds else self.labels.as_read(value)
                 if class_names:
-                    label = named(row.where, label, class_names)
+                    label = self.labels.named(row.where, label, class_names)
                 if labelled and label is None:
                     where = f"column{'s' if self.label_columns else ''} {', '.join(map(repr, names))}"
                     raise BadRow(row.where, f"there is no label in {where}", "no label")
@@ -152,7 +156,7 @@ class ClassificationReader(ExampleReader):
 
     def read_as_before(self) -> None:
         """Names integers from 0 to the highest one."""
-        self.labels.from_zero = True
+        self._label_by(LabelsFromZero)
 
     def learn(self, examples: list[Labelled], rows: Rows) -> None:
         """Takes the kind of problem, and the names of its labels."""
@@ -215,13 +219,16 @@ class ClassificationReader(ExampleReader):
         return {"labels": self.labels.names, "problem_type": self.labels.problem_type}
 
     def state_dict(self) -> dict[str, Any]:
-        """Names of the labels, the kind of problem, and whether labels are class numbers."""
-        return {**self.collator_arguments(), "numbered": self.labels.numbered}
+        """Names of the labels, the kind of problem, whether labels are class numbers, and by which rule."""
+        as_written = not isinstance(self.labels, LabelsFromZero)
+        rule = {"as_written": True} if as_written else {}
+        return {**self.collator_arguments(), "numbered": self.labels.numbered, **rule}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restores labels and kind of problem."""
-        numbered = state.get("numbered")  # missing in older runs and in models trained elsewhere
-        self.labels.restore(state["labels"], state["problem_type"], numbered)
+        """Restores labels and kind of problem; without a rule they are of an older run or a model trained elsewhere."""
+        if counts_from_zero(state):
+            self.name_from_zero()
+        self.labels.restore(state["labels"], state["problem_type"], state.get("numbered"))
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """The accuracy of always predicting the most frequent label."""
@@ -234,19 +241,3 @@ class ClassificationReader(ExampleReader):
         several = "several at once: " if self.labels.problem_type == MULTI else ""
         labels = "a number" if is_number else several + first_names(self.labels.names)
         return {"labels": labels + (f" ({self.labels.decision})" if self.labels.decision else "")}
-
-
-def is_missing(value: Any) -> bool:
-    """Whether there is nothing in a cell; pandas writes what is missing as NaN."""
-    return value is None or value == "" or (isinstance(value, float) and value != value)
-
-
-ONE_HOT = {
-    value: chosen
-    for chosen, values in (
-        (True, (1, "1", "1.0", "true", "True")),
-        (False, (0, "0", "0.0", "false", "False", "")),
-    )
-    for value in values
-}
-"""What a one-hot column may hold, and whether it means that the label is one of the text's."""

@@ -2,13 +2,18 @@
 
 import logging
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from tiryns.runner.data.labelled.classification import ONE_HOT
-from tiryns.runner.data.labelled.spelling import number_of
+from tiryns.runner.data.labelled.spelling import (
+    ONE_HOT,
+    is_hidden,
+    is_missing,
+    is_negative,
+    name_among,
+    spelled,
+    unwrapped,
+)
 from tiryns.runner.data.read.bad_rows import MissingColumn
 from tiryns.runner.data.read.dialects import share_repeated
 from tiryns.runner.data.read.rows import Rows
@@ -72,13 +77,15 @@ def meant_columns(
     if not text:
         return ""
     others = [name for name in columns if name not in (text, *pair)]
-    classes = [name for name in others if name not in flags and _is_repeated(columns[name])]
+    repeated = [name for name in others if _is_repeated(columns[name])]
+    classes = [name for name in repeated if name not in flags]
     joint = " "
     found = [f"data.text_column={_typed(text)}"] if text != text_column else []
     if found and pair:
         found.append(f"data.pair_column={_typed(pair[1])}")
     if labels is not None:
-        flags, classes = [], [name for name in classes if {*map(str, columns[name])} <= {*map(str, labels)}]
+        known = {*map(spelled, labels)}
+        flags, classes = [], [n for n in repeated if all(name_among(one, known) for one in columns[n])]
     if label_column not in columns and (labels is None or classes):
         if classes:
             named = " or ".join(map(_typed, classes))
@@ -154,39 +161,28 @@ def _columns(rows: Rows) -> dict[str, list[Any]]:
     }
 
 
-def is_hidden(label: Any) -> bool:
-    """Whether a label is -1, as in test sets that keep their labels back, or a list of nothing else.
+def labels_in(rows: Rows, columns: Sequence[str]) -> Iterable[Any]:
+    """The labels of rows, but the class numbers of a file that names them."""
+    counted = [name for name in columns if name not in rows.class_names]
+    return (row.values.get(name) for row in rows.rows for name in counted)
 
-    Example:
-        >>> [is_hidden(label) for label in (-1, "-1", -1.0, [-1, -1], 1, "", None, [])]
-        [True, True, True, True, False, False, False, False]
+
+def without_hidden(rows: Rows, columns: Sequence[str], learnt: Iterable[Any] | None) -> Rows:
+    """The rows without labels that are hidden, which are then predicted and not measured; a line says how many.
+
+    The labels of a row are hidden if all `columns` that it has of them are -1, unless -1 may be a label itself: one that
+    was `learnt` is negative, or, where these are numbers of which none is known (None), another row has no -1.
     """
-    if isinstance(label, np.generic | np.ndarray):
-        label = label.tolist()
-    if isinstance(label, list | tuple):
-        return len(label) > 0 and all(map(is_hidden, label))
-    return number_of(label) == -1
-
-
-def has_negative(rows: Rows, column: str) -> bool:
-    """Whether a label is below 0, so that -1 may be one as well; class numbers of a file never are."""
-    labels = [] if column in rows.class_names else [row.values.get(column) for row in rows.rows]
-    return any((number_of(label) or 0) < 0 for label in labels)
-
-
-def without_hidden(rows: Rows, column: str) -> Rows:
-    """The rows without labels that are hidden, which are then predicted and not measured; a line says how many."""
-    hidden = [is_hidden(row.values.get(column)) for row in rows.rows]
-    if not any(hidden):
+    hidden = [
+        is_hidden([one for name in columns if not is_missing(one := unwrapped(row.values.get(name)))])
+        for row in rows.rows
+    ]
+    if not any(hidden) or (not all(hidden) if learnt is None else any(map(is_negative, learnt))):
         return rows
-    log.info(
-        "%s: %s of %s labels are hidden (-1), so these rows are predicted and not measured",
-        rows.description,
-        f"{sum(hidden):,}",
-        f"{len(hidden):,}",
-    )
+    said = f"{sum(hidden):,} of {len(hidden):,} labels are hidden (-1)"
+    log.info("%s: %s, so these rows are predicted and not measured", rows.description, said)
     shown = [
-        row._replace(values={**row.values, column: None}) if out else row
+        row._replace(values={**row.values, **dict.fromkeys({*columns} & {*row.values})}) if out else row
         for row, out in zip(rows.rows, hidden, strict=True)
     ]
     return rows._replace(rows=shown)
@@ -202,7 +198,7 @@ def _length(values: Sequence[Any]) -> int:
 
 def _is_repeated(values: Sequence[Any]) -> bool:
     """Whether most values of a column occur several times."""
-    return share_repeated([*map(str, values)]) > 0.5
+    return share_repeated([*map(spelled, values)]) > 0.5
 
 
 def _typed(name: str) -> str:

@@ -18,7 +18,7 @@ from tiryns.conf.data.retrieval import Retrieval
 from tiryns.conf.values import count_of
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.evaluated import EvaluatedDataModule, by_name
-from tiryns.runner.data.labelled.columns import has_negative, meant_error, without_hidden
+from tiryns.runner.data.labelled.columns import labels_in, meant_error, without_hidden
 from tiryns.runner.data.labelled.examples import (
     READER_SETTINGS,
     ExampleReader,
@@ -72,8 +72,6 @@ class FinetuningData(EvaluatedDataModule):
         self.decided_tables: dict[str, Dialect] = {}
         self.names_as_written = True
         """Whether classes are the labels that occur; not in runs that began when integers counted from 0."""
-        self.may_hide = True
-        """Whether -1 is no label of the training data, so that it hides those of a test set."""
         self.conflicts = 0
 
     def set_datasets(self, train: Any, val: Any = None, test: Any = None) -> None:
@@ -90,12 +88,12 @@ class FinetuningData(EvaluatedDataModule):
             raise ValueError(
                 "data.train names no training data: give a file, folder, glob, or name@split of the hub"
             )
-        rows, train = self._read("train", "train", self.sources["train"], True)
+        rows, train = self._read("train", "train", self.sources["train"])
         examples = {"train": train}
         for part, prefix in (("validation", "val"), ("test", "test")):
             for name, source in by_name(self.sources[part], part).items():
                 full = f"{prefix}/{name}"
-                _, examples[full] = self._read(full, part, source, part == "validation")
+                _, examples[full] = self._read(full, part, source, rows)
         self._hold_out(examples, rows)
         self._warn_of_conflicts(train)
         self._warn_of_alike_labels()
@@ -110,23 +108,21 @@ class FinetuningData(EvaluatedDataModule):
         self.test = {n.removeprefix("test/"): s for n, s in sets.items() if n.startswith("test/")}
         self.evaluated_sets, self.description, self.prepared = sets, rows.description, True
 
-    def _read(self, name: str, part: str, source: Any, labelled: bool) -> tuple[Rows, list[Any]]:
+    def _read(self, name: str, part: str, source: Any, train: Rows | None = None) -> tuple[Rows, list[Any]]:
         """The rows of a source, and its examples; notes how tables are written, and what is left out."""
         setting = "data.train" if name == "train" else f"data.{part} {name.partition('/')[2]!r}"
         bad = self.bad[name] = BadRows(self.settings.on_bad_row == "skip", "data.on_bad_row=skip")
-        how = HowRead(bad, self.reader.columns(), self.decided_tables, parquet_names=self.names_as_written)
+        how = HowRead(bad, self.reader.columns(), self.decided_tables, all_names=self.names_as_written)
         rows = read_rows(source, self.reading, part, setting, how)
         self.tables |= rows.tables
-        label_column = self.settings.label_column
+        if part == "test" and train:
+            labels = self.reader.label_names()
+            rows = without_hidden(rows, labels, labels_in(train, labels))
         try:
             rows = self.reader.arranged(rows)
-            if name == "train":
-                self.may_hide = not has_negative(rows, label_column)
-            elif part == "test" and self.may_hide:
-                rows = without_hidden(rows, label_column)
-            examples = self.reader.examples(rows, labelled)
+            examples = self.reader.examples(rows, labelled=part != "test")
         except MissingColumn as error:
-            columns = (self.settings.text_column, label_column)
+            columns = (self.settings.text_column, self.settings.label_column)
             raise meant_error(error, rows, *columns, reader=self.reader) from None
         if not examples:
             raise ValueError(f"{setting}: {rows.description} holds no row that can be used: {bad.first}")

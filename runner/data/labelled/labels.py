@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from tiryns.conf.values import check_choice, suggest
 from tiryns.runner.data.labelled.examples import first_names
-from tiryns.runner.data.labelled.spelling import LocatedLabel, check_spelling, is_whole, number_of, spelled
+from tiryns.runner.data.labelled.spelling import (
+    LocatedLabel,
+    check_spelling,
+    is_whole,
+    name_among,
+    number_of,
+    spelled,
+    unwrapped,
+    whole_number,
+)
 from tiryns.runner.data.read.bad_rows import BadRow
 
 SINGLE, MULTI, REGRESSION = "single_label_classification", "multi_label_classification", "regression"
@@ -23,6 +32,9 @@ UNLABELLED = -100
 """The class number of an example without a label."""
 
 _KINDS: dict[type, str] = {bool: "truth value", int: "integer", float: "number", str: "text", list: "list"}
+
+NAMES = {"text", "integer", "truth value"}
+"""Kinds of labels that may name classes."""
 
 
 class LabelCounts(NamedTuple):
@@ -48,49 +60,39 @@ class Labels:
         self.problem_type = PROBLEM_TYPES.get(problem_type, "")
         self.separator = separator
         self.numbered: bool | None = False
-        """Whether labels are integers; None where that is not known: then they may be names or numbers of names."""
+        """Whether labels are integers; None where that is not known, of models that were trained elsewhere."""
         self.one_hot = False
         """Whether lists are the columns of one-hot labels that hold a 1; if all have one item, these are classes."""
-        self.from_zero = False
-        """Whether integers are classes from 0 to the highest one, as in runs that began when this was the rule."""
         self.decision = ""
         """What was decided on numbers, in words; empty where labels are 0 to C - 1, or are no numbers."""
 
     def as_read(self, label: Any) -> Any:
         """A label from a row in plain Python: text cut at the separator, None for none."""
-        if isinstance(label, np.generic | np.ndarray):
-            label = label.tolist()
-        if isinstance(label, set | frozenset):
-            label = sorted(label)
-        if isinstance(label, tuple):
-            label = list(label)
+        label = unwrapped(label)
         if isinstance(label, str) and self.separator:
             return [part.strip() for part in label.split(self.separator) if part.strip()]
-        if self.from_zero and isinstance(label, bool | str):
-            with suppress(ValueError):
-                return int(label)
         return None if label == "" else label
+
+    def named(self, where: str, label: Any, class_names: Sequence[str]) -> Any:
+        """The names of a label that is a class number of its file, or of a list of them; None for -1, a hidden label."""
+        if isinstance(label, list):
+            names = [self.named(where, one, class_names) for one in label]
+            return None if None in names else names
+        if label in class_names or label in self.names or not (isinstance(label, str) or is_whole(label)):
+            return label
+        number = whole_number(label) if is_whole(label) else len(class_names)
+        if not -1 <= number < len(class_names):
+            known = f"0 to {len(class_names) - 1}: {first_names(class_names)}"
+            problem = f"the label is {label!r:.40}; the data set names the classes {known}"
+            raise BadRow(where, problem, "unknown label")
+        return None if number < 0 else class_names[number]
 
     def learn(self, found: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str] | None) -> None:
         """Takes the kind of problem and the names from the training labels; ValueError if they make no problem."""
-        given, some = self.problem_type, [one for one in found if one.label is not None]
-        if not given and self.one_hot and all(len(one.label) == 1 for one in some):
-            self.problem_type = given = SINGLE
-        if textual and not given and not self.names and not self.from_zero:
-            check_spelling(some)
-        labels = [one.label for one in some]
-        numbers = [None if isinstance(x, str) and not textual else self._number(x) for x in labels]
-        are_numbers = None not in numbers
-        read = numbers if are_numbers and not self.names else labels
-        kinds = {_kind(label): one for label, one in zip(reversed(read), reversed(some), strict=True)}
-        if not given and "number" in kinds and (self.names or (are_numbers and {*numbers} == {0, 1})):
+        some = [one for one in found if one.label is not None]
+        if not self.problem_type and self.one_hot and all(len(one.label) == 1 for one in some):
             self.problem_type = SINGLE
-        self.problem_type = self.problem_type or _problem_type(kinds)
-        if self.problem_type == REGRESSION:
-            if not given:
-                self.decision = FRACTIONS if "integer" in kinds or not all(map(is_whole, labels)) else WHOLE
-            return
-        self._learn_names(some, numbers if are_numbers else None, class_names)
+        self._learn(some, textual, class_names)
         if self.problem_type == SINGLE and len(self.names) < 2:
             raise ValueError(
                 f"the training data has one label only, {first_names(self.names)}: nothing to tell apart"
@@ -122,26 +124,38 @@ class Labels:
             chosen[self._class(one, found.where)] = 1.0
         return chosen
 
+    def _learn(self, some: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str] | None) -> None:
+        """Takes the kind of problem, and the names unless numbers are regressed."""
+        given = self.problem_type
+        if textual and not given and not self.names:
+            check_spelling(some)
+        labels = [one.label for one in some]
+        numbers = [None if isinstance(x, str) and not textual else number_of(x) for x in labels]
+        are_numbers = None not in numbers
+        read = numbers if are_numbers and not self.names else labels
+        kinds = kinds_of([LocatedLabel(x, one.where) for x, one in zip(read, some, strict=True)])
+        if not given and "number" in kinds and (self.names or (are_numbers and {*numbers} == {0, 1})):
+            self.problem_type = SINGLE
+        self.problem_type = self.problem_type or problem_type(kinds)
+        if self.problem_type != REGRESSION:
+            self._learn_names(some, numbers if are_numbers else None, class_names)
+        elif not given:
+            self.decision = FRACTIONS if "integer" in kinds or not all(map(is_whole, labels)) else WHOLE
+
     def _learn_names(
         self, some: Sequence[LocatedLabel], numbers: Sequence[Any] | None, class_names: Sequence[str] | None
     ) -> None:
         """Takes the names; `numbers` are the labels as numbers where all of them are."""
         whole = numbers is not None and self.problem_type == SINGLE and all(map(is_whole, numbers))
-        flat = [
-            LocatedLabel(label, where)
-            for one, where in some
-            for label in (one if isinstance(one, list) else [one])
-        ]
-        kinds = {_kind(label): LocatedLabel(label, where) for label, where in reversed(flat)}
-        if numbers is None and (len(kinds) > 1 or not set(kinds) <= {"integer", "text", "truth value"}):
-            raise _type_error(kinds)
+        flat = each_label(some)
+        kinds = kinds_of(flat)
+        if numbers is None and (len(kinds) > 1 or not set(kinds) <= NAMES):
+            raise type_error(kinds)
         are_integers = whole or set(kinds) == {"integer"}
         self.numbered = are_integers or bool(class_names) or set(kinds) == {"truth value"}
         names = {str(int(number)) for number in numbers or []} if whole else {spelled(x) for x, _ in flat}
         if not self.names and not class_names:
             self.names = sorted(names, key=int) if are_integers else sorted(names)
-            if are_integers and self.from_zero:
-                self.names = list(map(str, range(int(self.names[-1]) + 1)))
             self.decision = _decision(self.names, len(some), are_integers)
         self.names = self.names or list(class_names or [])
         self._index_names()
@@ -151,45 +165,27 @@ class Labels:
         self._numbers = {name: i for i, name in enumerate(self.names)}
         self._names_are_numbers = any(isinstance(number_of(name), int) for name in self.names)
 
-    def _number(self, label: Any) -> int | float | None:
-        """The number that a label is, by the rule that the run began with."""
-        if self.from_zero and isinstance(label, bool | str):
-            for parse in (int, float):
-                with suppress(ValueError):
-                    return parse(label)
-        return number_of(label)
-
     def _class(self, label: Any, where: str) -> int:
         """The number of a class: its name as it is written, else as other files write it, else its number."""
-        names = [spelled(label)]
-        number = int(label) if isinstance(label, bool) else self._number(label)
-        if self.numbered is not False and number is not None and is_whole(number):
-            names.append(str(int(number)))
-        if name := next((name for name in names if name in self._numbers), None):
+        if (name := name_among(label, self._numbers)) is not None:
             return self._numbers[name]
-        is_number = len(names) > 1 and not self._names_are_numbers
-        if is_number and 0 <= int(names[-1]) < len(self.names):
-            return int(names[-1])
+        number = int(label) if isinstance(label, bool) else number_of(label)
+        if self.numbered and number is not None and is_whole(number):
+            if (name := str(int(number))) in self._numbers:
+                return self._numbers[name]
+            if not self._names_are_numbers and 0 <= number < len(self.names):
+                return int(number)
+        raise self._unknown(label, where)
+
+    def _unknown(self, label: Any, where: str) -> BadRow:
         has = f"does not occur in the training data, which has {first_names(self.names)}"
-        raise BadRow(where, f"the label {label!r:.60} {has}{suggest(names[0], self.names)}", "unknown label")
+        advice = suggest(spelled(label), self.names)
+        return BadRow(where, f"the label {label!r:.60} {has}{advice}", "unknown label")
 
 
 FRACTIONS = "with a point; data.problem_type=single_label makes classes of them"
 WHOLE = "whole ones, written 1.0, 2.0; data.problem_type=single_label makes classes of them"
 """What is said of numbers that are regressed."""
-
-
-def named(where: str, label: Any, class_names: Sequence[str]) -> Any:
-    """The names of a label that is a class number of its file, or of a list of them; None for -1, a hidden label."""
-    if isinstance(label, list):
-        found = [named(where, one, class_names) for one in label]
-        return None if None in found else found
-    if type(label) is not int:
-        return label
-    if not -1 <= label < len(class_names):
-        problem = f"the label is {label}; the file names the classes 0 to {len(class_names) - 1}"
-        raise BadRow(where, problem, "unknown label")
-    return None if label < 0 else class_names[label]
 
 
 def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
@@ -204,27 +200,36 @@ def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
     return ""
 
 
-def _problem_type(kinds: dict[str, LocatedLabel]) -> str:
+def each_label(some: Sequence[LocatedLabel]) -> list[LocatedLabel]:
+    """The labels, of lists each of their items."""
+    lists = ((one if isinstance(one, list) else [one], where) for one, where in some)
+    return [LocatedLabel(label, where) for items, where in lists for label in items]
+
+
+def kinds_of(some: Sequence[LocatedLabel]) -> dict[str, LocatedLabel]:
+    """The kinds of labels in words, each with its first label."""
+    return {_KINDS.get(type(one.label), type(one.label).__name__): one for one in reversed(some)}
+
+
+def problem_type(kinds: Mapping[str, LocatedLabel]) -> str:
+    """The kind of problem that labels of some kinds make; ValueError if there is none."""
     if set(kinds) == {"list"}:
         return MULTI
     if "number" in kinds and set(kinds) <= {"number", "integer"}:
         return REGRESSION
-    if len(kinds) == 1 and set(kinds) <= {"text", "integer", "truth value"}:
+    if len(kinds) == 1 and set(kinds) <= NAMES:
         return SINGLE
-    raise _type_error(kinds)
+    raise type_error(kinds)
 
 
-def _type_error(kinds: dict[str, LocatedLabel]) -> ValueError:
+def type_error(kinds: Mapping[str, LocatedLabel]) -> ValueError:
+    """The error for labels of kinds that make no classes."""
     seen = "; ".join(f"{kind} in {where} ({label!r:.40})" for kind, (label, where) in kinds.items())
     return ValueError(
         f"the labels are of mixed types: {seen}. Expected all text, all integers, all numbers or all lists"
         if len(kinds) > 1
         else f"labels cannot be of this type: {seen}. Expected text, integers, numbers or lists of text or integers"
     )
-
-
-def _kind(label: Any) -> str:
-    return _KINDS.get(type(label), type(label).__name__)
 
 
 def _finite(label: Any, where: str) -> float:
@@ -268,13 +273,14 @@ def by_label(
         [1.0, 4]
     """
     if isinstance(given, Mapping):
-        if unknown := [str(name) for name in given if str(name) not in labels]:
+        known = {name: name_among(name, labels) for name in given}
+        if unknown := [spelled(name) for name in known if known[name] is None]:
             raise ValueError(
                 f"objective.{setting} names {unknown[0]!r}, which is no {what}; there are: {', '.join(labels)}"
                 + suggest(unknown[0], labels)
             )
-        named = {str(name): value for name, value in given.items()}
-        return [named.get(label, default) for label in labels]
+        values = {known[name]: value for name, value in given.items()}
+        return [values.get(label, default) for label in labels]
     if labels and len(given) != len(labels):
         raise ValueError(
             f"objective.{setting} has {len(given)} numbers for {len(labels)} {what}s: {', '.join(labels)}"

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.classification import is_missing
 from tiryns.runner.data.labelled.examples import (
     ExampleReader,
     TaskSequences,
@@ -22,7 +21,7 @@ from tiryns.runner.data.labelled.examples import (
     tokenized,
 )
 from tiryns.runner.data.labelled.labels import UNLABELLED, majority_accuracy
-from tiryns.runner.data.labelled.spelling import spelled, whole_number
+from tiryns.runner.data.labelled.spelling import is_missing, spelled, unwrapped, whole_number
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import Row, Rows
@@ -111,7 +110,7 @@ class MultipleChoiceReader(ExampleReader):
             column(row, self.label_column, "data.label_column")
         label = row.values.get(self.label_column)
         if not is_missing(label):
-            return label.item() if isinstance(label, np.generic) else label
+            return unwrapped(label)
         if labelled:
             raise BadRow(row.where, f"there is no label in column {self.label_column!r}", "no label")
         return None
@@ -239,8 +238,7 @@ class MultipleChoiceReader(ExampleReader):
             given = self._listed(column(row, self.choices_column, setting))
         if isinstance(given, Mapping) and "text" in given:
             given, names = list(given["text"]), list(map(str, given.get("label", names)))
-        if isinstance(given, np.ndarray | tuple):
-            given = list(given)
+        given = unwrapped(given)
         if not isinstance(given, list) or len(given) < 2:
             expected = "expected a list of two or more, or text with data.label_separator"
             raise BadRow(row.where, f"the choices are {given!r:.60}: {expected}", "no choices")

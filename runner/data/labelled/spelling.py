@@ -1,12 +1,14 @@
-"""Numbers among labels by their spelling: as programs write them, as people write them, and what is neither."""
+"""Labels by their spelling: numbers as programs write them and as people do, truth values, missing and hidden labels."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 SETTING = "data.problem_type"
 
-_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,999}")  # Python reads no more than 4,300 digits
 _NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+][0-9]+)?")
 _BY_PEOPLE = re.compile(
     r"[-+\u2212]?(?:[1-9][0-9]{0,2}(?:(?P<group>[.,'\u2019_ \u00a0\u202f])[0-9]{3})(?:(?P=group)[0-9]{3})*"
@@ -25,11 +27,49 @@ class LocatedLabel(NamedTuple):
     where: str
 
 
+ONE_HOT: dict[Any, bool] = {
+    **dict.fromkeys((1, "1", "1.0", "true", "True"), True),
+    **dict.fromkeys((0, "0", "0.0", "false", "False", ""), False),
+}
+"""What a one-hot column may hold, and whether it means that the label is one of the text's."""
+
+
+def is_missing(value: Any) -> bool:
+    """Whether there is nothing in a cell; pandas writes what is missing as NaN."""
+    return value is None or value == "" or (isinstance(value, float) and value != value)
+
+
+def unwrapped(label: Any) -> Any:
+    """A label in plain Python: of numpy's scalars and arrays, sets and tuples, the number or the list."""
+    if isinstance(label, np.generic | np.ndarray):
+        label = label.tolist()
+    if isinstance(label, set | frozenset):
+        return sorted(label)
+    return list(label) if isinstance(label, tuple) else label
+
+
+def is_hidden(label: Any) -> bool:
+    """Whether a label is -1, as in test sets that keep their labels back, or a list of nothing else.
+
+    Example:
+        >>> [is_hidden(label) for label in (-1, "-1", -1.0, [-1, -1], 1, "", None, [])]
+        [True, True, True, True, False, False, False, False]
+    """
+    label = unwrapped(label)
+    return label != [] and all(map(is_hidden, label)) if isinstance(label, list) else number_of(label) == -1
+
+
+def is_negative(label: Any) -> bool:
+    """Whether a label is below 0, or a list with one that is."""
+    label = unwrapped(label)
+    return any(map(is_negative, label)) if isinstance(label, list) else (number_of(label) or 0) < 0
+
+
 def number_of(label: Any) -> int | float | None:
     """The number that a label is, or that its text spells as programs do; None for another label.
 
-    Text with zeros in front, a plus before a whole number, or other digits than 0 to 9 is no number: 01 and 1 are two
-    names.
+    Text with zeros in front, a plus before a whole number, other digits than 0 to 9, or more than 1,000 of them, is no
+    number: 01 and 1 are two names.
 
     Example:
         >>> [number_of(label) for label in ("7", "-2.5", "1e-05", "01", "1_000", "1e5", "nan")]
@@ -48,8 +88,8 @@ def number_of(label: Any) -> int | float | None:
 def whole_number(label: str | float) -> int:
     """A whole number, also one with a point, as pandas writes those of a column with a gap; ValueError for another."""
     number = number_of(label)
-    if number is None or not float(number).is_integer():
-        raise ValueError(f"{label!r} is no whole number")
+    if number is None or not is_whole(number):
+        raise ValueError(f"{label!r:.60} is no whole number")
     return int(number)
 
 
@@ -67,6 +107,18 @@ def spelled(label: Any) -> str:
         ['true', '10115', '01', '0.5']
     """
     return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+def name_among(label: Any, names: Container[str]) -> str | None:
+    """The name of a label among others: as it is written, or a truth value as another program does; None without one.
+
+    Example:
+        >>> name_among("TRUE", ["false", "true"]), name_among(False, ["False", "True"]), name_among("Yes", ["yes"])
+        ('true', 'False', None)
+    """
+    name = spelled(label)
+    others = (name.lower(), name.title(), name.upper()) if name.lower() in ("true", "false") else ()
+    return next((one for one in (name, *others) if one in names), None)
 
 
 def check_spelling(found: Sequence[LocatedLabel]) -> None:
@@ -88,10 +140,10 @@ def check_spelling(found: Sequence[LocatedLabel]) -> None:
     for one in spelt:
         if (number := number_of(one.label)) is None:
             core = _UNIT.sub("", one.label.strip())
-            if not _BY_PEOPLE.fullmatch(core):
-                others.append(one)
-            elif _SEPARATOR.search(core):
+            if _SEPARATOR.search(core) and _BY_PEOPLE.fullmatch(core):
                 by_people.append(one)
+            elif number_of(core) is None:
+                others.append(one)
         elif isinstance(number, float):
             fractions.append(one)
     if by_people and not others:

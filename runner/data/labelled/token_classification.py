@@ -18,7 +18,7 @@ from tiryns.runner.data.labelled.examples import (
     tokenized,
 )
 from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy
-from tiryns.runner.data.labelled.tags import described_scheme, kept_scheme
+from tiryns.runner.data.labelled.spelling import spelled
 from tiryns.runner.data.labelled.words.fields import labels_of, words_of
 from tiryns.runner.data.labelled.words.offsets import file_of, offset_units
 from tiryns.runner.data.labelled.words.running_text import read_words_as_text
@@ -33,6 +33,7 @@ from tiryns.runner.data.labelled.words.spans import (
     tags_of,
     word_places,
 )
+from tiryns.runner.data.labelled.words.tags import described_scheme, kept_scheme
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import Row, Rows
@@ -100,7 +101,7 @@ class TokenClassificationReader(ExampleReader):
         self, text_column: str, label_column: str, id_column: str | None, labels: Sequence[Any] | None
     ) -> None:
         self.text_column, self.label_column, self.id_column = text_column, label_column, id_column
-        self.names = self.given = [str(label) for label in labels or []]
+        self.names = self.given = list(map(spelled, labels or []))
         if twice := [name for name, count in Counter(self.given).items() if count > 1]:
             raise ValueError(f"data.labels names {first_names(twice)} more than once")
         self.cuts_signs = False

@@ -35,12 +35,12 @@ class PairsData(FinetuningData):
     def __init__(self, settings: options.PairsData) -> None:
         self.set_up(settings)
 
-    def _read(self, name: str, part: str, source: Any, labelled: bool) -> tuple[Rows, list[Any]]:
+    def _read(self, name: str, part: str, source: Any, train: Rows | None = None) -> tuple[Rows, list[Any]]:
         """Several training sets are read one after the other; their examples know which set they are of."""
         if name != "train" or not isinstance(source, Mapping):
-            return super()._read(name, part, source, labelled)
+            return super()._read(name, part, source, train)
         read = super()._read
-        found = {one: read(f"train/{one}", part, path, labelled) for one, path in source.items()}
+        found = {one: read(f"train/{one}", part, path) for one, path in source.items()}
         self.bad["train"] = BadRows(self.settings.on_bad_row == "skip", "data.on_bad_row=skip")
         rows = [rows for rows, _ in found.values()]
         joined = rows[0]._replace(

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.classification import is_missing
 from tiryns.runner.data.labelled.examples import (
     ExampleReader,
     TaskSequences,
@@ -22,6 +21,7 @@ from tiryns.runner.data.labelled.examples import (
     text_of,
     tokenized,
 )
+from tiryns.runner.data.labelled.spelling import is_missing
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.formats import no_column

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tiryns.runner.data.read.bad_rows import RAISED, BadRow, BadRows
 from tiryns.runner.data.read.dialects import dialect_of
-from tiryns.runner.data.read.files import class_names, load_hub, locate, schema_class_names
+from tiryns.runner.data.read.files import card_class_names, class_names, load_hub, locate, schema_class_names
 from tiryns.runner.data.read.formats import ARROW, FORMATS, ROWS, arrow_batches, files_of, is_pair
 from tiryns.runner.data.read.opened import AS_FOUND, Dialect, File, Reading
 
@@ -56,8 +56,8 @@ class HowRead(NamedTuple):
     """How csv and tsv files were found to be written before, by path."""
     lone_text: str | None = None
     """The column that a text alone in a list of json is; None for an error."""
-    parquet_names: bool = True
-    """Whether class names in the schema of parquet files count; not in runs that began before they did."""
+    all_names: bool = True
+    """Whether class names of parquet files and of cards count; not in runs that began before they did."""
 
 
 PLAINLY = HowRead()
@@ -103,7 +103,8 @@ def _rows_in_code(source: Iterable[Mapping[str, Any]]) -> Rows:
         if not isinstance(values, Mapping):
             raise ValueError(f"row {i} is a {type(values).__name__}; expected a mapping of columns to values")
         rows.append(Row(f"row {i}", values))
-    return Rows(rows, f"{len(rows):,} rows", False, class_names(getattr(source, "features", None)))
+    features: Any = getattr(getattr(source, "features", None), "to_dict", dict)()
+    return Rows(rows, f"{len(rows):,} rows", False, class_names(features))
 
 
 def _read_path(path: str, reading: Reading, split: str, how: HowRead) -> Rows:
@@ -162,10 +163,11 @@ def is_textual(file: File) -> bool:
 
 
 def _class_names(file: File, how: HowRead) -> dict[str, list[str]]:
-    """The class names in the schema of an arrow or parquet file."""
-    if file.format not in ARROW or (file.format == "parquet" and not how.parquet_names):
-        return {}
-    return schema_class_names(next(arrow_batches(file)).schema)
+    """The class names in the schema of an arrow or parquet file, else those of the data set that a file is of."""
+    names = card_class_names(Path(file.path)) if how.all_names else {}
+    if file.format in ARROW and (how.all_names or file.format != "parquet"):
+        names |= schema_class_names(next(arrow_batches(file)).schema)
+    return names
 
 
 def _joined(parts: list[Rows], description: str) -> Rows:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tiryns.runner.data.labelled.tags import entities, most_probable_tags, tagging_of
 from tiryns.runner.data.labelled.words.spans import spans_of
+from tiryns.runner.data.labelled.words.tags import entities, most_probable_tags, tagging_of
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
 from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions, confusion_tables, scores
@@ -63,8 +63,8 @@ class TokenPredictions(Predictions):
             every = self.values.pop("log_probabilities")
             every[~self.seen] = _LESS_FREQUENT
             every[~self.seen, default] = 0
-            transitions = self._tagging.transitions(self.sequences.names, self._scheme)
-            tags = most_probable_tags(every, starts, transitions)
+            steps = self._tagging.steps(self.sequences.names, self._scheme)
+            tags = most_probable_tags(every, starts, steps)
             chosen = np.take_along_axis(every, tags[:, None], 1)[:, 0]
             self.values |= {"predicted": tags, "probability": np.exp(chosen)}
         else:

@@ -1,17 +1,12 @@
-"""What data sets of the hub and of Excel have: hidden labels, columns by other names, scalars, empty lines."""
+"""What data sets of the hub and of Excel have: columns by other names, scalars, empty lines."""
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.data.labelled.tasks import WORDS, data_module, questions
-from tiryns.runner.data.labelled.columns import is_hidden
-from tiryns.runner.data.labelled.labels import known_labels
-from tiryns.runner.data.read.rows import read_rows
-from tiryns.runner.inference.labelled import with_known_labels
 
 
 def lines(path: Path, rows: Any) -> str:
@@ -20,89 +15,20 @@ def lines(path: Path, rows: Any) -> str:
 
 
 def prepared(option: str, **fields: Any) -> Any:
+    parts = {
+        name: fields.pop(name)
+        for name in ("train", "validation", "test")
+        if isinstance(fields.get(name), list)
+    }
     data = data_module(option, **{"validation_documents": 0, **fields})
+    if parts:
+        data.set_datasets(parts["train"], parts.get("validation"), parts.get("test"))
     data.prepare_data()
     return data
 
 
 def texts(*labels: Any) -> list[dict[str, Any]]:
     return [{"text": f"{label} is {i}", "label": label} for i, label in enumerate(labels)]
-
-
-@pytest.mark.parametrize(
-    ("train", "test", "known"),
-    [
-        ((0, 1, 0, 1), (-1, -1), 0),
-        ((0, 1, 0, 1), (-1, 1, -1), 1),
-        (("neg", "pos"), (-1, -1), 0),
-        ((0.5, 4.75, 0.0), (-1.0, -1.0), 0),
-        ((0.5, 4.75, 0.0), (-1, 2.5), 1),
-        (([0, 1], [2]), ([-1], [-1]), 0),
-        ((True, False), (-1, -1), 0),
-        ((-1, 0, 1), (-1, 0, 1), 3),
-        ((-2.5, 0.5), (-1.0, 1.5), 2),
-    ],
-)
-def test_hidden_labels_are_predicted_and_not_measured(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, train: Any, test: Any, known: int
-) -> None:
-    files = lines(tmp_path / "train.jsonl", texts(*train)), lines(tmp_path / "test.jsonl", texts(*test))
-    with caplog.at_level("INFO", "tiryns"):
-        data = prepared("classification", train=files[0], test=files[1])
-    sequences = data.test["test"]
-    assert len(sequences) == len(test)
-    assert len(known_labels(sequences.labels)) == known
-    said = f"{len(test) - known} of {len(test)} labels are hidden (-1)"
-    assert (said in caplog.text) == (known < len(test))
-
-
-def test_hidden_labels_of_tables_tags_and_choices(tmp_path: Path) -> None:
-    (tmp_path / "train.csv").write_text("text,label\na b,0\nc d,1\n")
-    (tmp_path / "test.csv").write_text("text,label\na b,-1\nc d,-1\n")
-    table = prepared("classification", train=str(tmp_path / "train.csv"), test=str(tmp_path / "test.csv"))
-    assert (table.test["test"].labels < 0).all()
-    words: list[dict[str, Any]] = [
-        {"words": ["Ada", "runs"], "labels": [1, 0]},
-        {"words": ["Bo"], "labels": [1]},
-    ]
-    hidden = [{**row, "labels": [-1] * len(row["words"])} for row in words]
-    tagged = prepared(
-        "token_classification",
-        train=lines(tmp_path / "a.jsonl", words),
-        test=lines(tmp_path / "b.jsonl", hidden),
-    )
-    assert [example.labels for example in tagged.test["test"].examples] == [None, None]
-    choices = [{"text": "x", "choices": ["a", "b"], "label": label} for label in (0, 1)]
-    chosen = prepared(
-        "multiple_choice",
-        train=lines(tmp_path / "c.jsonl", choices),
-        test=lines(tmp_path / "d.jsonl", [{**row, "label": -1} for row in choices]),
-    )
-    assert (chosen.test["test"].labels < 0).all()
-
-
-def test_a_hidden_label_in_validation_is_an_error(tmp_path: Path) -> None:
-    files = lines(tmp_path / "a.jsonl", texts(0, 1)), lines(tmp_path / "b.jsonl", texts(-1, 1))
-    with pytest.raises(ValueError, match="the label -1 does not occur in the training data"):
-        prepared("classification", train=files[0], validation=files[1])
-
-
-@pytest.mark.parametrize(
-    ("learnt", "labels", "hidden"),
-    [
-        ({"labels": ["0", "1"], "problem_type": "single_label_classification"}, (-1, 1), 1),
-        ({"labels": ["-1", "1"], "problem_type": "single_label_classification"}, (-1, 1), 0),
-        ({"labels": [], "problem_type": "regression"}, (-1.0, -1.0), 2),
-        ({"labels": [], "problem_type": "regression"}, (-1.0, 0.5), 0),
-        ({"told_by": "number"}, (-1, 0), 1),
-    ],
-)
-def test_later_data_may_hide_labels_as_well(learnt: Any, labels: Any, hidden: int) -> None:
-    reader = SimpleNamespace(state_dict=lambda: learnt)
-    model: Any = SimpleNamespace(settings={"label_column": "label"}, reader=reader)
-    found = with_known_labels(model, read_rows(texts(*labels)))
-    assert sum(row.values["label"] is None for row in found.rows) == hidden
-    assert not is_hidden(True)
 
 
 TAGGED = [{"id": str(i), "tokens": ["Ada", f"runs{i}"], "ner_tags": [1, 0]} for i in range(4)]

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from tests.data.labelled.tasks import data_module
 from tests.data.labelled.test_labels import learnt, target
-from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
-from tiryns.runner.data.labelled.spelling import number_of
+from tiryns.runner.data.labelled.columns import meant_columns
+from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE, by_label
+from tiryns.runner.data.labelled.spelling import number_of, whole_number
 from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.rows import read_rows
 
 CODES = [
     (("10115", "20095", "80331", "10115"), ["10115", "20095", "80331"]),
@@ -131,6 +133,63 @@ def test_truth_values_keep_their_spelling() -> None:
     assert learnt("1.0", "0.0", "1.0", textual=True).names == ["0", "1"]
     with pytest.raises(ValueError, match="mixed types"):
         learnt(True, 1)
+
+
+@pytest.mark.parametrize("train", [(True, False), ("true", "false"), ("True", "False"), ("TRUE", "FALSE")])
+def test_truth_values_are_known_however_they_are_written(train: tuple[Any, Any]) -> None:
+    made = learnt(*train)
+    for forms in zip((True, "true", "True", "TRUE"), (False, "false", "False", "FALSE"), strict=True):
+        assert [made.names[target(made, label)] for label in forms] == [
+            made.names[target(made, label)] for label in train
+        ]
+    assert by_label("class_weights", {True: 3}, made.names, 1.0) == [1.0, 3]
+    assert by_label("class_weights", {"false": 2, "True": 4}, made.names, 1.0) == [2, 4]
+    with pytest.raises(ValueError, match="names 'tru', which is no label; there are: "):
+        by_label("class_weights", {"tru": 2}, made.names, 1.0)
+    both = learnt("true", "True", "TRUE")
+    assert [both.names[target(both, label)] for label in ("true", "True", "TRUE")] == ["true", "True", "TRUE"]
+
+
+def test_weights_and_columns_of_truth_values_are_those_of_json(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text("".join(json.dumps({"text": f"herons {i}", "sure": i % 2 == 0}) + "\n" for i in range(8)))
+    rows = read_rows(str(file))
+    assert meant_columns(rows, "text", "label", ["false", "true"]) == "data.label_column=sure"
+    assert meant_columns(rows, "text", "label", ["False", "True"]) == "data.label_column=sure"
+    assert meant_columns(rows, "text", "label", ["no", "yes"]) == ""
+
+
+@pytest.mark.parametrize(
+    "label",
+    [float("inf"), float("-inf"), float("nan"), 1e400, "1e+400", "9" * 5000, "-" + "9" * 5000, 0.5, "x"],
+)
+def test_what_is_no_whole_number_is_told_in_a_line(label: Any) -> None:
+    with pytest.raises(ValueError, match=r"^.{1,70} is no whole number$"):
+        whole_number(label)
+
+
+def test_long_numbers_are_names_or_an_error_in_a_line(tmp_path: Path) -> None:
+    long = "9" * 5000
+    assert learnt(long, "1", textual=True).names == ["1", long]
+    assert learnt("9" * 400, "1", textual=True).names == ["1", "9" * 400]
+    assert whole_number("9" * 400) == int("9" * 400)
+    for form, content in {
+        "csv": f"text,label\na,{long}\nb,0.5\nc,0.75\n",
+        "jsonl": f'{{"text": "a", "label": {long}}}\n',
+    }.items():
+        with pytest.raises(ValueError, match=r"a\.(csv|jsonl), line \d") as error:
+            read(tmp_path / f"a.{form}", content)
+        assert str(error.value).startswith(str(tmp_path / f"a.{form}"))
+        assert len(str(error.value)) < 400
+        assert "\n" not in str(error.value)
+    rows = [
+        {"text": "x", "choices": ["a", "b"], "label": label} for label in (0, 10**400, float("inf"), long)
+    ]
+    for row in rows[1:]:
+        data = data_module("multiple_choice", train=[rows[0], row], validation_documents=0)
+        with pytest.raises(ValueError, match="do not tell the right choice in one way") as error:
+            data.prepare_data()
+        assert "\n" not in str(error.value)
 
 
 def test_names_that_are_integers_are_names_of_integers() -> None:

@@ -16,8 +16,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tiryns.runner.data.labelled.tags import entities
 from tiryns.runner.data.labelled.words.offsets import ALONE, Mark
+from tiryns.runner.data.labelled.words.tags import entities
 from tiryns.runner.data.read.bad_rows import BadRow
 
 LISTS = ("entities", "spans", "label", "labels")

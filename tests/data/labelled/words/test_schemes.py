@@ -14,7 +14,7 @@ from seqeval.metrics import f1_score
 from seqeval.metrics.sequence_labeling import get_entities
 
 from tests.data.labelled.tasks import data_module
-from tiryns.runner.data.labelled.tags import (
+from tiryns.runner.data.labelled.words.tags import (
     SCHEMES,
     Tagging,
     entities,
@@ -231,7 +231,7 @@ def test_decoded_tags_are_the_best_of_all_valid_ones(name: str, lengths: list[in
     scheme, names = DECODED[name]
     tagging, starts = known(names), np.cumsum([0, *lengths])
     scores = np.random.default_rng(seed).normal(size=(starts[-1], len(names))).astype(np.float32)
-    found = most_probable_tags(scores, starts, tagging.transitions(names, scheme))
+    found = most_probable_tags(scores, starts, tagging.steps(names, scheme))
     for begin, length in zip(starts, lengths, strict=False):
         words = scores[begin : begin + length].astype(np.float64)
         possible = {
@@ -245,9 +245,9 @@ def test_decoded_tags_are_the_best_of_all_valid_ones(name: str, lengths: list[in
 
 def test_where_no_tags_are_valid_as_few_as_possible_are_not() -> None:
     names = ["B", "M", "E", "S"]
-    transitions = known(names).transitions(names, "BMES")[[0, 1, 2, 4]][:, [0, 1, 2, 4]]  # S never occurred
+    steps = known(names).steps(names[:3], "BMES")  # S never occurred
     scores = np.array([[0.0, 1.0, 2.0]] * 4, dtype=np.float32)
-    found = most_probable_tags(scores, np.array([0, 1, 4]), transitions)
+    found = most_probable_tags(scores, np.array([0, 1, 4]), steps)
     assert found.tolist() == [2, 0, 1, 2]
 
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 log = logging.getLogger("tiryns")
 
-_AT_ONCE = 256
-"""Sentences decoded at a time, so that memory does not grow with the set."""
+_AT_ONCE, _SCORES_AT_ONCE = 256, 2**20
+"""Sentences decoded at a time, and scores of them for one word, so that memory does not grow with the set."""
 
 _BROKEN = -1e9
 """The score of a tag that may not follow another: where no tags of a sentence are valid, as few as possible are not."""
@@ -78,6 +78,38 @@ _PREFIX = re.compile(rf"{_LETTER}(?:[-_](?P<kind>.+))?", re.DOTALL)
 _SUFFIX = re.compile(rf"(?:(?P<kind>.+)[-_])?{_LETTER}", re.DOTALL)
 
 
+class Steps(NamedTuple):
+    """What each of C tags scores after each other, by the L letters that there are, `O` around sentences included.
+
+    No table of tags by tags is made: a rule knows letters, and whether two types are the same. What may follow a tag of
+    another type may also follow one of its own.
+    """
+
+    letters: NDArray[np.int64]
+    """The number of each tag's letter [C]."""
+    partners: NDArray[np.int64]
+    """The tag of each letter with the type of each tag [L, C]; -1 where there is none."""
+    same: NDArray[np.float64]
+    """Scores of a letter after each other in one type [L, L]."""
+    other: NDArray[np.float64]
+    """Scores of a letter after each other in two types [L, L]."""
+    outside: int
+    """The number of the letter `O`."""
+
+    def best(self, totals: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The highest total before each tag [S, C], and the first tag with it, by the totals [S, C] of tags before."""
+        highest, origins = np.full(totals.shape, -np.inf), np.zeros(totals.shape, dtype=np.int64)
+        for letter in np.unique(self.letters):
+            of_letter, partners = np.flatnonzero(self.letters == letter), self.partners[letter]
+            strongest = of_letter[totals[:, of_letter].argmax(1)][:, None]
+            others = np.take_along_axis(totals, strongest, 1) + self.other[letter, self.letters]
+            of_type = np.where(partners < 0, -np.inf, totals[:, partners] + self.same[letter, self.letters])
+            for found, tags in ((others, strongest), (of_type, partners)):
+                better = (found > highest) | ((found == highest) & (tags < origins))
+                highest, origins = np.where(better, found, highest), np.where(better, tags, origins)
+        return highest, origins
+
+
 class Tagging:
     """How the labels of a set tag entities: where the letter stands, and what it means.
 
@@ -115,11 +147,20 @@ class Tagging:
         rule, tags = SCHEMES[scheme][1], [self.tag(name) for name in (OUTSIDE, *labels, OUTSIDE)]
         return not all(rule(before, tag) for before, tag in pairwise(tags))
 
-    def transitions(self, names: Sequence[str], scheme: str) -> NDArray[np.float32]:
-        """Scores of each of C tags after each other [C + 1, C + 1]; the last row and column are around the sentence."""
-        rule, tags = SCHEMES[scheme][1], [self.tag(name) for name in (*names, OUTSIDE)]
-        allowed = np.array([[rule(before, tag) for tag in tags] for before in tags])
-        return np.where(allowed, 0.0, _BROKEN).astype(np.float32)
+    def steps(self, names: Sequence[str], scheme: str) -> Steps:
+        """What each tag scores after each other by the rule of a scheme."""
+        rule, tags = SCHEMES[scheme][1], list(map(self.tag, names))
+        letters = sorted({OUTSIDE, *(tag.letter for tag in tags)})
+        same, other = (
+            np.array(
+                [[0.0 if rule(Tag(a, "x"), Tag(b, kind)) else _BROKEN for b in letters] for a in letters]
+            )
+            for kind in "xy"
+        )
+        places = {tag: i for i, tag in enumerate(tags)}
+        partners = [[places.get(Tag(letter, tag.kind), -1) for tag in tags] for letter in letters]
+        numbers = np.array([letters.index(tag.letter) for tag in tags])
+        return Steps(numbers, np.array(partners), same, other, letters.index(OUTSIDE))
 
 
 def tagging_of(names: Iterable[str], all_names: bool = True) -> Tagging | None:
@@ -215,27 +256,27 @@ def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
 
 
 def most_probable_tags(
-    scores: NDArray[np.float32], starts: NDArray[np.int64], transitions: NDArray[np.float32]
+    scores: NDArray[np.float32], starts: NDArray[np.int64], steps: Steps
 ) -> NDArray[np.int64]:
-    """The tags [W] with the highest sum of `scores` [W, C], log-probabilities for each word, and of `transitions`.
+    """The tags [W] with the highest sum of `scores` [W, C], log-probabilities for each word, and of their steps.
 
-    Words `starts[s]` to `starts[s + 1] - 1` are sentence s; `transitions` are those of `Tagging`. Source: A. Viterbi,
-    "Error bounds for convolutional codes and an asymptotically optimum decoding algorithm" (1967).
+    Words `starts[s]` to `starts[s + 1] - 1` are sentence s. Source: A. Viterbi, "Error bounds for convolutional codes
+    and an asymptotically optimum decoding algorithm" (1967).
     """
-    step, first, last = transitions[:-1, :-1], transitions[-1, :-1], transitions[:-1, -1]
+    first, last = steps.other[steps.outside, steps.letters], steps.other[steps.letters, steps.outside]
+    at_once = max(1, min(_AT_ONCE, _SCORES_AT_ONCE // scores.shape[1]))
     lengths = np.diff(starts)
     longest_first = np.argsort(-lengths, kind="stable")
     tags = np.zeros(len(scores), dtype=np.int64)
-    for block in np.split(longest_first, range(_AT_ONCE, len(longest_first), _AT_ONCE)):
+    for block in np.split(longest_first, range(at_once, len(longest_first), at_once)):
         begins, longest = starts[block], int(lengths[block].max(initial=0))
         counts = [int((lengths[block] > place).sum()) for place in range(longest)]
-        totals = np.tile(first.astype(np.float64), (len(block), 1))
+        totals = np.tile(first, (len(block), 1))
         origins = []
         for place, count in enumerate(counts):
             if place:
-                paths = totals[:count, :, None] + step
-                origins.append(paths.argmax(1))
-                totals[:count] = paths.max(1)
+                totals[:count], before = steps.best(totals[:count])
+                origins.append(before.astype(np.int32))
             totals[:count] += scores[begins[:count] + place]
         best = (totals + last).argmax(1)
         for place, count in reversed(list(enumerate(counts))):

@@ -1,0 +1,125 @@
+"""Labels by the rule of earlier versions, for runs that began and models that were exported with it, or elsewhere."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from tiryns.runner.data.labelled.labels import (
+    NAMES,
+    REGRESSION,
+    SINGLE,
+    Labels,
+    each_label,
+    kinds_of,
+    problem_type,
+    type_error,
+)
+from tiryns.runner.data.labelled.spelling import LocatedLabel, name_among, number_of
+
+MOST_CLASSES = 1_000_000
+"""Most classes that are told by numbers: each has a name and a row of the head."""
+
+Parser = Callable[[Any], Any] | None
+
+
+class LabelsFromZero(Labels):
+    """Integers are class numbers, from 0 to the highest one; text is names, unless one parser reads all of a table.
+
+    So `01` and `1` are one class, and names that are given, or that a file has, are those of the numbers.
+    """
+
+    _parse: Parser = None
+
+    def named(self, where: str, label: Any, class_names: Sequence[str]) -> Any:
+        """The label, which is the number of its class."""
+        return label
+
+    def restore(self, names: Sequence[str], problem_type: str, numbered: bool | None) -> None:
+        """Restores the results of an earlier `learn`; `numbered` is None for models that were trained elsewhere."""
+        super().restore(names, problem_type, numbered)
+        self._parse = _whole if numbered else None
+
+    def target(self, found: LocatedLabel) -> Any:
+        """The target of a label, which is parsed as those of training."""
+        return super().target(found._replace(label=self._parsed(found.label)))
+
+    def _learn(self, some: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str] | None) -> None:
+        self._parse = _parser([one.label for one in some], self.names, self.problem_type, textual)
+        read = [one._replace(label=self._parsed(one.label)) for one in some]
+        self.problem_type = self.problem_type or problem_type(kinds_of(read))
+        if self.problem_type == REGRESSION:
+            return
+        flat = each_label(read)
+        kinds = kinds_of(flat)
+        if len(kinds) > 1 or not set(kinds) <= NAMES:
+            raise type_error(kinds)
+        self.numbered = "integer" in kinds
+        if self.numbered:
+            lowest, highest = (pick(flat, key=lambda one: one.label) for pick in (min, max))
+            if lowest.label < 0:
+                raise ValueError(f"{lowest.where}: the label is {lowest.label}; class numbers begin at 0")
+            if highest.label >= MOST_CLASSES:
+                raise ValueError(
+                    f"{highest.where}: the label is {highest.label!r:.40}; class numbers end at {MOST_CLASSES - 1:,}"
+                )
+            self.names = self.names or list(class_names or map(str, range(highest.label + 1)))
+        self.names = self.names or sorted({one.label for one in flat})
+        self._index_names()
+
+    def _parsed(self, label: Any) -> Any:
+        if isinstance(label, list):
+            return [int(one) if isinstance(one, bool) else one for one in label]
+        parse = _whole if isinstance(label, float) and self._parse is int else self._parse
+        if parse is not None and isinstance(label, str | float):
+            with suppress(ValueError):
+                return parse(label)
+        return int(label) if isinstance(label, bool) else label
+
+    def _class(self, label: Any, where: str) -> int:
+        is_name = isinstance(label, str) and not (self.numbered and number_of(label) is not None)
+        if is_name and (name := name_among(label, self._numbers)) is not None:
+            return self._numbers[name]
+        if self.numbered is None and isinstance(label, str) and label.isdecimal():
+            with suppress(ValueError):
+                label = int(label)
+        if self.numbered is not False and isinstance(label, int) and 0 <= label < len(self.names):
+            return label
+        raise self._unknown(label, where)
+
+
+def counts_from_zero(state: Mapping[str, Any]) -> bool:
+    """Whether a state that was exported is by this rule: it names none, and its names are no integers in order.
+
+    Version 0.3.0 named no rule either, and made such names of codes and stars.
+    """
+    names = list(state["labels"])
+    in_order = all(isinstance(number_of(name), int) for name in names) and names == sorted(names, key=int)
+    are_codes = state.get("numbered") and in_order and names != list(map(str, range(len(names))))
+    return not (state.get("as_written") or are_codes)
+
+
+def _parser(labels: Sequence[Any], names: Sequence[str], problem: str, textual: bool) -> Parser:
+    """What reads all labels as numbers; None if nothing does, or if they are given names."""
+    if names and all(label in names for label in labels if isinstance(label, str)):
+        return None
+    parsers: list[Callable[[Any], Any]] = [int, float] if textual else []
+    numbers = (
+        _read_by(_whole, labels) if any(isinstance(x, str if textual else float) for x in labels) else None
+    )
+    if numbers is not None and (problem == SINGLE or ({*numbers} == {0, 1} and not problem)):
+        parsers.insert(1, _whole)
+    parsers = [parse for parse in parsers if parse is not float or problem != SINGLE]
+    return next((parse for parse in parsers if _read_by(parse, labels) is not None), None)
+
+
+def _read_by(parse: Callable[[Any], Any], labels: Sequence[Any]) -> list[Any] | None:
+    with suppress(TypeError, ValueError, OverflowError):
+        return [parse(label) for label in labels]
+    return None
+
+
+def _whole(label: Any) -> int:
+    number = float(label)
+    if not number.is_integer():
+        raise ValueError(f"{label!r:.60} is no whole number")
+    return int(number)

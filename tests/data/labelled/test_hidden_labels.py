@@ -1,0 +1,184 @@
+"""Test sets with hidden labels (-1) are predicted and not measured."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.data.labelled.test_hub_habits import lines, prepared, texts
+from tiryns.runner.data.labelled.classification import ClassificationReader
+from tiryns.runner.data.labelled.labels import MULTI, known_labels
+from tiryns.runner.data.labelled.spelling import is_hidden, is_negative
+from tiryns.runner.data.read.rows import read_rows
+from tiryns.runner.inference.labelled import arranged, predict, usable_samples
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "known"),
+    [
+        ((0, 1, 0, 1), (-1, -1), 0),
+        ((0, 1, 0, 1), (-1, 1, -1), 1),
+        (("neg", "pos"), (-1, -1), 0),
+        ((0.5, 4.75, 0.0), (-1.0, -1.0), 0),
+        ((0.5, 4.75, 0.0), (-1, 2.5), 1),
+        (([0, 1], [2]), ([-1], [-1]), 0),
+        ((True, False), (-1, -1), 0),
+        ((-1, 0, 1), (-1, 0, 1), 3),
+        ((-2.5, 0.5), (-1.0, 1.5), 2),
+    ],
+)
+def test_hidden_labels_are_predicted_and_not_measured(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, train: Any, test: Any, known: int
+) -> None:
+    files = lines(tmp_path / "train.jsonl", texts(*train)), lines(tmp_path / "test.jsonl", texts(*test))
+    with caplog.at_level("INFO", "tiryns"):
+        data = prepared("classification", train=files[0], test=files[1])
+    sequences = data.test["test"]
+    assert len(sequences) == len(test)
+    assert len(known_labels(sequences.labels)) == known
+    said = f"{len(test) - known} of {len(test)} labels are hidden (-1)"
+    assert (said in caplog.text) == (known < len(test))
+
+
+def test_hidden_labels_of_tables_tags_and_choices(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("text,label\na b,0\nc d,1\n")
+    (tmp_path / "test.csv").write_text("text,label\na b,-1\nc d,-1\n")
+    table = prepared("classification", train=str(tmp_path / "train.csv"), test=str(tmp_path / "test.csv"))
+    assert (table.test["test"].labels < 0).all()
+    words: list[dict[str, Any]] = [
+        {"words": ["Ada", "runs"], "labels": [1, 0]},
+        {"words": ["Bo"], "labels": [1]},
+    ]
+    hidden = [{**row, "labels": [-1] * len(row["words"])} for row in words]
+    tagged = prepared(
+        "token_classification",
+        train=lines(tmp_path / "a.jsonl", words),
+        test=lines(tmp_path / "b.jsonl", hidden),
+    )
+    assert [example.labels for example in tagged.test["test"].examples] == [None, None]
+    choices = [{"text": "x", "choices": ["a", "b"], "label": label} for label in (0, 1)]
+    chosen = prepared(
+        "multiple_choice",
+        train=lines(tmp_path / "c.jsonl", choices),
+        test=lines(tmp_path / "d.jsonl", [{**row, "label": -1} for row in choices]),
+    )
+    assert (chosen.test["test"].labels < 0).all()
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "code"])
+def test_one_hot_columns_of_a_test_set_may_be_hidden(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ending: str
+) -> None:
+    def written(name: str, *flags: tuple[Any, Any]) -> Any:
+        rows = [{"text": f"{name} {i}", "a": a, "b": b} for i, (a, b) in enumerate(flags)]
+        if ending == "code":
+            return [{**row, "a": np.int64(row["a"]), "b": np.int64(row["b"])} for row in rows]
+        if ending == "jsonl":
+            return lines(tmp_path / f"{name}.jsonl", rows)
+        (tmp_path / f"{name}.csv").write_text(
+            "text,a,b\n" + "".join(",".join(map(str, row.values())) + "\n" for row in rows)
+        )
+        return str(tmp_path / f"{name}.csv")
+
+    columns = {"label_columns": ["a", "b"], "problem_type": "multi_label"}
+    train = written("train", (1, 0), (0, 1), (1, 1))
+    with caplog.at_level("INFO", "tiryns"):
+        data = prepared("classification", train=train, test=written("test", (-1, -1), (-1, -1)), **columns)
+    sequences: Any = data.test["test"]
+    assert np.isnan(sequences.labels).all()
+    assert len(sequences) == 2
+    assert "2 of 2 labels are hidden (-1)" in caplog.text
+    some = prepared("classification", train=train, test=written("some", (-1, -1), (0, 1)), **columns)
+    assert len(known_labels(some.test["test"].labels)) == 1
+    with pytest.raises(ValueError, match=r"column 'a' holds .*-1.*, expected 0 or 1"):
+        prepared("classification", train=train, test=written("half", (-1, 1)), **columns)
+    for part in (
+        {"train": written("minus", (-1, -1), (0, 1))},
+        {"train": train, "validation": written("v", (-1, -1))},
+    ):
+        with pytest.raises(ValueError, match=r"column 'a' holds .*-1.*, expected 0 or 1"):
+            prepared("classification", **part, **columns)
+
+
+def test_numbers_of_numpy_and_lists_are_negative_as_well() -> None:
+    assert all(
+        map(
+            is_negative,
+            (-1, "-2", -0.5, np.int64(-1), np.float32(-2), [3, -1], (np.int8(-1),), np.array([0, -1])),
+        )
+    )
+    assert not any(
+        map(
+            is_negative,
+            (0, "1", None, "", "-", [], [0, 1], np.int64(3), np.array([0, 2]), float("nan"), True),
+        )
+    )
+    rows = texts(np.int64(-1), np.int64(0), np.int64(1))
+    data = prepared("classification", train=rows, test=texts(np.int64(-1), np.int64(1)))
+    assert data.test["test"].labels.tolist() == [0, 2]
+    listed = prepared("classification", train=texts([-1, 0], [1]), test=texts([-1], [1]))
+    assert len(known_labels(listed.test["test"].labels)) == 2
+
+
+def test_hidden_tags_of_all_columns_are_predicted(tmp_path: Path) -> None:
+    words: list[dict[str, Any]] = [{"words": ["Ada", "runs"], "ner": [1, 0], "pos": [0, 1]}]
+    hidden = [{"words": ["Bo", "runs"], "ner": [-1, -1], "pos": [-1, -1]}]
+    data = prepared("joint_tagging", train=words, test=hidden, tag_columns=["ner", "pos"])
+    assert data.test["test"].examples[0].labels == {}
+
+
+def test_a_hidden_label_in_validation_is_an_error(tmp_path: Path) -> None:
+    files = lines(tmp_path / "a.jsonl", texts(0, 1)), lines(tmp_path / "b.jsonl", texts(-1, 1))
+    with pytest.raises(ValueError, match="the label -1 does not occur in the training data"):
+        prepared("classification", train=files[0], validation=files[1])
+
+
+@pytest.mark.parametrize(
+    ("learnt", "labels", "hidden"),
+    [
+        ({"labels": ["0", "1"], "problem_type": "single_label_classification"}, (-1, 1), 1),
+        ({"labels": ["-1", "1"], "problem_type": "single_label_classification"}, (-1, 1), 0),
+        ({"labels": [], "problem_type": "regression"}, (-1.0, -1.0), 2),
+        ({"labels": [], "problem_type": "regression"}, (-1.0, 0.5), 0),
+        ({"told_by": "number"}, (-1, 0), 1),
+    ],
+)
+def test_later_data_may_hide_labels_as_well(learnt: Any, labels: Any, hidden: int) -> None:
+    reader = SimpleNamespace(
+        state_dict=lambda: learnt, label_names=lambda: ("label",), arranged=lambda rows: rows
+    )
+    model: Any = SimpleNamespace(reader=reader)
+    found = arranged(model, read_rows(texts(*labels)))
+    assert sum(row.values["label"] is None for row in found.rows) == hidden
+    assert not is_hidden(True)
+
+
+def test_rows_to_predict_are_arranged_once_and_their_hidden_labels_counted_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = ClassificationReader("text", None, "label", None, None, "auto", None, ["a", "b"])
+    reader.restore({"labels": ["a", "b"], "problem_type": MULTI, "numbered": False, "as_written": True})
+    calls: list[list[Any]] = []
+    arrange = reader.arranged
+
+    def counted(rows: Any) -> Any:
+        calls.append([])
+        return arrange(rows)
+
+    def tokenized(examples: list[Any], *_: Any, **__: Any) -> Any:
+        calls[-1].extend(examples)
+        return ()
+
+    monkeypatch.setattr(reader, "arranged", counted)
+    monkeypatch.setattr(reader, "tokenize", tokenized)
+    tokenizer = SimpleNamespace(model_max_length=9)
+    model: Any = SimpleNamespace(reader=reader, tokenizer=tokenizer, settings={"max_length": 9})
+    rows = read_rows([{"text": "x", "a": -1, "b": -1}, {"text": "y", "a": 1, "b": 0}])
+    with caplog.at_level("INFO", "tiryns"):
+        predict(model, rows)
+        assert [[one.label.label for one in some] for some in calls] == [[None, ["a"]]]
+        usable_samples(model, arranged(model, rows))
+    assert [[one.label.label for one in some] for some in calls] == [[None, ["a"]]] * 2
+    assert caplog.text.count("1 of 2 labels are hidden (-1)") == 2
