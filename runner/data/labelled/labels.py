@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from tiryns.conf.values import check_choice, suggest
 from tiryns.runner.data.labelled.examples import first_names
-from tiryns.runner.data.labelled.spelling import LocatedLabel, check_spelling, is_whole, number_of, spelled
+from tiryns.runner.data.labelled.spelling import (
+    LocatedLabel,
+    check_joined,
+    check_spelling,
+    is_whole,
+    number_of,
+    spelled,
+)
 from tiryns.runner.data.read.bad_rows import BadRow
 
 SINGLE, MULTI, REGRESSION = "single_label_classification", "multi_label_classification", "regression"
@@ -76,8 +83,10 @@ class Labels:
         given, some = self.problem_type, [one for one in found if one.label is not None]
         if not given and self.one_hot and all(len(one.label) == 1 for one in some):
             self.problem_type = given = SINGLE
-        if textual and not given and not self.names and not self.from_zero:
-            check_spelling(some)
+        if not given and not self.names and not self.from_zero:
+            check_joined(some)
+            if textual:
+                check_spelling(some)
         labels = [one.label for one in some]
         numbers = [None if isinstance(x, str) and not textual else self._number(x) for x in labels]
         are_numbers = None not in numbers
@@ -91,6 +100,8 @@ class Labels:
                 self.decision = FRACTIONS if "integer" in kinds or not all(map(is_whole, labels)) else WHOLE
             return
         self._learn_names(some, numbers if are_numbers else None, class_names)
+        if self.problem_type == MULTI and not given and all(len(label) == 1 for label in labels):
+            self.decision = ONE_EACH
         if self.problem_type == SINGLE and len(self.names) < 2:
             raise ValueError(
                 f"the training data has one label only, {first_names(self.names)}: nothing to tell apart"
@@ -176,7 +187,11 @@ class Labels:
 
 FRACTIONS = "with a point; data.problem_type=single_label makes classes of them"
 WHOLE = "whole ones, written 1.0, 2.0; data.problem_type=single_label makes classes of them"
-"""What is said of numbers that are regressed."""
+ONE_EACH = "though every list has one; data.problem_type=single_label predicts one for each text"
+"""What is said of numbers that are regressed, and of lists of one label each, as doccano writes them."""
+
+_MISSING = ("NA", "N/A", "#N/A", "<NA>", "nan", "NaN", "NULL", "null")
+"""Words that R, pandas, Excel and databases write where there is nothing."""
 
 
 def named(where: str, label: Any, class_names: Sequence[str]) -> Any:
@@ -201,6 +216,8 @@ def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
         )
     if not are_integers and any(name.isdecimal() and number_of(name) is None for name in names):
         return "as they are written, so that 01 and 1 are two"
+    if missing := next((name for name in names if name in _MISSING), None):
+        return f"{missing!r} is a class, as it is written; an empty cell is no label"
     return ""
 
 
