@@ -21,6 +21,19 @@ SPLIT_NAMES = {
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
 
+_CARD = re.compile(r"---\r?\n(?:.*\n)*?(?:configs|dataset_info):")
+"""The start of a data set's card that tells which files and classes it has."""
+
+_ADVICE = {
+    ".spacy": "Convert spaCy's DocBin to json, a list of [text, {'entities': [[start, end, label], ...]}]",
+    ".ann": "Convert brat's annotations to jsonl, {'text': ..., 'entities': [[start, end, label], ...]}; an entity of "
+    "several parts has no such form",
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "Save the sheet as csv in UTF-8"),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z"), "Unpack it, and name the files or their folder"),
+    ".txt": "Set data.format to what it holds, such as conll or tsv",
+}
+"""What to do with files that are not read, by their endings."""
+
 
 class Found(NamedTuple):
     """The files that were found, or the `hub` data set and the name of its configuration."""
@@ -35,8 +48,8 @@ class Found(NamedTuple):
 def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = False) -> Found:
     """Finds a file, folder, glob, data set saved by `datasets`, or data set of the hub, `name:config`.
 
-    A split follows an `@`; without one, hub data sets and saved ones with several splits take `split`, and a folder all
-    its files. With `any_format` a named file may have any ending.
+    A folder with the card of a data set of the hub is one. A split follows an `@`; without one, what has several splits
+    takes `split`, and a folder of others all its files. With `any_format` a named file may have any ending.
 
     Raises:
         FileNotFoundError: nothing is there.
@@ -48,6 +61,9 @@ def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = Fal
     if not paths and "@" in spec:
         name, _, chosen = spec.rpartition("@")
         paths = _matches(name)
+    folder, _, config = name.partition(":")
+    if _has_card(Path(folder).expanduser()):
+        return Found([], chosen or split, hub=str(Path(folder).expanduser()), config=config or None)
     if paths:
         files = [file for path in paths for file in _files(path, chosen, split, formats, any_format)]
         return Found(files, chosen or split, one=bool(chosen) or Path(spec).expanduser().is_file())
@@ -62,6 +78,12 @@ def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = Fal
     return Found([], chosen or split, hub=hub, config=config or None)
 
 
+def _has_card(folder: Path) -> bool:
+    """Whether a folder is a data set as the hub has it, with a card that names its files or classes."""
+    card = folder / "README.md"
+    return card.is_file() and bool(_CARD.match(card.read_text(errors="replace")))
+
+
 def _matches(name: str) -> list[Path]:
     path = Path(name).expanduser()
     if path.exists():
@@ -73,22 +95,35 @@ def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_form
     """The files of one path: itself, those of known formats in a folder, or those of a saved data set."""
     known = ", ".join(endings_of(formats))
     if path.is_file() and not any_format and ending_format(path) not in formats:
-        advice = "Set data.format where its name does not tell"
-        if path.suffix == ".spacy":
-            advice = (
-                "Convert spaCy's DocBin to json, a list of [text, {'entities': [[start, end, label], ...]}]"
-            )
-        raise ValueError(f"{path} has an unknown format; known are: {known}. {advice}")
-    wanted = chosen or (split if (path / "dataset_dict.json").is_file() else None)
+        raise ValueError(f"{path} has an unknown format; known are: {known}. {_advice([path])}")
+    wanted = chosen or (split if _has_splits(path, formats) else None)
     if files := split_files(path, wanted, formats):
         return files
     if wanted is None:
-        raise ValueError(f"the folder {path} holds no file of a known format: {known}")
+        advice = _advice(sorted(path.rglob("*")))
+        raise ValueError(f"the folder {path} holds no file of a known format: {known}. {advice}")
     splits = splits_in(path, formats)
     if wanted in splits:
         raise ValueError(f"{path / wanted} holds no data set: a split that {path} names is missing")
     there = ", ".join(splits) or "no file"
     raise ValueError(f"{path} has no split {wanted!r}; it has: {there}. Set data.split, or write PATH@SPLIT")
+
+
+def _advice(paths: Sequence[Path]) -> str:
+    """What to do with files that are not read; `.tar.gz` counts as `.tar`."""
+    endings = [ending for path in paths for ending in path.suffixes[-2:] if ending in _ADVICE]
+    return _ADVICE[min(endings)] if endings else "Set data.format where its name does not tell"
+
+
+def _has_splits(path: Path, formats: Sequence[str]) -> bool:
+    """Whether a path has several splits: a saved data set, or a folder of which every file is named as one."""
+    if (path / "dataset_dict.json").is_file():
+        return True
+    if path.is_file() or is_saved(path):
+        return False
+    words = [_words(path, file) for file in _visible(path, formats)]
+    found = [next((n for n, names in SPLIT_NAMES.items() if one & {*names}), None) for one in words]
+    return None not in found and len({*found}) > 1
 
 
 def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[Path]:
@@ -104,11 +139,7 @@ def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[P
     if (path / "state.json").is_file():
         return _data_files(path) if split in (None, "train") else []
     names = SPLIT_NAMES.get(split or "", (split,))
-    return [
-        file
-        for file in _visible(path, formats)
-        if split is None or {_first_word(file), *file.relative_to(path).parts[:-1]} & {*names}
-    ]
+    return [file for file in _visible(path, formats) if split is None or _words(path, file) & {*names}]
 
 
 def _data_files(folder: Path) -> list[Path]:
@@ -138,6 +169,11 @@ def splits_in(path: Path, formats: Sequence[str]) -> list[str]:
 def is_saved(folder: Path) -> bool:
     """Whether `datasets` has saved a data set, or several splits of one, in the folder."""
     return (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file()
+
+
+def _words(folder: Path, file: Path) -> set[str]:
+    """The words that may name the split of a file: the first of its name, and the folders between."""
+    return {_first_word(file), *file.relative_to(folder).parts[:-1]}
 
 
 def _first_word(file: Path) -> str:
