@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tiryns.runner.data.read.bad_rows import RAISED, BadRow
+from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.dialects import dialect_of
 from tiryns.runner.data.read.opened import LONGEST, File, opened, wrong_byte
 
@@ -17,7 +17,10 @@ def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
     with opened(file._replace(dialect=dialect), newline="") as text:
         reader = csv.reader(text, strict=True, delimiter=dialect.delimiter, quoting=quoting)
         rows = _rows(file, reader)
-        if (header := dialect.names or next(rows, None)) is None:
+        header = dialect.names or next(rows, None)
+        if header and header[0].startswith("sep=") and not any(header[1:]):  # Excel's line with the delimiter
+            header = next(rows, None)
+        if header is None:
             raise ValueError(f"{file.path} is empty: expected a line with the names of the columns")
         if twice := next((name for name in header if name and list(header).count(name) > 1), None):
             raise ValueError(
@@ -48,8 +51,8 @@ def _rows(file: File, reader: Any) -> Iterator[list[str]]:
             row = next(reader)
             if any(map(str.strip, row)):
                 yield row
-            elif len(row) > 1 and file.bad is not RAISED:
-                file.bad.blank(f"{file.path}, line {reader.line_num}")
+            elif len(row) > 1:
+                file.bad.pass_over(f"{file.path}, line {reader.line_num}")
         except StopIteration:
             return
         except csv.Error as error:
