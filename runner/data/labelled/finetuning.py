@@ -18,7 +18,7 @@ from tiryns.conf.data.retrieval import Retrieval
 from tiryns.conf.values import count_of
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.evaluated import EvaluatedDataModule, by_name
-from tiryns.runner.data.labelled.columns import has_negative, meant_error, without_hidden
+from tiryns.runner.data.labelled import columns
 from tiryns.runner.data.labelled.examples import (
     READER_SETTINGS,
     ExampleReader,
@@ -121,15 +121,17 @@ class FinetuningData(EvaluatedDataModule):
         try:
             rows = self.reader.arranged(rows)
             if name == "train":
-                self.may_hide = not has_negative(rows, label_column)
+                self.may_hide = not columns.has_negative(rows, label_column)
             elif part == "test" and self.may_hide:
-                rows = without_hidden(rows, label_column)
+                rows = columns.without_hidden(rows, label_column)
             examples = self.reader.examples(rows, labelled)
         except MissingColumn as error:
-            columns = (self.settings.text_column, label_column)
-            raise meant_error(error, rows, *columns, reader=self.reader) from None
+            text_column, reader = self.settings.text_column, self.reader
+            raise columns.meant_error(error, rows, text_column, label_column, reader=reader) from None
         if not examples:
             raise ValueError(f"{setting}: {rows.description} holds no row that can be used: {bad.first}")
+        if name.startswith("train"):
+            columns.warn_of_unread(rows, self.reader)
         return rows, examples
 
     def _usable(self, name: str, examples: list[Any]) -> list[Any]:
