@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from tiryns.runner.data.read.content import check_text
 from tiryns.runner.data.read.opened import (
     DELIMITERS,
     LONGEST,
@@ -83,6 +84,7 @@ def find_encoding(file: File) -> str:
     """
     if unicode := unicode_of(file):
         return unicode
+    check_text(file.path)
     content = sample_of(file)
     if is_mostly_utf8(content):
         return "utf-8"
