@@ -214,21 +214,16 @@ def load_hub(name: str, config: str | None, split: str | None, **options: Any) -
 def class_names(features: Mapping[str, Any] | None) -> dict[str, list[str]]:
     """The class names of each column of integer classes, or of lists of them, by `datasets.Features`."""
     columns = {name: _item(feature) for name, feature in (features or {}).items()}
-    return {name: list(f.names) for name, f in columns.items() if getattr(f, "names", None)}
+    found = {n: f.get("names") if isinstance(f, Mapping) else getattr(f, "names", None) for n, f in columns.items()}
+    return {name: list(map(str, names)) for name, names in found.items() if names and isinstance(names, list)}
 
 
 def schema_class_names(schema: Any) -> dict[str, list[str]]:
     """The same by the schema of an arrow or parquet file, in which `datasets` and the hub write its features."""
     try:
-        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
-        columns = {name: _item(feature) for name, feature in features.items()}
+        return class_names(json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"])
     except (KeyError, TypeError, AttributeError, ValueError):  # written by something else
         return {}
-    return {
-        name: [str(one) for one in f["names"]]
-        for name, f in columns.items()
-        if isinstance(f, Mapping) and f.get("_type") == "ClassLabel" and f.get("names")
-    }
 
 
 def _item(feature: Any) -> Any:

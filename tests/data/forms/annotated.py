@@ -12,7 +12,7 @@ from tests.data.forms.tables import CLS, MULTI, SINGLE
 TOK = "token_classification"
 TEXT = "Ada met Bo"
 TAGS = ["B-PER", "O", "B-PER"]
-SPANS = [[0, 3, "PER"], [8, 10, "PER"]]
+SPANS: list[Any] = [[0, 3, "PER"], [8, 10, "PER"]]
 READ = {"words": TEXT.split(), "labels": TAGS}
 OBJECTS = [{"start": start, "end": end, "label": label} for start, end, label in SPANS]
 

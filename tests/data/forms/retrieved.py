@@ -11,7 +11,8 @@ from tests.data.forms.tables import MRPC, NLI, PAIR
 
 QA, PAIRS, CHOICE = "question_answering", "pairs", "multiple_choice"
 CONTEXT = "Ada met Bo in Paris."
-ANSWER, NONE = {"text": ["Bo"], "answer_start": [8]}, {"text": [], "answer_start": []}
+ANSWER: dict[str, list[Any]] = {"text": ["Bo"], "answer_start": [8]}
+NONE: dict[str, list[Any]] = {"text": [], "answer_start": []}
 FOUND = {"id": "a", "answers": ["Bo"], "span": (8, 10)}
 
 

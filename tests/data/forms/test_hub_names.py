@@ -18,7 +18,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hub")
     tables.cloned(folder / "birds")
     for config in ("de", "en"):
-        builder = datasets.load_dataset_builder(str(folder / "birds"), config, cache_dir=str(folder / "cache"))
+        builder = datasets.load_dataset_builder(
+            str(folder / "birds"), config, cache_dir=str(folder / "cache")
+        )
         builder.download_and_prepare()
     (folder / "cache" / "birds").rename(folder / "cache" / "owner___birds")
     return folder / "cache"
@@ -53,7 +55,10 @@ def test_documents_are_read_by_the_same_names() -> None:
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("owner/birds", "There are multiple 'owner/birds' configurations in the cache: .*written name:config"),
+        (
+            "owner/birds",
+            "There are multiple 'owner/birds' configurations in the cache: .*written name:config",
+        ),
         ("owner/birds:fr", "Couldn't find cache for owner/birds for config 'fr'"),
         ("owner/gulls:de", "'owner/gulls' is no file or folder here"),
         ("owner/birds:de@exam", r"owner/birds has no split 'exam'; it has: train"),
