@@ -214,7 +214,9 @@ def load_hub(name: str, config: str | None, split: str | None, **options: Any) -
 def class_names(features: Mapping[str, Any] | None) -> dict[str, list[str]]:
     """The class names of each column of integer classes, or of lists of them, by `datasets.Features`."""
     columns = {name: _item(feature) for name, feature in (features or {}).items()}
-    found = {n: f.get("names") if isinstance(f, Mapping) else getattr(f, "names", None) for n, f in columns.items()}
+    found = {
+        n: f.get("names") if isinstance(f, Mapping) else getattr(f, "names", None) for n, f in columns.items()
+    }
     return {name: list(map(str, names)) for name, names in found.items() if names and isinstance(names, list)}
 
 
