@@ -13,7 +13,7 @@ from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import NAMED, rules_of
 from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.manifest.inputs import DATA, data_files, read_manifest
-from tiryns.runner.run.files import read_status
+from tiryns.runner.run.files import named_path, read_status
 from tiryns.runner.run.folder import RunFolder, config_hash, without_secrets
 
 GROUPS = ("data", "model", "objective")
@@ -88,8 +88,7 @@ def found_from(text: str, places: list[Path]) -> str:
 
 
 def _exists(path: Path) -> bool:
-    name, at, _ = str(path).rpartition("@")
-    return os.path.exists(path) or bool(at and os.path.exists(name)) or bool(glob(str(path), recursive=True))
+    return os.path.exists(named_path(str(path))) or bool(glob(str(path), recursive=True))
 
 
 def config_of(run: RunFolder) -> DictConfig | None:

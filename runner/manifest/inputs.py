@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tiryns.runner.manifest.digests import digests_of, ends_digest, file_digest, folder_digests
-from tiryns.runner.run.files import read_json
+from tiryns.runner.run.files import named_path, read_json
 
 FILE_NAME = "manifest.json"
 
@@ -59,7 +59,7 @@ def _files_of(value: Any) -> Iterator[tuple[str, Path]]:
         for inner in value:
             yield from _files_of(inner)
     elif isinstance(value, str) and (text := value.removeprefix("store:")):
-        place = Path(text).expanduser()
+        place = named_path(text).expanduser()
         found = [place] if place.exists() else [Path(one) for one in glob.glob(str(place), recursive=True)]
         for path in sorted(found):
             inside = sorted(path.rglob("*")) if path.is_dir() else [path]

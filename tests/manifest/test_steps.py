@@ -74,6 +74,7 @@ def test_files_of_data_are_named_by_setting_and_by_path(
         "validation": ["a.txt", "b.txt"],
     }
     assert found["source"]["a.txt"] == file_digest(folder / "a.txt")
+    assert data_files({"train": f"{folder}@train"})["train"] == found["source"]
     monkeypatch.setattr("tiryns.runner.manifest.inputs.WHOLE", 10)
     large = data_files(named)["source"]["a.txt"]
     assert large.startswith("ends:")

@@ -208,6 +208,8 @@ def test_words_of_a_foreign_config_are_held_to_those_of_a_run(
         ("store:s", "store:{there}/s"),
         ("a*.txt", "{there}/a*.txt"),
         ("s@train", "{there}/s@train"),
+        ("clone:de@train", "{there}/clone:de@train"),
+        ("s:de", "s:de"),
         ("here.txt", "here.txt"),
         ("bert-base-uncased", "bert-base-uncased"),
         ("s3://a.txt", "s3://a.txt"),
@@ -220,8 +222,9 @@ def test_relative_paths_lead_from_the_begin_where_they_are_not_here(
 ) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     (there / "s").mkdir(parents=True)
+    (there / "clone").mkdir()
     here.mkdir()
-    for file in (there / "a.txt", there / "here.txt", here / "here.txt"):
+    for file in (there / "clone" / "README.md", there / "a.txt", there / "here.txt", here / "here.txt"):
         file.touch()
     monkeypatch.chdir(here)
     assert found_from(text, [tmp_path / "gone", there]) == found.format(there=there)

@@ -227,7 +227,7 @@ class ClassificationReader(ExampleReader):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores labels and kind of problem; without a rule they are of an older run or a model trained elsewhere."""
         if counts_from_zero(state):
-            self.name_from_zero()
+            self.read_as_before()
         self.labels.restore(state["labels"], state["problem_type"], state.get("numbered"))
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:

@@ -15,7 +15,7 @@ from tiryns.runner.data.labelled.spelling import (
     unwrapped,
 )
 from tiryns.runner.data.read.bad_rows import MissingColumn
-from tiryns.runner.data.read.dialects import share_repeated
+from tiryns.runner.data.read.delimited import share_repeated
 from tiryns.runner.data.read.rows import Rows
 
 log = logging.getLogger("tiryns")
@@ -30,6 +30,21 @@ PAIRS = (
     *(("query", "passage"), ("question", "passage"), ("query", "document")),
 )
 """Columns of two texts that data sets of the hub have."""
+
+_PASSAGES = (("anchor", "positive"), ("query", "positive"), ("query", "answer"), ("question", "answer"))
+"""Columns of a query and its passage beside these."""
+
+_NEGATIVE = re.compile(r"(hard_)?neg(ative)?s?(_?\d+)?")
+_SCORE = re.compile(r"score|label|simil|relat|duplicate|paraphrase|gold|judg", re.IGNORECASE)
+
+_BEIR = "BEIR has queries, passages and their pairs in three files: write both texts of a pair into one row"
+
+_FORMS = (
+    ("texts", {"data", "annotations"}, "Export JSON-MIN or CSV from Label Studio, in which each is a column"),
+    ("pairs", {"query-id", "corpus-id"}, _BEIR),
+    ("pairs", {"_id", "text"}, _BEIR),
+)
+"""What rows hold, columns that tell who wrote them, and what to do where no setting makes examples of them."""
 
 
 def meant_error(
@@ -46,15 +61,34 @@ def meant_error(
     `reader` of the task tells whether words with their labels are looked for, or answers in a context.
     """
     columns = _columns(rows)
-    if getattr(reader, "label_per_word", False):
+    problem = re.split("[.] (?:Set|Expected) ", str(error))[0]
+    kind = reader.rows_hold if reader else "texts"
+    if advice := next((say for of, names, say in _FORMS if of == kind and names <= columns.keys()), None):
+        return ValueError(f"{problem}. {advice}")
+    if kind == "words":
         meant = _meant_words(columns, text_column, label_column, labels)
-    elif isinstance(getattr(reader, "doc_stride", None), int):
+    elif kind == "answers":
         meant = _meant_answers(columns, text_column, reader.context_column, label_column)
+    elif kind == "pairs":
+        meant = _meant_pairs(columns, text_column)
     else:
         meant = meant_columns(rows, text_column, label_column, labels)
-    if not meant:
-        return error
-    return ValueError(f"{re.split('[.] (?:Set|Expected) ', str(error))[0]}. By what they hold, set {meant}")
+    return ValueError(f"{problem}. By what they hold, set {meant}") if meant else error
+
+
+def warn_of_unread(rows: Rows, reader: Any) -> None:
+    """Logs the columns that are not read although they say what a row means, with the settings that read them."""
+    columns, read = _columns(rows), {*reader.columns(), *reader.label_names()}
+    told: dict[str, str] = {}
+    if reader.rows_hold == "texts":
+        told = {b: f"data.pair_column={_typed(b)} reads it" for a, b in PAIRS if a in read and b in columns}
+    elif reader.rows_hold == "pairs":
+        told = {name: "data.negative_columns reads it" for name in columns if _NEGATIVE.fullmatch(name)}
+        if reader.label_column is None:
+            alike = "objective.loss=cosent reads it; without it the texts of every row belong together"
+            told |= {name: f"data.label_column={_typed(name)} {alike}" for name in _scores(columns)}
+    for name in told.keys() - read:
+        log.warning("%s: the column %r is not read: %s", rows.description, name, told[name])
 
 
 def meant_columns(
@@ -77,7 +111,13 @@ def meant_columns(
     if not text:
         return ""
     others = [name for name in columns if name not in (text, *pair)]
-    repeated = [name for name in others if _is_repeated(columns[name])]
+    repeated = [
+        name
+        for name in others
+        if _is_repeated(columns[name])
+        and len({*map(str, columns[name])}) > 1
+        and not any(isinstance(value, Mapping) for value in columns[name])
+    ]
     classes = [name for name in repeated if name not in flags]
     joint = " "
     found = [f"data.text_column={_typed(text)}"] if text != text_column else []
@@ -121,6 +161,26 @@ def _meant_words(
     if len(tags) == 1:
         return " ".join([*found, f"data.label_column={named}"])
     return " and ".join([*found, f"data.label_column to {named}"])
+
+
+def _meant_pairs(columns: dict[str, list[Any]], text_column: str) -> str:
+    """The settings that name two texts, hard negatives and a score; empty without two texts of `PAIRS`."""
+    texts = {n for n, values in columns.items() if all(isinstance(v, str) for v in values)}
+    if (pair := next((both for both in PAIRS + _PASSAGES if {*both} <= texts), None)) is None:
+        return ""
+    found = [] if pair[0] == text_column else [f"data.text_column={_typed(pair[0])}"]
+    found.append(f"data.pair_column={_typed(pair[1])}")
+    if negatives := [name for name in columns if _NEGATIVE.fullmatch(name)]:
+        listed = ",".join(negatives)
+        found.append(f"data.negative_columns={listed if len(negatives) == 1 else f'[{listed}]'}")
+    found += [f"data.label_column={_typed(name)} objective.loss=cosent" for name in _scores(columns)[:1]]
+    return " ".join(found)
+
+
+def _scores(columns: dict[str, list[Any]]) -> list[str]:
+    """The columns that say how far two texts belong together, by their names, of several values."""
+    plain = [n for n, values in columns.items() if not any(isinstance(v, list | Mapping) for v in values)]
+    return [name for name in plain if _SCORE.search(name) and len({*columns[name]}) > 1]
 
 
 def _meant_answers(

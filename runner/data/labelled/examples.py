@@ -82,6 +82,9 @@ class ExampleReader(ABC):
     Its constructor takes those of `READER_SETTINGS` that it needs, by their names.
     """
 
+    rows_hold: ClassVar[str] = "texts"
+    """What columns are looked for where one is missing: `texts`, `words`, `answers` or `pairs`."""
+
     label_per_word: ClassVar[bool] = False
     """Whether a list in the label column is a label for each word, not several labels of one example."""
 

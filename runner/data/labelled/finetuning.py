@@ -18,7 +18,7 @@ from tiryns.conf.data.retrieval import Retrieval
 from tiryns.conf.values import count_of
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.evaluated import EvaluatedDataModule, by_name
-from tiryns.runner.data.labelled.columns import labels_in, meant_error, without_hidden
+from tiryns.runner.data.labelled.columns import labels_in, meant_error, warn_of_unread, without_hidden
 from tiryns.runner.data.labelled.examples import (
     READER_SETTINGS,
     ExampleReader,
@@ -126,6 +126,8 @@ class FinetuningData(EvaluatedDataModule):
             raise meant_error(error, rows, *columns, reader=self.reader) from None
         if not examples:
             raise ValueError(f"{setting}: {rows.description} holds no row that can be used: {bad.first}")
+        if name.startswith("train"):
+            warn_of_unread(rows, self.reader)
         return rows, examples
 
     def _usable(self, name: str, examples: list[Any]) -> list[Any]:

@@ -12,6 +12,7 @@ from tiryns.conf.values import check_choice, suggest
 from tiryns.runner.data.labelled.examples import first_names
 from tiryns.runner.data.labelled.spelling import (
     LocatedLabel,
+    check_joined,
     check_spelling,
     is_whole,
     name_among,
@@ -127,8 +128,10 @@ class Labels:
     def _learn(self, some: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str] | None) -> None:
         """Takes the kind of problem, and the names unless numbers are regressed."""
         given = self.problem_type
-        if textual and not given and not self.names:
-            check_spelling(some)
+        if not given and not self.names:
+            check_joined(some)
+            if textual:
+                check_spelling(some)
         labels = [one.label for one in some]
         numbers = [None if isinstance(x, str) and not textual else number_of(x) for x in labels]
         are_numbers = None not in numbers
@@ -139,6 +142,8 @@ class Labels:
         self.problem_type = self.problem_type or problem_type(kinds)
         if self.problem_type != REGRESSION:
             self._learn_names(some, numbers if are_numbers else None, class_names)
+            if self.problem_type == MULTI and not given and all(len(label) == 1 for label in labels):
+                self.decision = ONE_EACH
         elif not given:
             self.decision = FRACTIONS if "integer" in kinds or not all(map(is_whole, labels)) else WHOLE
 
@@ -185,7 +190,11 @@ class Labels:
 
 FRACTIONS = "with a point; data.problem_type=single_label makes classes of them"
 WHOLE = "whole ones, written 1.0, 2.0; data.problem_type=single_label makes classes of them"
-"""What is said of numbers that are regressed."""
+ONE_EACH = "though every list has one; data.problem_type=single_label predicts one for each text"
+"""What is said of numbers that are regressed, and of lists of one label each, as doccano writes them."""
+
+_MISSING = ("NA", "N/A", "#N/A", "<NA>", "nan", "NaN", "NULL", "null")
+"""Words that R, pandas, Excel and databases write where there is nothing."""
 
 
 def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
@@ -197,6 +206,8 @@ def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
         )
     if not are_integers and any(name.isdecimal() and number_of(name) is None for name in names):
         return "as they are written, so that 01 and 1 are two"
+    if missing := next((name for name in names if name in _MISSING), None):
+        return f"{missing!r} is a class, as it is written; an empty cell is no label"
     return ""
 
 

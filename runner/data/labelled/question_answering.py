@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +82,8 @@ class QuestionAnsweringReader(ExampleReader):
     in the context once within `NEARBY` characters; else the question is left out of training. The log counts both, and
     names the first ones. Predictions are told apart by ids, so no two questions have the same.
     """
+
+    rows_hold: ClassVar[str] = "answers"
 
     text_column: str
     context_column: str
@@ -206,6 +208,8 @@ def _contradiction(context: str, answer: Mark) -> str:
 def _answers(row: Row, name: str) -> list[Mark]:
     """Texts and starts; empty for a question without an answer."""
     answers = given = column(row, name, "data.label_column")
+    if row.values.get("is_impossible") in (True, "true", "True"):  # its answers are plausible ones
+        return []
     try:
         if isinstance(given, str):
             answers = json.loads(given)
@@ -215,7 +219,7 @@ def _answers(row: Row, name: str) -> list[Mark]:
             pairs = list(zip(answers["text"], answers["answer_start"], strict=True))
         else:
             pairs = [(answer["text"], answer["answer_start"]) for answer in answers]
-        return [Mark(int(start), None, text=str(text)) for text, start in pairs]
+        return [Mark(int(start), None, text=str(text)) for text, start in pairs if text != ""]
     except (KeyError, TypeError, ValueError):
         problem = f"column {name!r} holds {given!r:.80}, expected answers with 'text' and 'answer_start'"
         raise BadRow(row.where, problem, "no answers") from None

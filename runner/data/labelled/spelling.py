@@ -8,16 +8,22 @@ import numpy as np
 
 SETTING = "data.problem_type"
 
+_CLASSES = f"; if they are classes, say {SETTING}=single_label"
+
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,999}")  # Python reads no more than 4,300 digits
-_NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+][0-9]+)?")
+_NUMBER = re.compile(
+    r"[-+]?(?:(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+][0-9]+)?|(?:0|[1-9][0-9]*)\.[0-9]+[eE][0-9]+)"
+)
 _BY_PEOPLE = re.compile(
     r"[-+\u2212]?(?:[1-9][0-9]{0,2}(?:(?P<group>[.,'\u2019_ \u00a0\u202f])[0-9]{3})(?:(?P=group)[0-9]{3})*"
-    r"|0|[1-9][0-9]*)(?:[.,][0-9]+)?"
+    r"|0|[1-9][0-9]*)(?:,[0-9]+[eE][-+]?[0-9]+|[.,][0-9]+)?"
 )
 _UNIT = re.compile(r"^[$\u20ac\u00a3\u00a5]\s?|\s?[$\u20ac\u00a3\u00a5%]$")
 _CODE = re.compile(r"0[0-9]+(?:\.[0-9]+)*")
 _GAP = re.compile(r"[-+]?(?:nan|inf(?:inity)?)", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[.,'\u2019_\s]")
+_LIST = re.compile(r"\[.*\]|\{.*\}", re.DOTALL)
+_JOINS = ("|", ";", ",", "/")
 
 
 class LocatedLabel(NamedTuple):
@@ -121,19 +127,34 @@ def name_among(label: Any, names: Container[str]) -> str | None:
     return next((one for one in (name, *others) if one in names), None)
 
 
+def check_joined(found: Sequence[LocatedLabel]) -> None:
+    """Raises ValueError for text labels that hold several: lists as text, and `a,b` where other rows have `a` and `b`."""
+    first = {one.label: one.where for one in reversed(found) if isinstance(one.label, str)}
+    are_lists = bool(first) and all(_LIST.fullmatch(label.strip()) for label in first)
+    for label, where in reversed(first.items()):
+        signs = (
+            sign for sign in _JOINS if sign in label and first.keys() >= {*map(str.strip, label.split(sign))}
+        )
+        sign = "|" if are_lists else next(signs, None)
+        if sign and not label.replace(sign, "").isdecimal():
+            advice = "write lists, as in jsonl, or a|b and " if are_lists else ""
+            advice = f"{advice}set data.label_separator=\"'{sign}'\""
+            raise ValueError(f"{where}: the label {label!r:.40} reads as several labels: {advice}{_CLASSES}")
+
+
 def check_spelling(found: Sequence[LocatedLabel]) -> None:
     """Raises ValueError for text labels that people read as numbers, and that would be classes here.
 
-    These are numbers as `6,63`, `1.250,50`, `1'250`, `3.5 %`, whole thousands as `1.250` beside `980`, and labels of
-    which most are numbers with a fraction, or all but `nan` and `inf`.
+    These are numbers as `6,63`, `1.250,50`,
+    `1'250`, `3.5 %`, `1,5E+03`, whole thousands as `1.250` beside `980`, and labels of which most are numbers with a
+    fraction, or all but `nan` and `inf`.
     """
     spelt = [one for one in found if isinstance(one.label, str)]
-    classes = f"; if they are classes, say {SETTING}=single_label"
     if grouped := _ambiguous_thousands(spelt):
         raise ValueError(
             f"{grouped.where}: the labels look like whole numbers with a point between thousands: "
             f"{grouped.label!r:.40}. Write {grouped.label.replace('.', '')}; if the point is that of decimals, say "
-            f"{SETTING}=regression{classes}"
+            f"{SETTING}=regression{_CLASSES}"
         )
     fractions, others = [], []
     by_people: list[LocatedLabel] = []
@@ -149,7 +170,7 @@ def check_spelling(found: Sequence[LocatedLabel]) -> None:
     if by_people and not others:
         label, where = by_people[0]
         raise ValueError(
-            f"{where}: the labels look like numbers as people write them: {label!r:.40}. Write {_plain(label)}{classes}"
+            f"{where}: the labels look like numbers as people write them: {label!r:.40}. Write {_plain(label)}{_CLASSES}"
             ", if several labels, data.label_separator=\"','\""
         )
     are_codes = any(_CODE.fullmatch(one.label) for one in others)
@@ -158,7 +179,7 @@ def check_spelling(found: Sequence[LocatedLabel]) -> None:
         (label, where), usual = others[0], (fractions + by_people)[0].label
         raise ValueError(
             f"{where}: the label is {label!r:.40}, but others are numbers, such as {usual!r:.40}. Write a number, or "
-            f"nothing and data.on_bad_row=skip{classes}"
+            f"nothing and data.on_bad_row=skip{_CLASSES}"
         )
 
 

@@ -29,11 +29,12 @@ from tiryns.runner.data.labelled.words.spans import (
     TEXT,
     Annotated,
     annotated,
+    is_contested,
     span_of,
     tags_of,
     word_places,
 )
-from tiryns.runner.data.labelled.words.tags import described_scheme, kept_scheme
+from tiryns.runner.data.labelled.words.tags import described_scheme, kept_scheme, tagging_of
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import Row, Rows
@@ -95,6 +96,7 @@ class TokenClassificationReader(ExampleReader):
     both are made. A text alone is cut into words as the texts that the labels were learnt from, else at white space.
     """
 
+    rows_hold = "words"
     label_per_word = True
 
     def __init__(
@@ -121,6 +123,10 @@ class TokenClassificationReader(ExampleReader):
                 read.append((row, self._annotated(row)))
         marks = ((row.where, one.text, one.marks or []) for row, one in read if one)
         units = offset_units(marks, self.by_characters)
+        contested = [row.where for row, one in read if one and is_contested(row.values)]
+        if contested:
+            some = f"{len(contested)} of {len(read)} texts"
+            log.warning("%s have annotations that differ, of which the first counts: %s", some, contested[0])
         found = []
         for row, one in read:
             with rows.bad.row():
@@ -181,6 +187,12 @@ class TokenClassificationReader(ExampleReader):
         if len(self.names) < 2:
             raise ValueError(
                 f"the training data has one label only, {first_names(self.names)}: there is nothing to tell apart"
+            )
+        words = {word for e in examples for word in e.words}
+        if len(words) <= len(self.names) and tagging_of(words) and not tagging_of(self.names):
+            raise ValueError(
+                f"the words are tags ({first_names(sorted(words))}) and the labels are words: swap data.text_column and "
+                "data.label_column, or of CoNLL files set data.word_field=-1 data.tag_field=0"
             )
         self.numbers = {name: i for i, name in enumerate(self.names)}
         self.default_label = self.numbers.get(counts.most_common(1)[0][0], 0)

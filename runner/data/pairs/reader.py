@@ -84,6 +84,8 @@ class PairSequences(TaskSequences):
 class PairsReader(ExampleReader):
     """Columns of pairs; nothing is learnt from them but how many hard negatives a row has."""
 
+    rows_hold = "pairs"
+
     def __init__(
         self,
         text_column: str,

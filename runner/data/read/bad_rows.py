@@ -91,11 +91,12 @@ class BadRows:
             if text:
                 yield where, text
             else:
-                self.blank(where)
+                self.pass_over(where)
 
-    def blank(self, where: str) -> None:
-        """Counts a line that holds nothing, which is no error."""
-        self.places.setdefault("empty line", []).append(where)
+    def pass_over(self, where: str, reason: str = "empty line") -> None:
+        """Counts a row that is not meant as an example, which is no error."""
+        if self is not RAISED:
+            self.places.setdefault(reason, []).append(where)
 
     def noted(self) -> dict[str, Any]:
         """The count and the first places of each reason; empty where every row could be used."""

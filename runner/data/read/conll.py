@@ -14,6 +14,12 @@ FEATURED = ("feats", "misc")
 """Columns that hold features, `Case=Nom|Number=Sing`."""
 
 _COMMENT = re.compile(r"# (\w+\s*=|id\s|newdoc\b|newpar\b)")  # `# O` is a word
+_LOOKED_AT = 20
+"""Sentences that tell whether the first column holds words."""
+
+_SAME = 2
+"""Repetitions of a word, and no other word beside it in a sentence, that a text may have."""
+
 _NO_WORD = re.compile(r"\d+[-.]\d+")  # the number of a range of words or of an empty node
 
 
@@ -43,7 +49,24 @@ def conll(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
             return None
         return [field.strip() for field in line.split("\t")] if tabs else line.split()
 
-    return _sentences(file, parse, (), 0, -1)
+    found = _sentences(file, parse, (), 0, -1)
+    if file.reading.word_field == AS_FOUND.word_field:
+        first = list(islice(found, _LOOKED_AT))
+        _check_words(file, [row["words"] for _, row in first])
+        return chain(first, found)
+    return found
+
+
+def _check_words(file: File, sentences: list[list[str]]) -> None:
+    """Raises ValueError for a column that counts the words of each sentence, or that is the same for all of them."""
+    numbers = [[*map(str, range(start, len(s) + start))] == s for s in sentences for start in (0, 1)]
+    counts = 2 * sum(numbers) == len(numbers) and sum(map(len, sentences)) > 1
+    same = all(len({*s}) == 1 for s in sentences) and sum(len(s) - 1 for s in sentences) > _SAME
+    if counts or same:
+        what = "counts the words of a sentence" if counts else f"is {sentences[0][0]!r:.40} for all words"
+        raise ValueError(
+            f"{file.path}: column 0 {what}: set data.word_field to the column of the words, such as data.word_field=1"
+        )
 
 
 def conllu(file: File) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -33,8 +33,12 @@ def start_of(path: Path, num_bytes: int = 3) -> bytes:
 
 
 def check_text(path: Path) -> None:
-    """Raises ValueError where a file has more zeros than a text does, of which some slip in; a mark of UTF-16 is none."""
+    """Raises ValueError for an archive, and where a file has more zeros than a text, but for the mark of UTF-16."""
     start = start_of(path, _TOLD_BY)
+    if start.startswith(b"PK\x03\x04"):
+        raise ValueError(
+            f"{path} is no text, but a zip archive, as xlsx files are: unpack it, or save the sheet as csv"
+        )
     zeros = [offset for offset, byte in enumerate(start) if byte == 0]
     if 100 * len(zeros) <= len(start) or start[:2] in UTF_16:
         return

@@ -1,12 +1,33 @@
-"""Rows of csv and tsv files."""
+"""Rows of csv and tsv files, and how a file is written: delimiter and quotes are found in it, and so is Unicode.
+
+What a setting says is not looked for. What the file leaves open is an error with the choices, not a guess.
+"""
 
 import csv
-from collections.abc import Iterator, Mapping
+import io
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from tiryns.runner.data.read.bad_rows import RAISED, BadRow
-from tiryns.runner.data.read.dialects import dialect_of
-from tiryns.runner.data.read.opened import LONGEST, File, opened, wrong_byte
+from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.content import check_text
+from tiryns.runner.data.read.opened import (
+    DELIMITERS,
+    LONGEST,
+    Dialect,
+    File,
+    is_mostly_utf8,
+    opened,
+    sample_of,
+    unicode_of,
+    wrong_byte,
+)
+
+_SAMPLE = 1 << 20  # characters that are read to find the dialect
+_ROWS = 1000  # rows of these that are compared
+_ENCODINGS = ["cp1252", "cp1250", "cp1251", "cp1253", "shift_jis", "gb18030", "big5", "euc_kr", "koi8_r"]
 
 
 def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -16,8 +37,11 @@ def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
     quoting: Any = csv.QUOTE_MINIMAL if dialect.quoting else csv.QUOTE_NONE
     with opened(file._replace(dialect=dialect), newline="") as text:
         reader = csv.reader(text, strict=True, delimiter=dialect.delimiter, quoting=quoting)
-        rows = _rows(file, reader)
-        if (header := dialect.names or next(rows, None)) is None:
+        rows = _read_rows(file, reader)
+        header = dialect.names or next(rows, None)
+        if header and header[0].startswith("sep=") and not any(header[1:]):  # Excel's line with the delimiter
+            header = next(rows, None)
+        if header is None:
             raise ValueError(f"{file.path} is empty: expected a line with the names of the columns")
         if twice := next((name for name in header if name and list(header).count(name) > 1), None):
             raise ValueError(
@@ -36,7 +60,7 @@ def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
                 yield place, dict(zip(header, row, strict=True))
 
 
-def _rows(file: File, reader: Any) -> Iterator[list[str]]:
+def _read_rows(file: File, reader: Any) -> Iterator[list[str]]:
     """The rows that are not empty, of which those of delimiters alone are counted.
 
     A quote that is not closed is an error, as all that is behind it would be lost.
@@ -46,8 +70,8 @@ def _rows(file: File, reader: Any) -> Iterator[list[str]]:
             row = next(reader)
             if any(map(str.strip, row)):
                 yield row
-            elif len(row) > 1 and file.bad is not RAISED:
-                file.bad.blank(f"{file.path}, line {reader.line_num}")
+            elif len(row) > 1:
+                file.bad.pass_over(f"{file.path}, line {reader.line_num}")
         except StopIteration:
             return
         except csv.Error as error:
@@ -56,3 +80,144 @@ def _rows(file: File, reader: Any) -> Iterator[list[str]]:
             if "unexpected end of data" in str(error):
                 raise bad from None
             file.bad.note(bad)
+
+
+def dialect_of(file: File, wanted: Sequence[str] = ()) -> Dialect:
+    """The dialect of a csv or tsv file, of which a task reads the columns `wanted`.
+
+    Raises ValueError for a delimiter of several characters, and where encoding, delimiter or the names of the columns
+    cannot be told.
+    """
+    reading = file.reading
+    given = reading.delimiter
+    if given is not None and len(given) != 1:
+        raise ValueError(f"data.delimiter={given!r}: expected one character, such as ';'")
+    encoding = file.given_encoding or find_encoding(file)
+    with opened(file._replace(reading=reading._replace(encoding=encoding)), newline="") as text:
+        sample = text.read(_SAMPLE)
+    delimiter = given or "\t"
+    if given is None and file.format == "csv":
+        delimiter = _find_delimiter(file, sample, wanted)
+    quoting = reading.quoting
+    if quoting is None:
+        quoting = file.format == "csv" or _is_quoted(sample, delimiter)
+    names = reading.header and [str(name) for name in reading.header]
+    if names is None and wanted:
+        _check_names(file, _rows(sample, delimiter, quoting), wanted)
+    return Dialect(delimiter, encoding, quoting, names)
+
+
+def find_encoding(file: File) -> str:
+    """Returns UTF-8, or UTF-16 where a mark says so.
+
+    Raises ValueError with the encodings that fit other bytes, the likeliest first. A file of whose signs beyond ASCII at
+    least half are UTF-8 is UTF-8 with errors.
+    """
+    if unicode := unicode_of(file):
+        return unicode
+    check_text(file.path)
+    content = sample_of(file)
+    if is_mostly_utf8(content):
+        return "utf-8"
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = f"byte 0x{content[error.start]:02x} at offset {error.start}"
+    choices = " or ".join(f"data.encoding={name}" for name in _likely(content)) or "data.encoding"
+    raise ValueError(f"{file.path} is not UTF-8 ({place}): set {choices}")
+
+
+def _likely(content: bytes) -> list[str]:
+    """Returns the encodings that fit bytes, the likeliest first."""
+    from charset_normalizer import from_bytes
+
+    lines = b"".join(line for line in content.splitlines(keepends=True) if not line.isascii())[:_SAMPLE]
+    found = [match.encoding for match in from_bytes(lines, cp_isolation=_ENCODINGS)]
+    return [*found, *(name for name in _ENCODINGS if name not in found and _decodes(content, name))]
+
+
+def _decodes(content: bytes, encoding: str) -> bool:
+    with suppress(UnicodeDecodeError):
+        content.decode(encoding)
+        return True
+    return False
+
+
+def _find_delimiter(file: File, sample: str, wanted: Sequence[str]) -> str:
+    """Of the delimiters in the line of names, the one that cuts most rows into as many fields as that line.
+
+    Of those it is the one that the line has most of, then one that makes the names of wanted columns, then one that is
+    not always followed by a space, as commas of a sentence are; ValueError where two are alike all the same.
+    """
+    line = re.sub(r'"[^"]*"', "", sample.lstrip().partition("\n")[0])
+    counts = {delimiter: line.count(delimiter) for delimiter in DELIMITERS if delimiter in line}
+    if len(counts) < 2:
+        return next(iter(counts), ",")
+    quoting = file.reading.quoting is not False
+    found = {}
+    for one, count in counts.items():
+        rows = _rows(sample, one, quoting)
+        makes_names = len(set(wanted) & {*(rows or [[]])[0]})
+        found[one] = (_evenness(rows), count, makes_names, sample.count(one) > sample.count(f"{one} "))
+    best = max(found.values())
+    alike = [one for one in found if found[one] == best]
+    if len(alike) > 1:
+        choices = " or ".join(f"data.delimiter={one!r}" for one in alike)
+        raise ValueError(f"{file.path} may be cut at several signs: set {choices}")
+    return alike[0]
+
+
+def _evenness(rows: list[list[str]]) -> float:
+    """The share of rows that have as many fields as the first one."""
+    lengths = [len(row) for row in rows]
+    return round(sum(length == lengths[0] for length in lengths) / len(lengths), 2) if lengths else 0.0
+
+
+def _rows(sample: str, delimiter: str, quoting: bool) -> list[list[str]]:
+    """The first rows of a sample that hold something, without one that its end may have cut."""
+    quotes: Any = csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
+    rows: list[list[str]] = []
+    csv.field_size_limit(LONGEST)
+    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, quoting=quotes)
+    with suppress(csv.Error, StopIteration):
+        while len(rows) <= _ROWS:
+            if any(map(str.strip, row := next(reader))):
+                rows.append(row)
+    return rows[:-1] if len(sample) == _SAMPLE and len(rows) <= _ROWS else rows
+
+
+def _check_names(file: File, rows: list[list[str]], wanted: Sequence[str]) -> None:
+    """Raises ValueError where the first line, which should name the columns, holds a value that its column repeats."""
+    first, below = (rows[0] if rows else []), rows[1:]
+    if not below or set(wanted) & {*first}:
+        return
+    columns = [[row[i] for row in below if len(row) > i] for i in range(len(first))]
+    values = [
+        name
+        for name, column in zip(first, columns, strict=True)
+        if name and name in column and share_repeated(column) > 0.5
+    ]
+    if values:
+        example = [*wanted, *(f"column_{i}" for i in range(len(wanted) + 1, len(first) + 1))][: len(first)]
+        raise ValueError(
+            f"{file.path}: line 1 should name the columns, and {values[0]!r} is a value that others repeat. Name all "
+            f"{len(first)} in their order, such as data.header=[{','.join(example)}]"
+        )
+
+
+def share_repeated(column: list[str]) -> float:
+    """The share of values that a column has several times."""
+    counts = Counter(column)
+    return sum(number for number in counts.values() if number > 1) / max(len(column), 1)
+
+
+def _is_quoted(sample: str, delimiter: str) -> bool:
+    """Whether every quote of a tsv file belongs to a quoted field, so that none is part of the text."""
+    whole = len(sample) < _SAMPLE
+    lines = [line for line in sample.split("\n")[: None if whole else -1] if line.strip()]
+    even = len({line.count(delimiter) for line in lines}) < 2
+    tab = re.escape(delimiter)
+    # A quoted field may span lines only if the lines do not all have as many delimiters.
+    other, end = (f'[^"\n{tab}]', "") if even else ('[^"]', "" if whole else r"|\Z")
+    field = f'(^|{tab})"{other}*(?:""{other}*)*(?:"(?={tab}|\r?$){end})'
+    return '"' not in re.sub(field, r"\1", "\n".join(lines), flags=re.MULTILINE)

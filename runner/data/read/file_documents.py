@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tiryns.runner.data.read import formats
-from tiryns.runner.data.read.dialects import dialect_of
+from tiryns.runner.data.read.delimited import dialect_of
 from tiryns.runner.data.read.opened import AS_FOUND, LONGEST, Dialect, File, Reading
 from tiryns.runner.data.read.pieces import Piece, cut_file
 

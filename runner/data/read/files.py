@@ -1,15 +1,10 @@
 """Finds the files of a path, glob or split, or the data set of the Hugging Face hub, that a name stands for."""
 
-import json
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from fnmatch import fnmatch
+from collections.abc import Sequence
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import yaml
 
 from tiryns.conf.values import NAMED
 from tiryns.runner.data.read.content import COMPRESSED
@@ -25,18 +20,18 @@ SPLIT_NAMES = {
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
 
-_HEADER = re.compile(r"---\s*\n(.*?)\n---\s*(?:\n|$)", re.DOTALL)
+_CARD = re.compile(r"---\r?\n(?:.*\n)*?(?:configs|dataset_info):")
+"""The start of a data set's card that tells which files and classes it has."""
 
-_OF_SOMETHING_ELSE = (
-    KeyError,
-    TypeError,
-    AttributeError,
-    ValueError,
-    OSError,
-    RecursionError,
-    yaml.YAMLError,
-)
-"""Errors of reading features that something else than `datasets` wrote."""
+_ADVICE = {
+    ".spacy": "Convert spaCy's DocBin to json, a list of [text, {'entities': [[start, end, label], ...]}]",
+    ".ann": "Convert brat's annotations to jsonl, {'text': ..., 'entities': [[start, end, label], ...]}; an entity of "
+    "several parts has no such form",
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "Save the sheet as csv in UTF-8"),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z"), "Unpack it, and name the files or their folder"),
+    ".txt": "Set data.format to what it holds, such as conll or tsv",
+}
+"""What to do with files that are not read, by their endings."""
 
 
 class Found(NamedTuple):
@@ -52,8 +47,8 @@ class Found(NamedTuple):
 def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = False) -> Found:
     """Finds a file, folder, glob, data set saved by `datasets`, or data set of the hub, `name:config`.
 
-    A split follows an `@`; without one, hub data sets and saved ones with several splits take `split`, and a folder all
-    its files. With `any_format` a named file may have any ending.
+    A folder with the card of a data set of the hub is one. A split follows an `@`; without one, what has several splits
+    takes `split`, and a folder of others all its files. With `any_format` a named file may have any ending.
 
     Raises:
         FileNotFoundError: nothing is there.
@@ -65,6 +60,9 @@ def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = Fal
     if not paths and "@" in spec:
         name, _, chosen = spec.rpartition("@")
         paths = _matches(name)
+    folder, _, config = name.partition(":")
+    if _has_card(Path(folder).expanduser()):
+        return Found([], chosen or split, hub=str(Path(folder).expanduser()), config=config or None)
     if paths:
         files = [file for path in paths for file in _files(path, chosen, split, formats, any_format)]
         return Found(files, chosen or split, one=bool(chosen) or Path(spec).expanduser().is_file())
@@ -79,6 +77,12 @@ def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = Fal
     return Found([], chosen or split, hub=hub, config=config or None)
 
 
+def _has_card(folder: Path) -> bool:
+    """Whether a folder is a data set as the hub has it, with a card that names its files or classes."""
+    card = folder / "README.md"
+    return card.is_file() and bool(_CARD.match(card.read_text(errors="replace")))
+
+
 def _matches(name: str) -> list[Path]:
     path = Path(name).expanduser()
     if path.exists():
@@ -90,22 +94,35 @@ def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_form
     """The files of one path: itself, those of known formats in a folder, or those of a saved data set."""
     known = ", ".join(endings_of(formats))
     if path.is_file() and not any_format and ending_format(path) not in formats:
-        advice = "Set data.format where its name does not tell"
-        if path.suffix == ".spacy":
-            advice = (
-                "Convert spaCy's DocBin to json, a list of [text, {'entities': [[start, end, label], ...]}]"
-            )
-        raise ValueError(f"{path} has an unknown format; known are: {known}. {advice}")
-    wanted = chosen or (split if (path / "dataset_dict.json").is_file() else None)
+        raise ValueError(f"{path} has an unknown format; known are: {known}. {_advice([path])}")
+    wanted = chosen or (split if _has_splits(path, formats) else None)
     if files := split_files(path, wanted, formats):
         return files
     if wanted is None:
-        raise ValueError(f"the folder {path} holds no file of a known format: {known}")
+        advice = _advice(sorted(path.rglob("*")))
+        raise ValueError(f"the folder {path} holds no file of a known format: {known}. {advice}")
     splits = splits_in(path, formats)
     if wanted in splits:
         raise ValueError(f"{path / wanted} holds no data set: a split that {path} names is missing")
     there = ", ".join(splits) or "no file"
     raise ValueError(f"{path} has no split {wanted!r}; it has: {there}. Set data.split, or write PATH@SPLIT")
+
+
+def _advice(paths: Sequence[Path]) -> str:
+    """What to do with files that are not read; `.tar.gz` counts as `.tar`."""
+    endings = [ending for path in paths for ending in path.suffixes[-2:] if ending in _ADVICE]
+    return _ADVICE[min(endings)] if endings else "Set data.format where its name does not tell"
+
+
+def _has_splits(path: Path, formats: Sequence[str]) -> bool:
+    """Whether a path has several splits: a saved data set, or a folder of which every file is named as one."""
+    if (path / "dataset_dict.json").is_file():
+        return True
+    if path.is_file() or is_saved(path):
+        return False
+    words = [_words(path, file) for file in _visible(path, formats)]
+    found = [next((n for n, names in SPLIT_NAMES.items() if one & {*names}), None) for one in words]
+    return None not in found and len({*found}) > 1
 
 
 def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[Path]:
@@ -121,11 +138,7 @@ def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[P
     if (path / "state.json").is_file():
         return _data_files(path) if split in (None, "train") else []
     names = SPLIT_NAMES.get(split or "", (split,))
-    return [
-        file
-        for file in _visible(path, formats)
-        if split is None or {_first_word(file), *file.relative_to(path).parts[:-1]} & {*names}
-    ]
+    return [file for file in _visible(path, formats) if split is None or _words(path, file) & {*names}]
 
 
 def _data_files(folder: Path) -> list[Path]:
@@ -155,6 +168,11 @@ def splits_in(path: Path, formats: Sequence[str]) -> list[str]:
 def is_saved(folder: Path) -> bool:
     """Whether `datasets` has saved a data set, or several splits of one, in the folder."""
     return (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file()
+
+
+def _words(folder: Path, file: Path) -> set[str]:
+    """The words that may name the split of a file: the first of its name, and the folders between."""
+    return {_first_word(file), *file.relative_to(folder).parts[:-1]}
 
 
 def _first_word(file: Path) -> str:
@@ -190,86 +208,3 @@ def load_hub(name: str, config: str | None, split: str | None, **options: Any) -
             f"{name!r} is no file or folder here, and no data set that could be loaded from the hub ({reason}). "
             "Check the spelling and the connection; a configuration is written name:config, a split name@split"
         ) from error
-
-
-def class_names(features: Any) -> dict[str, list[str]]:
-    """The class names of columns of integer classes, or of lists of them, by features of `datasets` in JSON or YAML."""
-    if isinstance(features, list):
-        features = {one["name"]: one for one in features}
-    found = {str(name): _names(feature) for name, feature in (features or {}).items()}
-    return {name: names for name, names in found.items() if names}
-
-
-def schema_class_names(schema: Any) -> dict[str, list[str]]:
-    """The same by the schema of an arrow or parquet file, in which `datasets` and the hub write its features."""
-    with suppress(*_OF_SOMETHING_ELSE):
-        return class_names(json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"])
-    return {}
-
-
-def card_class_names(file: Path) -> dict[str, list[str]]:
-    """The same by the header of `README.md` or by `dataset_info.json`, of the file's folder or of one of two above it.
-
-    Of several configurations those count that the file's path names, by a folder or a pattern, else all; a column that
-    these name differently has no names.
-    """
-    for folder in file.absolute().parents[:3]:
-        with suppress(*_OF_SOMETHING_ELSE):
-            inside = file.absolute().relative_to(folder)
-            found = [(class_names(info["features"]), _is_of(inside, info)) for info in _infos(folder)]
-            parts = [names for names, is_meant in found if is_meant] or [names for names, _ in found]
-            if parts:
-                columns = {name for names in parts for name in names}
-                known = {name: [names[name] for names in parts if name in names] for name in columns}
-                return {
-                    name: all_names[0]
-                    for name, all_names in known.items()
-                    if all(one == all_names[0] for one in all_names)
-                }
-    return {}
-
-
-def _infos(folder: Path) -> list[dict[str, Any]]:
-    """The configurations of a data set by the files of its folder, those with features, with their `data_files`."""
-    infos: Any = []
-    if (card := folder / "README.md").is_file() and (
-        match := _HEADER.match(card.read_text(encoding="utf-8"))
-    ):
-        header = yaml.load(match[1], Loader=yaml.BaseLoader)
-        infos = header.get("dataset_info") or []
-        infos = infos if isinstance(infos, list) else [infos]
-        files = {one["config_name"]: one.get("data_files") for one in header.get("configs") or []}
-        infos = [{**info, "data_files": files.get(info.get("config_name", "default"))} for info in infos]
-    for name in ("dataset_info.json", "dataset_infos.json"):
-        if not infos and (file := folder / name).is_file():
-            saved = json_object(file)
-            infos = (
-                [saved] if "features" in saved else [{**one, "config_name": n} for n, one in saved.items()]
-            )
-    return [info for info in infos if info.get("features")]
-
-
-def _is_of(file: Path, info: Mapping[str, Any]) -> bool:
-    """Whether the path of a file in its data set names a configuration."""
-    given: Any = info.get("data_files") or []
-    given = given if isinstance(given, list) else [given]
-    paths = [one.get("path") if isinstance(one, Mapping) else one for one in given]
-    patterns = [one for path in paths for one in (path if isinstance(path, list) else [path])]
-    return info.get("config_name") in file.parts[:-1] or any(
-        fnmatch(file.as_posix(), str(one)) for one in patterns
-    )
-
-
-def _names(feature: Any) -> list[str]:
-    """The class names of a feature, or of the items of a list, however its version of `datasets` writes lists."""
-    if isinstance(feature, list):
-        return _names(feature[0]) if len(feature) == 1 else []
-    if not isinstance(feature, Mapping):
-        return []
-    label = feature if feature.get("_type") == "ClassLabel" else feature.get("class_label")
-    if label is None:
-        return _names(
-            next((feature[key] for key in ("feature", "dtype", "sequence", "list") if key in feature), None)
-        )
-    names = label.get("names") or []
-    return list(map(str, [names[n] for n in sorted(names, key=int)] if isinstance(names, Mapping) else names))

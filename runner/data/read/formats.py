@@ -81,13 +81,24 @@ def _json(file: File) -> Records:
         if listed == "data" or (listed and all(is_pair(one) for one in content[listed])):
             content = content[listed]
         elif file.lone_object:
-            content = [content]
+            content = _one_record(content, file.path)
         elif content and all(isinstance(column, list) for column in content.values()):
             content = [dict(zip(content, row, strict=False)) for row in zip(*content.values(), strict=False)]
     if not isinstance(content, list):
         expected = "expected [{...}, ...] or {'data': [...]}"
         raise ValueError(f"{file.path} holds no list of records: {expected}")
     yield from _items(content, file.path)
+
+
+def _one_record(content: dict[str, Any], path: Path) -> list[Any]:
+    """An object as the only record of its file; ValueError for one of lists of records, as of several splits."""
+    lists = [name for name, value in content.items() if isinstance(value, list)]
+    tables = [name for name in lists if content[name] and all(isinstance(o, Mapping) for o in content[name])]
+    if tables and len(lists) == len(content):
+        raise ValueError(
+            f"{path} has its records under {' and '.join(map(repr, tables))}: write a list to a file each"
+        )
+    return [content]
 
 
 def _items(content: list[Any], path: Path) -> Records:

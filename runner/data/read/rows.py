@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiryns.runner.data.read.bad_rows import RAISED, BadRow, BadRows
-from tiryns.runner.data.read.dialects import dialect_of
-from tiryns.runner.data.read.files import card_class_names, class_names, load_hub, locate, schema_class_names
+from tiryns.runner.data.read.class_names import card_class_names, class_names, schema_class_names
+from tiryns.runner.data.read.delimited import dialect_of
+from tiryns.runner.data.read.files import load_hub, locate
 from tiryns.runner.data.read.formats import ARROW, FORMATS, ROWS, arrow_batches, files_of, is_pair
 from tiryns.runner.data.read.opened import AS_FOUND, Dialect, File, Reading
 
@@ -154,7 +155,23 @@ def rows_of(file: File, lone_text: str | None) -> Iterator[Row]:
             if not isinstance(values, Mapping):
                 problem = f"expected a json object with named columns, found a {type(values).__name__}"
                 raise BadRow(where, problem, "no json object")
-            yield Row(where, values)
+            if is_rejected(values):
+                file.bad.pass_over(where, "rejected or skipped by the annotator")
+            else:
+                yield Row(where, values)
+
+
+def is_rejected(values: Mapping[str, Any]) -> bool:
+    """Whether a row's annotator did not accept it, by the `answer` of Prodigy or the annotations of Label Studio.
+
+    Example:
+        >>> is_rejected({"text": "rain", "_task_hash": 7, "answer": "ignore"})
+        True
+    """
+    made = values.get("annotations", values.get("completions"))
+    if isinstance(made, list) and made:
+        return all(isinstance(one, Mapping) and bool(one.get("was_cancelled")) for one in made)
+    return "_task_hash" in values and values.get("answer") in ("reject", "ignore")
 
 
 def is_textual(file: File) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tiryns.runner.data.read.dialects import dialect_of
+from tiryns.runner.data.read.delimited import dialect_of
 from tiryns.runner.data.read.opened import AS_FOUND, File
 
 OTHERS = [

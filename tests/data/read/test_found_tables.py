@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tiryns.runner.data.read.bad_rows import BadRow, BadRows
-from tiryns.runner.data.read.dialects import dialect_of
+from tiryns.runner.data.read.delimited import dialect_of
 from tiryns.runner.data.read.opened import AS_FOUND, Dialect, File, Reading
 from tiryns.runner.data.read.rows import HowRead, Rows, described_tables, read_rows
 

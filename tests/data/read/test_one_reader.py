@@ -155,12 +155,9 @@ def test_splits_are_spelt_alike(tmp_path: Path, kind: str) -> None:
         assert rows(f"{path}@{name}") == part
         loaded = open_splits(path, name, "train", text_column="text", text_unit="line")
         assert list(loaded.documents()) == texts
-    if kind == "saved":  # of a name without a split the setting, or the set that is read, chooses it
-        assert documents(path, "validation") == TEXTS[3:]
-        assert rows(path, "validation") == TABLE[3:]
-    else:
-        assert documents(path) == TEXTS
-        assert rows(path) == TABLE
+    # of a name without a split the setting, or the set that is read, chooses it
+    assert documents(path, "validation") == TEXTS[3:]
+    assert rows(path, "validation") == TABLE[3:]
     for read in (documents, rows):
         with pytest.raises(
             ValueError, match=r"has no split 'exam'; it has: train, validation\. Set data\.split, or"

@@ -84,6 +84,7 @@ class JointTaggingReader(ExampleReader):
     lack some. A text in the place of the words is cut at white space, to be predicted.
     """
 
+    rows_hold = "words"
     label_per_word = True
 
     def __init__(

@@ -3,7 +3,7 @@
 A text with its entities comes as
 
 - `{"text": ..., "entities": [[0, 3, "PER"], ...]}`, or with mappings of `start`, `end` and `label` in the list; the list
-  may be called `spans`, `label` or `labels`, as Prodigy and doccano call it;
+  may be called `ents`, `spans`, `label` or `labels`, as spaCy, Prodigy and doccano call it;
 - `["a text", {"entities": [[0, 3, "PER"]]}]`, spaCy's training data;
 - `{"data": {"text": ...}, "annotations": [{"result": [{"value": {"start": 0, "end": 3, "labels": ["PER"]}}]}]}`, Label
   Studio's export, of which the first annotation that was not cancelled counts; or its JSON-MIN, which leaves out the
@@ -20,7 +20,7 @@ from tiryns.runner.data.labelled.words.offsets import ALONE, Mark
 from tiryns.runner.data.labelled.words.tags import entities
 from tiryns.runner.data.read.bad_rows import BadRow
 
-LISTS = ("entities", "spans", "label", "labels")
+LISTS = ("entities", "ents", "spans", "label", "labels")
 """Names of the list of entities in a row."""
 
 ANNOTATIONS = (*LISTS, "annotations", "completions")
@@ -84,16 +84,27 @@ def annotated(where: str, values: Mapping[str, Any], text_column: str, label_col
 
 def _label_studio(where: str, annotations: Any) -> list[Any] | None:
     """The entities of the first annotation that was not cancelled; None without one."""
-    if not isinstance(annotations, list):
-        return None
-    kept = [one for one in annotations if isinstance(one, Mapping) and not one.get("was_cancelled")]
-    if not kept:
+    if not (kept := _kept(annotations)):
         return None
     results = kept[0].get("result") or []
     if not isinstance(results, list) or not all(isinstance(one, Mapping) for one in results):
         raise BadRow(where, f"the result of an annotation is {results!r:.60}, expected a list", "no entity")
     found = [one.get("value") for one in results]
     return [value for value in found if isinstance(value, Mapping) and "start" in value]
+
+
+def _kept(annotations: Any) -> list[Mapping[str, Any]]:
+    """The annotations of Label Studio that were not cancelled."""
+    listed = annotations if isinstance(annotations, list) else []
+    return [one for one in listed if isinstance(one, Mapping) and not one.get("was_cancelled")]
+
+
+def is_contested(values: Mapping[str, Any]) -> bool:
+    """Whether annotations of a row in Label Studio's export differ."""
+    kept = _kept(values.get("annotations", values.get("completions")))
+    return (
+        len({repr(sorted(repr(part.get("value")) for part in one.get("result") or [])) for one in kept}) > 1
+    )
 
 
 def _mark(where: str, given: Any) -> Mark:

@@ -1,0 +1,92 @@
+"""Questions with answers, pairs of texts, and choices: SQuAD, BEIR, MTEB, MS MARCO, triplets, ARC."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+
+from tests.data.forms.form import TEXTS, Form, jsonl
+from tests.data.forms.tables import MRPC, NLI, PAIR
+
+QA, PAIRS, CHOICE = "question_answering", "pairs", "multiple_choice"
+CONTEXT = "Ada met Bo in Paris."
+ANSWER: dict[str, list[Any]] = {"text": ["Bo"], "answer_start": [8]}
+NONE: dict[str, list[Any]] = {"text": [], "answer_start": []}
+FOUND = {"id": "a", "answers": ["Bo"], "span": (8, 10)}
+
+
+def squad(*more: dict[str, Any]) -> str:
+    """SQuAD's format with an answered question, and more of them."""
+    first = {"id": "a", "question": "whom?", "answers": [{"text": "Bo", "answer_start": 8}]}
+    return json.dumps(
+        {
+            "version": "2",
+            "data": [{"title": "t", "paragraphs": [{"context": CONTEXT, "qas": [first, *more]}]}],
+        }
+    )
+
+
+def asked(*answers: Any, name: str = "answers", **more: Any) -> list[dict[str, Any]]:
+    """A question for each of the answers."""
+    rows = [
+        {"id": "abc"[i], "question": "whom?", "context": CONTEXT, name: one} for i, one in enumerate(answers)
+    ]
+    return [*rows[:-1], rows[-1] | more]
+
+
+def hub_squad(path: Path) -> None:
+    Dataset.from_list([{**row, "title": "t"} for row in asked(ANSWER, NONE)]).to_parquet(str(path))
+
+
+IMPOSSIBLE = {"id": "b", "question": "when?", "answers": [], "is_impossible": True,
+              "plausible_answers": [{"text": "Paris", "answer_start": 14}]}  # fmt: skip
+SCORED = [{"sentence1": t, "sentence2": t + "!", "score": float(i % 4)} for i, t in enumerate(TEXTS)]
+COSENT = ("data.label_column=score", "objective.loss=cosent")
+TRIPLETS = [{"anchor": t, "positive": t + "!", "negative": t + "?"} for t in TEXTS]
+TRIPLET = ("data.text_column=anchor", "data.pair_column=positive", "data.negative_columns=negative")
+MARCO = [
+    {"query": t, "query_id": i, "passages": {"is_selected": [1], "passage_text": [t]}}
+    for i, t in enumerate(TEXTS)
+]
+ARC = [{"id": f"q{i}", "question": t, "choices": {"text": ["x", "y"], "label": ["A", "B"]}, "answerKey": "AB"[i % 2]}
+       for i, t in enumerate(TEXTS)]  # fmt: skip
+
+FORMS = [
+    Form("SQuAD 1.1", QA, "a.json", squad(), rows=1, first=FOUND),
+    Form("SQuAD 2.0", QA, "a.json", squad(IMPOSSIBLE), rows=2, first=FOUND),
+    Form("SQuAD 2.0, flat", QA, "a.jsonl", jsonl(asked(ANSWER, ANSWER, is_impossible=True)[::-1]), rows=2,
+         first={"id": "b", "answers": [], "span": None}),
+    Form("hub, SQuAD", QA, "a.parquet", hub_squad, rows=2, first=FOUND),
+    Form("hub, scalars", QA, "a.jsonl", jsonl(asked({"text": "Bo", "answer_start": 8})), rows=1, first=FOUND),
+    Form("no answer as an empty text", QA, "a.jsonl", jsonl(asked({"text": [""], "answer_start": [-1]}, ANSWER)),
+         rows=2,
+         first={"answers": [], "span": None}),
+    Form("an answer without its place", QA, "a.jsonl", jsonl(asked("Bo", name="answer")),
+         error="Did you mean 'answer'"),
+    Form("BEIR, corpus", PAIRS, "corpus.jsonl", jsonl([{"_id": "d", "title": "", "text": t} for t in TEXTS]),
+         error="BEIR has"),
+    Form("BEIR, qrels", PAIRS, "a.tsv", "query-id\tcorpus-id\tscore\nq\td\t1\n",
+         error="BEIR has queries, passages and their pairs"),
+    Form("MTEB, STS", PAIRS, "a.jsonl", jsonl(SCORED), error=rf"set {' '.join((*PAIR, *COSENT))}$"),
+    Form("MTEB, STS, named", PAIRS, "a.jsonl", jsonl(SCORED), (*PAIR, *COSENT), rows=6,
+         first={"score": 0.0, "text": TEXTS[0]}),
+    Form("MTEB, STS, scores unread", PAIRS, "a.jsonl", jsonl(SCORED), PAIR, rows=6,
+         said="'score' is not read: data.label_column=score objective.loss=cosent reads it; without it the texts"),
+    Form("GLUE as pairs", PAIRS, "a.jsonl", jsonl(MRPC), PAIR, rows=6, said="the column 'label' is not read"),
+    Form("NLI as pairs", PAIRS, "a.jsonl", jsonl(NLI),
+         ("data.text_column=premise", "data.pair_column=hypothesis"), rows=6,
+         said="the column 'label' is not read"),
+    Form("triplets", PAIRS, "a.jsonl", jsonl(TRIPLETS), error=rf"set {' '.join(TRIPLET)}$"),
+    Form("triplets, named", PAIRS, "a.jsonl", jsonl(TRIPLETS), TRIPLET, rows=6, first={"negatives": [TEXTS[0] + "?"]}),
+    Form("triplets, negatives unread", PAIRS, "a.jsonl", jsonl(TRIPLETS), TRIPLET[:2], rows=6,
+         said="'negative' is not read: data.negative_columns reads it"),
+    Form("MS MARCO, hub", PAIRS, "a.jsonl", jsonl(MARCO), error="has no column 'passage'.*Did you mean 'passages'"),
+    Form("MS MARCO, triples", PAIRS, "a.tsv", "".join(f"{t}\t{t}!\t{t}?\n" for t in TEXTS),
+         ("data.header=[query,passage,negative]", "data.negative_columns=negative"), rows=6,
+         first={"negatives": [TEXTS[0] + "?"]}),
+    Form("ARC", CHOICE, "a.jsonl", jsonl(ARC), error=r"set data\.text_column=question data\.label_column=answerKey$"),
+    Form("ARC, named", CHOICE, "a.jsonl", jsonl(ARC),
+         ("data.text_column=question", "data.label_column=answerKey"), rows=6,
+         first={"choices": ["x", "y"], "label": "A"}),
+]  # fmt: skip

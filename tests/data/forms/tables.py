@@ -1,0 +1,123 @@
+"""Tables of texts with labels: of the hub, of spreadsheets, of pandas, R and Java, compressed and as JSON."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Sequence, Value
+
+from tests.data.forms.form import TEXTS, Form, archive, jsonl, table, texts
+
+CLS = "classification"
+SINGLE, MULTI, NUMBER = "single_label_classification", "multi_label_classification", "regression"
+NAMES = ["neg", "pos"]
+
+
+def dataset(labels: Any = (0, 1), kind: Any = None) -> Dataset:
+    features = Features({"text": Value("string"), "label": kind or ClassLabel(names=NAMES)})
+    given = [labels[i % len(labels)] for i in range(len(TEXTS))]
+    return Dataset.from_dict({"text": TEXTS, "label": given}, features=features)
+
+
+def hub_parquet(path: Path) -> None:
+    dataset().to_parquet(str(path))
+
+
+def saved(path: Path) -> None:
+    DatasetDict(train=dataset(), test=dataset().select([0])).save_to_disk(str(path))
+
+
+def shards(path: Path) -> None:
+    (path / "data").mkdir(parents=True)
+    for split, rows in (("train", range(6)), ("test", range(2))):
+        dataset().select(rows).to_parquet(str(path / f"data/{split}-00000-of-00001.parquet"))
+
+
+CARD = "---\nconfigs:\n" + "".join(
+    f"- config_name: {name}\n  data_files:\n  - split: train\n    path: {name}/train.csv\n" for name in ("en", "de")
+) + "dataset_info:\n" + "".join(
+    f"- config_name: {name}\n  features:\n  - name: text\n    dtype: string\n  - name: label\n    dtype:\n"
+    "      class_label:\n        names:\n          '0': neg\n          '1': pos\n" for name in ("en", "de")
+) + "---\n# Birds\n"  # fmt: skip
+
+
+def cloned(path: Path) -> None:
+    folder = Path(str(path).partition(":")[0])
+    for name in ("en", "de"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "train.csv").write_text(table([0, 1]).replace("heron", name))
+    (folder / "README.md").write_text(CARD)
+
+
+PANDAS_LISTS = "text,label\n" + "".join(f"{t},\"['a', 'b']\"\n{t}!,['a']\n" for t in TEXTS)
+MRPC = [{"sentence1": t, "sentence2": t + "!", "label": i % 2, "idx": i} for i, t in enumerate(TEXTS)]
+NLI = [{"premise": t, "hypothesis": t + "!", "label": i % 3} for i, t in enumerate(TEXTS)]
+PAIR = ("data.text_column=sentence1", "data.pair_column=sentence2")
+
+FORMS = [
+    Form("hub, parquet with ClassLabel", CLS, "train-00000-of-00001.parquet", hub_parquet, rows=6, labels=NAMES,
+         first={"text": TEXTS[0], "label": "neg"}, kind=SINGLE),
+    Form("hub, folder of shards", CLS, "hub", shards, rows=6, labels=NAMES, kind=SINGLE),
+    Form("hub, clone with a card", CLS, "clone:de", cloned, rows=6, labels=NAMES, first={"label": "neg", "text":
+         TEXTS[0].replace("heron", "de")}),
+    Form("hub, clone with a card, no configuration", CLS, "clone", cloned,
+         error=r"Config name is missing|pick one among.*de.*en|pick one among.*en.*de"),
+    Form("datasets, saved splits", CLS, "saved", saved, rows=6, labels=NAMES),
+    Form("hub, several classes", CLS, "a.parquet", lambda path: dataset(([0], [0, 1]), Sequence(ClassLabel(names=NAMES)))
+         .to_parquet(str(path)), rows=6, labels=NAMES, kind=MULTI, first={"label": ["neg"]}),
+    Form("GLUE, pair", CLS, "a.jsonl", jsonl(MRPC), error=rf"By what they hold, set {' '.join(PAIR)}$"),
+    Form("GLUE, pair, named", CLS, "a.jsonl", jsonl(MRPC), PAIR, rows=6, first={"pair": TEXTS[0] + "!", "label": 0}),
+    Form("GLUE, first text alone", CLS, "a.jsonl", jsonl(MRPC), PAIR[:1], rows=6,
+         said=r"the column 'sentence2' is not read: data\.pair_column=sentence2 reads it"),
+    Form("NLI", CLS, "a.jsonl", jsonl(NLI), error="set data.text_column=premise data.pair_column=hypothesis$"),
+    Form("STS, numbers", CLS, "a.jsonl", jsonl([{**row, "label": i / 2} for i, row in enumerate(MRPC)]), PAIR, rows=6,
+         labels=[], kind=NUMBER, first={"label": 0.0}),
+    Form("Excel, UTF-8 with mark", CLS, "a.csv", b"\xef\xbb\xbf" + table(["gut", "schlecht"], ";", end="\r\n").encode(),
+         rows=6, labels=["gut", "schlecht"], said="semicolon, utf-8, header", first={"text": TEXTS[0]}),
+    Form("Excel, cp1252", CLS, "a.csv", table(["müde", "größer"], ";", end="\r\n").encode("cp1252"), rows=6,
+         labels=["größer", "müde"], said="semicolon, cp1252"),
+    Form("Excel, Unicode text", CLS, "a.csv", table(["a", "b"], "\t", end="\r\n").encode("utf-16"), rows=6,
+         labels=["a", "b"], said="tab, utf-16"),
+    Form("Excel, decimal commas", CLS, "a.csv", table(["1,5", "2,25"], ";"),
+         error="numbers as people write them: '1,5'. Write 1.5"),
+    Form("Excel, exponents", CLS, "a.csv", table(["1,5E+03", "2,5E-01"], ";"), error=r"'1,5E\+03'. Write 1\.5E\+03"),
+    Form("Excel, line with the delimiter", CLS, "a.csv", "sep=;\r\n" + table(["a", "b"], ";", end="\r\n"), rows=6,
+         labels=["a", "b"], first={"text": TEXTS[0]}),
+    Form("Excel, sheet", CLS, "a.xlsx", archive("xl/workbook.xml", "<x/>"),
+         error="unknown format.*Save the sheet as csv"),
+    Form("Excel, sheet called csv", CLS, "a.csv", archive("xl/workbook.xml", "<x/>"),
+         error="no text, but a zip archive"),
+    Form("zip", CLS, "a.csv.zip", archive("a.csv", table([0, 1])), error="Unpack it"),
+    Form("gzip", CLS, "a.csv.gz", gzip.compress(table([0, 1]).encode()), rows=6, labels=["0", "1"]),
+    Form("TSV, quotes of GLUE", CLS, "a.tsv", table(['"a" said', "b"], "\t"), rows=6, labels=['"a" said', "b"]),
+    Form("pandas, index", CLS, "a.csv", ",text,label\n" + "".join(f"{i},{t},{i % 2}\n" for i, t in enumerate(TEXTS)),
+         rows=6, labels=["0", "1"], first={"text": TEXTS[0], "label": "0"}),
+    Form("pandas, lists in cells", CLS, "a.csv", PANDAS_LISTS,
+         error=r"reads as several labels: write lists, as in jsonl"),
+    Form("several labels in a cell", CLS, "a.csv", table(["a", "b", '"a,b"']),
+         error=r"'a,b' reads as several labels: set data\.label_separator=\"','\""),
+    Form("several labels, named", CLS, "a.csv", table(["a", "b", "a|b"]), ("data.label_separator='|'",), rows=6,
+         labels=["a", "b"], kind=MULTI),
+    Form("several labels as JSON text", CLS, "a.jsonl", jsonl(texts(["a", "b", "b;a"])),
+         error="'b;a' reads as several"),
+    Form("R, NA", CLS, "a.csv", table(["pos", "neg", "NA"]), rows=6, labels=["NA", "neg", "pos"],
+         said="'NA' is a class, as it is written"),
+    Form("Java, numbers", CLS, "a.csv", table(["1.5E8", "2.25E7"]), rows=6, labels=[], kind=NUMBER),
+    Form("codes with zeros", CLS, "a.csv", table(["01", "1"]), rows=6, labels=["01", "1"],
+         said="so that 01 and 1 are two"),
+    Form("ids with zeros", CLS, "a.csv", "id,text,label\n" + "".join(f"00{i},{t},{i % 2}\n" for i, t in enumerate(TEXTS)),
+         rows=6, first={"id": "000"}),
+    Form("numbers as text", CLS, "a.jsonl", jsonl(texts(["1", "2"])), rows=6, labels=["1", "2"], kind=SINGLE),
+    Form("booleans", CLS, "a.jsonl", jsonl(texts([True, False])), rows=6, labels=["false", "true"]),
+    Form("null labels", CLS, "a.jsonl", jsonl(texts([0, 1, None])),
+         error="line 3: there is no label in column 'label'; data.on_bad_row"),
+    Form("JSON array", CLS, "a.json", json.dumps(texts(["a", "b"])), rows=6, labels=["a", "b"]),
+    Form("JSON of splits", CLS, "a.json", json.dumps({"train": texts([0, 1]), "test": texts([0])}),
+         error="has its records under 'train' and 'test'"),
+    Form("pandas, columns as JSON", CLS, "a.json", json.dumps({"text": dict(enumerate(TEXTS)), "label": {}}),
+         error="column 'text' holds a dict, expected text"),
+    Form("nested label", CLS, "a.jsonl", jsonl(texts([{"name": "a"}])), error="labels cannot be of this type: dict"),
+    Form("fastText", CLS, "a.txt", "".join(f"__label__a {t}\n" for t in TEXTS),
+         error=r"Set data\.format to what it holds"),
+]  # fmt: skip
