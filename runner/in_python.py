@@ -26,7 +26,7 @@ from tiryns.runner.cli.runs import all_runs
 from tiryns.runner.config.checks import check_config, check_run_dir
 from tiryns.runner.config.permissions import check_permissions, on_command_line
 from tiryns.runner.inference.opened_run import Run, open_run
-from tiryns.runner.launch.resume import saved_overrides
+from tiryns.runner.launch.resume import saved_overrides, trusted_words
 from tiryns.runner.loop import assembly
 from tiryns.runner.patches.hydra.arguments import hydra_parser
 from tiryns.runner.patches.hydra.job import run_composed
@@ -47,7 +47,11 @@ def compose(*overrides: str, config_dir: Folder | None = None) -> DictConfig:
         >>> config.optimizer.lr, config.objective.num_steps
         (0.0001, 1000)
     """
-    with explained(), _composing(config_dir, overrides) as (replayed, _), on_command_line(overrides):
+    with (
+        explained(),
+        _composing(config_dir, overrides) as (replayed, _),
+        on_command_line(trusted_words([*overrides])),
+    ):
         config = composed(replayed)
         check_permissions(config)
         with flag_override(config, ["struct", "readonly"], [False, False]):
@@ -83,7 +87,7 @@ def run(*config: str | DictConfig, config_dir: Folder | None = None) -> Run:
             words += [given] if isinstance(given, str) else overrides_of(given)
         flags = [f"--config-dir={folder}"] if folder is not None else []
         _check_words(words)
-        with on_command_line(words), _command([*flags, *words]):
+        with on_command_line(trusted_words(words)), _command([*flags, *words]):
             job = composed(words if whole else replayed)
             if job.mode not in ("train", "probe"):
                 raise ValueError(f"mode={job.mode} trains nothing: that is for the command line")

@@ -30,7 +30,7 @@ from tiryns.runner.launch.job import in_sweep, report_failure, report_job_failur
 from tiryns.runner.launch.processes import keep_freed_memory
 from tiryns.runner.launch.rank import HEARTBEAT, run_rank
 from tiryns.runner.launch.requeue import requeue
-from tiryns.runner.launch.resume import named_run, saved_overrides
+from tiryns.runner.launch.resume import named_run, saved_overrides, trusted_words
 from tiryns.runner.logging.log_file import message_of
 from tiryns.runner.loop.assembly import assemble, check_numbered, known_task, preprocessor_of
 from tiryns.runner.patches.hydra.versions import VERSION_BASE
@@ -63,7 +63,7 @@ def main(words: Sequence[str]) -> None:
     sys.argv[1:] = as_sweep(saved_overrides(typed, composing_words))  # Hydra reads them there
     prepare()
     at_the_end = nullcontext() if member() is None else without_teardown()
-    with at_the_end, forwarding(), on_command_line(typed), checked_files():
+    with at_the_end, forwarding(), on_command_line(trusted_words(typed)), checked_files():
         hydra.main(config_path="pkg://tiryns.conf", config_name="config", **VERSION_BASE)(run)()
 
 

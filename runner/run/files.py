@@ -2,8 +2,10 @@
 
 import contextlib
 import fcntl
+import hmac
 import json
 import os
+import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -150,6 +152,25 @@ def held(file: Path, patience: float) -> Iterator[None]:
             yield
         finally:
             _LOCKS.discard(handle)
+
+
+def seal_of(words: list[str]) -> str | None:
+    """A code for words that this user alone can make, by a key in the user's cache; None where no key can be kept.
+
+    So the folder of a run tells whether the user has begun it, wherever it was copied to.
+    """
+    file = Path(os.environ.get("TIRYNS_CACHE") or "~/.cache/tiryns").expanduser() / "seal.key"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            new = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            with open(new, "wb") as opened:
+                opened.write(secrets.token_bytes(32))
+        key = file.read_bytes()
+    except OSError:
+        return None
+    words_as_written = redacted(json.dumps(words)).encode()
+    return hmac.new(key, words_as_written, "sha256").hexdigest() if len(key) == 32 else None
 
 
 def write_atomically(path: Path, text: str) -> None:

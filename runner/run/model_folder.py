@@ -1,5 +1,6 @@
 """The folder of a run as a user names it, and the exported model in it. Imports no torch."""
 
+import hmac
 import re
 from collections.abc import Mapping
 from json import JSONDecodeError
@@ -8,9 +9,9 @@ from pickle import UnpicklingError
 from typing import Any
 
 from tiryns.former import FORMER
-from tiryns.runner.run.files import meant_run, read_json, read_text
+from tiryns.runner.run.files import meant_run, read_json, read_text, seal_of
 from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.run.sweep_folder import OF_SWEEPS
+from tiryns.runner.run.sweep_folder import OF_SWEEPS, read_sweep
 
 TASK = "task.json"
 """In the model's folder: the task it was trained for, for `tiryns predict`."""
@@ -70,6 +71,28 @@ def is_ours(folder: Path) -> bool:
     of_many = any((folder / name).is_file() for name in OF_SWEEPS)
     is_noted = of_many or by_words or by_command or is_damaged
     return is_noted or "state" in run.status() or run.identity() is not None
+
+
+def own_words(folder: Path) -> list[str]:
+    """Returns the overrides of a run or a sweep that this user has begun; none of one from elsewhere."""
+    sweep = read_sweep(folder)
+    lists = [sweep.get("overrides"), sweep.get("hydra")] if sweep else [RunFolder(folder).noted_overrides()]
+    words = [word for noted in lists if isinstance(noted, list) for word in noted]
+    seal = sweep.get("seal") if sweep else RunFolder(folder).status().get("seal")
+    if not isinstance(seal, str) or not hmac.compare_digest(seal, seal_of(words) or ""):
+        return []
+    return words
+
+
+def check_links(folder: Path) -> None:
+    """Raises ValueError where a folder from elsewhere holds a link that leads out of it: it would be written through."""
+    links = (path for path in folder.rglob("*") if path.is_symlink())
+    outside = next((path for path in links if not path.resolve().is_relative_to(folder.resolve())), None)
+    if outside is not None and not own_words(folder):
+        raise ValueError(
+            f"{str(outside)!r} is a link to {str(outside.resolve())!r}, which a run would write to: put a file or folder "
+            "in its place"
+        )
 
 
 def check_free(folder: Path) -> None:
