@@ -118,7 +118,9 @@ def _run(words: list[str]) -> None:
     else:
         given = parser_of(name).parse_intermixed_args(rest)
         wants_json = getattr(given, "json", False)
-    with json_alone() if wants_json else nullcontext():
+    from tiryns.runner.run.model_folder import replaceable
+
+    with json_alone() if wants_json else nullcontext(), replaceable(getattr(given, "out", None)):
         module.main(given)
 
 

@@ -13,6 +13,7 @@ from tiryns.runner.report.suite.pages import write_suite
 from tiryns.runner.report.suite.table import suite_csv, suite_markdown
 from tiryns.runner.report.table import as_csv, as_markdown, compared_content
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.model_folder import replaceable
 from tiryns.runner.sweeps.importance import study_importance
 
 
@@ -65,7 +66,8 @@ def _write_page(folders: list[Path], runs: list[Path], out: Path | None) -> Path
         return save(out or folders[0] / "report.html", report_page(load_run(folders[0])))
     common = Path(os.path.commonpath([run.resolve().parent for run in runs]))
     path = out or (folders[0] / "report.html" if len(folders) == 1 else common / "comparison.html")
-    return write_comparison(path.parent, runs, path.name, _importance(folders))
+    with replaceable(None if out else path):
+        return write_comparison(path.parent, runs, path.name, _importance(folders))
 
 
 def _importance(folders: list[Path]) -> Importance | None:

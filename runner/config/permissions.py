@@ -79,10 +79,9 @@ def check_permissions(config: DictConfig, words: Sequence[str] | None = None) ->
     typed = _typed if words is None else words
     if typed is None:
         return
+    values = _plain(config)
     for key in sorted(_keys_that_run_code()):
-        prefix, _, name = key.rpartition(".")
-        node = _plain(OmegaConf.select(config, prefix) if prefix else config)
-        value = node.get(name) if isinstance(node, dict) else None
+        value = _at(values, key)
         if value and not _is_own(config, key, value, typed):
             raise _refusal(key, value, "lets code of others run: it counts on the command line alone")
     _check_reach(config, reached(config), typed)
@@ -192,9 +191,7 @@ def _keys_that_run_code() -> set[str]:
 
 def is_own(config: DictConfig, key: str) -> bool:
     """Whether the value of a setting is the user's own, as all are outside of `on_command_line`."""
-    above, _, name = key.rpartition(".")
-    node = _plain(OmegaConf.select(config, above))
-    return _typed is None or _is_own(config, key, node[name], _typed)
+    return _typed is None or _is_own(config, key, _at(config, key), _typed)
 
 
 def _is_own(config: DictConfig, key: str, value: Any, words: Sequence[str]) -> bool:
@@ -206,13 +203,23 @@ def _is_own(config: DictConfig, key: str, value: Any, words: Sequence[str]) -> b
             override = parser.parse_override(word)
             if not override.is_sweep_override():
                 OmegaConf.update(given, name, override.value())
-    if _plain(OmegaConf.select(given, key)) == value:
+    if _at(given, key) == value:
         return True
     for file, group in _own_files(config):
         content, inside = OmegaConf.create(file.read_text()), key.removeprefix(f"{group.replace('/', '.')}.")
-        if value in (_plain(OmegaConf.select(content, name)) for name in (key, inside)):
+        if value in (_at(content, name) for name in (key, inside)):
             return True
     return False
+
+
+def _at(config: Any, key: str) -> Any:
+    """The value at a key as it stands, interpolations unresolved; None where there is none."""
+    values = _plain(config)
+    for part in re.findall(r"[^.\[\]]+", key):
+        if isinstance(values, list):
+            values = dict(zip(map(str, range(len(values))), values, strict=True))
+        values = values.get(part) if isinstance(values, dict) else None
+    return values
 
 
 def _own_folders() -> list[Traversable]:

@@ -83,7 +83,7 @@ def covers(starts: Iterable[str], address: str) -> bool:
 
 def addresses_in(text: str) -> list[str]:
     """The addresses in a text, such as a command or a file of YAML."""
-    return _ADDRESSES.findall(text)
+    return [part for found in _ADDRESSES.findall(text) for part in found.split("::") if "://" in part]
 
 
 def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:

@@ -154,12 +154,17 @@ def held(file: Path, patience: float) -> Iterator[None]:
             _LOCKS.discard(handle)
 
 
+def own_cache() -> Path:
+    """The folder of what this user's runs keep: that of TIRYNS_CACHE, else ~/.cache/tiryns."""
+    return Path(os.environ.get("TIRYNS_CACHE") or "~/.cache/tiryns").expanduser()
+
+
 def seal_of(words: list[str]) -> str | None:
     """A code for words that this user alone can make, by a key in the user's cache; None where no key can be kept.
 
     So the folder of a run tells whether the user has begun it, wherever it was copied to.
     """
-    file = Path(os.environ.get("TIRYNS_CACHE") or "~/.cache/tiryns").expanduser() / "seal.key"
+    file = own_cache() / "seal.key"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):

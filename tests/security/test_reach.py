@@ -31,6 +31,11 @@ def problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Problem:
     monkeypatch.chdir(tmp_path / "work")
 
     def check(recipe: str, *typed: str) -> str:
+        if recipe.startswith("@"):  # an option of a group, which the recipe chooses
+            group, _, node = recipe[1:].partition(" ")
+            (tmp_path / "recipes" / group).mkdir(exist_ok=True)
+            (tmp_path / "recipes" / group / "theirs.yaml").write_text(node)
+            recipe = f"defaults:\n  - override /{group}: theirs"
         (tmp_path / "recipes" / "experiment" / "theirs.yaml").write_text(f"# @package _global_\n{recipe}\n")
         words = ["data=files", "data.source=x.txt", "experiment=theirs", *typed]
         monkeypatch.setattr(sys, "argv", ["tiryns", *words])
@@ -64,7 +69,7 @@ def test_recipe_writes_nothing_outside_of_its_run(
         "data: {cache_dir: cache}",
         "logger: {x: {_target_: lightning.pytorch.loggers.CSVLogger, name: mine}}",
         "logger: {x: {_target_: lightning.pytorch.loggers.CSVLogger, save_dir: '${hydra.runtime.output_dir}/csv'}}",
-        "checkpoint: {_target_: lightning.pytorch.callbacks.ModelCheckpoint, filename: '{epoch}-{step}'}",
+        "@checkpoint {_target_: lightning.pytorch.callbacks.ModelCheckpoint, filename: '{epoch}-{step}'}",
         "data: {source: /data/text.txt, tokenizer: /models/bert}",
         "data: {source: 'owner/name:config@train', tokenizer: owner/name}",
         "hydra: {launcher: {partition: gpu}}\ndefaults:\n  - override /hydra/launcher: slurm",
@@ -100,7 +105,7 @@ def test_recipe_fetches_nothing(address: str) -> None:
 
 @pytest.mark.parametrize("key", FETCHING)
 def test_address_is_refused_wherever_it_stands(key: str) -> None:
-    config = OmegaConf.create({"data": {"source": ["x"]}, "hydra": {}} if key.endswith("]") else {})
+    config = OmegaConf.create({"data": {"source": ["x"]}} if key.endswith("]") else {})
     if key.startswith("hydra"):
         value = {
             "sweeper": {"storage": "grpc://evil:1"},
@@ -120,7 +125,7 @@ def test_address_is_refused_wherever_it_stands(key: str) -> None:
 
 def test_one_setting_allows_addresses() -> None:
     config = OmegaConf.create({"data": {"source": "s3://mine/x"}, "allowed_addresses": ["s3://mine/"]})
-    with pytest.raises(ValueError, match="allowed_addresses lets code of others run|allowed_addresses"):
+    with pytest.raises(ValueError, match="allowed_addresses lets"):
         check_permissions(config, [])
     check_permissions(config, ["allowed_addresses=[s3://mine/]"])
     assert covers(["s3://mine"], "zip://x::s3://mine/x.zip") is False, "each part is asked for"
@@ -140,11 +145,13 @@ def test_file_of_data_leads_nowhere_by_itself() -> None:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_recipe_submits_nothing(name: str, tmp_path: Path) -> None:
+def test_recipe_submits_nothing(name: str, tmp_path: Path, problem: Problem) -> None:
     recipe, flags = JOBS[name]
-    (tmp_path / "own" / "experiment").mkdir(parents=True)
-    (tmp_path / "own" / "experiment" / "nice.yaml").write_text(f"# @package _global_\n{recipe}\n")
-    done = tiryns_here(tmp_path, "--config-dir", "own", *flags, "experiment=nice", *["seed=1,2"] * len(flags))
+    if not flags:  # Hydra takes a refused mode for one run
+        assert "it counts on the command line" in problem(recipe)
+        return
+    problem(recipe)
+    done = tiryns_here(tmp_path, "--config-dir", "recipes", *flags, "experiment=theirs", "seed=1,2")
     assert_refused(done, ["it counts on the command line"], tmp_path)
 
 
