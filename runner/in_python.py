@@ -26,11 +26,12 @@ from tiryns.runner.cli.runs import all_runs
 from tiryns.runner.config.checks import check_config, check_run_dir
 from tiryns.runner.config.permissions import check_permissions, on_command_line
 from tiryns.runner.inference.opened_run import Run, open_run
-from tiryns.runner.launch.resume import saved_overrides, trusted_words
+from tiryns.runner.launch.resume import saved_overrides
 from tiryns.runner.loop import assembly
 from tiryns.runner.patches.hydra.arguments import hydra_parser
 from tiryns.runner.patches.hydra.job import run_composed
 from tiryns.runner.run.errors import error_of, explained
+from tiryns.runner.run.model_folder import trusted_words
 from tiryns.runner.run.signals import Stopped
 
 Folder = str | Path
@@ -50,7 +51,7 @@ def compose(*overrides: str, config_dir: Folder | None = None) -> DictConfig:
     with (
         explained(),
         _composing(config_dir, overrides) as (replayed, _),
-        on_command_line(trusted_words([*overrides])),
+        on_command_line(trusted_words(overrides)),
     ):
         config = composed(replayed)
         check_permissions(config)

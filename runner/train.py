@@ -30,7 +30,7 @@ from tiryns.runner.launch.job import in_sweep, report_failure, report_job_failur
 from tiryns.runner.launch.processes import keep_freed_memory
 from tiryns.runner.launch.rank import HEARTBEAT, run_rank
 from tiryns.runner.launch.requeue import requeue
-from tiryns.runner.launch.resume import named_run, saved_overrides, trusted_words
+from tiryns.runner.launch.resume import named_run, saved_overrides
 from tiryns.runner.logging.log_file import message_of
 from tiryns.runner.loop.assembly import assemble, check_numbered, known_task, preprocessor_of
 from tiryns.runner.patches.hydra.versions import VERSION_BASE
@@ -40,6 +40,7 @@ from tiryns.runner.run.errors import Diverged, Rewound, TrainingFailure, wants_t
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.lazy import many_imports
 from tiryns.runner.run.lifetime import outlast_readers, without_teardown
+from tiryns.runner.run.model_folder import trusted_words
 from tiryns.runner.run.redaction import know_secrets, redact_logs
 from tiryns.runner.run.signals import Stopped, ending_with_command, forwarding, stoppable
 from tiryns.runner.sweeps.replicates import with_replicates

@@ -62,11 +62,11 @@ def _show(table: str, out: Path | None) -> None:
 
 def _write_page(folders: list[Path], runs: list[Path], out: Path | None) -> Path:
     """Writes the report of a lone run, or the comparison of the runs in the folders."""
-    if runs == folders[:1]:
-        return save(out or folders[0] / "report.html", report_page(load_run(folders[0])))
     common = Path(os.path.commonpath([run.resolve().parent for run in runs]))
     path = out or (folders[0] / "report.html" if len(folders) == 1 else common / "comparison.html")
     with replaceable(None if out else path):
+        if runs == folders[:1]:
+            return save(path, report_page(load_run(folders[0])))
         return write_comparison(path.parent, runs, path.name, _importance(folders))
 
 

@@ -35,7 +35,7 @@ from tiryns.runner.run.folder import (
     public_overrides,
     typed_overrides,
 )
-from tiryns.runner.run.model_folder import check_links, own_words
+from tiryns.runner.run.model_folder import check_links
 from tiryns.runner.run.redaction import HIDDEN
 from tiryns.runner.run.sweep_folder import SWEEP, quoted, read_sweep
 
@@ -79,8 +79,6 @@ def _chosen_folder(_root_: DictConfig, identity: str) -> str:
     parent = named_run(_root_.resume)
     same = not _root_.resume.endswith(".ckpt")
     goes_on = same and (_is_of(parent, identity, _root_) or is_moved(parent, _root_))
-    if goes_on:
-        check_links(parent.path)
     return str(parent.path if goes_on else outputs / new_name())
 
 
@@ -92,13 +90,12 @@ def newest_or_claimed(outputs: Path, identity: str) -> Path:
     """
     outputs.mkdir(parents=True, exist_ok=True)
     with locked(outputs / ".resume-auto.lock"):
-        if (found := newest_run(outputs, identity)) is not None:
-            check_links(found)
-        else:
+        if (found := newest_run(outputs, identity)) is None:
             found = outputs / new_name()
             found.mkdir(parents=True)
             RunFolder(found).update_status(state="waiting", config_hash=identity)
             return found
+    check_links(found)
     if member() is None and slurm_job() is None and RunFolder(found).is_locked():
         raise ValueError(f"resume=auto: a process is training this config in {str(found)!r} at this moment")
     return found
@@ -156,8 +153,7 @@ def saved_overrides(
     the overrides that compose the run's `config.yaml`. A new `scheduler.cooldown_steps` without a length ends the run so
     many steps after the checkpoint.
     """
-    resume = _value("resume", arguments)
-    if resume in (None, "", "auto", "null"):
+    if (resume := _value("resume", arguments)) in (None, "", "auto", "null"):
         return arguments
     if sweep := read_sweep(Path(str(resume))):
         return _saved_sweep(sweep, Path(str(resume)), arguments)
@@ -182,17 +178,6 @@ def saved_overrides(
         added += [f"{STEPS}=-1"] if STEPS in _named(old) and STEPS not in _named(new) else []
     first = next(i for i, a in enumerate(arguments) if "=" in a and not a.startswith("-"))
     return places + arguments[:first] + replayed + arguments[first:] + added
-
-
-def trusted_words(arguments: list[str]) -> list[str]:
-    """The words of a command, behind those of the run or sweep that it resumes where this user has begun that one."""
-    resume = _value("resume", arguments)
-    if resume in (None, "", "auto", "null"):
-        return arguments
-    path = Path(str(resume))
-    folder = path.parent.parent if path.suffix == ".ckpt" else path
-    own = own_words(folder)
-    return [*own, f"hydra.sweep.dir={quoted(str(folder))}", *arguments]
 
 
 def _flags_of(folder: RunFolder) -> list[str] | None:
@@ -240,7 +225,6 @@ def _overrides_of(folder: RunFolder, arguments: list[str]) -> list[str]:
 
 def _saved_sweep(sweep: dict[str, Any], folder: Path, arguments: list[str]) -> list[str]:
     """The command of a sweep, to be run again in its folder, with what else is on this command line."""
-    check_links(folder)
     rest = [a for a in arguments if a not in ("-m", "--multirun") and not a.startswith("resume=")]
     file = str(folder / SWEEP)
     places = _replayed_flags(sweep.get("flags"), file)

@@ -143,8 +143,7 @@ class RunFolder:
     def _write_command(self, overrides: list[str], typed: str | None, moved: bool = False) -> None:
         """Writes the overrides and, unless it is known, the command as `typed` or else of these overrides."""
         self.path.mkdir(parents=True, exist_ok=True)
-        noted = public_overrides(overrides)
-        write_atomically(self.path / "overrides.json", json.dumps(noted))
+        write_atomically(self.path / "overrides.json", json.dumps(noted := public_overrides(overrides)))
         self.update_status(seal=seal_of(noted))
         if moved or not (self.path / "command.txt").exists():
             command = typed or f"tiryns {shlex.join([*flags(), *noted])}".strip()

@@ -2,7 +2,7 @@
 
 import hmac
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from json import JSONDecodeError
@@ -13,7 +13,7 @@ from typing import Any
 from tiryns.former import FORMER
 from tiryns.runner.run.files import meant_run, own_cache, read_json, read_text, seal_of
 from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.run.sweep_folder import OF_SWEEPS, read_sweep
+from tiryns.runner.run.sweep_folder import OF_SWEEPS, quoted, read_sweep
 
 TASK = "task.json"
 """In the model's folder: the task it was trained for, for `tiryns predict`."""
@@ -84,6 +84,19 @@ def own_words(folder: Path) -> list[str]:
     if not isinstance(seal, str) or not hmac.compare_digest(seal, seal_of(words) or ""):
         return []
     return words
+
+
+def trusted_words(words: Sequence[str]) -> list[str]:
+    """Returns the words of a command, behind those of the run or sweep of this user's that it resumes.
+
+    Raises ValueError for one from elsewhere that would be written through links.
+    """
+    named = [Path(word.partition("=")[2].strip("'\"")) for word in words if word.startswith("resume=")]
+    noted: list[str] = []
+    for folder in (path.parent.parent if path.suffix == ".ckpt" else path for path in named):
+        check_links(folder)
+        noted += [*own_words(folder), f"hydra.sweep.dir={quoted(str(folder))}"]
+    return [*noted, *words]
 
 
 def check_links(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """A config chooses nothing outside its run: places, addresses and jobs are the user's own, or refused."""
 
+import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from tests.config.test_foreign_code import assert_refused, strangers_run
+from tests.report.pages import make_run
 from tests.security.attacks import ADDRESSES, FETCHING, JOBS, PLACES
 from tests.support.in_process import tiryns_here
 from tiryns.runner.cli.compose import compose, initialized
@@ -175,6 +177,20 @@ def test_strangers_run_reaches_nothing_and_a_run_of_ones_own_goes_on(
     (tmp_path / "mine" / "overrides.json").write_text('["outputs=/tmp/other"]')
     done = tiryns_here(tmp_path, "resume=mine")
     assert_refused(done, ["it counts on the command line"], tmp_path)
+
+
+def test_commands_that_take_words_from_others_run_nothing(tmp_path: Path) -> None:
+    evil = "allowed_targets: [posix.system]"
+    (tmp_path / "own" / "experiment").mkdir(parents=True)
+    (tmp_path / "own" / "experiment" / "nice.yaml").write_text(f"# @package _global_\n{evil}\n")
+    done = tiryns_here(tmp_path, "schedule", "--config-dir", "own", "experiment=nice", "trainer.max_steps=3")
+    assert_refused(done, ["allowed_targets"], tmp_path)
+    words = ["allowed_targets=[posix.system]", "optimizer.lr=0.0001"]
+    for number, noted in enumerate((words, ["allowed_targets=[posix.system]"])):
+        run = make_run(tmp_path / "theirs" / str(number))
+        (run / "overrides.json").write_text(json.dumps([*noted, "+hydra.launcher.setup=[touch pwned]"]))
+    done = tiryns_here(tmp_path, "judge", "theirs", "--seeds", "9", "--change", "optimizer.lr=0.0001")
+    assert_refused(done, ["allowed_targets lets code of others run"], tmp_path)
 
 
 def test_another_run_is_not_written_over(problem: Problem, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tiryns.runner.run.model_folder import replaceable
 THEIRS = {
     "thesis.txt": "a year of work", "model/thesis.txt": "a year of work", "table.csv": "mine\n1\n",
     "page.html": "<p>mine</p>", "runs/comparison.html": "mine", "evaluation.json": "{}", "report.html": "mine",
-    "order.txt": "mine", "predictions.jsonl": "{}", "corpus/text.txt": "mine", "shards/a.tar": "mine", "sweep.csv": "mine",
+    "order.txt": "mine", "predictions.jsonl": "{}", "corpus/text.txt": "mine", "shards/a.tar": "mine",
     "checkpoints/last.ckpt": "mine", "config.yaml": "mine: true\n",
 }  # fmt: skip
 """Files of a user's, some with the names of ours."""
