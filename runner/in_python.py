@@ -31,7 +31,6 @@ from tiryns.runner.loop import assembly
 from tiryns.runner.patches.hydra.arguments import hydra_parser
 from tiryns.runner.patches.hydra.job import run_composed
 from tiryns.runner.run.errors import error_of, explained
-from tiryns.runner.run.model_folder import trusted_words
 from tiryns.runner.run.signals import Stopped
 
 Folder = str | Path
@@ -51,7 +50,7 @@ def compose(*overrides: str, config_dir: Folder | None = None) -> DictConfig:
     with (
         explained(),
         _composing(config_dir, overrides) as (replayed, _),
-        on_command_line(trusted_words(overrides)),
+        on_command_line(overrides),
     ):
         config = composed(replayed)
         check_permissions(config)
@@ -88,7 +87,7 @@ def run(*config: str | DictConfig, config_dir: Folder | None = None) -> Run:
             words += [given] if isinstance(given, str) else overrides_of(given)
         flags = [f"--config-dir={folder}"] if folder is not None else []
         _check_words(words)
-        with on_command_line(trusted_words(words)), _command([*flags, *words]):
+        with on_command_line(words), _command([*flags, *words]):
             job = composed(words if whole else replayed)
             if job.mode not in ("train", "probe"):
                 raise ValueError(f"mode={job.mode} trains nothing: that is for the command line")

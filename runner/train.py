@@ -40,7 +40,6 @@ from tiryns.runner.run.errors import Diverged, Rewound, TrainingFailure, wants_t
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.lazy import many_imports
 from tiryns.runner.run.lifetime import outlast_readers, without_teardown
-from tiryns.runner.run.model_folder import trusted_words
 from tiryns.runner.run.redaction import know_secrets, redact_logs
 from tiryns.runner.run.signals import Stopped, ending_with_command, forwarding, stoppable
 from tiryns.runner.sweeps.replicates import with_replicates
@@ -64,7 +63,7 @@ def main(words: Sequence[str]) -> None:
     sys.argv[1:] = as_sweep(saved_overrides(typed, composing_words))  # Hydra reads them there
     prepare()
     at_the_end = nullcontext() if member() is None else without_teardown()
-    with at_the_end, forwarding(), on_command_line(trusted_words(typed)), checked_files():
+    with at_the_end, forwarding(), on_command_line(typed), checked_files():
         hydra.main(config_path="pkg://tiryns.conf", config_name="config", **VERSION_BASE)(run)()
 
 

@@ -26,6 +26,7 @@ from tiryns.runner.config.custom_code import allow_custom_code
 from tiryns.runner.config.reach import FETCHES, Reached, addresses_in, allow_addresses, covers, reached
 from tiryns.runner.config.targets import allow_targets, built_in_targets, check_target
 from tiryns.runner.patches.hydra.composed import checking
+from tiryns.runner.run.model_folder import trusted_words
 from tiryns.runner.run.sweep_folder import literal
 
 BUILT = ("hydra.callbacks", "hydra.launcher", "hydra.sweeper")
@@ -49,12 +50,12 @@ _typed: list[str] | None = None
 
 @contextmanager
 def on_command_line(words: Sequence[str]) -> Iterator[None]:
-    """Within it a config may only use the permissions that these words of a command give.
+    """Within it a config may only use the permissions that these words give, with those of a run of one's own resumed.
 
     Every config is checked as soon as Hydra has composed it, before Hydra builds anything from it.
     """
     global _typed
-    before, _typed = _typed, list(words)
+    before, _typed = _typed, trusted_words(words)
     try:
         with checking(check_hydra):
             yield

@@ -19,11 +19,8 @@ from tiryns.runner.config.targets import LIBRARIES, OURS, built_in_targets
 _ADDRESS = re.compile(r"\s*(?:store:\s*)?([\w.+-]+(?:://|::)\S.*)", re.DOTALL)
 _ADDRESSES = re.compile(r"[\w.+-]+://[^\s,'\"\])}]*")
 
-_WRITTEN = re.compile(r"(?:.*_)?(?:dir|dirpath|directory|folder|storage|uri|location|outputs|resume)")
+_WRITTEN = re.compile(r".*(?:dir|dirpath|directory|folder|storage|uri|location)|outputs|resume")
 """Names of settings that say where something is written."""
-
-_OF_HYDRA = ("run.dir", "sweep.dir", "sweep.subdir", "output_subdir", "job.name")
-"""Settings of Hydra's own that folders and files are named by."""
 
 _COMPONENTS = ("callback", "checkpoint", "logger", "trainer")
 """Groups whose components write files of their own, all below the run's folder."""
@@ -97,15 +94,10 @@ def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
                 yield from _reached(config, name, node, str(name))
         return
     hydra, values = config.hydra, OmegaConf.to_container(config.hydra, resolve=False)
-    for place in _OF_HYDRA:
-        *above, name = place.split(".")
-        value, node = values, hydra
-        for part in above:
-            value, node = value[part], node[part]  # type: ignore[index,call-overload]
-        if isinstance(raw := value.get(name), str):  # type: ignore[union-attr]
-            yield from _places_of(node, name, raw, f"hydra.{place}", True)
-    for name in ("launcher", "sweeper"):
-        yield from _reached(hydra, name, values[name], f"hydra.{name}")  # type: ignore[index,call-overload]
+    for name in ("run", "sweep", "output_subdir", "launcher", "sweeper"):
+        yield from _reached(hydra, name, values.get(name), f"hydra.{name}")  # type: ignore[union-attr]
+    if isinstance(job := values["job"].get("name"), str):  # type: ignore[call-overload,index,union-attr]
+        yield from _places_of(hydra.job, "name", job, "hydra.job.name", True)  # which the log is called by
     if hydra.mode == RunMode.MULTIRUN:
         if not {"-m", "--multirun"} & {*sys.argv}:
             yield Reached("hydra.mode", "MULTIRUN", "MULTIRUN", "starts several runs")
@@ -123,7 +115,7 @@ def _reached(parent: Any, name: Any, value: Any, key: str, library: bool = False
         for inner, one in value.items() if isinstance(value, dict) else enumerate(value):
             below = f"{key}.{inner}" if isinstance(value, dict) else f"{key}[{inner}]"
             yield from _reached(node, inner, one, below, library)
-    elif isinstance(value, str):
+    elif isinstance(value, str) and not _IN_RUN.fullmatch(value):
         used = _used(parent, name, value)
         if OmegaConf.is_config(used):  # made by the value, or elsewhere in the config
             yield from _reached({name: used}, name, OmegaConf.to_container(used, resolve=False), key, library)
@@ -137,8 +129,6 @@ def _places_of(
     parent: Any, name: Any, value: str, key: str, is_place: bool, library: bool = False
 ) -> Iterator[Reached]:
     """A value that names a place outside of the run; components have their places below the run's folder."""
-    if _IN_RUN.fullmatch(value):
-        return
     used = str(_used(parent, name, value))
     is_path = used.startswith(("/", "~")) or ".." in Path(used).parts
     in_component = key.startswith(_COMPONENTS)

@@ -1,5 +1,7 @@
 """Rows of attacks by configs: what a recipe or a run of a stranger says, and what is said of it."""
 
+from typing import Any
+
 PLACES = {
     "outputs": "outputs: /tmp/elsewhere",
     "outputs, upwards": "outputs: ../elsewhere",
@@ -106,7 +108,7 @@ LINKS = [
 ]  # fmt: skip
 """Names in a run's folder that are links to something of the user's."""
 
-KERNELS = [
+KERNELS: list[dict[str, Any]] = [
     *({name: "owner/kernel"} for name in ("attn_implementation", "_attn_implementation", "_attn_implementation_internal",
                                           "_experts_implementation")),
     *({"attn_implementation": value} for value in ("owner/kernel@main", "owner/kernel:function", "paged|owner/kernel",
@@ -132,7 +134,7 @@ def in_turn(kind: str, *steps: object) -> dict[str, object]:
 BYTES = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
 SPACES = {"type": "Metaspace", "replacement": "_", "prepend_scheme": "always", "split": True}
 
-GROWING = {
+GROWING: dict[str, dict[str, Any]] = {
     "spaces": {"normalizer": in_turn("normalizers", *[replaced(" " * 200, {"String": " "})] * 4)},
     "doubled": {"normalizer": in_turn("normalizers", *[replaced("aa", {"String": "a"})] * 30)},
     "one rule": {"normalizer": replaced("b" * 10**6, {"String": "a"})},
