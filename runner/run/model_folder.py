@@ -81,7 +81,7 @@ def own_words(folder: Path) -> list[str]:
     lists = [sweep.get("overrides"), sweep.get("hydra")] if sweep else [RunFolder(folder).noted_overrides()]
     words = [word for noted in lists if isinstance(noted, list) for word in noted]
     seal = sweep.get("seal") if sweep else RunFolder(folder).status().get("seal")
-    if not isinstance(seal, str) or not hmac.compare_digest(seal, seal_of(words) or ""):
+    if not isinstance(seal, str) or not hmac.compare_digest(seal.encode(), (seal_of(words) or "").encode()):
         return []
     return words
 

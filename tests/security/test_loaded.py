@@ -160,6 +160,7 @@ def test_links_of_ones_own_run_are_followed(tmp_path: Path) -> None:
         check_links(run.path)
     (run.path / "checkpoints").unlink()
     assert trusted_words([f"resume={run.path}"])[-1] == f"resume={run.path}"
+    run.update_status(seal="\u00e9")
     assert "seed=2" not in trusted_words([f"resume={run.path}"])
 
 
