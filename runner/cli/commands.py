@@ -118,9 +118,7 @@ def _run(words: list[str]) -> None:
     else:
         given = parser_of(name).parse_intermixed_args(rest)
         wants_json = getattr(given, "json", False)
-    from tiryns.runner.run.model_folder import replaceable
-
-    with json_alone() if wants_json else nullcontext(), replaceable(getattr(given, "out", None)):
+    with json_alone() if wants_json else nullcontext():
         module.main(given)
 
 

@@ -9,6 +9,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from threading import get_native_id
 from typing import IO, Any, TextIO
@@ -106,12 +107,42 @@ def replacing(path: Path, what: str = "") -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def replaceable(*files: Path | None) -> Iterator[None]:
+    """Notes what the block writes to files that the user names; FileExistsError where a file is there that none wrote.
+
+    A file that was changed since is the user's.
+    """
+    notes = {
+        file: own_cache() / "written" / sha256(str(file.absolute()).encode()).hexdigest()
+        for file in files
+        if file
+    }
+    for file, note in notes.items():
+        if (state := _state_of(file)) and state != read_text(note):
+            raise FileExistsError(
+                f"{str(file)!r} is there, and not as a command of yours wrote it: name another, or remove it first"
+            )
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            for file, note in notes.items():
+                note.parent.mkdir(parents=True, exist_ok=True)
+                note.write_text(_state_of(file))
+
+
+def _state_of(file: Path) -> str:
+    """Size and time of a file; empty where there is none."""
+    return f"{file.stat().st_size} {file.stat().st_mtime_ns}" if file.is_file() else ""
+
+
+@contextlib.contextmanager
 def writing(path: Path | None) -> Iterator[TextIO]:
     """The screen, or a file that appears when all is written."""
     if path is None:
         yield sys.stdout
         return
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+    with replaceable(path), replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         yield file
 
 

@@ -2,16 +2,14 @@
 
 import hmac
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from hashlib import sha256
+from collections.abc import Mapping, Sequence
 from json import JSONDecodeError
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
 from tiryns.former import FORMER
-from tiryns.runner.run.files import meant_run, own_cache, read_json, read_text, seal_of
+from tiryns.runner.run.files import meant_run, read_json, read_text, seal_of
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.sweep_folder import OF_SWEEPS, quoted, read_sweep
 
@@ -123,35 +121,6 @@ def check_free(folder: Path) -> None:
             f"the folder {str(folder)!r} holds files, and no run was begun there: a run would replace some. Name a new "
             "or an empty folder"
         )
-
-
-@contextmanager
-def replaceable(out: Path | None) -> Iterator[None]:
-    """Notes what the block writes to `out`; raises FileExistsError for what no such block of this user's wrote there.
-
-    A file that was changed since is the user's. What lies in the folder of a run is the run's.
-    """
-    if out is None:
-        yield
-        return
-    note = own_cache() / "written" / sha256(str(out.absolute()).encode()).hexdigest()
-    if (state := _state_of(out)) and state != read_text(note) and not any(map(is_ours, (out, out.parent))):
-        raise FileExistsError(
-            f"{str(out)!r} is there, and not as a command of yours wrote it: name another, or remove it first"
-        )
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            note.parent.mkdir(parents=True, exist_ok=True)
-            note.write_text(_state_of(out))
-
-
-def _state_of(path: Path) -> str:
-    """Size and time of a file, or of each file in a folder; empty where there is none."""
-    files = sorted(path.iterdir()) if path.is_dir() else [path]
-    stats = [(file.name, file.stat()) for file in files if file.is_file()]
-    return " ".join(f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in stats)
 
 
 def cannot_load(name_or_path: str, error: Exception) -> ValueError:

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import TINY
 from tests.report.pages import make_run
 from tests.support.in_process import tiryns_here
-from tiryns.runner.run.model_folder import replaceable
+from tiryns.runner.run.files import replaceable
 
 THEIRS = {
     "thesis.txt": "a year of work", "model/thesis.txt": "a year of work", "table.csv": "mine\n1\n",
@@ -86,13 +86,13 @@ def test_file_that_a_command_wrote_is_written_again(project: Path) -> None:
     assert (project / "new.html").read_text() == "changed by the user"
 
 
-def test_folder_that_a_command_wrote_is_written_again(tmp_path: Path) -> None:
+def test_files_of_several_names_are_asked_for_one_by_one(tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_text("mine")
     for _ in range(2):
-        with replaceable(tmp_path / "out"):
-            (tmp_path / "out").mkdir(exist_ok=True)
-            (tmp_path / "out" / "a.txt").write_text("ours")
-    (tmp_path / "out" / "b.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match="remove it first"), replaceable(tmp_path / "out"):
+        with replaceable(tmp_path / "a.txt", None):
+            (tmp_path / "a.txt").write_text("ours")
+    both = tmp_path / "a.txt", tmp_path / "b.txt"
+    with pytest.raises(FileExistsError, match=r"b\.txt' is there.*remove it first"), replaceable(*both):
         pass
     with replaceable(None), replaceable(Path("/dev/null")):
         pass

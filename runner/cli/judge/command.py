@@ -34,6 +34,7 @@ from tiryns.runner.evaluation.statistics.student import ERROR
 from tiryns.runner.report.runs import Run, find_runs
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.command.status import NOT_CLEAR
+from tiryns.runner.run.files import replaceable
 from tiryns.runner.run.model_folder import own_words
 
 SEEDS = 8
@@ -75,6 +76,8 @@ def main(arguments: Namespace) -> None:
     folders = [Path(word) for word in arguments.words if "=" not in word or Path(word).is_dir()]
     words = [word for word in arguments.words if Path(word) not in folders]
     _check(arguments, folders, words)
+    with replaceable(arguments.out):
+        pass  # nothing is trained for a page that could not be written
     changes = [setting_of(change) for change in arguments.change]
     against = setting_of(arguments.against or "")
     if len(folders) == 2:
@@ -86,7 +89,8 @@ def main(arguments: Namespace) -> None:
         compared = trained(place, common, against, changes, arguments)
     found = _answer(compared, arguments)
     place = place or missing.new_folder(Path("outputs"))
-    found |= {"folder": str(place), "page": str(write_page(arguments.out or place / PAGE, found))}
+    with replaceable(arguments.out):
+        found |= {"folder": str(place), "page": str(write_page(arguments.out or place / PAGE, found))}
     _print(found, arguments.json)
     sys.stdout.flush()
     if not found["clear"]:

@@ -35,7 +35,6 @@ from tiryns.runner.cli.models.reading import READ_BY, add_reading_arguments, rea
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.files import writing
 from tiryns.runner.run.lazy import many_imports
-from tiryns.runner.run.model_folder import replaceable
 
 if TYPE_CHECKING:
     from tiryns.runner.data.read.bad_rows import BadRows
@@ -144,7 +143,7 @@ def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
     if arguments.out is not None:
         print(f"predictions for {count_of(count, 'row')}: {arguments.out}")
     if figures and arguments.out is not None:
-        with replaceable(figures_file(arguments.out)), writing(figures_file(arguments.out)) as file:
+        with writing(figures_file(arguments.out)) as file:
             file.write(json.dumps(figures, indent=1) + "\n")
 
 
