@@ -155,6 +155,8 @@ class Config:
     """Modules of your own to import first; they may register tasks and metrics, and `_target_` may name their parts."""
     trust_remote_code: bool = setting(False, execution=True, runs_code=True)
     """Allows a model, tokenizer or processor to run the code that comes with it (`auto_map`)."""
+    allowed_addresses: list[str] = setting(factory=list, execution=True, runs_code=True)
+    """Starts of addresses, such as `s3://my-bucket`, that recipes, suites, resumed runs and data sets may lead to."""
     hydra: Any = setting(factory=lambda: dict(HYDRA), execution=True)
     """Hydra's own settings; see `--hydra-help`."""
 

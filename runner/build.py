@@ -7,9 +7,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.fields import check_fields
 from tiryns.conf.registry import component_of
-from tiryns.runner.config.allowed import check_targets
 from tiryns.runner.config.calling import Call
-from tiryns.runner.config.targets import group_of, locate
+from tiryns.runner.config.targets import check_targets, group_of, locate
 from tiryns.runner.patches.omegaconf import full_key
 
 INSTRUCTIONS = ("_target_", "_args_", "_partial_", "_convert_", "_recursive_")

@@ -47,7 +47,11 @@ def compose(*overrides: str, config_dir: Folder | None = None) -> DictConfig:
         >>> config.optimizer.lr, config.objective.num_steps
         (0.0001, 1000)
     """
-    with explained(), _composing(config_dir, overrides) as (replayed, _), on_command_line(overrides):
+    with (
+        explained(),
+        _composing(config_dir, overrides) as (replayed, _),
+        on_command_line(overrides),
+    ):
         config = composed(replayed)
         check_permissions(config)
         with flag_override(config, ["struct", "readonly"], [False, False]):

@@ -63,7 +63,7 @@ class Ray:
     """A task of a Ray cluster per run (needs `tiryns[ray]`); a run whose process or machine dies goes on elsewhere."""
 
     _target_: str = "hydra_plugins.tiryns.RayLauncher"
-    address: str | None = None
+    address: str | None = setting(None, runs_code=True)
     """Address of the cluster, such as `10.0.0.1:6379`; none takes `RAY_ADDRESS`, else this machine's, else starts one."""
     cpus: float = setting(1, allowed=AT_LEAST_0)
     """Cores that are reserved for each run."""

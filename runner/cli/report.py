@@ -13,6 +13,8 @@ from tiryns.runner.report.suite.pages import write_suite
 from tiryns.runner.report.suite.table import suite_csv, suite_markdown
 from tiryns.runner.report.table import as_csv, as_markdown, compared_content
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.files import replaceable
+from tiryns.runner.run.model_folder import is_ours
 from tiryns.runner.sweeps.importance import study_importance
 
 
@@ -49,23 +51,26 @@ def _show_suite(folder: Path, suite: Content, arguments: Namespace) -> None:
     if arguments.json:
         print_json(suite, arguments.out)
     elif arguments.format == "html":
-        print(write_suite(folder, suite, arguments.out))
+        with replaceable(arguments.out):
+            print(write_suite(folder, suite, arguments.out))
     else:
         _show((suite_csv if arguments.format == "csv" else suite_markdown)(suite), arguments.out)
 
 
 def _show(table: str, out: Path | None) -> None:
     """Prints a table, or writes it and prints the path."""
-    print(save(out, table) if out else table, end="\n" if out else "")
+    with replaceable(out):
+        print(save(out, table) if out else table, end="\n" if out else "")
 
 
 def _write_page(folders: list[Path], runs: list[Path], out: Path | None) -> Path:
     """Writes the report of a lone run, or the comparison of the runs in the folders."""
-    if runs == folders[:1]:
-        return save(out or folders[0] / "report.html", report_page(load_run(folders[0])))
     common = Path(os.path.commonpath([run.resolve().parent for run in runs]))
     path = out or (folders[0] / "report.html" if len(folders) == 1 else common / "comparison.html")
-    return write_comparison(path.parent, runs, path.name, _importance(folders))
+    with replaceable(None if is_ours(path.parent) else path):
+        if runs == folders[:1]:
+            return save(path, report_page(load_run(folders[0])))
+        return write_comparison(path.parent, runs, path.name, _importance(folders))
 
 
 def _importance(folders: list[Path]) -> Importance | None:

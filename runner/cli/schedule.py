@@ -6,6 +6,7 @@
 from argparse import ArgumentParser, Namespace
 
 from tiryns.runner.cli.compose import add_config_dir_argument, compose, initialized
+from tiryns.runner.config.permissions import allow_code, on_command_line
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 
 
@@ -18,13 +19,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> None:
     """Prints the drawing; raises ValueError where the steps follow from the data, or the schedule has no closed form."""
-    with initialized(arguments.folders):
+    with initialized(arguments.folders), on_command_line(arguments.overrides):
         config = compose(arguments.overrides)
+        allow_code(config)
     import torch
 
     from tiryns.conf.phases import lengths_of
     from tiryns.conf.values import AT_LEAST_0
-    from tiryns.runner.config.allowed import allow_code
     from tiryns.runner.config.completed import completed
     from tiryns.runner.loop.phased_step import make_phased_scheduler_of
     from tiryns.runner.loop.phases import phases_in, settle_phases
@@ -44,7 +45,6 @@ def main(arguments: Namespace) -> None:
             f"{counted}: its steps follow from the data; `tiryns plan` draws them, or give steps"
         )
     max_steps = int(config.trainer.max_steps)
-    allow_code(config)
     lr = float(config.optimizer.get("lr", 1e-3))
     if problem := AT_LEAST_0.problem(lr):
         raise ValueError(f"optimizer.lr={lr}: {problem}")

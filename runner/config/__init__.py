@@ -1,8 +1,9 @@
 """What a config may say.
 
 - `checks`: contradictions in a config, found before anything heavy is imported; `phases`: those of phases.
-- `targets`: classes and functions that a config may name; `allowed`: whether all of its targets may run.
-- `permissions`: settings that only the user may change; `loading`: what transformers loads, without code of others.
+- `targets`: classes and functions that a config may name, and whether all of its targets may run.
+- `permissions`: settings that only the user may change; `reach`: those among them that reach outside of a run.
+- `loading`: what transformers loads, without code of others.
 - `calling`: calls of targets with values of a run; `settings`: options as objects and as dotted names.
 - `yaml_files`: what a file of YAML may be; `search_path`: such files on Hydra's search path.
 - `completed`: settings that plain classes leave out; `skipped`: the global batches that a run leaves out.

@@ -24,14 +24,15 @@ from tiryns.conf.phases import lengths_of, named_sources, phases_of, place_of
 from tiryns.conf.registry import OPTIONS, TASKS, option_of, target_of
 from tiryns.conf.trainer import BUDGETS, check_length
 from tiryns.conf.values import suggest
-from tiryns.runner.config.allowed import allow_code, check_targets
 from tiryns.runner.config.completed import EMPTY
-from tiryns.runner.config.permissions import check_permissions
+from tiryns.runner.config.permissions import allow_code, is_own
 from tiryns.runner.config.phases import check_phases
+from tiryns.runner.config.targets import check_targets
 from tiryns.runner.optim.schedule.chain import decays_of, has_own_schedules, schedule_of
 from tiryns.runner.run.cluster import nodes_of, processes_per_node
 from tiryns.runner.run.errors import explain, wants_traceback
-from tiryns.runner.run.model_folder import check_free, model_folder
+from tiryns.runner.run.folder import RunFolder, config_hash
+from tiryns.runner.run.model_folder import check_free, check_links, model_folder
 
 RESOLVED = ("trainer", "scheduler", "model")
 """Groups that are resolved whole; in others only single settings are, which is quicker."""
@@ -58,7 +59,11 @@ class EarlyChecks(Callback):
 def check_run_dir(config: DictConfig) -> None:
     """Raises ValueError where a run would write into a folder with files of somebody else."""
     if OmegaConf.to_container(config.hydra.run, resolve=False) != HYDRA["run"]:  # whose own names are new
-        check_free(Path(str(config.hydra.run.dir)))
+        check_free(folder := Path(str(config.hydra.run.dir)))
+        check_links(folder)
+        other = RunFolder(folder).identity() not in (None, config_hash(config))
+        if other and not is_own(config, "hydra.run.dir"):
+            raise ValueError(f"hydra.run.dir={folder} is another run; a recipe may only name a new folder")
 
 
 @contextmanager
@@ -75,7 +80,6 @@ def refusing() -> Iterator[None]:
 
 def check_config(config: DictConfig) -> None:
     """Raises ValueError for the first thing that is wrong."""
-    check_permissions(config)
     allow_code(config)
     values = {str(name): _plain(config, str(name)) for name in config if name != "hydra"}
     _check_groups(values)

@@ -1,17 +1,34 @@
 """Loads configs, tokenizers, processors and models of transformers, and tells its errors in one line.
 
 Code of a model's own runs only where `trust_remote_code` allows it; transformers would ask on the terminal. A model whose
-code transformers has as well is loaded with that.
+code transformers has as well is loaded with that. What the files of a model choose is held to the same rule: no kernel of
+the hub, which is code, and no tokenizer that makes a long text of a short one.
 """
 
-from collections.abc import Callable, Mapping
+import base64
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
 from json import JSONDecodeError
+from math import prod
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
 from tiryns.runner.run.files import read_json
+
+PLAIN = ("eager", "sdpa", "flex_attention", "grouped_mm", "batched_mm")
+"""Implementations of attention and experts that transformers has itself; it looks for others on the hub."""
+
+MOST_GROWTH = 32
+"""How many times longer a tokenizer's own rules may make a text; those of published tokenizers stay below 10."""
+
+GROWING = {"ByteLevel": 4, "Metaspace": 2}
+"""Steps of a tokenizer that make a text longer whatever their settings are, and by how much at most."""
+
+MOST_PADDED = 1 << 20
+"""Tokens that a tokenizer's own padding may reach."""
 
 _allowed = False
 
@@ -32,6 +49,8 @@ def custom_code_allowed() -> bool:
 
 def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> Any:
     """Loads a name or folder with `loader`, such as `AutoConfig`; raises CustomCodeRefused, or as transformers does."""
+    for file in _files_of(str(name_or_path)):
+        check_files(file, file.stat().st_mtime_ns)
     _make_known(name_or_path)
     try:
         loaded = loader.from_pretrained(name_or_path, trust_remote_code=_allowed, **options)
@@ -59,7 +78,119 @@ def _make_known(name_or_path: str | Path) -> None:
 
 
 class CustomCodeRefused(ValueError):
-    """A model needs code that its author has put beside it, which is not allowed to run."""
+    """A model needs code that its author has put beside it or on the hub, or grows texts without bound."""
+
+
+def _files_of(name_or_path: str) -> Iterator[Path]:
+    """The files of a model, here or in the cache of the hub, that choose what transformers does with it."""
+    if (folder := Path(name_or_path)).is_dir():
+        for pattern in ("config*.json", "tokenizer*.json", "*/tokenizer*.json"):
+            yield from folder.glob(pattern)
+        return
+    from transformers.utils import cached_file
+
+    names = ["config.json", "tokenizer.json", "tokenizer_config.json"]
+    for name in names:
+        try:
+            yield (file := Path(str(cached_file(name_or_path, name))))
+        except (OSError, ValueError, TypeError):  # the loader says what is wrong with the name
+            continue
+        for key in ("configuration_files", "fast_tokenizer_files"):  # for versions of the library
+            names += [other for other in read_json(file, {}).get(key, []) if other not in names]
+
+
+@cache
+def check_files(file: Path, changed: int) -> None:
+    """Raises CustomCodeRefused for a file of a model, `changed` then, that would load code or fill the memory."""
+    values = read_json(file, {})
+    if file.name.startswith("config"):
+        for key, value in choices_of(values):
+            if problem := kernel_problem(key, value):
+                raise CustomCodeRefused(
+                    f"{key}={value!r} in {str(file)!r} is refused: {problem}; take the entry away"
+                )
+    elif (growth := growth_of(values)) > MOST_GROWTH:
+        raise CustomCodeRefused(
+            f"the tokenizer {str(file)!r} is refused: its rules make a text {growth:,.0f} times longer, or more; "
+            f"{MOST_GROWTH} are allowed"
+        )
+
+
+def choices_of(values: Any) -> Iterator[tuple[str, Any]]:
+    """Each key of a config with its value, at any depth."""
+    left = [values]
+    while left:
+        node = left.pop()
+        if isinstance(node, Mapping):
+            yield from node.items()
+            left += node.values()
+        elif isinstance(node, list):
+            left += node
+
+
+def kernel_problem(key: str, value: Any) -> str | None:
+    """Why a setting of a model is refused: it would run code from the hub. None for one that does not.
+
+    Example:
+        >>> kernel_problem("attn_implementation", "owner/kernel")
+        'it would run code from the hub. There are sdpa and eager'
+    """
+    if isinstance(value, Mapping):  # a choice for each part of the model
+        return next(filter(None, (kernel_problem(key, part) for part in value.values())), None)
+    chosen = str(value).strip().removeprefix("paged|")
+    is_choice = key.removesuffix("_internal").endswith(("attn_implementation", "experts_implementation"))
+    is_known = chosen in PLAIN or (chosen == "flash_attention_2" and find_spec("flash_attn") is not None)
+    is_kernel = key in ("use_kernels", "kernel_config") or (is_choice and not is_known)
+    return "it would run code from the hub. There are sdpa and eager" if value and is_kernel else None
+
+
+def growth_of(tokenizer: Mapping[str, Any]) -> float:
+    """How many times longer the rules of a `tokenizer.json` may make a text, at most.
+
+    Example:
+        >>> growth_of({"normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "    "}})
+        4.0
+    """
+    padded = [value for _, value in choices_of(tokenizer.get("padding")) if isinstance(value, int)]
+    added = [len(part) for _, part in choices_of(tokenizer.get("post_processor")) if isinstance(part, list)]
+    read, written = (
+        prod(_growth_of_step(step) for name in names for step in _steps(tokenizer.get(name)))
+        for names in (("normalizer", "pre_tokenizer"), ("decoder",))
+    )
+    return max(read, written, *added, max(padded, default=0) / MOST_PADDED * MOST_GROWTH)
+
+
+def _steps(part: Any) -> Iterator[Mapping[str, Any]]:
+    """The steps of a part of a tokenizer, those of sequences one by one."""
+    yield from (node for _, node in choices_of({"": part}) if isinstance(node, Mapping))
+    for _, nodes in choices_of({"": part}):
+        yield from (node for node in (nodes if isinstance(nodes, list) else ()) if isinstance(node, Mapping))
+
+
+def _growth_of_step(step: Mapping[str, Any]) -> float:
+    """How many times longer a step may make a text of one character."""
+    kind, content = step.get("type"), step.get("content")
+    if kind == "Replace" and isinstance(content, str):
+        pattern: Any = step.get("pattern")
+        fixed = pattern.get("String") if isinstance(pattern, Mapping) else None
+        return (
+            max(1.0, len(content) / len(fixed)) if fixed else 1.0 + len(content)
+        )  # others match nothing too
+    if kind == "Prepend":
+        return max(1.0, len(str(step.get("prepend"))) / 4)
+    if kind == "Precompiled":
+        return max(1.0, _longest_mapped(str(step.get("precompiled_charsmap") or "")) / 64)
+    return GROWING.get(str(kind), 1)
+
+
+def _longest_mapped(charsmap: str) -> int:
+    """Bytes of the longest text that a map of sentencepiece puts in the place of a character."""
+    try:
+        content = base64.b64decode(charsmap)
+    except ValueError:
+        return 0
+    trie = int.from_bytes(content[:4], "little")
+    return max(map(len, content[4 + trie :].split(b"\0")), default=0)
 
 
 def cannot_load(name_or_path: str, error: Exception) -> ValueError:

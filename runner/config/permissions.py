@@ -1,30 +1,33 @@
-"""Settings that only the user may allow: those that let code of others run, and objects that Hydra itself builds.
+"""Settings that only the user may allow: those that let code of others run, and those that reach outside of a run.
 
-Recipes and resumed runs may come from anyone. So such a setting counts only where it is typed on the command line, or in
-a folder of the user's own that `TIRYNS_CONF` names. Imports no torch.
+Recipes, suites and runs may come from anyone. So such a setting counts only where it is the user's own: typed on the
+command line or noted by a run that the user has begun, in a folder that `TIRYNS_CONF` names, or in an installed package.
+`runner.config.reach` says what reaches outside of a run. Imports no torch.
 """
 
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.config import Config
-from tiryns.conf.registry import OPTIONS
+from tiryns.conf.registry import OPTIONS, SEARCHED
 from tiryns.conf.values import rules_of
-from tiryns.runner.config.targets import check_target
+from tiryns.runner.config.loading import allow_custom_code
+from tiryns.runner.config.reach import FETCHES, Reached, addresses_in, allow_addresses, covers, reached
+from tiryns.runner.config.targets import allow_targets, built_in_targets, check_target
 from tiryns.runner.patches.hydra.composed import checking
+from tiryns.runner.run.model_folder import trusted_words
 from tiryns.runner.run.sweep_folder import literal
-
-BUILT_IN = ("hydra/launcher", "hydra/sweeper")
-"""Groups of which Hydra has an option `basic` of its own, whose target may be built."""
 
 BUILT = ("hydra.callbacks", "hydra.launcher", "hydra.sweeper")
 """Nodes that Hydra makes objects of."""
@@ -47,12 +50,12 @@ _typed: list[str] | None = None
 
 @contextmanager
 def on_command_line(words: Sequence[str]) -> Iterator[None]:
-    """Within it a config may only use the permissions that these words of a command give.
+    """Within it a config may only use the permissions that these words give, with those of a run of one's own resumed.
 
     Every config is checked as soon as Hydra has composed it, before Hydra builds anything from it.
     """
     global _typed
-    before, _typed = _typed, list(words)
+    before, _typed = _typed, trusted_words(words)
     try:
         with checking(check_hydra):
             yield
@@ -60,24 +63,54 @@ def on_command_line(words: Sequence[str]) -> Iterator[None]:
         _typed = before
 
 
-def check_permissions(config: DictConfig, words: Sequence[str] | None = None) -> None:
-    """Raises ValueError for a setting that lets code of others run and that the `words` of the command do not give.
+def allow_code(config: DictConfig) -> None:
+    """Allows the targets of the user's own, code of models and addresses, as the config says and the user permits."""
+    check_permissions(config)
+    allow_targets([*config.allowed_targets, *config.imports])
+    allow_custom_code(bool(config.get("trust_remote_code", False)))
+    allow_addresses(config.get("allowed_addresses") or ())
 
-    Without words those of `on_command_line` count. Outside of it, as in ranks of a checked command, nothing is refused.
+
+def check_permissions(config: DictConfig, words: Sequence[str] | None = None) -> None:
+    """Raises ValueError for a setting that runs code of others or reaches outside of the run, and is not the user's own.
+
+    The `words` of a command are the user's own, by default those of `on_command_line`. Outside of it, as in ranks of a
+    checked command, nothing is refused.
     """
     typed = _typed if words is None else words
     if typed is None:
         return
+    values = _plain(config)
     for key in sorted(_keys_that_run_code()):
-        prefix, _, name = key.rpartition(".")
-        node = _plain(OmegaConf.select(config, prefix) if prefix else config)
-        value = node.get(name) if isinstance(node, dict) else None
-        if value and not _is_typed(key, value, typed) and not _is_in_own_folder(config, key, value):
-            shown = str(value).lower() if isinstance(value, bool) else str(value).replace("'", "")
-            raise ValueError(
-                f"{key} lets code of others run: it counts on the command line alone, not in a recipe, nor in the "
-                f"overrides of a run that is resumed. To allow it, give it there: {key}={shown}"
+        value = _at(values, key)
+        if value and not _is_own(config, key, value, typed):
+            raise _refusal(key, value, "lets code of others run: it counts on the command line alone")
+    _check_reach(config, reached(config), typed)
+
+
+def _check_reach(config: DictConfig, found: Iterable[Reached], typed: Sequence[str]) -> None:
+    """Raises ValueError for the first of these settings that is not the user's own."""
+    for key, value, used, why in found:
+        if why == FETCHES:
+            starts = [*(config.get("allowed_addresses") or ()), *_own_addresses(tuple(typed))]
+            is_own = covers(starts, used) or _is_own(config, key, value, typed)
+        elif key == "hydra/launcher":
+            is_own = f"{key}={value}" in typed or any(
+                f"{key}: {value}" in text for text in _own_texts(config)
             )
+        else:
+            is_own = _is_own(config, key, value, typed) or (key.rpartition(".")[2], value) in _defaults()
+        if not is_own:
+            raise _refusal(key, value, f"{why} ({used}): it counts on the command line")
+
+
+def _refusal(key: str, value: Any, why: str) -> ValueError:
+    """The error for a setting that is not the user's own."""
+    shown = str(value).lower() if isinstance(value, bool) else str(value).replace("'", "")
+    return ValueError(
+        f"{key} {why}, not in a recipe, nor in the overrides of a run that is resumed. To allow it, give it there: "
+        f"{key}={shown}"
+    )
 
 
 def words_to_repeat(words: Iterable[str] | None = None) -> list[str]:
@@ -100,12 +133,14 @@ def check_hydra(config: DictConfig) -> None:
     """Raises ValueError for objects or environment variables of Hydra's that the user has not allowed."""
     key = "hydra.job.env_set"  # such as a search path
     variables = _plain(OmegaConf.select(config, key))
-    if variables and _typed is not None and not _is_typed(key, variables, _typed):
+    if variables and _typed is not None and not _is_own(config, key, variables, _typed):
         raise ValueError(f"{key} can make programs run other code: it counts on the command line alone")
     settings = _plain(config.hydra)
     _check_nodes(config.hydra, settings, "hydra")
     for name in ("job_logging", "hydra_logging"):
         _check_logging(settings.get(name), f"hydra.{name}")
+    if _typed is not None:
+        _check_reach(config, reached(config, of_hydra=True), _typed)
 
 
 def _check_nodes(node: Any, values: Any, path: str) -> None:
@@ -114,20 +149,13 @@ def _check_nodes(node: Any, values: Any, path: str) -> None:
     for name, value in values.items() if is_mapping else enumerate(values):
         key = f"{path}.{name}" if is_mapping else f"{path}[{name}]"
         if name == "_target_":
-            if value not in _built_in_targets():
+            if value not in built_in_targets():
                 check_target(str(value), path)
         elif _INTERPOLATION.fullmatch(str(value)):
             if key.startswith(BUILT) and OmegaConf.is_config(node[name]):
                 raise ValueError(f"{key}={value}: write it out; a node of Hydra's refers to no other")
         elif isinstance(value, dict | list):
             _check_nodes(node[name], value, key)
-
-
-@cache
-def _built_in_targets() -> frozenset[str]:
-    """The targets of Hydra's own launcher and sweeper."""
-    store = ConfigStore.instance()
-    return frozenset(str(store.load(f"{group}/basic.yaml").node["_target_"]) for group in BUILT_IN)
 
 
 def _check_logging(value: Any, key: str) -> None:
@@ -162,28 +190,70 @@ def _keys_that_run_code() -> set[str]:
     }
 
 
-def _is_typed(key: str, value: Any, words: Sequence[str]) -> bool:
-    """Whether the words of the command give a setting just this value."""
+def is_own(config: DictConfig, key: str) -> bool:
+    """Whether the value of a setting is the user's own, as all are outside of `on_command_line`."""
+    return _typed is None or _is_own(config, key, _at(config, key), _typed)
+
+
+def _is_own(config: DictConfig, key: str, value: Any, words: Sequence[str]) -> bool:
+    """Whether the words of the command, or a chosen file of the user's own, give a setting just this value."""
     given, parser = OmegaConf.create({}), OverridesParser.create()
     for word in words:
         name = word.partition("=")[0].lstrip("+")
-        if name == key or name.startswith(f"{key}."):
+        if name == key or key.startswith((f"{name}.", f"{name}[")) or name.startswith(f"{key}."):
             override = parser.parse_override(word)
             if not override.is_sweep_override():
                 OmegaConf.update(given, name, override.value())
-    return bool(_plain(OmegaConf.select(given, key)) == value)
-
-
-def _is_in_own_folder(config: DictConfig, key: str, value: Any) -> bool:
-    """Whether a chosen option or recipe gives a setting just this value, in a folder that `TIRYNS_CONF` names."""
-    for group, choice in config.hydra.runtime.choices.items() if "hydra" in config else ():
-        for folder in filter(None, os.environ.get("TIRYNS_CONF", "").split(os.pathsep)):
-            file = Path(folder).expanduser() / str(group) / f"{choice}.yaml"
-            if file.is_file():
-                content, inside = OmegaConf.load(file), key.removeprefix(f"{str(group).replace('/', '.')}.")
-                if value in (_plain(OmegaConf.select(content, name)) for name in (key, inside)):
-                    return True
+    if _at(given, key) == value:
+        return True
+    for file, group in _own_files(config):
+        content, inside = OmegaConf.create(file.read_text()), key.removeprefix(f"{group.replace('/', '.')}.")
+        if value in (_at(content, name) for name in (key, inside)):
+            return True
     return False
+
+
+def _at(config: Any, key: str) -> Any:
+    """The value at a key as it stands, interpolations unresolved; None where there is none."""
+    values = _plain(config)
+    for part in re.findall(r"[^.\[\]]+", key):
+        if isinstance(values, list):
+            values = dict(zip(map(str, range(len(values))), values, strict=True))
+        values = values.get(part) if isinstance(values, dict) else None
+    return values
+
+
+def _own_folders() -> list[Traversable]:
+    """The folders of configs that count as the user does: those that `TIRYNS_CONF` names, and of installed packages."""
+    named = filter(None, os.environ.get("TIRYNS_CONF", "").split(os.pathsep))
+    packages = ("tiryns.conf", *(place.removeprefix("pkg://") for place in SEARCHED))
+    return [*(Path(folder).expanduser() for folder in named), *map(files, packages)]
+
+
+def _own_files(config: DictConfig) -> Iterator[tuple[Traversable, str]]:
+    """The files of the user's own that were chosen for a config, each with its group."""
+    for group, choice in config.hydra.runtime.choices.items() if "hydra" in config else ():
+        for folder in _own_folders():
+            if (file := folder.joinpath(str(group), f"{choice}.yaml")).is_file():
+                yield file, str(group)
+
+
+def _own_texts(config: DictConfig) -> list[str]:
+    return [file.read_text(encoding="utf-8") for file, _ in _own_files(config)]
+
+
+def _own_addresses(words: tuple[str, ...]) -> list[str]:
+    """The addresses in the words of a command, in all configs of the user's own, and in options of installed packages."""
+    texts = [file.read_text() for folder in _own_folders() for file in Path(str(folder)).rglob("*.yaml")]
+    return addresses_in("\n".join([*words, *texts, *map(str, _defaults())]))
+
+
+@cache
+def _defaults() -> frozenset[tuple[str, Any]]:
+    """The names of the settings of all options that are texts, with their defaults."""
+    options = [option for named in OPTIONS.values() for option in named.values()]
+    found = [(f.name, f.default) for option in options if is_dataclass(option) for f in fields(option)]
+    return frozenset((name, default) for name, default in found if isinstance(default, str))
 
 
 def _plain(value: Any) -> Any:

@@ -13,11 +13,15 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import Any
 
-from omegaconf import OmegaConf
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from tiryns.conf.config import HYDRA
 from tiryns.conf.registry import OPTIONS
 from tiryns.former import canonical
+from tiryns.runner.config.loading import kernel_problem
+from tiryns.runner.patches.hydra.plugins import plugins
+from tiryns.runner.patches.omegaconf import full_key
 
 OURS = ("tiryns", "runner")
 
@@ -88,6 +92,31 @@ def group_of(path: str) -> str | None:
     return None
 
 
+def check_targets(node: Any) -> None:
+    """Raises ValueError for a target or setting that would run code that is not allowed; skips Hydra's own nodes."""
+    if isinstance(node, ListConfig):
+        for item in node:
+            check_targets(item)
+    elif isinstance(node, DictConfig):
+        path = full_key(node)
+        for name in node:
+            if not OmegaConf.is_missing(node, name) and (name != "hydra" or path):
+                value = node[name]
+                _check_value(str(name), value, path)
+                check_targets(value)
+
+
+def _check_value(name: str, value: Any, path: str) -> None:
+    if name == "_target_":
+        check_target(str(value), path)
+    if name == "trust_remote_code" and value and path:
+        raise ValueError(
+            f"{path}.{name} is refused: only trust_remote_code=true on the command line lets a model run its own code"
+        )
+    if path and (problem := kernel_problem(name, value)):
+        raise ValueError(f"{path}.{name}={value} is refused: {problem}")
+
+
 def check_target(target: str, path: str) -> None:
     """Raises ValueError where the node at this key of a config, such as `callback.mine`, may not name a target.
 
@@ -146,6 +175,17 @@ def _targets_in(values: Any) -> set[str]:
 def _is_listed(name: str) -> bool:
     """Whether a name is one that the user lists, in a package of such a name, or in an installed plugin."""
     return any(name == listed or name.startswith(listed + ".") for listed in (*_listed, *_plugins()))
+
+
+@cache
+def built_in_targets() -> frozenset[str]:
+    """The targets of Hydra's own launcher and sweeper, of which it has an option `basic` each."""
+    plugins()  # which register them
+    store = ConfigStore.instance()
+    return frozenset(
+        str(store.load(f"{group}/basic.yaml").node["_target_"])
+        for group in ("hydra/launcher", "hydra/sweeper")
+    )
 
 
 @cache

@@ -36,6 +36,7 @@ from tiryns.runner.run.folder import (
     public_overrides,
     typed_overrides,
 )
+from tiryns.runner.run.model_folder import check_links
 from tiryns.runner.run.redaction import HIDDEN
 from tiryns.runner.run.sweep_folder import SWEEP, quoted, read_sweep
 
@@ -95,6 +96,7 @@ def newest_or_claimed(outputs: Path, identity: str) -> Path:
             found.mkdir(parents=True)
             RunFolder(found).update_status(state="waiting", config_hash=identity)
             return found
+    check_links(found)
     if member() is None and slurm_job() is None and RunFolder(found).is_locked():
         raise ValueError(f"resume=auto: a process is training this config in {str(found)!r} at this moment")
     return found
@@ -152,8 +154,7 @@ def saved_overrides(
     the overrides that compose the run's `config.yaml`. A new `scheduler.cooldown_steps` without a length ends the run so
     many steps after the checkpoint.
     """
-    resume = _value("resume", arguments)
-    if resume in (None, "", "auto", "null"):
+    if (resume := _value("resume", arguments)) in (None, "", "auto", "null"):
         return arguments
     if sweep := read_sweep(Path(str(resume))):
         return _saved_sweep(sweep, Path(str(resume)), arguments)

@@ -10,8 +10,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.registry import option_of
 from tiryns.runner.build import bind, build
-from tiryns.runner.config.allowed import allow_code
 from tiryns.runner.config.calling import Call, parameters
+from tiryns.runner.config.permissions import allow_code
 from tiryns.runner.config.targets import locate
 from tiryns.runner.evaluation.monitor import choose_monitor
 

@@ -2,11 +2,14 @@
 
 import contextlib
 import fcntl
+import hmac
 import json
 import os
+import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from threading import get_native_id
 from typing import IO, Any, TextIO
@@ -105,12 +108,42 @@ def replacing(path: Path, what: str = "") -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def replaceable(*files: Path | None) -> Iterator[None]:
+    """Notes what the block writes to files that the user names; FileExistsError where a file is there that none wrote.
+
+    A file that was changed since is the user's.
+    """
+    notes = {
+        file: own_cache() / "written" / sha256(str(file.absolute()).encode()).hexdigest()
+        for file in files
+        if file
+    }
+    for file, note in notes.items():
+        if (state := _state_of(file)) and state != read_text(note):
+            raise FileExistsError(
+                f"{str(file)!r} is there, and not as a command of yours wrote it: name another, or remove it first"
+            )
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            for file, note in notes.items():
+                note.parent.mkdir(parents=True, exist_ok=True)
+                note.write_text(_state_of(file))
+
+
+def _state_of(file: Path) -> str:
+    """Size and time of a file; empty where there is none."""
+    return f"{file.stat().st_size} {file.stat().st_mtime_ns}" if file.is_file() else ""
+
+
+@contextlib.contextmanager
 def writing(path: Path | None) -> Iterator[TextIO]:
     """The screen, or a file that appears when all is written."""
     if path is None:
         yield sys.stdout
         return
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+    with replaceable(path), replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         yield file
 
 
@@ -151,6 +184,30 @@ def held(file: Path, patience: float) -> Iterator[None]:
             yield
         finally:
             _LOCKS.discard(handle)
+
+
+def own_cache() -> Path:
+    """The folder of what this user's runs keep: that of TIRYNS_CACHE, else ~/.cache/tiryns."""
+    return Path(os.environ.get("TIRYNS_CACHE") or "~/.cache/tiryns").expanduser()
+
+
+def seal_of(words: list[str]) -> str | None:
+    """A code for words that this user alone can make, by a key in the user's cache; None where no key can be kept.
+
+    So the folder of a run tells whether the user has begun it, wherever it was copied to.
+    """
+    file = own_cache() / "seal.key"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            new = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            with open(new, "wb") as opened:
+                opened.write(secrets.token_bytes(32))
+        key = file.read_bytes()
+    except OSError:
+        return None
+    words_as_written = redacted(json.dumps(words)).encode()
+    return hmac.new(key, words_as_written, "sha256").hexdigest() if len(key) == 32 else None
 
 
 def write_atomically(path: Path, text: str) -> None:

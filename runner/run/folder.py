@@ -26,6 +26,7 @@ from tiryns.runner.run.files import (
     read_json,
     read_status,
     read_text,
+    seal_of,
     takes_lock,
     write_atomically,
 )
@@ -142,8 +143,8 @@ class RunFolder:
     def _write_command(self, overrides: list[str], typed: str | None, moved: bool = False) -> None:
         """Writes the overrides and, unless it is known, the command as `typed` or else of these overrides."""
         self.path.mkdir(parents=True, exist_ok=True)
-        noted = public_overrides(overrides)
-        write_atomically(self.path / "overrides.json", json.dumps(noted))
+        write_atomically(self.path / "overrides.json", json.dumps(noted := public_overrides(overrides)))
+        self.update_status(seal=seal_of(noted))
         if moved or not (self.path / "command.txt").exists():
             command = typed or f"tiryns {shlex.join([*flags(), *noted])}".strip()
             write_atomically(self.path / "command.txt", command + "\n")
@@ -269,7 +270,7 @@ def flags(words: Sequence[str] | None = None) -> list[str]:
 
 def public_overrides(overrides: list[str]) -> list[str]:
     """The overrides of the run itself, without `resume`, `hydra.*` and secrets."""
-    kept = (word for word in overrides if not word.startswith(("resume=", "hydra.", "hydra/")))
+    kept = (word for word in overrides if not word.lstrip("+~").startswith(("resume=", "hydra.", "hydra/")))
     return [redacted(word) for word in kept if not _holds_secret(word)]
 
 

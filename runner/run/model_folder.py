@@ -1,11 +1,13 @@
 """The folder of a run as a user names it, whose it is, and the exported model in it. Imports no torch."""
 
+import hmac
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
-from tiryns.runner.run.files import meant_run, read_text
+from tiryns.runner.run.files import meant_run, read_text, seal_of
 from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.run.sweep_folder import OF_SWEEPS
+from tiryns.runner.run.sweep_folder import OF_SWEEPS, quoted, read_sweep
 
 TASK = "task.json"
 """In the model's folder: the task it was trained for, for `tiryns predict`."""
@@ -45,6 +47,41 @@ def is_ours(folder: Path) -> bool:
     of_many = any((folder / name).is_file() for name in OF_SWEEPS)
     is_noted = of_many or by_words or by_command or is_damaged
     return is_noted or "state" in run.status() or run.identity() is not None
+
+
+def own_words(folder: Path) -> list[str]:
+    """Returns the overrides of a run or a sweep that this user has begun; none of one from elsewhere."""
+    sweep = read_sweep(folder)
+    lists = [sweep.get("overrides"), sweep.get("hydra")] if sweep else [RunFolder(folder).noted_overrides()]
+    words = [word for noted in lists if isinstance(noted, list) for word in noted]
+    seal = sweep.get("seal") if sweep else RunFolder(folder).status().get("seal")
+    if not isinstance(seal, str) or not hmac.compare_digest(seal.encode(), (seal_of(words) or "").encode()):
+        return []
+    return words
+
+
+def trusted_words(words: Sequence[str]) -> list[str]:
+    """Returns the words of a command, behind those of the run or sweep of this user's that it resumes.
+
+    Raises ValueError for one from elsewhere that would be written through links.
+    """
+    named = [Path(word.partition("=")[2].strip("'\"")) for word in words if word.startswith("resume=")]
+    noted: list[str] = []
+    for folder in (path.parent.parent if path.suffix == ".ckpt" else path for path in named):
+        check_links(folder)
+        noted += [*own_words(folder), f"hydra.sweep.dir={quoted(str(folder))}"]
+    return [*noted, *words]
+
+
+def check_links(folder: Path) -> None:
+    """Raises ValueError where a folder from elsewhere holds a link that leads out of it: it would be written through."""
+    links = (path for path in folder.rglob("*") if path.is_symlink())
+    outside = next((path for path in links if not path.resolve().is_relative_to(folder.resolve())), None)
+    if outside is not None and not own_words(folder):
+        raise ValueError(
+            f"{str(outside)!r} is a link to {str(outside.resolve())!r}, which a run would write to: put a file or folder "
+            "in its place"
+        )
 
 
 def check_free(folder: Path) -> None:

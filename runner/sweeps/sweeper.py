@@ -28,11 +28,12 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from tiryns.conf.registry import take_place_of
 from tiryns.runner.config.checks import refusing
 from tiryns.runner.config.permissions import words_to_repeat
+from tiryns.runner.config.reach import allow_place
 from tiryns.runner.launch.processes import return_freed_memory
 from tiryns.runner.launch.rank import left_error
 from tiryns.runner.patches.hydra.plugins import plugins
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
-from tiryns.runner.run.files import newest, write_atomically
+from tiryns.runner.run.files import newest, seal_of, write_atomically
 from tiryns.runner.run.folder import RunFolder, flags, new_name, public_overrides, typed_overrides
 from tiryns.runner.run.model_folder import check_free
 from tiryns.runner.run.sweep_folder import SWEEP, quoted, read_sweep
@@ -122,6 +123,7 @@ class JobSweeper(Sweeper):
             self.public(word) for word in given if not word.startswith(("hydra.sweep.dir=", "hydra.mode="))
         ]
         noted = read_sweep(self.folder) | identity(self.config) | {"hydra": hydra, "flags": flags()}
+        noted["seal"] = seal_of([*noted["overrides"], *hydra])
         noted.setdefault("started", datetime.now().isoformat(timespec="seconds"))
         write_atomically(self.folder / SWEEP, json.dumps(noted, indent=1))
 
@@ -252,6 +254,7 @@ class SweepPage(Callback):
         folder = str(config.hydra.sweep.dir)
         with refusing():
             check_free(Path(folder))
+        allow_place(Path(folder))
         # Hydra 1.4 has frozen it by now
         with flag_override(config.hydra, ["struct", "readonly"], [False, False]):
             config.hydra.sweep.dir = folder

@@ -7,7 +7,7 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
-from tiryns.runner.config.allowed import check_targets
+from tiryns.runner.config.targets import check_targets
 from tiryns.runner.launch.resume import run_folder
 
 CONF = Path(__file__).parents[2] / "conf"

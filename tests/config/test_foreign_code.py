@@ -15,9 +15,8 @@ from tiryns.conf.registry import OPTIONS
 from tiryns.runner.build import bind, build
 from tiryns.runner.cli.compose import compose, initialized
 from tiryns.runner.cli.models.consolidate import consolidate
-from tiryns.runner.config.allowed import check_targets
 from tiryns.runner.config.permissions import check_hydra, check_permissions, on_command_line, words_to_repeat
-from tiryns.runner.config.targets import KINDS, allow_targets, check_target, locate
+from tiryns.runner.config.targets import KINDS, allow_targets, check_target, check_targets, locate
 from tiryns.runner.launch.resume import saved_overrides
 
 
@@ -215,7 +214,7 @@ def test_resuming_a_strangers_folder_runs_nothing(tmp_path: Path, overrides: Any
          ["'os.system' is not allowed"]),
         ({"overrides": ["seed=1"], "flags": [],
           "hydra": ["hydra/launcher=slurm", "hydra.launcher.setup=['touch pwned']"]},
-         ["hydra.launcher.setup lets code of others run"]),
+         ["hydra/launcher submits jobs (slurm)"]),
         ({"overrides": ["seed=1"], "hydra": ["--experimental-rerun=x"], "flags": []}, ["is damaged"]),
         ({"overrides": ["seed=1"], "hydra": [], "flags": ["--experimental-rerun", "x"]}, ["is damaged"]),
         ({"overrides": "seed=1", "hydra": None}, ["is damaged"]),

@@ -31,7 +31,8 @@ from tests.support.commands import (
 )
 from tiryns.conf.phases import lengths_of, phases_of
 from tiryns.runner.cli.commands import COMMANDS, command_of, parser_of
-from tiryns.runner.config.allowed import allow_code, check_targets
+from tiryns.runner.config.permissions import allow_code
+from tiryns.runner.config.targets import check_targets
 from tiryns.runner.launch.resume import run_folder
 from tiryns.runner.sweeps.replicates import with_replicates
 from tiryns.runner.sweeps.suite.words import as_sweep

@@ -34,6 +34,8 @@ from tiryns.runner.evaluation.statistics.student import ERROR
 from tiryns.runner.report.runs import Run, find_runs
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.command.status import NOT_CLEAR
+from tiryns.runner.run.files import replaceable
+from tiryns.runner.run.model_folder import own_words
 
 SEEDS = 8
 """The most pairs, where --seeds does not say."""
@@ -74,6 +76,8 @@ def main(arguments: Namespace) -> None:
     folders = [Path(word) for word in arguments.words if "=" not in word or Path(word).is_dir()]
     words = [word for word in arguments.words if Path(word) not in folders]
     _check(arguments, folders, words)
+    with replaceable(arguments.out):
+        pass  # nothing is trained for a page that could not be written
     changes = [setting_of(change) for change in arguments.change]
     against = setting_of(arguments.against or "")
     if len(folders) == 2:
@@ -85,7 +89,8 @@ def main(arguments: Namespace) -> None:
         compared = trained(place, common, against, changes, arguments)
     found = _answer(compared, arguments)
     place = place or missing.new_folder(Path("outputs"))
-    found |= {"folder": str(place), "page": str(write_page(arguments.out or place / PAGE, found))}
+    with replaceable(arguments.out):
+        found |= {"folder": str(place), "page": str(write_page(arguments.out or place / PAGE, found))}
     _print(found, arguments.json)
     sys.stdout.flush()
     if not found["clear"]:
@@ -113,7 +118,10 @@ def trained(
     folder: Path, common: Sequence[str], against: Setting, changes: Sequence[Setting], arguments: Namespace
 ) -> list[Compared]:
     """Pairs of seeds 1, 2, ... in a folder, trained until each change is clear or there are `--seeds` of them."""
-    missing.check_settings(common, [against, *changes])
+    settings, folders = [against, *changes], [Path(word) for word in arguments.words if Path(word).is_dir()]
+    own = [word for path in folders for run in find_runs(path) or [path] for word in own_words(run)]
+    own += [*arguments.words, *(word for setting in settings for word in setting.words)]
+    missing.check_settings(common, settings, [word for word in own if "=" in word])
     most = SEEDS if arguments.seeds is None else arguments.seeds
     first = first_look(arguments.error / (len(changes) * max(1, len(arguments.metric))))
     folded = any("data.fold" in word for word in common)  # a seed is a pair for each fold then

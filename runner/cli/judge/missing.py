@@ -40,9 +40,12 @@ def new_folder(outputs: Path) -> Path:
     return folder
 
 
-def check_settings(common: Sequence[str], settings: Sequence[Setting]) -> None:
-    """Raises ValueError for the first setting whose config is wrong, before anything is trained."""
-    with initialized(), on_command_line(common):
+def check_settings(common: Sequence[str], settings: Sequence[Setting], own: Sequence[str]) -> None:
+    """Raises ValueError for the first setting whose config is wrong, before anything is trained.
+
+    What only the user may set counts where it is among the user's `own` words: `common` may be those of runs of others.
+    """
+    with initialized(), on_command_line(own):
         for setting in settings:
             check_config(compose([*common, *setting.words]))
 

@@ -78,7 +78,7 @@ def canonical(words: Iterable[str]) -> list[str]:
 def noted(run: Run) -> set[str]:
     """The overrides that a run was started with, but for its seed."""
     words = RunFolder(run.path).overrides()
-    return set(canonical(word for word in words if not word.startswith("seed=")))
+    return set(canonical(word for word in public_overrides(words) if not word.startswith("seed=")))
 
 
 def seed_of(run: Run) -> int | None:

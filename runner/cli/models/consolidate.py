@@ -15,6 +15,7 @@ from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.model_folder import own_words
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -42,7 +43,8 @@ def consolidate(
 ) -> Path:
     """Writes model, tokenizer and model card to the folder `target`.
 
-    `allowed` repeats the settings of the run that let code of others run; `weights` is raw, ema or what the run exports.
+    `allowed` repeats settings of a run from elsewhere that let code of others run; `weights` is raw, ema or what the run
+    exports.
     Raises ValueError if one is missing, `target` exists, or `checkpoint` is missing or damaged, and OSError where
     `target` cannot be written.
     """
@@ -58,7 +60,7 @@ def consolidate(
     from tiryns.runner.optim.hooks import exported_weights
 
     config = read_config(run.path / "config.yaml")
-    check_permissions(config, allowed)
+    check_permissions(config, [*own_words(run.path), *allowed])
     chosen = completed(from_begin(config, run.path))
     began = config.get("resolved") or {}
     take_over(chosen, began)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiryns.runner.cli.models.reading import add_reading_arguments, reading_settings
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.files import replaceable
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.lazy import many_imports
 
@@ -78,6 +79,8 @@ def main(arguments: Namespace) -> None:
 
     if arguments.out is not None and arguments.out.exists() and not arguments.out.is_dir():
         raise FileExistsError(f"--out {arguments.out} is a file: expected the name of a folder")
+    with replaceable(*_written(arguments.out)):
+        pass  # nothing is measured for files that could not be written
     settings, files = reading_settings(arguments, arguments.files)
     given = {"micro_batch_size": arguments.batch_size, "micro_batch_tokens": arguments.tokens}
     settings |= {name: value for name, value in given.items() if value is not None}
@@ -169,11 +172,18 @@ def write(found: "Evaluation", folder: Path) -> None:
     """Writes figures, predictions and page into a folder."""
     from tiryns.runner.report.evaluated import write_page
 
-    found.write(folder)
-    write_page(folder)
+    with replaceable(*_written(folder)):
+        found.write(folder)
+        write_page(folder)
     print(
         f"written to {folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}", file=sys.stderr
     )
+
+
+def _written(folder: Path | None) -> list[Path]:
+    """The files that an evaluation is written to."""
+    names = ("evaluation.json", "predictions.jsonl", "documents.jsonl", "report.html")
+    return [folder / name for name in names] if folder is not None else []
 
 
 def figures_table(content: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from tiryns.runner.run.files import replacing
+from tiryns.runner.run.files import replaceable, replacing
 from tiryns.runner.run.model_folder import NoModel
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def write_array(batches: Iterable["Kept"], out: Path | None) -> None:
         raise ValueError("an array needs a file: give --out vectors.npy")
     parts = [[prediction["embedding"] for prediction in kept.predictions] for kept in batches]
     vectors = np.concatenate([np.asarray(part, dtype=np.float32) for part in parts if part])
-    with replacing(out) as temporary, temporary.open("wb") as file:
+    with replaceable(out), replacing(out) as temporary, temporary.open("wb") as file:
         np.save(file, vectors)
 
 

@@ -57,6 +57,10 @@ def copy_to_folder(source: Path, target: Path, replace: bool) -> Path:
     """Copies the model atomically; raises ValueError for a folder that exists or is nested, OSError if writing fails."""
     if target.exists() and not replace:
         raise ValueError(f"{str(target)!r} is there already; --replace replaces it")
+    if target.exists() and not (target / "config.json").is_file():
+        raise ValueError(
+            f"{str(target)!r} holds no model, so --replace does not replace it: name another folder"
+        )
     if target.resolve().is_relative_to(source.resolve()) or source.resolve().is_relative_to(target.resolve()):
         raise ValueError(f"{str(target)!r} and {str(source)!r} lie in each other; choose another folder")
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")

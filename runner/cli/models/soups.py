@@ -27,6 +27,7 @@ from tiryns.runner.inference.measuring import measure_set
 from tiryns.runner.inference.passes import device_here
 from tiryns.runner.loop.assembly import make_data
 from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.model_folder import own_words
 
 UNIFORM, GREEDY, ENSEMBLE = "uniform", "greedy", "ensemble"
 
@@ -169,7 +170,7 @@ def _opened(member: Member) -> FinetunedModel:
 
 def _config_of(run: Path) -> DictConfig:
     config = read_config(run / "config.yaml")
-    check_permissions(config, ())
+    check_permissions(config, own_words(run))
     return completed(config)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from tiryns.runner.report.table import as_text
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.command.status import DIFFERENT
-from tiryns.runner.run.files import replacing, writing
+from tiryns.runner.run.files import replaceable, replacing, writing
 from tiryns.runner.run.lazy import many_imports
 
 COLUMNS = ("step", "place", "epoch", "index", "source", "file", "row", "part")
@@ -102,7 +102,7 @@ def show_steps(order: Any, steps: list[int], arguments: Namespace) -> None:
         import pyarrow.parquet as pq
 
         table = pa.table({name: [row[i] for row in rows] for i, name in enumerate(columns)})
-        with replacing(arguments.out) as temporary:
+        with replaceable(arguments.out), replacing(arguments.out) as temporary:
             pq.write_table(table, temporary)
         return
     if arguments.json:

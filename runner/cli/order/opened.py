@@ -18,6 +18,7 @@ from tiryns.runner.loop.assembly import connected, make_data, numbers_global_bat
 from tiryns.runner.loop.phases import phases_in, take_over
 from tiryns.runner.order.timeline import Timeline
 from tiryns.runner.run.audit import FILE_NAME, order_hash, whole_lines
+from tiryns.runner.run.model_folder import own_words
 
 
 class RunOrder:
@@ -29,7 +30,7 @@ class RunOrder:
 
     def __init__(self, path: Path, words: Sequence[str] = ()) -> None:
         self.path, run = path, open_run(path)
-        with on_command_line(words):
+        with on_command_line([*own_words(path), *words]):
             check_config(run.config)
         config, resolved = completed(from_begin(run.config, path)), run.status.get("resolved") or {}
         take_over(config, resolved)

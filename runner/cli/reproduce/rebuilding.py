@@ -15,6 +15,7 @@ from tiryns.runner.loop.phases import take_over
 from tiryns.runner.manifest.inputs import FILE_NAME, Manifest
 from tiryns.runner.manifest.machine import KERNEL_VARIABLES
 from tiryns.runner.manifest.steps import Step, read_steps, steps_of
+from tiryns.runner.run.model_folder import own_words
 from tiryns.runner.run.redaction import HIDDEN
 
 AUTO = ("auto", -1, "-1")
@@ -66,7 +67,7 @@ def words_of(
     config = OmegaConf.create(manifest["config"]["resolved"])
     config.pop("resolved", None)
     named = {word.partition("=")[0].lstrip("+~") for word in given}
-    check_permissions(config, given)
+    check_permissions(config, [*(own_words(folder) if folder else ()), *given])
     _check_secrets(config, named)
     config.update({"mode": "train", "outputs": "outputs", "resume": None})
     if point := manifest["inputs"].get("checkpoint"):

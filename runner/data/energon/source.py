@@ -11,6 +11,7 @@ from megatron.energon.flavors.webdataset.empty_dataset_error import EmptyDataset
 from megatron.energon.flavors.webdataset.metadata import EnergonDatasetType, get_dataset_type
 from megatron.energon.metadataset import load_dataset
 
+from tiryns.runner.config.reach import check_address
 from tiryns.runner.data.energon.errors import ErrorCollector, guard
 
 META = ".nv-meta"
@@ -96,6 +97,8 @@ def _descriptions(path: EPath) -> Iterator[EPath]:
         yield path
         for node in _mappings(_yaml(path)):
             if isinstance(part := node.get("path"), str):
+                if "://" in part:
+                    check_address(part, str(path))
                 yield from _descriptions(EPath(part) if "://" in part else path.parent / part)
     elif kind != EnergonDatasetType.JSONL:
         raise ValueError(

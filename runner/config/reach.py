@@ -1,0 +1,152 @@
+"""What a config reaches outside of its run: places that are written to, addresses, and jobs that are submitted.
+
+Reading is free: a config may name any file of this machine, and any name on the Hugging Face hub. `permissions` says
+which of these settings are the user's own. Imports no torch.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+
+from tiryns.former import canonical
+from tiryns.runner.config.targets import LIBRARIES, OURS, built_in_targets
+
+_ADDRESS = re.compile(r"\s*(?:store:\s*)?([\w.+-]+(?:://|::)\S.*)", re.DOTALL)
+_ADDRESSES = re.compile(r"[\w.+-]+://[^\s,'\"\])}]*")
+
+_WRITTEN = re.compile(r".*(?:dir|dirpath|directory|folder|storage|uri|location)|outputs|resume")
+"""Names of settings that say where something is written."""
+
+_COMPONENTS = ("callback", "checkpoint", "logger", "trainer")
+"""Groups whose components write files of their own, all below the run's folder."""
+
+_IN_RUN = re.compile(
+    r"\$\{hydra[.:](?:runtime\.output_dir|run\.dir|sweep\.dir)\}(?:/(?!\.\.)[\w.%-]+)*|\$\{\w+_folder:\}"
+)
+
+FETCHES = "fetches from an address"
+"""Why an address is refused."""
+
+_places: list[Path] = []
+_addresses: tuple[str, ...] = ()
+
+
+class Reached(NamedTuple):
+    """A setting that reaches outside of its run, with its value as it stands and as it is used."""
+
+    key: str
+    value: Any
+    used: str
+    why: str
+
+
+def allow_place(folder: Path) -> None:
+    """Allows this process to write below a folder that has been checked, such as that of a sweep."""
+    _places.append(folder.resolve())
+
+
+def allow_addresses(starts: Iterable[str]) -> None:
+    """Sets the starts of addresses that data may lead to from now on."""
+    global _addresses
+    _addresses = tuple(starts)
+
+
+def check_address(address: str, file: str) -> None:
+    """Raises ValueError for an address in a file of data that `allowed_addresses` does not have."""
+    if not covers(_addresses, address):
+        raise ValueError(
+            f"{file} leads to {address}, which a file of data may not do by itself: to allow it, give "
+            f"allowed_addresses=[{address}]"
+        )
+
+
+def covers(starts: Iterable[str], address: str) -> bool:
+    """Tells whether each part of an address, such as those around `::`, begins with one of these starts.
+
+    Example:
+        >>> covers(["s3://mine"], "s3://mine/x"), covers(["s3://mine"], "zip://x::s3://mine.evil/x")
+        (True, False)
+    """
+    parts = [part for part in address.strip().split("::") if "://" in part]
+    return bool(parts) and all(
+        any(part == start or part.startswith(start.rstrip("/") + "/") for start in starts) for part in parts
+    )
+
+
+def addresses_in(text: str) -> list[str]:
+    """The addresses in a text, such as a command or a file of YAML."""
+    return [part for found in _ADDRESSES.findall(text) for part in found.split("::") if "://" in part]
+
+
+def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
+    """The settings of a config, or of Hydra's part of it, that reach outside of the run."""
+    if not of_hydra:
+        others = (
+            ("hydra",) if "hydra" in config else ("outputs", "resume")
+        )  # the latter count where a run begins
+        for name, node in OmegaConf.to_container(config, resolve=False).items():  # type: ignore[union-attr]
+            if name not in others:
+                yield from _reached(config, name, node, str(name))
+        return
+    hydra, values = config.hydra, OmegaConf.to_container(config.hydra, resolve=False)
+    for name in ("run", "sweep", "output_subdir", "launcher", "sweeper"):
+        yield from _reached(hydra, name, values.get(name), f"hydra.{name}")  # type: ignore[union-attr]
+    if isinstance(job := values["job"].get("name"), str):  # type: ignore[call-overload,index,union-attr]
+        yield from _places_of(hydra.job, "name", job, "hydra.job.name", True)  # which the log is called by
+    if hydra.mode == RunMode.MULTIRUN:
+        if not {"-m", "--multirun"} & {*sys.argv}:
+            yield Reached("hydra.mode", "MULTIRUN", "MULTIRUN", "starts several runs")
+        if hydra.launcher.get("_target_") not in built_in_targets():
+            choice = str(hydra.runtime.choices.get("hydra/launcher"))
+            yield Reached("hydra/launcher", choice, choice, "submits jobs")
+
+
+def _reached(parent: Any, name: Any, value: Any, key: str, library: bool = False) -> Iterator[Reached]:
+    """What a value reaches, given as it stands, and each value in it."""
+    if isinstance(value, dict | list):
+        node = _used(parent, name, value)
+        target = canonical(str(value.get("_target_"))) if isinstance(value, dict) else ""
+        library = (library or target.startswith(LIBRARIES[len(OURS) :])) and key.startswith(_COMPONENTS)
+        for inner, one in value.items() if isinstance(value, dict) else enumerate(value):
+            below = f"{key}.{inner}" if isinstance(value, dict) else f"{key}[{inner}]"
+            yield from _reached(node, inner, one, below, library)
+    elif isinstance(value, str) and not _IN_RUN.fullmatch(value):
+        used = _used(parent, name, value)
+        if OmegaConf.is_config(used):  # made by the value, or elsewhere in the config
+            yield from _reached({name: used}, name, OmegaConf.to_container(used, resolve=False), key, library)
+        elif found := _ADDRESS.match(str(used)):
+            yield Reached(key, value, found[1], FETCHES)
+        else:
+            yield from _places_of(parent, name, value, key, bool(_WRITTEN.fullmatch(str(name))), library)
+
+
+def _places_of(
+    parent: Any, name: Any, value: str, key: str, is_place: bool, library: bool = False
+) -> Iterator[Reached]:
+    """A value that names a place outside of the run; components have their places below the run's folder."""
+    used = str(_used(parent, name, value))
+    is_path = used.startswith(("/", "~")) or ".." in Path(used).parts
+    in_component = key.startswith(_COMPONENTS)
+    by_position = library and "._args_[" in key and re.search(r"[^\d:]", used) is not None
+    if is_place and not in_component:
+        roots = [Path.cwd(), *_places]
+        inside = not used.startswith("~") and any(Path(used).resolve().is_relative_to(root) for root in roots)
+        if not inside and used not in ("auto", "None"):
+            yield Reached(key, value, used, "is outside of this folder")
+    elif is_place or by_position or (library and is_path):
+        yield Reached(key, value, used, "may be outside of the run's folder")
+
+
+def _used(parent: Any, name: Any, value: Any) -> Any:
+    """A value of a node as it is used, with what it refers to looked up; as it stands where that is not there."""
+    if isinstance(value, str) and "${" not in value:
+        return value
+    try:
+        return parent[name]
+    except Exception:  # a value that is missing, or known at run time alone
+        return value
