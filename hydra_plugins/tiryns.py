@@ -14,13 +14,16 @@ from tiryns.runner.sweeps import ray, slurm
 from tiryns.runner.sweeps import sweeper as sweep
 from tiryns.runner.sweeps.suite import sweep as suites
 
+register_in_defaults(
+    "scaled", scaled
+)  # here, as processes of a launcher import this and search for no configs
+
 
 class OwnConfigs(SearchPathPlugin):
     """Finds YAML options and recipes in packages of plugins, and in folders of `TIRYNS_CONF` and the command line."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Adds them after the project's own configs; raises ValueError for a missing folder of `TIRYNS_CONF`."""
-        register_in_defaults("scaled", scaled)
         for place in SEARCHED:
             search_path.append("tiryns.plugins", place)
         for folder in filter(None, os.environ.get("TIRYNS_CONF", "").split(os.pathsep)):

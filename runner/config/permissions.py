@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -129,33 +130,38 @@ def words_of(config: DictConfig) -> list[str]:
     return [f"{name}={literal(_plain(config[name]))}" for name in names if config.get(name)]
 
 
-def check_hydra(config: DictConfig) -> None:
-    """Raises ValueError for objects or environment variables of Hydra's that the user has not allowed."""
+def check_hydra(config: DictConfig) -> Iterable[str]:
+    """Returns the targets that Hydra may call, of its own nodes and of its logging.
+
+    Raises ValueError for objects or environment variables of Hydra's that the user has not allowed.
+    """
     key = "hydra.job.env_set"  # such as a search path
     variables = _plain(OmegaConf.select(config, key))
     if variables and _typed is not None and not _is_own(config, key, variables, _typed):
         raise ValueError(f"{key} can make programs run other code: it counts on the command line alone")
     settings = _plain(config.hydra)
-    _check_nodes(config.hydra, settings, "hydra")
+    targets = list(_checked_targets(config.hydra, settings, "hydra"))
     for name in ("job_logging", "hydra_logging"):
         _check_logging(settings.get(name), f"hydra.{name}")
     if _typed is not None:
         _check_reach(config, reached(config, of_hydra=True), _typed)
+    return [*targets, *chain(*NAMING.values())]
 
 
-def _check_nodes(node: Any, values: Any, path: str) -> None:
-    """Checks the targets of Hydra's own nodes, and that none refers to a node elsewhere; `values` are as they stand."""
+def _checked_targets(node: Any, values: Any, path: str) -> Iterator[str]:
+    """Yields the checked targets of Hydra's nodes; `values` are as they stand, and none refers to a node elsewhere."""
     is_mapping = isinstance(values, dict)
     for name, value in values.items() if is_mapping else enumerate(values):
         key = f"{path}.{name}" if is_mapping else f"{path}[{name}]"
         if name == "_target_":
             if value not in built_in_targets():
                 check_target(str(value), path)
+            yield str(value)
         elif _INTERPOLATION.fullmatch(str(value)):
             if key.startswith(BUILT) and OmegaConf.is_config(node[name]):
                 raise ValueError(f"{key}={value}: write it out; a node of Hydra's refers to no other")
         elif isinstance(value, dict | list):
-            _check_nodes(node[name], value, key)
+            yield from _checked_targets(node[name], value, key)
 
 
 def _check_logging(value: Any, key: str) -> None:

@@ -272,6 +272,8 @@ class SweepPage(Callback):
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Compares the runs in the sweep's folder; ends with exit status 1 where a job has failed."""
+        if sys.exception():  # Hydra 1.4 calls this also where the sweep has failed, which says why by itself
+            return
         folder = Path(config.hydra.sweep.dir)
         runs = runs_of(folder)
         if read_sweep(folder).get("sweeper") == "suite":  # it has a page of its own

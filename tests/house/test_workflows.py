@@ -91,6 +91,24 @@ def test_oldest_and_newest_python_are_tested() -> None:
     ]
 
 
+def test_extras_and_pre_releases_of_hydra_are_tried_each_week() -> None:
+    workflow = load(GITHUB / "workflows" / "newest.yml")
+    nightly, weekly = (each["cron"] for each in workflow["on"]["schedule"])
+    assert nightly.endswith("* * *")
+    assert weekly.endswith("* * 0")
+    for name in ("extras", "hydra"):
+        assert workflow["jobs"][name]["if"] == f"github.event.schedule != '{nightly}'"
+    cells = workflow["jobs"]["extras"]["strategy"]["matrix"]["include"]
+    assert {cell["extra"] for cell in cells} == {"ray", "mteb", "signing", "lmms-eval"}
+    for cell in cells:
+        assert cell["extra"] in PROJECT["optional-dependencies"]
+        assert all((ROOT / path).exists() for path in cell["tests"].split()), cell
+    (upgrade,) = (
+        step["run"] for step in workflow["jobs"]["hydra"]["steps"] if "--pre" in step.get("run", "")
+    )
+    assert {"hydra-core", "omegaconf"} <= set(upgrade.split())
+
+
 def test_oldest_versions_are_the_lower_bounds() -> None:
     printed = dict(line.split("==") for line in run_python(".ci/oldest.py").stdout.split())
     needed = [Requirement(line) for line in PROJECT["dependencies"]]

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+import hydra.utils
 import omegaconf
 import pytest
 from hydra import version
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_store import ConfigStore
 from hydra.core.default_element import ConfigDefault
+from hydra.errors import InstantiationException
 from omegaconf import DictConfig, OmegaConf
 
 from tests.conftest import ROOT
@@ -136,13 +138,20 @@ def test_argparse_still_lists_no_arguments_publicly() -> None:
 
 
 def test_config_is_checked_before_hydra_builds_of_it() -> None:
-    def refuse(config: DictConfig) -> None:
+    def refuse(config: DictConfig) -> list[str]:
         raise ValueError(f"refused seed {config.seed}")
 
     with initialized():
         with pytest.raises(ValueError, match="refused seed 7"), checking(refuse):
             compose(["seed=7"])
         assert compose(["seed=7"]).seed == 7
+        with checking(lambda config: ["colorsys.rgb_to_yiq"]):
+            compose([])
+            red = {"r": 1, "g": 0, "b": 0}
+            assert hydra.utils.instantiate({"_target_": "colorsys.rgb_to_yiq", **red})[0] == 0.3
+            if hasattr(hydra.utils, "execution_whitelist"):
+                with pytest.raises(InstantiationException, match="whitelist"):
+                    hydra.utils.instantiate({"_target_": "colorsys.rgb_to_hls", **red})
     assert admits_1_3() or "execution_whitelist" not in inspect.signature(hydra.main).parameters, (
         "composed.py"
     )
@@ -176,6 +185,7 @@ def test_hydra_still_names_no_file_in_errors_of_yaml(tmp_path: Path) -> None:
 
 RESOLVED = """
 from hydra.core.default_element import ConfigDefault
+from hydra.errors import InstantiationException
 from omegaconf import OmegaConf
 getattr(OmegaConf, {name!r})("of_patches", lambda *, _root_: _root_.model + "/x", replace=True)
 entry = ConfigDefault(path="${{of_patches:}}")
@@ -214,7 +224,10 @@ def test_job_runs_with_callbacks_and_its_error_is_returned(
     def fail(config: DictConfig) -> None:
         raise ValueError("wrong")
 
-    with initialized(), checking(lambda config: None):
+    def targets(config: DictConfig) -> list[str]:
+        return [callback._target_ for callback in config.hydra.callbacks.values()]
+
+    with initialized(), checking(targets):
         config = compose([f"hydra.run.dir={tmp_path}/run"])
         assert run_composed(lambda given: given.seed, config).return_value == 42
         error = error_of(run_composed(fail, config))
