@@ -122,7 +122,7 @@ def loader_that_dies(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
 
     def dying(loader: StepLoader) -> Iterator[Any]:
         yield from islice(whole(loader), step)
-        raise RuntimeError(f"a loader process was killed, twice before step {step + 1}")
+        raise RuntimeError(f"a loader process was killed, 3 times before step {step + 1}")
 
     monkeypatch.setattr(StepLoader, "__iter__", dying)
 
@@ -141,7 +141,7 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
     with monkeypatch.context() as patch:  # loader processes, again and again
         loader_that_dies(patch, 3)
         done = tiryns_here(tmp_path, *words, "resume=auto")
-    said = f"error: a loader process was killed, twice before step 4; saved at step 3; go on with resume={run.path}"
+    said = f"error: a loader process was killed, 3 times before step 4; saved at step 3; go on with resume={run.path}"
     assert done.stderr.splitlines()[-1] == said
     assert "Traceback" not in done.stderr
     assert run.status()["step"] == 3
