@@ -75,11 +75,17 @@ def test_state_of_a_checkpoint_does_not_wait_for_the_disk(tmp_path: Path) -> Non
     def state_after(saves: int, then: Callable[[Callable[[], None]], None]) -> dict[str, Any]:
         callback = checkpoint(tmp_path, keep_last=2)
         io: Any = object.__new__(AtomicCheckpointIO)
-        io.then, states = then, []
+        io.then = then
+        states: list[Any] = []
+
+        def save(path: Path) -> None:
+            path.touch()
+            states.append(callback.state_dict())
+
         for step in range(1, saves + 1):
             trainer: Any = SimpleNamespace(global_step=step, is_global_zero=True)
             trainer.strategy = SimpleNamespace(checkpoint_io=io)
-            trainer.save_checkpoint = lambda path, at=callback: (path.touch(), states.append(at.state_dict()))
+            trainer.save_checkpoint = save
             if step == 3:
                 callback.best_step = 3
             callback.save(trainer)
