@@ -135,26 +135,25 @@ class Checkpoint(Callback):
             trainer.save_checkpoint(self._path(step))
             self._saved_step, self._saved_at, self._late = step, time.monotonic(), False
         if trainer.is_global_zero:
-            first_left_out = self._first_left_out(step + 1)
-            _io(trainer).then(lambda: self._written(step, first_left_out))
+            kept = self._kept(step)
+            self._bests = {saved: best for saved, best in self._bests.items() if saved in kept}
+            _io(trainer).then(lambda: self._written(step, kept))
 
-    def _written(self, step: int, first_left_out: int) -> None:
+    def _kept(self, step: int) -> set[int]:
+        """The steps whose checkpoints stay once this one is on disk: the thread that writes has no part in the choice."""
+        saved = sorted(self._bests)
+        needed = needed_to_rewind(saved, self._first_left_out(step + 1))
+        bests = [self._bests[old] for old in (step, *needed)]
+        return {*saved[-self.keep_last :], *self._ends, *needed, *bests}
+
+    def _written(self, step: int, kept: set[int]) -> None:
         link(self.folder, "last.ckpt", step)
         if step in self._ends:
             link(self.folder, f"{self._ends[step]}.ckpt", step)
         RunFolder(self.folder.parent).advance(step=step)
-        saved = sorted(step_of(file) for file in self.folder.glob("step-*.ckpt"))
-        needed = needed_to_rewind(saved, first_left_out)
-        kept = {
-            *saved[-self.keep_last :],
-            *self._ends,
-            *needed,
-            *(self._bests.get(old) for old in (step, *needed)),
-        }
-        for old in saved:
-            if old not in kept:
-                delete_checkpoint(self._path(old))
-                self._bests.pop(old, None)
+        for file in self.folder.glob("step-*.ckpt"):
+            if (old := step_of(file)) < step and old not in kept:
+                delete_checkpoint(file)
 
     def results(self) -> dict[str, float]:
         """The best value of the monitored metric as `objective`, and its step."""

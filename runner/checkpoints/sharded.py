@@ -226,5 +226,8 @@ def save_error(path: Path, error: BaseException) -> OSError:
 def _reason(error: BaseException) -> str:
     """The first reason of the ranks, in one line."""
     causes = list(error.failures.values()) if isinstance(error, CheckpointException) else []
-    cause = causes[0][0] if causes else error
+    cause: BaseException | None = causes[0][0] if causes else error
+    while cause is not None and not isinstance(cause, OSError):  # torch closes its file, and fails again
+        cause = cause.__cause__ or cause.__context__
+    cause = cause or error
     return getattr(cause, "strerror", None) or (str(cause).splitlines() or [repr(cause)])[0]

@@ -5,11 +5,9 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from tiryns.conf.values import suggest
 from tiryns.runner.config.settings import flatten
-from tiryns.runner.config.yaml_files import read_config
+from tiryns.runner.config.yaml_files import read_group
 from tiryns.runner.report.runs import (
     RECIPE,
     SCALE,
@@ -202,8 +200,8 @@ def _has(run: RunFolder, key: str, value: str) -> bool:
     if key in given:
         return given[key] == value
     try:
-        settings: Any = dict(flatten(OmegaConf.to_container(read_config(run.path / "config.yaml"))))
-    except ValueError:
+        settings = dict(flatten(read_group(run.path / "config.yaml", key.partition(".")[0])))
+    except (OSError, ValueError):
         return False
     return key in settings and str(settings[key]) == value
 

@@ -1,8 +1,10 @@
 """Checks files of YAML before Hydra and OmegaConf make configs of them, so that none fills the memory or ends unnamed."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
@@ -26,13 +28,30 @@ def read_config(file: Path) -> DictConfig:
     """The settings in a `config.yaml`; ValueError names a file that is missing or damaged."""
     try:
         with _named(file):
-            _check(file)
+            _check(file.read_text(encoding="utf-8"), file)
             config = OmegaConf.load(file)
     except OSError as error:
         raise ValueError(f"{str(file)!r} is missing: {error.strerror}") from None
     if not isinstance(config, DictConfig) or not config:
         raise ValueError(f"{str(file)!r} is damaged: it holds no settings")
     return config
+
+
+def read_group(file: Path, name: str) -> dict[str, Any]:
+    """One top-level setting of a `config.yaml` by its name, if it is there; the rest of the file is not parsed.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it is damaged.
+    """
+    with _named(file):
+        rows = re.search(
+            rf"^{re.escape(name)}:.*(?:\n(?:[ \t#-].*)?)*", file.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        if rows is None:
+            return {}
+        _check(rows[0], file)
+        return {name: yaml.load(rows[0], Loader=_LOADER)[name]}
 
 
 @contextmanager
@@ -47,7 +66,7 @@ def checked_files() -> Iterator[None]:
     def checked(file: Path) -> Iterator[None]:
         with _named(file):
             if file.is_file():
-                _check(file)
+                _check(file.read_text(encoding="utf-8"), file)
             yield
 
     with reading(checked), shared_store():
@@ -80,9 +99,8 @@ def _too_deep(file: Path, mark: yaml.Mark) -> ValueError:
     return ValueError(f"{file}, line {mark.line + 1}: nested more than {DEEPEST} levels deep")
 
 
-def _check(file: Path) -> None:
-    """Raises ValueError for a file that would become too much, or no settings."""
-    text = file.read_text(encoding="utf-8")
+def _check(text: str, file: Path) -> None:
+    """Raises ValueError for the text of a file that would become too much, or no settings."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

@@ -6,8 +6,7 @@ import multiprocessing
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pickle import UnpicklingError
 from types import FrameType
 from typing import Any
@@ -25,11 +24,23 @@ log = logging.getLogger("tiryns")
 END = object()
 """After the last batch."""
 
+KILLED = "a loader process was killed"
+
+DEATHS_AT_ONE_BATCH = 3
+
 SECONDS_TO_HEAR_OF_DEATH = 0.5
 
 
-class ForkSafeLoader(DataLoader[Any]):
-    """Loads whole batches; forks its workers when the threads of the last collective have stopped."""
+class WorkerLoader(DataLoader[Any]):
+    """Loads whole batches; loader processes that the system has killed are replaced.
+
+    A batch is a function of its number, so new processes go on where the old ones were.
+
+    Raises:
+        RuntimeError: loader processes are killed three times before the same batch, or fail by themselves.
+    """
+
+    unit = "batch"
 
     def __init__(self, dataset: Dataset[Any], num_workers: int, **options: Any) -> None:
         defaults: dict[str, Any] = {"batch_size": None, "collate_fn": serialize_batch}
@@ -38,8 +49,11 @@ class ForkSafeLoader(DataLoader[Any]):
         super().__init__(dataset, num_workers=num_workers, **{**defaults, **options})
 
     def __iter__(self) -> Any:
-        wait_before_fork(self.num_workers)
-        return super().__iter__()
+        return replacing(self.begun_at, 0, self.unit)
+
+    def begun_at(self, number: int) -> tuple[Any, int]:
+        """New processes: their batches, and how many of those come before batch `number`."""
+        return begun(super().__iter__, self.num_workers), 0
 
 
 class StepSampler(Sampler[int]):
@@ -55,14 +69,8 @@ class StepSampler(Sampler[int]):
         return self.stop
 
 
-class StepLoader(ForkSafeLoader):
-    """Loads the batches of a `StepSampler`; loader processes that the system has killed are replaced.
-
-    A batch is a function of its step, so new processes go on where the old ones were. Processes that are killed twice at
-    the same step are not replaced again.
-
-    Raises:
-        RuntimeError: a loader process is killed again and again, or fails by itself.
+class StepLoader(WorkerLoader):
+    """Loads the batches of a `StepSampler`.
 
     Example:
         >>> loader = StepLoader(range(8), num_workers=0, sampler=StepSampler(2, 5))
@@ -70,42 +78,20 @@ class StepLoader(ForkSafeLoader):
         [2, 3, 4]
     """
 
+    unit = "step"
+
     def __iter__(self) -> Any:
         sampler: Any = self.sampler
-        deaths.begin_reading()
-        try:
-            yield from self._replacing(sampler.start)
-        finally:
-            deaths.end_reading()
+        return replacing(self.begun_at, sampler.start, self.unit)
 
-    def _replacing(self, step: int) -> Iterator[Any]:
-        failed_at = -1
-        while True:
-            batches = self._batches_from(step)
-            try:
-                while (batch := fetch(batches)) is not END:
-                    yield batch
-                    step += 1
-                return
-            except WorkerDeath as death:
-                end_workers(batches)
-                if step == failed_at:
-                    raise RuntimeError(
-                        f"{death}, twice before step {step + 1}; is there memory for data.num_workers?"
-                    ) from death
-                failed_at = step
-                log.warning("%s; new ones go on at step %d", death, step + 1)
-
-    def _batches_from(self, step: int) -> Any:
+    def begun_at(self, number: int) -> tuple[Any, int]:
+        """New processes: their batches, which begin with step `number`."""
         sampler: Any = self.sampler
-        began, sampler.start = sampler.start, step
+        began, sampler.start = sampler.start, number
         try:
-            batches = super().__iter__()
+            return super().begun_at(number)
         finally:
             sampler.start = began
-        if self.num_workers:
-            deaths.handle()
-        return batches
 
 
 class WorkerDeath(RuntimeError):
@@ -118,88 +104,130 @@ class WorkerDeath(RuntimeError):
     """
 
 
+def replacing(begin: Callable[[int], tuple[Any, int]], first: int, unit: str) -> Iterator[Any]:
+    """The batches of `begin(first)`, whose processes start now; where some are killed, new ones go on.
+
+    `begin(n)` returns batches, and how many of them come before number n; `unit` is what a batch is called.
+    """
+    return _replaced(begin, first, unit, *begin(first))
+
+
+def _replaced(
+    begin: Callable[[int], tuple[Any, int]], number: int, unit: str, batches: Any, ahead: int
+) -> Iterator[Any]:
+    deaths, died_at = 0, -1
+    while True:
+        try:
+            for _ in range(ahead):
+                fetch(batches)
+            while (batch := fetch(batches)) is not END:
+                yield batch
+                number += 1
+            return
+        except WorkerDeath as death:
+            deaths, died_at = deaths + 1 if died_at == number else 1, number
+            if deaths == DEATHS_AT_ONE_BATCH:
+                raise RuntimeError(
+                    f"{death}, {deaths} times before {unit} {number + 1}; is there memory for data.num_workers?"
+                ) from death
+            log.warning("%s; new ones go on at %s %d", death, unit, number + 1)
+        finally:
+            if was_killed(batches):  # torch would wait for the dead
+                loaders.kill(batches)
+        batches, ahead = begin(number)
+
+
 def fetch(batches: Any) -> Any:
     """The next batch, or `END`.
 
     Raises:
-        WorkerDeath: a loader process was killed since the last one.
+        WorkerDeath: a loader process of these batches was killed.
     """
+    return ask(batches, lambda: next(batches, END))
+
+
+def ask(batches: Any, answer: Callable[[], Any]) -> Any:
+    """What `answer` returns, which waits for the loader processes behind `batches`.
+
+    Raises:
+        WorkerDeath: one of them was killed.
+    """
+    if threading.current_thread() is threading.main_thread():
+        watch.asked = batches
     try:
-        if deaths.death is not None:
-            raise deaths.death
-        deaths.fetching = True
-        try:
-            return next(batches, END)
-        finally:
-            deaths.fetching = False
+        if was_killed(batches):
+            raise WorkerDeath(KILLED)
+        return answer()
+    except WorkerDeath:
+        raise
     except (
         RuntimeError,
         OSError,
         EOFError,
         UnpicklingError,
     ) as error:  # half a message has many ways to fail
-        if deaths.death is None and not _was_killed(loaders.processes_of(batches)):
-            raise
-        raise WorkerDeath("a loader process was killed") from error
+        watch.asked = None
+        deadline = time.monotonic() + SECONDS_TO_HEAR_OF_DEATH
+        while not was_killed(batches):
+            if not loaders.processes_of(batches) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        raise WorkerDeath(KILLED) from error
+    finally:
+        watch.asked = None
 
 
-def _was_killed(workers: list[Any]) -> bool:
-    """Whether a signal has ended one of the processes, which the system may tell a little later."""
-    deadline = time.monotonic() + SECONDS_TO_HEAR_OF_DEATH
-    while not any((worker.exitcode or 0) < 0 for worker in workers):
-        if not workers or time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
+def was_killed(batches: Any) -> bool:
+    """Whether a signal has ended one of the loader processes behind batches, as far as the system has told."""
+    return any((worker.exitcode or 0) < 0 for worker in loaders.processes_of(batches))
 
 
-def end_workers(batches: Any) -> None:
-    """Kills the loader processes of an iterator of torch's, which would wait for the rest of a message."""
-    loaders.kill(batches)
-    deaths.death = None
+class Watch:
+    """Hears of the deaths of loader processes where their batches are waited for, and nowhere else.
 
-
-@dataclass
-class Deaths:
-    """What is known of loader processes that the system has killed.
-
-    Torch's handler of SIGCHLD raises an error wherever the training process is at that moment, from where training
-    cannot go on; this one raises it where a batch is fetched.
+    Torch's handler of SIGCHLD raises an error for the death of any loader's process, wherever the training process is at
+    that moment: also where training cannot go on from, or while another loader is read.
     """
 
-    readers: int = 0
-    """Loaders that replace their processes and are being read."""
-    fetching: bool = False
-    death: RuntimeError | None = None
-    handled: bool = False
+    asked: Any = None
+    """The batches that the main thread waits for."""
+    starting = False
+    """Whether processes are being started; who reads them looks for those that have died since."""
+    _listens = False
 
-    def begin_reading(self) -> None:
-        """A loader that replaces its processes is read from now on."""
-        self.readers, self.death = self.readers + 1, None
-
-    def end_reading(self) -> None:
-        """That loader is no longer read."""
-        self.readers -= 1
-
-    def handle(self) -> None:
-        """Handles SIGCHLD after torch, which sets its own handler when the first loader processes start."""
-        if self.handled or threading.current_thread() is not threading.main_thread():
+    def listen(self) -> None:
+        """Handles SIGCHLD, and leaves to torch the loaders that are not ours."""
+        if self._listens or threading.current_thread() is not threading.main_thread():
             return
-        self.handled = True
-        of_torch: Any = signal.getsignal(signal.SIGCHLD)
+        self._listens, of_torch = True, loaders.handler_of_deaths()
 
         def handle(number: int, frame: FrameType | None) -> None:
-            try:
-                of_torch(number, frame)
-            except RuntimeError as death:
-                self.death = death
-                if self.fetching or not self.readers:
-                    raise
+            if self.starting:
+                return
+            of_torch(number, frame)
+            if self.asked is not None and was_killed(self.asked):
+                self.asked = None
+                raise WorkerDeath(KILLED)
 
         signal.signal(signal.SIGCHLD, handle)
 
 
-deaths = Deaths()
+watch = Watch()
+
+
+def begun(iterate: Callable[[], Any], num_workers: int) -> Any:
+    """The iterator that `iterate` returns, and whose processes it starts, for `fetch` to read."""
+    if not num_workers:
+        return iterate()
+    wait_before_fork(num_workers)
+    watch.listen()
+    watch.starting = True
+    try:
+        batches = iterate()
+    finally:
+        watch.starting = False
+    loaders.take_over(batches)
+    return batches
 
 
 def wait_before_fork(num_workers: int) -> None:
@@ -226,3 +254,4 @@ def set_up_worker(worker: int) -> None:
         end_with_parent(parent.pid)
     for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the processes of a loader are not this one's children

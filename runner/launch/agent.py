@@ -35,6 +35,9 @@ SECONDS_TO_FOLLOW = 10.0
 SECONDS_TO_STOP = 120.0
 """How long ranks may take to save and end after a stopping signal."""
 
+SECONDS_TO_ANSWER = 15.0
+"""How long a rank may take to show that a stopping signal has reached it; SLURM and Kubernetes kill after 30."""
+
 SECONDS_TO_WRITE_STACKS = 2.0
 
 SECONDS_BETWEEN_LOOKS, SECONDS_BETWEEN_LOOKS_AT_NODES = 0.05, 0.5
@@ -114,7 +117,7 @@ class RankAgent(LocalElasticAgent):
         self.round, self.beats = Round(), {}
         for worker in worker_group.workers:
             heartbeat_of(self.folder.path, worker.global_rank).unlink(missing_ok=True)
-        with _handlers_kept():
+        with signals.handlers_kept():
             started: dict[int, Any] = super()._start_workers(worker_group)
         return started
 
@@ -132,8 +135,14 @@ class RankAgent(LocalElasticAgent):
         if signals.noted() is not None and not self.round.told:
             self.round.told = True
             self.round.deadline = min(self.round.deadline, now + SECONDS_TO_STOP)
+            self.round.answer_by = now + SECONDS_TO_ANSWER
+            self.round.beats = {rank: self._beat(rank) for rank in ranks}
             _signal(ranks, signal.SIGTERM)
         alive = [rank for rank, status in statuses.items() if status is None]
+        if self.round.told and now > self.round.answer_by:
+            silent = {rank: ranks[rank] for rank in alive if self._beat(rank) == self.round.beats[rank]}
+            self.round.answer_by = float("inf")
+            _signal(silent, signal.SIGKILL)  # those that wait for them lose them, and end
         if not self.round.ends and not self.round.told:
             self.round.hung = [rank for rank in alive if self._is_hung(rank)]
             if self.round.hung:
@@ -198,13 +207,18 @@ class RankAgent(LocalElasticAgent):
 
     def _is_hung(self, rank: int) -> bool:
         """Whether a rank that trains has made no progress for too long, by this node's clock."""
-        try:
-            beat = heartbeat_of(self.folder.path, rank).stat().st_mtime
-        except FileNotFoundError:  # it does not train yet, or no more
+        if (beat := self._beat(rank)) is None:
             return False
         if self.beats.get(rank, (0.0, 0.0))[0] != beat:
             self.beats[rank] = beat, time.monotonic()
         return time.monotonic() - self.beats[rank][1] > self.plan.timeout
+
+    def _beat(self, rank: int) -> float | None:
+        """When a rank last made progress, or answered a signal; None where it does not train yet, or no more."""
+        try:
+            return heartbeat_of(self.folder.path, rank).stat().st_mtime
+        except FileNotFoundError:
+            return None
 
     def failure(self) -> str:
         """Why the ranks have failed for good, and how to go on."""
@@ -234,18 +248,6 @@ class RankAgent(LocalElasticAgent):
                 f"; the last {TRIES_WITHOUT_PROGRESS} restarts made no progress beyond step {since[0]}"
             )
             self._remaining_restarts = 0
-
-
-@contextlib.contextmanager
-def _handlers_kept() -> Any:
-    """Puts this process's signal handlers back, which torch replaces when it starts ranks."""
-    kept = {number: signal.getsignal(number) for number in (*signals.STOPPING, signal.SIGQUIT)}
-    try:
-        yield
-    finally:
-        for number, handler in kept.items():
-            if handler is not None:
-                signal.signal(number, handler)
 
 
 def _signal(ranks: dict[int, "Popen[bytes]"], number: int) -> None:

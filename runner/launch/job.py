@@ -1,5 +1,6 @@
 """Runs one job of the command line: locks its run folder, trains, and reports how the run ended."""
 
+import contextlib
 import logging
 import multiprocessing
 import os
@@ -192,12 +193,13 @@ def report_stop(folder: RunFolder, why: str, requeued: str | None) -> None:
 
 
 def report_failure(folder: RunFolder) -> None:
-    """Notes why a run failed in its log, and draws its curves as far as it got."""
-    append_traceback(folder.path)
-    if (folder.path / "metrics.csv").exists():
-        from tiryns.runner.report.single import write_report
+    """Notes why a run failed in its log, and draws its curves as far as it got, where there is room for that."""
+    with contextlib.suppress(OSError):  # or a full disk would hide why
+        append_traceback(folder.path)
+        if (folder.path / "metrics.csv").exists():
+            from tiryns.runner.report.single import write_report
 
-        write_report(folder.path)
+            write_report(folder.path)
 
 
 def report_job_failure(folder: RunFolder, error: Exception) -> None:

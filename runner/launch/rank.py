@@ -79,7 +79,7 @@ def run_rank(folder: Path, train: Train) -> None:
     stacks = open(folder / "train.log", "a")  # noqa: SIM115  open as long as the process
     with signals.stoppable():
         faulthandler.register(signal.SIGQUIT, file=stacks, all_threads=True)  # the agent asks for them so
-        signals.end_where_blocked()
+        signals.end_where_blocked(heartbeat.touch)
         try:
             config = unpacked(os.environ.pop(RANK_CONFIG))
             know_secrets(config)

@@ -22,6 +22,10 @@ class Round:
     """When ranks that are still there are killed."""
     told: bool = False
     """Whether a stopping signal was passed on to the ranks."""
+    answer_by: float = float("inf")
+    """When ranks that the signal has not reached are killed."""
+    beats: dict[int, float | None] = field(default_factory=dict)
+    """When the ranks had made progress before the signal."""
 
     @property
     def stopped(self) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from tiryns.runner.data.batches import GatheredSequences, flat_samples
 from tiryns.runner.data.micro_batch import FlatSamples
-from tiryns.runner.data.workers import ForkSafeLoader
+from tiryns.runner.data.workers import WorkerLoader, replacing
 from tiryns.runner.objectives.rows.flat import row_batch
 from tiryns.runner.order.partition import partition
 from tiryns.runner.samplers import Sequential, Shuffled
@@ -107,7 +107,7 @@ class StoredPasses(Passes):
         return partition(lengths, self.num_ranks, self.row_tokens, None, packed=True)[self.rank]
 
 
-class PassLoader(ForkSafeLoader):
+class PassLoader(WorkerLoader):
     """A `DataLoader` of which each iteration is the next pass, or the same pass if it `repeats`.
 
     `epoch` is the present pass, `served` the number of its batches so far, those before a restored position included.
@@ -134,10 +134,13 @@ class PassLoader(ForkSafeLoader):
         self.epoch, self.served = self.following
         self.ended = False
         self.following = self.following if self.repeats else (self.epoch + 1, 0)
-        passes: Any = self.dataset
-        passes.epoch, passes.start = self.epoch, self.served if passes.can_skip else 0
-        batches = super().__iter__()
-        return self._counted(batches if passes.can_skip else islice(batches, self.served, None))
+        return self._counted(replacing(self.begun_at, self.served, self.unit))
+
+    def begun_at(self, number: int) -> tuple[Any, int]:
+        """New processes: the batches of this pass, and how many of those come before batch `number`."""
+        passes = self.dataset
+        passes.epoch, passes.start = self.epoch, number if passes.can_skip else 0
+        return super().begun_at(number)[0], number - passes.start
 
     def place(self, consumed: int) -> tuple[int, int]:
         """Pass and batch to resume at after `consumed` batches of this pass."""

@@ -1,6 +1,5 @@
 """A run folder as the pages read it: what is missing or damaged there is empty."""
 
-import math
 import re
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import yaml
 from omegaconf import OmegaConf
 
@@ -135,8 +135,9 @@ class Run:
         """A figure at the end, else the last number logged under this name; None where neither is known."""
         if key in self.results:
             return self.results[key]
-        values = [v for v in self.metrics[key].values if math.isfinite(v)] if key in self.metrics else []
-        return float(values[-1]) if values else None
+        values = self.metrics[key].values if key in self.metrics else np.zeros(0)
+        finite = np.flatnonzero(np.isfinite(values))
+        return float(values[finite[-1]]) if finite.size else None
 
 
 def load_run(folder: Path) -> Run:

@@ -189,7 +189,8 @@ class RunFolder:
         except BaseException as error:
             stopped = isinstance(error, KeyboardInterrupt | SystemExit)
             state = getattr(error, "state", "interrupted") if stopped else "failed"
-            self.end(state, error=str(error) if stopped else explain(error) or repr(error))
+            with contextlib.suppress(OSError):  # or a full disk would hide why
+                self.end(state, error=str(error) if stopped else explain(error) or repr(error))
             raise
 
     def end(self, state: str, **values: Any) -> None:

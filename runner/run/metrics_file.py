@@ -1,6 +1,7 @@
 """Reads `metrics.csv`: header `step,time,<keys...>`, a row per logged step, empty where a key was not."""
 
 import csv
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,6 +10,12 @@ from numpy.typing import NDArray
 
 FIXED_COLUMNS = ["step", "time"]
 """The first two columns: optimizer steps done, and seconds since 1970 when the row was written."""
+
+BLOCK = 1 << 20
+"""Characters that are text at one time: a cell of text takes ten times the memory of its number."""
+
+MOST_DIGITS = 15
+"""Digits of the greatest step, which fp64 still holds exactly."""
 
 
 class Series(NamedTuple):
@@ -24,13 +31,37 @@ def whole_rows(path: Path) -> tuple[list[str], list[list[str]]]:
 
     A row is whole when its line has ended, it has a cell for every column, and its step is a number.
     """
-    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    lines = text[: text.rfind("\n") + 1].splitlines()
-    table = list(csv.reader(line for line in lines if "\0" not in line))
-    if not table or table[0][:2] != FIXED_COLUMNS:
-        return [], []
-    columns = table[0]
-    return columns, [row for row in table[1:] if len(row) == len(columns) and row[0].isdecimal()]
+    blocks = _blocks(path)
+    return next(blocks, []), [[*row] for cells in blocks for row in zip(*cells, strict=True)]
+
+
+def _blocks(path: Path) -> Iterator[Any]:
+    """The columns of a metrics file, then the cells of its whole rows by column, a block of them at a time."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        header = file.readline()
+        columns = next(csv.reader([header]), []) if header.endswith("\n") and "\0" not in header else []
+        if columns[:2] != FIXED_COLUMNS:
+            return
+        yield columns
+        while text := file.read(BLOCK):
+            text += file.readline()
+            yield _cells(text[: text.rfind("\n") + 1], len(columns))
+
+
+def _cells(text: str, count: int) -> list[list[str]]:
+    """The cells of the whole rows of a text, in `count` columns."""
+    plain = not any(mark in text for mark in '"\0')
+    if plain and all(line.count(",") == count - 1 for line in text.split("\n")[:-1]):
+        cells = text.replace("\n", ",").split(",")  # half of the time of the csv module
+        columns = [cells[column:-1:count] for column in range(count)]
+        lengths = {*map(len, columns[0])}
+        if "".join(columns[0]).isdecimal() and 0 not in lengths and max(lengths) <= MOST_DIGITS:
+            return columns
+    rows = csv.reader(line for line in text.splitlines() if "\0" not in line)
+    whole = [row for row in rows if len(row) == count and row[0].isdecimal() and len(row[0]) <= MOST_DIGITS]
+    return [[row[column] for row in whole] for column in range(count)]
 
 
 def logged_in(columns: list[str], row: list[str]) -> dict[str, str]:
@@ -44,28 +75,54 @@ def read_metrics(path: Path) -> dict[str, Series]:
     The points are in the order of their steps, as a row may be of an earlier step than the row before it. Cells that are
     no number count as not logged; where a step was logged twice, both points are kept.
     """
-    columns, rows = whole_rows(path)
-    rows.sort(key=lambda row: int(row[0]))
+    columns, (steps, times, *values), (_, _, *logged) = _numbers(path)
+    in_order = np.argsort(steps, kind="stable") if (np.diff(steps) < 0).any() else slice(None)
+    shared: dict[bytes, tuple[Any, Any]] = {}  # steps and times of metrics that stand in the same rows
     found = {}
-    for column, key in enumerate(columns[2:], start=2):
-        logged = [row for row in rows if _number(row[column]) is not None]
-        if logged:
-            steps = np.array([int(row[0]) for row in logged])
-            found[key] = Series(steps, _numbers(logged, column), _numbers(logged, 1))
+    for key in columns[2:]:
+        numbers, are_logged = values.pop(0), logged.pop(0)
+        if (rows := np.arange(len(steps))[in_order][are_logged[in_order]]).size:
+            if (name := are_logged.tobytes()) not in shared:
+                shared[name] = steps[rows], times[rows]
+            found[key] = Series(shared[name][0], numbers[rows], shared[name][1])
     return found
 
 
 def read_table(path: Path) -> dict[str, NDArray[Any]]:
     """The columns of the file by name: `step` of integers, others NaN where there is no number; empty without a file."""
-    columns, rows = whole_rows(path)
-    table: dict[str, NDArray[Any]] = {
-        name: _numbers(rows, column) for column, name in enumerate(columns or FIXED_COLUMNS)
-    }
-    return {**table, "step": table["step"].astype(np.int64)}
+    columns, numbers, _ = _numbers(path)
+    return dict(zip(columns, numbers, strict=True))
 
 
-def _numbers(rows: list[list[str]], column: int) -> NDArray[np.float64]:
-    return np.array([_number(row[column]) for row in rows], dtype=np.float64)  # None becomes nan
+def _numbers(path: Path) -> tuple[list[str], list[NDArray[Any]], list[NDArray[np.bool_]]]:
+    """The columns of a metrics file, their numbers, NaN where a cell has none, and whether a cell has one."""
+    blocks = _blocks(path)
+    columns = next(blocks, FIXED_COLUMNS)
+    parsed = [[_parsed(cells) for cells in block] for block in blocks]
+    numbers: list[NDArray[Any]] = [np.zeros(0) for _ in columns]
+    are_numbers: list[NDArray[np.bool_]] = [np.zeros(0, np.bool_) for _ in columns]
+    for column in range(len(columns)) if parsed else ():
+        numbers[column] = np.concatenate([block[column][0] for block in parsed])
+        are_numbers[column] = np.concatenate([block[column][1] for block in parsed])
+        for block in parsed:
+            block[column] = (np.zeros(0), np.zeros(0, np.bool_))  # or all of it would be there twice
+    numbers[0] = numbers[0].astype(np.int64)
+    return columns, numbers, are_numbers
+
+
+def _parsed(cells: list[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The numbers of cells, NaN where there is none, and whether there is one."""
+    numbers = np.full(len(cells), np.nan)
+    try:
+        if "" not in cells:
+            return np.array([*map(float, cells)]), np.ones(len(cells), np.bool_)
+        are_numbers = np.fromiter(map(bool, cells), np.bool_, len(cells))
+        numbers[are_numbers] = [*map(float, filter(None, cells))]
+    except ValueError:
+        found = [_number(cell) for cell in cells]
+        numbers = np.array(found, dtype=np.float64)  # None becomes nan
+        are_numbers = np.array([number is not None for number in found])
+    return numbers, are_numbers
 
 
 def _number(cell: str) -> float | None:

@@ -23,7 +23,7 @@ STOPPING = (
 )  # fmt: skip
 """Ctrl-C, Ctrl-\\, `kill`, a closed terminal, and the warnings that SLURM sends before it ends or preempts a job."""
 
-SECONDS_TO_RETURN = 20.0
+SECONDS_TO_RETURN = 18.0
 """How long after a stopping signal a rank may stay within one call of a library."""
 
 COMMAND_PROCESS = "TIRYNS_COMMAND_PROCESS"
@@ -59,6 +59,18 @@ def shielded() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def handlers_kept() -> Iterator[None]:
+    """Puts this process's handlers of the stopping signals back, which torch replaces when it starts ranks."""
+    kept = {number: signal.getsignal(number) for number in STOPPING}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            if handler is not None:
+                signal.signal(number, handler)
 
 
 @contextlib.contextmanager
@@ -123,10 +135,11 @@ def ending_with_command() -> Iterator[None]:
         raise
 
 
-def end_where_blocked() -> None:
+def end_where_blocked(answer: Callable[[], object] = lambda: None) -> None:
     """Ends this process, unsaved, where a stopping signal finds its main thread in a call that does not return.
 
-    A rank that waits for one that is gone sits in such a call; Python runs no handler there.
+    A rank that waits for one that is gone sits in such a call; Python runs no handler there. `answer` is called as soon
+    as the signal is there, from another thread.
     """
     ending, waking = os.pipe()
     os.set_blocking(waking, False)
@@ -135,6 +148,7 @@ def end_where_blocked() -> None:
     def watch() -> None:
         while os.read(ending, 1)[0] not in STOPPING:
             pass
+        answer()
         time.sleep(SECONDS_TO_RETURN)
         if not _heard:
             faulthandler.dump_traceback(all_threads=True)

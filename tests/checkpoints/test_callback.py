@@ -1,6 +1,7 @@
 """When a checkpoint is saved and which are kept."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from tests.runs.test_train import Run
 from tiryns.runner.checkpoints.callback import Checkpoint
+from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.run.folder import RunFolder
 
 
@@ -65,6 +67,34 @@ def test_checkpoint_that_a_rewind_would_need_is_kept_with_the_best_of_its_time(r
         "callback.divergence.action=rewind", "callback.divergence.skip_before=3", "callback.divergence.window=1",
     )  # fmt: skip
     assert steps_of(run) == [4, 6, 8, 10], "at 11 a rewind goes to 6, when 4 was the best, from 12 on to 8"
+
+
+def test_state_of_a_checkpoint_does_not_wait_for_the_disk(tmp_path: Path) -> None:
+    """Of two runs one is ahead of the thread that writes, which owns nothing of the state."""
+
+    def state_after(saves: int, then: Callable[[Callable[[], None]], None]) -> dict[str, Any]:
+        callback = checkpoint(tmp_path, keep_last=2)
+        io: Any = object.__new__(AtomicCheckpointIO)
+        io.then = then
+        states: list[Any] = []
+
+        def save(path: Path) -> None:
+            path.touch()
+            states.append(callback.state_dict())
+
+        for step in range(1, saves + 1):
+            trainer: Any = SimpleNamespace(global_step=step, is_global_zero=True)
+            trainer.strategy = SimpleNamespace(checkpoint_io=io)
+            trainer.save_checkpoint = save
+            if step == 3:
+                callback.best_step = 3
+            callback.save(trainer)
+        return {"at the last": states[-1], "after": callback.state_dict()}
+
+    (tmp_path / "status.json").write_text("{}")
+    ahead, behind = state_after(9, lambda task: None), state_after(9, lambda task: task())
+    assert ahead == behind
+    assert ahead["after"]["bests"] == [[3, 3], [8, 3], [9, 3]]
 
 
 def test_without_a_loss_no_validation_is_the_best(tmp_path: Path) -> None:

@@ -51,6 +51,21 @@ def test_runs_are_found_by_state_name_and_settings(outputs: Path) -> None:
     assert "no run under 'outputs' fits" in tiryns_here(outputs, "runs", "--with", "seed=-7").stdout
 
 
+def test_setting_is_looked_up_in_its_group_and_the_rest_is_not_parsed(tmp_path: Path) -> None:
+    run = tmp_path / "outputs" / "day" / "run"
+    run.mkdir(parents=True)
+    (run / "status.json").write_text('{"state": "done"}')
+    (run / "overrides.json").write_text("[]")
+    groups = "optimizer:\n  lr: 0.001\n\n  # why\n  betas:\n  - 0.9\nlogger:\n- csv\nseed: 3\n"
+    (run / "config.yaml").write_text(f"data:\n  source: [never closed\n{groups}")
+
+    def matches(setting: str) -> bool:
+        return "day/run" in tiryns_here(tmp_path, "runs", "--with", setting).stdout
+
+    assert all(map(matches, ["optimizer.lr=0.001", "optimizer.betas=[0.9]", "seed=3", "logger=['csv']"]))
+    assert not any(map(matches, ["optimizer.lr=0.01", "see=3", "optimizer.l=None", "none=None"]))
+
+
 def test_run_whose_process_is_gone_was_killed(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "outputs" / "one")
     run.begin(OmegaConf.create({"seed": 1}), ["seed=1"])

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch.utils.data import Dataset
 
 from tests.conftest import ROOT
 from tiryns.runner.data.workers import StepLoader, StepSampler
+from tiryns.runner.loaders.passes import Passes, PassLoader
 
 LARGE = 300_000
 """Numbers in a batch: more than a pipe holds, so that a killed process leaves half a batch there."""
@@ -34,7 +36,8 @@ class Batches(Dataset[Any]):
 
 
 def loader(batches: Batches, workers: int = 2) -> StepLoader:
-    return StepLoader(batches, num_workers=workers, sampler=StepSampler(3, 20), prefetch_factor=2)
+    prefetched = {"prefetch_factor": 2} if workers else {}
+    return StepLoader(batches, num_workers=workers, sampler=StepSampler(3, 20), **prefetched)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -44,19 +47,60 @@ def test_killed_process_is_replaced_and_no_batch_is_lost_or_doubled(tmp_path: Pa
     assert len(list(tmp_path.iterdir())) == 1, "one was killed"
 
 
-def test_process_killed_from_outside_while_training_works(tmp_path: Path) -> None:
-    batches, read, child = loader(Batches()), [], f"/proc/{os.getpid()}/task/{os.getpid()}/children"
+def children() -> list[int]:
+    """Process ids of the processes that this one has started."""
+    return [int(p) for p in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()]
+
+
+def test_process_killed_from_outside_while_training_works() -> None:
+    batches, read = loader(Batches()), []
     for batch in batches:
         read.append(int(batch[0]))
         if len(read) in (2, 7):
-            workers = [int(p) for p in Path(child).read_text().split()]
-            os.kill(workers[-1], signal.SIGKILL)
+            os.kill(children()[-1], signal.SIGKILL)
             time.sleep(0.3)  # the signal arrives here, where training would be at work
     assert read == list(range(3, 20))
 
 
+def test_death_belongs_to_the_loader_of_the_process_whichever_is_read() -> None:
+    """Validation while the training loader's process dies, with processes of its own and without."""
+    training = iter(loader(Batches(), 1))
+    read = [int(next(training)[0]) for _ in range(3)]
+    for number in (0, 1):
+        (worker,) = children()
+        os.kill(worker, signal.SIGKILL)
+        assert [int(batch[0]) for batch in loader(Batches(), number)] == list(range(3, 20))
+        read += [int(next(training)[0]) for _ in range(3)]
+    assert read + [int(batch[0]) for batch in training] == list(range(3, 20))
+
+
+class Pass(Passes):
+    """Batch k holds k; the process that makes batch `deadly` is killed once."""
+
+    marks: Path
+    deadly = 4
+
+    def batches(self, mine: Callable[[int], bool]) -> Iterator[Any]:
+        """The numbers of 9 batches that are `mine`."""
+        for number in filter(mine, range(9)):
+            if number == self.deadly and not self.marks.exists():
+                self.marks.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield number
+
+
+@pytest.mark.parametrize("can_skip", [True, False])
+def test_pass_whose_process_is_killed_goes_on(tmp_path: Path, can_skip: bool) -> None:
+    passes = Pass(collator=None, batch_size=1, seed=0, stream=0, rank=0, num_ranks=1)
+    passes.marks, passes.can_skip = tmp_path / "mark", can_skip
+    batches = PassLoader(passes, 2, start=2)
+    assert list(batches) == list(range(2, 9))
+    assert passes.marks.exists()
+    assert (batches.served, batches.place(9)) == (9, (1, 0))
+
+
 def test_process_killed_again_at_the_same_batch_ends_the_run(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match=r"a loader process was killed, twice before step \d+"):
+    with pytest.raises(RuntimeError, match=r"a loader process was killed, 3 times before step \d+"):
         for _ in loader(Batches(9, tmp_path, deaths=9), 1):
             pass
 

@@ -85,6 +85,24 @@ def test_rank_that_is_killed_and_rank_that_hangs_are_replaced(
     assert "Thread 0x" in (run.path / "train.log").read_text(), "the stacks of the rank that waited"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_run_with_a_rank_that_hangs_ends_before_it_is_killed(
+    arguments: list[str], tmp_path: Path, rank: int
+) -> None:
+    process = start([*arguments, *SLOWLY, "trainer.devices=2"], tmp_path)
+    wait_for_steps(process, tmp_path, 10)
+    os.kill(ranks_in(tmp_path)[rank], signal.SIGSTOP)
+    time.sleep(1)  # the other rank waits for it now
+    process.terminate()
+    assert process.wait(timeout=25) == 75, said(tmp_path)
+    run = only_run(tmp_path / "outputs")
+    assert run.status()["state"] == "preempted"
+    assert run.status()["step"] >= 8
+    assert "go on with: tiryns resume=" in said(tmp_path)
+    assert_clean(run, tmp_path)
+
+
 def test_nodes_come_and_go_and_the_order_stays(
     arguments: list[str], undisturbed: RunFolder, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """Kill -9 at any moment and start again: the run must not know."""
 
+import contextlib
 import os
 import random
 import signal
@@ -16,6 +17,7 @@ from tests.conftest import ROOT, TINY, Command
 from tests.runs.test_train import assert_bitwise, rows, weights
 from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
+from tests.support.processes import ranks_in
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import RunFolder
 
@@ -113,6 +115,60 @@ def without_trace(arguments: list[str], folder: Path, steps: int, devices: int) 
 
 def test_two_kills_leave_no_trace(tmp_path: Path, text_file: Path) -> None:
     check(tmp_path, text_file, kills=2, devices=1, workers=1)
+
+
+def loader_processes(cwd: Path, process: subprocess.Popen[bytes]) -> list[int]:
+    """Process ids of the loader processes of a run in `cwd`, which are forks of its ranks."""
+    forks = []
+    for reader in ranks_in(cwd).values() or [process.pid]:
+        with contextlib.suppress(OSError):  # it has just ended
+            line = Path(f"/proc/{reader}/cmdline").read_text()
+            for children in Path(f"/proc/{reader}/task").glob("*/children"):
+                ids = map(int, children.read_text().split())
+                forks += [child for child in ids if Path(f"/proc/{child}/cmdline").read_text() == line]
+    return forks
+
+
+def with_loaders_killed(arguments: list[str], cwd: Path, kills: int, draw: random.Random) -> RunFolder:
+    """A run to the end, of which a random loader process is killed at so many random moments."""
+    cwd.mkdir()
+    process, output = start(arguments, cwd), cwd / "output.txt"
+    for kill in range(kills):
+        goal = progress(cwd) + draw.randint(1, 8)
+        while progress(cwd) < goal or not (workers := loader_processes(cwd, process)):
+            assert process.poll() is None, f"ended at kill {kill}: {output.read_text()[-3000:]}"
+            time.sleep(0.002)
+        time.sleep(draw.random() * 0.03)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(draw.choice(workers), signal.SIGKILL)
+    assert process.wait(timeout=300) == 0, output.read_text()[-3000:]
+    return only_run(cwd / "outputs")
+
+
+def check_loaders(tmp_path: Path, text_file: Path, kills: int, devices: int, workers: int) -> None:
+    arguments = [
+        *LONGER, f"data.source={text_file}", f"data.num_workers={workers}", f"trainer.devices={devices}",
+        f"trainer.max_steps={12 * kills + 20}", "trainer.validate_every=10", "checkpoint.every_steps=50",
+    ]  # fmt: skip
+    whole = undisturbed(arguments, tmp_path / "whole", devices)
+    draw = random.Random(10 * devices + workers)
+    killed = with_loaders_killed(arguments, tmp_path / "killed", kills, draw)
+    assert "a loader process was killed" in (tmp_path / "killed" / "output.txt").read_text()
+    assert audit.compare(whole.path, killed.path) is None
+    assert rows(whole) == rows(killed)
+
+
+def test_three_killed_loader_processes_leave_no_trace(tmp_path: Path, text_file: Path) -> None:
+    check_loaders(tmp_path, text_file, kills=3, devices=1, workers=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_killed_loader_processes_leave_no_trace(
+    tmp_path: Path, text_file: Path, devices: int, workers: int
+) -> None:
+    check_loaders(tmp_path, text_file, kills=25, devices=devices, workers=workers)
 
 
 @pytest.mark.slow

@@ -17,7 +17,9 @@ from tests.conftest import TINY
 from tests.launch.test_kill import only_run
 from tests.support.in_process import tiryns_here
 from tiryns.runner.checkpoints.callback import checkpoint_to_resume
+from tiryns.runner.checkpoints.sharded import save_error
 from tiryns.runner.data.workers import StepLoader
+from tiryns.runner.launch.job import report_failure
 from tiryns.runner.launch.resume import run_folder, saved_overrides
 from tiryns.runner.report import single
 from tiryns.runner.run.folder import RunFolder
@@ -89,6 +91,26 @@ def damage(file: Path, how: str) -> None:
         file.write_text("" if how == "empty" else text[: len(text) // 2])
 
 
+def test_failure_that_cannot_be_noted_is_told_all_the_same(begun: RunFolder) -> None:
+    def fail() -> None:
+        with begun.recorded(_composed(tuple(WORDS)), WORDS):
+            for name in ("status.json", "train.log"):
+                (begun.path / name).unlink(missing_ok=True)
+                (begun.path / name).mkdir()  # stands for a disk without room
+            report_failure(begun)
+            raise ValueError("why it failed")
+
+    with pytest.raises(ValueError, match="why it failed"):
+        fail()
+
+
+def test_reason_for_a_lost_checkpoint_is_that_of_the_disk(tmp_path: Path) -> None:
+    error = RuntimeError("unexpected pos 353984 vs 353876")  # what torch says as it closes its file
+    assert "unexpected pos" in str(save_error(tmp_path, error))
+    error.__context__ = OSError(28, "No space left on device")
+    assert ": No space left on device. Earlier" in str(save_error(tmp_path, error))
+
+
 def test_lost_overrides_have_to_be_given_again(begun: RunFolder, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("status.json", "overrides.json", "command.txt"):
         (begun.path / name).unlink()
@@ -122,7 +144,7 @@ def loader_that_dies(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
 
     def dying(loader: StepLoader) -> Iterator[Any]:
         yield from islice(whole(loader), step)
-        raise RuntimeError(f"a loader process was killed, twice before step {step + 1}")
+        raise RuntimeError(f"a loader process was killed, 3 times before step {step + 1}")
 
     monkeypatch.setattr(StepLoader, "__iter__", dying)
 
@@ -141,7 +163,7 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
     with monkeypatch.context() as patch:  # loader processes, again and again
         loader_that_dies(patch, 3)
         done = tiryns_here(tmp_path, *words, "resume=auto")
-    said = f"error: a loader process was killed, twice before step 4; saved at step 3; go on with resume={run.path}"
+    said = f"error: a loader process was killed, 3 times before step 4; saved at step 3; go on with resume={run.path}"
     assert done.stderr.splitlines()[-1] == said
     assert "Traceback" not in done.stderr
     assert run.status()["step"] == 3

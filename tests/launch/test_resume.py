@@ -16,7 +16,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from tests.conf.test_settings import composed
-from tests.conftest import train_here
+from tests.conftest import TINY, train_here
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import continued, losses, rows
 from tests.support.in_process import tiryns_here
@@ -46,6 +46,21 @@ def test_auto_takes_the_newest_run_of_the_same_config_in_whatever_state(tmp_path
     done = pretend_run(tmp_path / "d" / "done", started="2026-01-03", state="done")
     assert newest_run(tmp_path, "abc") == done
     assert newest_run(tmp_path, "none") is None
+
+
+def test_folder_with_the_name_of_a_setting_is_taken_as_it_stands(tmp_path: Path, text_file: Path) -> None:
+    here = tmp_path / "a${seed}b${nothing}"
+    here.mkdir()
+    words = [*TINY, f"data.source={text_file}", "trainer.max_steps=1", "trainer.validate_every=0"]
+    for more in (["hydra.run.dir=runs/${seed}", "seed=5"], ["-m", "seed=6,7"], ["seed=8"]):
+        done = tiryns_here(here, *more[:1], *words, *more[1:])
+        assert done.returncode == 0, done.stderr
+    folders = [*here.glob("outputs/*/*-sweep/*/"), *here.glob("outputs/*/*/"), here / "runs" / "5"]
+    runs = [RunFolder(folder) for folder in folders if (folder / "train.log").exists()]
+    assert [run.status()["state"] for run in runs] == ["done"] * 4
+    assert [path.name for path in tmp_path.iterdir()] == [here.name]
+    again = tiryns_here(here, *words, "seed=8", "resume=auto")
+    assert "is finished, at step 1" in again.stdout
 
 
 def test_autos_of_one_instant_are_one_run(tmp_path: Path) -> None:

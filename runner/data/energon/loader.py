@@ -12,11 +12,13 @@ from tiryns.runner.data.energon.errors import SkipBudget
 from tiryns.runner.data.energon.state import from_plain, to_plain
 from tiryns.runner.data.workers import (
     WorkerDeath,
-    deaths,
-    end_workers,
+    ask,
+    begun,
     fetch,
+    replacing,
     set_up_worker,
     wait_before_fork,
+    watch,
 )
 from tiryns.runner.patches.torch import loaders
 
@@ -50,17 +52,17 @@ def cyclic_iter(iter: Iterable[Any]) -> Iterator[Any]:
 
 
 class _Batches:
-    """The batches of a loader endlessly, with the processes that make them, which `fetch` asks how they ended."""
+    """The batches of a loader, with torch's iterator behind them, as `fetch` needs it."""
 
-    def __init__(self, loader: Any) -> None:
-        self._loader, self._batches = loader, cyclic_iter(loader)
+    def __init__(self, loader: Any, batches: Iterator[Any]) -> None:
+        self._loader, self._batches = loader, batches
 
     def __next__(self) -> Any:
         return next(self._batches)
 
     @property
-    def _workers(self) -> list[Any]:
-        return loaders.processes_of(loaders.running(self._loader))
+    def _iterator(self) -> Any:
+        return loaders.running(self._loader)
 
 
 class EnergonDataloader:
@@ -90,13 +92,12 @@ class EnergonDataloader:
         remake: Callable[[], Any] | None = None,
     ) -> None:
         self.dataloader, self.skip_budget, self._remake = dataloader, skip_budget, remake
-        self._batches = _Batches(dataloader)
+        self._batches = _Batches(dataloader, cyclic_iter(dataloader))
         self._num_workers: int = getattr(dataloader, "num_workers", 0)
         self._restored: Any = None
         self._taken = self._to_skip = 0
         self._known: tuple[Any, int] = None, 0
         """A state as plain values, and how many batches the stream is behind it."""
-        self._is_read = False
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -114,16 +115,15 @@ class EnergonDataloader:
         return batch
 
     def _fetched(self) -> Any:
-        if not self._taken:
+        if starts := self._num_workers and not self._taken:
             wait_before_fork(self._num_workers)
+            watch.listen()
         for _ in range(self._to_skip + 1):
             batch = fetch(self._batches)
         self._taken += self._to_skip + 1
         self._to_skip = 0
-        if self._num_workers and self._remake and not self._is_read:
-            self._is_read = True
-            deaths.handle()
-            deaths.begin_reading()
+        if starts:
+            loaders.take_over(self._batches)
         return batch
 
     def _after(self, death: WorkerDeath) -> Any:
@@ -132,7 +132,7 @@ class EnergonDataloader:
         if self._remake is None:
             raise death
         self.dataloader = self._remake()
-        self._batches = _Batches(self.dataloader)
+        self._batches = _Batches(self.dataloader, cyclic_iter(self.dataloader))
         state, self._to_skip = self._known
         log.warning("%s; new ones read %d batches again and go on", death, self._to_skip)
         self._taken, self._restored = 0, from_plain(state)
@@ -147,9 +147,8 @@ class EnergonDataloader:
 
     def _end_dead(self) -> None:
         """Kills the workers that are left of a loader."""
-        running, deaths.death = loaders.running(self.dataloader), None
-        if running is not None:
-            end_workers(running)
+        if loaders.running(self.dataloader) is not None:
+            loaders.kill(self._batches)
             loaders.forget(self.dataloader)
 
     def __len__(self) -> int:
@@ -162,10 +161,11 @@ class EnergonDataloader:
         With a `skip_budget`, or with batches to skip from there, a dict of it as `state`, `skip` and `stock`.
         """
         skip_budget = self.skip_budget.state() if self.skip_budget is not None else None
-        if any(worker.exitcode is not None for worker in self._batches._workers):  # the dead do not answer
-            return {"state": self._known[0], "skip": self._known[1], "stock": skip_budget}
         if self._taken >= max(1, self._num_workers) or (self._restored is None and not self._num_workers):
-            state = to_plain(self.dataloader.save_state_rank())
+            try:
+                state = to_plain(ask(self._batches, self.dataloader.save_state_rank))
+            except WorkerDeath:  # the dead do not answer
+                return {"state": self._known[0], "skip": self._known[1], "stock": skip_budget}
             self._known = state, 0
             return state if skip_budget is None else {"state": state, "skip": 0, "stock": skip_budget}
         return {"state": to_plain(self._restored), "skip": self._taken + self._to_skip, "stock": skip_budget}
@@ -185,9 +185,6 @@ class EnergonDataloader:
 
     def close(self) -> None:
         """Ends the workers at once; garbage collection would wait 5 seconds for them."""
-        if self._is_read:
-            self._is_read = False
-            deaths.end_reading()
         loaders.close(self.dataloader)
 
     def __del__(self) -> None:
@@ -205,15 +202,22 @@ class EnergonPass:
         return len(self.dataloader)
 
     def __iter__(self) -> Iterator[Any]:
-        wait_before_fork(self.dataloader.num_workers)
-        if not self.dataloader.num_workers:
-            self.dataloader.dataset.reset_state_deep()
         try:
-            for batch in self.dataloader:
+            for batch in replacing(self._begun_at, 0, "batch"):
                 self.skip_budget.check(batch)
                 yield batch
         finally:
             self.close()
+
+    def _begun_at(self, number: int) -> tuple[Any, int]:
+        loaders.forget(self.dataloader)
+        if not self.dataloader.num_workers:
+            self.dataloader.dataset.reset_state_deep()
+
+        def iterate() -> Any:
+            return _Batches(self.dataloader, iter(self.dataloader))
+
+        return begun(iterate, self.dataloader.num_workers), number
 
     def close(self) -> None:
         """Ends the workers."""

@@ -123,9 +123,9 @@ class _DocumentLoader(StepLoader):
         sampler: Any = self.sampler
         sampler.start = batches.start
 
-    def _batches_from(self, step: int) -> Any:
-        self.dataset.start = step  # type: ignore[attr-defined]
-        return super()._batches_from(step)
+    def begun_at(self, number: int) -> tuple[Any, int]:
+        self.dataset.start = number  # type: ignore[attr-defined]
+        return super().begun_at(number)
 
 
 class StreamLoader:

@@ -6,13 +6,15 @@ command. Hydra 1.3 has no list of targets that it may call; 1.4 has one (`execut
 it is given what the check allows, and keeps its own refusals, such as `os.system`.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import hydra.utils
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from omegaconf import DictConfig
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf, read_write
 
 
 @contextmanager
@@ -25,20 +27,37 @@ def checking(check: Callable[[DictConfig], Iterable[str]]) -> Iterator[None]:
         >>> with checking(lambda config: [config.hydra.launcher._target_]):  # doctest: +SKIP
         ...     hydra.compose("config")
     """
-    composed = ConfigLoaderImpl._load_configuration_impl
+    composed, begun = ConfigLoaderImpl._load_configuration_impl, HydraConfig.set_config
     utils: Any = hydra.utils
     with ExitStack() as allowed:
 
         def load(*args: Any, **kwargs: Any) -> DictConfig:
             config = composed(*args, **kwargs)
+            _keep_literal(config, "cwd")
             targets = list(check(config))
             if hasattr(utils, "execution_whitelist"):
                 allowed.close()  # of the config before
                 allowed.enter_context(utils.execution_whitelist(targets))
             return config
 
+        def set_config(self: HydraConfig, cfg: DictConfig) -> None:
+            _keep_literal(cfg, "output_dir")
+            begun(self, cfg)
+
         ConfigLoaderImpl._load_configuration_impl = load  # type: ignore[method-assign]
+        HydraConfig.set_config = set_config  # type: ignore[method-assign]
         try:
             yield
         finally:
             ConfigLoaderImpl._load_configuration_impl = composed  # type: ignore[method-assign]
+            HydraConfig.set_config = begun  # type: ignore[method-assign]
+
+
+def _keep_literal(config: DictConfig, name: str) -> None:
+    """Escapes what OmegaConf would look up in a folder that Hydra has noted."""
+    if "hydra" not in config or "runtime" not in config.hydra:
+        return
+    folder = OmegaConf.to_container(config.hydra.runtime, resolve=False).get(name)  # type: ignore[union-attr]
+    if isinstance(folder, str) and "${" in folder:
+        with read_write(config.hydra.runtime):
+            config.hydra.runtime[name] = re.sub(r"(?<!\\)\$\{", r"\\${", folder)

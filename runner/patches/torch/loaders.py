@@ -5,9 +5,10 @@ An iterator ends its processes when it is collected as garbage, and then waits 5
 whose rest that would wait for ever (pytorch/pytorch#1355 has the ways in which they die).
 """
 
+import signal
 from typing import Any
 
-import torch
+from torch.utils.data._utils import signal_handling
 
 
 def running(loader: Any) -> Any:
@@ -15,15 +16,34 @@ def running(loader: Any) -> Any:
     return getattr(loader, "_iterator", None)
 
 
-def processes_of(iterator: Any) -> list[Any]:
-    """Returns the processes behind an iterator of a loader."""
-    return getattr(iterator, "_workers", [])
+def processes_of(batches: Any) -> list[Any]:
+    """Returns the processes behind an iterator of torch's, or behind one that has it as `_iterator`."""
+    return getattr(_iterator_of(batches), "_workers", [])
 
 
-def kill(iterator: Any) -> None:
-    """Kills the processes behind an iterator of a loader, and reads no queue of theirs any more."""
+def _iterator_of(batches: Any) -> Any:
+    return getattr(batches, "_iterator", batches)
+
+
+def handler_of_deaths() -> Any:
+    """Returns torch's handler of SIGCHLD, which it sets when the first processes start."""
+    signal_handling._set_SIGCHLD_handler()
+    return signal.getsignal(signal.SIGCHLD)
+
+
+def take_over(batches: Any) -> None:
+    """Takes the processes behind batches off the list whose deaths torch's handler makes an error."""
+    iterator = _iterator_of(batches)
+    if getattr(iterator, "_worker_pids_set", False):
+        signal_handling._remove_worker_pids(id(iterator))
+        iterator._worker_pids_set = False
+
+
+def kill(batches: Any) -> None:
+    """Kills the processes behind batches, and reads no queue of theirs any more."""
+    take_over(batches)
+    iterator = _iterator_of(batches)
     iterator._shutdown = True
-    torch._C._remove_worker_pids(id(iterator))
     for worker in iterator._workers:
         worker.kill()
         worker.join()
@@ -40,5 +60,7 @@ def forget(loader: Any) -> None:
 def close(loader: Any) -> None:
     """Ends the processes of a loader at once, if it has any."""
     if (iterator := running(loader)) is not None:
+        if any(worker.exitcode for worker in processes_of(iterator)):  # torch would wait for the dead
+            kill(iterator)
         iterator._shutdown_workers()
         forget(loader)

@@ -35,11 +35,11 @@ def global_batches(config: Any) -> Any:
 
 def loading(batches: Any, workers: int) -> float:
     """Tokens per wall second of a loader, once it runs."""
-    from tiryns.runner.data.workers import ForkSafeLoader, StepSampler
+    from tiryns.runner.data.workers import StepSampler, WorkerLoader
 
     count = max(40, LOADED * 32 // batches.sampler.global_batch_size)
     batches.sampler.num_batches = count
-    loader = iter(ForkSafeLoader(batches, workers, sampler=StepSampler(0, count)))
+    loader = iter(WorkerLoader(batches, workers, sampler=StepSampler(0, count)))
     next(loader)
     began, tokens = time.perf_counter(), 0
     for batch in loader:

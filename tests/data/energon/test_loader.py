@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from megatron.energon import WorkerConfig, get_loader, get_val_dataset
 from torch.utils.data import DataLoader, TensorDataset
 
-from tests.data.energon.sets import make_set, stream, take
+from tests.data.energon.sets import NumberedPacks, make_set, stream, take
 from tests.support.processes import assert_workers_end_with_their_parent
-from tiryns.runner.data.energon.loader import EnergonDataloader, cyclic_iter
+from tiryns.runner.data.energon.errors import SkipBudget
+from tiryns.runner.data.energon.loader import EnergonDataloader, EnergonPass, cyclic_iter, worker_safe
 from tiryns.runner.data.energon.state import from_plain, to_plain
 
 
@@ -143,6 +145,22 @@ def test_killed_worker_is_replaced_and_the_stream_stays_the_same(folder: Path) -
     again.restore_state(state)
     assert take(again, 11) == expected[11:]
     again.close()
+
+
+def test_worker_killed_in_a_validation_is_replaced(folder: Path) -> None:
+    dataset = get_val_dataset(
+        str(folder), split_part="train", batch_size=2, task_encoder=NumberedPacks(),
+        worker_config=WorkerConfig(rank=0, world_size=1, num_workers=2),
+    )  # fmt: skip
+    evaluation = EnergonPass(worker_safe(get_loader(dataset), False), SkipBudget(0))
+    expected = [batch["numbers"] for batch in evaluation]
+    found = []
+    for batch in evaluation:
+        found.append(batch["numbers"])
+        if len(found) in (1, 4):
+            evaluation.dataloader._iterator._workers[1].kill()
+    assert len(expected) > 6
+    assert found == expected
 
 
 def test_workers_that_are_killed_again_end_the_stream(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
