@@ -14,7 +14,8 @@ from tiryns.runner.data.labelled.columns import labels_in, without_hidden
 from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences
 from tiryns.runner.data.labelled.labels_from_zero import MOST_CLASSES
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
-from tiryns.runner.data.read.files import load_hub, split_files, splits_in
+from tiryns.runner.data.read.cards import card_files
+from tiryns.runner.data.read.files import load_hub, of_config, split_files, splits_in
 from tiryns.runner.data.read.formats import ROWS
 from tiryns.runner.data.read.rows import Rows, read_rows
 from tiryns.runner.data.text.tokenizer import load_tokenizer
@@ -202,8 +203,12 @@ class FinetuningDataModule(PassesDataModule):
         splits = {name: getattr(self, f"{name}_split") for name in DEFAULT_SPLITS}
         if folder.is_file():
             return {"train": path}
-        if folder.is_dir():
-            known: Any = splits_in(folder, ROWS)
+        if folder.is_dir() and (given := card_files(folder)):
+            config = self.dataset_config_name or ""
+            known: Any = of_config(folder, given, config)
+            there = {n: f"{path}{config and f':{config}'}@{s}" for n, s in splits.items() if s in known}
+        elif folder.is_dir():
+            known = splits_in(folder, ROWS)
             there = {n: f"{path}@{s}" for n, s in splits.items() if split_files(folder, s, ROWS)}
         else:
             known = load_hub(path, self.dataset_config_name, None)

@@ -41,10 +41,12 @@ def test_folder_that_is_there_stays_unless_it_is_to_be_replaced(run: Path, tmp_p
     target.mkdir()
     (target / "letter.txt").write_text("dear")
     assert "is there already; --replace replaces it" in message(run, target)
+    assert "holds no model, so --replace does not replace it" in message(run, target, "--replace")
     assert [path.name for path in target.iterdir()] == ["letter.txt"]
-    main(["push", str(run), str(target), "--replace"])
-    assert not (target / "letter.txt").exists()
-    assert (target / "config.json").exists()
+    main(["push", str(run), str(tmp_path / "models")])
+    (tmp_path / "models" / "README.md").write_text("of before")
+    main(["push", str(run), str(tmp_path / "models"), "--replace"])
+    assert (tmp_path / "models" / "README.md").read_text() == "# a model\n"
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 

@@ -67,8 +67,8 @@ def words_of(
     config = OmegaConf.create(manifest["config"]["resolved"])
     config.pop("resolved", None)
     named = {word.partition("=")[0].lstrip("+~") for word in given}
-    check_permissions(config, [*(own_words(folder) if folder else ()), *given])
     _check_secrets(config, named)
+    check_permissions(config, [*(own_words(folder) if folder else ()), *given])
     config.update({"mode": "train", "outputs": "outputs", "resume": None})
     if point := manifest["inputs"].get("checkpoint"):
         if not Path(point["path"]).exists():

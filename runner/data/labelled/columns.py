@@ -111,14 +111,9 @@ def meant_columns(
     if not text:
         return ""
     others = [name for name in columns if name not in (text, *pair)]
-    repeated = [
-        name
-        for name in others
-        if _is_repeated(columns[name])
-        and len({*map(str, columns[name])}) > 1
-        and not any(isinstance(value, Mapping) for value in columns[name])
-    ]
-    classes = [name for name in repeated if name not in flags]
+    repeated = [name for name in others if _is_repeated(columns[name])]
+    classes = [name for name in repeated if name not in flags and len({*map(str, columns[name])}) > 1]
+    classes = [name for name in classes if not any(isinstance(value, Mapping) for value in columns[name])]
     joint = " "
     found = [f"data.text_column={_typed(text)}"] if text != text_column else []
     if found and pair:

@@ -1,8 +1,8 @@
 """The one reader of files and tables, for pretraining, finetuning, images and predictions.
 
-- `files`: finds the files of a path, glob or name, or a data set of the hub.
+- `files`: finds the files of a path, glob or name, or a data set of the hub; `cards`: what its card says of them.
 - `content`, `opened`: unpack and decode; `formats`, with `delimited`, `conll` and `squad`: the records of each format.
-- `dialects`: delimiter, encoding and quotes of a table; `bad_rows`: rows that cannot be used.
+- `bad_rows`: rows that cannot be used.
 - `pieces`: parts of a source, for several processes.
 - `rows`: rows in memory for labelled tasks; `documents`, `file_documents`: a column of rows, streamed, for pretraining.
 """

@@ -1,12 +1,13 @@
 """Finds the files of a path, glob or split, or the data set of the Hugging Face hub, that a name stands for."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiryns.conf.values import NAMED
+from tiryns.runner.data.read.cards import card_files
 from tiryns.runner.data.read.content import COMPRESSED
 from tiryns.runner.data.read.formats import ending_format, endings_of
 from tiryns.runner.run.files import json_object
@@ -19,9 +20,6 @@ SPLIT_NAMES = {
 """Names of files and folders for each split, as `datasets` recognises them."""
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
-
-_CARD = re.compile(r"---\r?\n(?:.*\n)*?(?:configs|dataset_info):")
-"""The start of a data set's card that tells which files and classes it has."""
 
 _ADVICE = {
     ".spacy": "Convert spaCy's DocBin to json, a list of [text, {'entities': [[start, end, label], ...]}]",
@@ -47,8 +45,9 @@ class Found(NamedTuple):
 def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = False) -> Found:
     """Finds a file, folder, glob, data set saved by `datasets`, or data set of the hub, `name:config`.
 
-    A folder with the card of a data set of the hub is one. A split follows an `@`; without one, what has several splits
-    takes `split`, and a folder of others all its files. With `any_format` a named file may have any ending.
+    A split follows an `@`. Without one, `split` is taken of what has several: a data set of the hub, a saved one, one
+    whose card names their files, and a folder of which every file is named as a split. Another gives all its files.
+    With `any_format` a named file may have any ending.
 
     Raises:
         FileNotFoundError: nothing is there.
@@ -60,9 +59,11 @@ def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = Fal
     if not paths and "@" in spec:
         name, _, chosen = spec.rpartition("@")
         paths = _matches(name)
-    folder, _, config = name.partition(":")
-    if _has_card(Path(folder).expanduser()):
-        return Found([], chosen or split, hub=str(Path(folder).expanduser()), config=config or None)
+    clone, _, config = name.partition(":")
+    folder = Path(clone).expanduser()
+    if not is_saved(folder) and (given := card_files(folder)):
+        files = _card_split(folder, of_config(folder, given, config), chosen or split)
+        paths, chosen, name = files, "", clone
     if paths:
         files = [file for path in paths for file in _files(path, chosen, split, formats, any_format)]
         return Found(files, chosen or split, one=bool(chosen) or Path(spec).expanduser().is_file())
@@ -77,10 +78,33 @@ def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = Fal
     return Found([], chosen or split, hub=hub, config=config or None)
 
 
-def _has_card(folder: Path) -> bool:
-    """Whether a folder is a data set as the hub has it, with a card that names its files or classes."""
-    card = folder / "README.md"
-    return card.is_file() and bool(_CARD.match(card.read_text(errors="replace")))
+def of_config(
+    folder: Path, given: Mapping[str, Mapping[str, list[str]]], config: str
+) -> Mapping[str, list[str]]:
+    """The splits of a configuration among those of a folder's card, its only one or the default if none is named."""
+    usual = next(iter(given)) if len(given) == 1 else "default"
+    if (found := given.get(config or usual)) is None:
+        there = ", ".join(given)
+        has = (
+            f"no configuration {config!r}; it has: {there}" if config else f"several configurations: {there}"
+        )
+        raise ValueError(f"{folder} has {has}. Write {folder}:{next(iter(given))}")
+    return found
+
+
+def _card_split(folder: Path, splits: Mapping[str, list[str]], split: str) -> list[Path]:
+    """The files of a split by the patterns of a card."""
+    chosen = next((name for name in SPLIT_NAMES.get(split, (split,)) if name in splits), None)
+    if chosen is None:
+        raise ValueError(
+            f"{folder} has no split {split!r}; it has: {', '.join(splits)}. Set data.split, or write PATH@SPLIT"
+        )
+    files = sorted({path for pattern in splits[chosen] for path in folder.glob(pattern)})
+    if not files:
+        raise FileNotFoundError(
+            f"{folder} holds no file {' or '.join(splits[chosen])}, which its card names for {chosen}"
+        )
+    return files
 
 
 def _matches(name: str) -> list[Path]:

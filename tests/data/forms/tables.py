@@ -62,7 +62,7 @@ FORMS = [
     Form("hub, clone with a card", CLS, "clone:de", cloned, rows=6, labels=NAMES, first={"label": "neg", "text":
          TEXTS[0].replace("heron", "de")}),
     Form("hub, clone with a card, no configuration", CLS, "clone", cloned,
-         error=r"Config name is missing|pick one among.*de.*en|pick one among.*en.*de"),
+         error=r"has several configurations: en, de\. Write .*clone:en$"),
     Form("datasets, saved splits", CLS, "saved", saved, rows=6, labels=NAMES),
     Form("hub, several classes", CLS, "a.parquet", lambda path: dataset(([0], [0, 1]), Sequence(ClassLabel(names=NAMES)))
          .to_parquet(str(path)), rows=6, labels=NAMES, kind=MULTI, first={"label": ["neg"]}),
@@ -75,8 +75,10 @@ FORMS = [
          labels=[], kind=NUMBER, first={"label": 0.0}),
     Form("Excel, UTF-8 with mark", CLS, "a.csv", b"\xef\xbb\xbf" + table(["gut", "schlecht"], ";", end="\r\n").encode(),
          rows=6, labels=["gut", "schlecht"], said="semicolon, utf-8, header", first={"text": TEXTS[0]}),
-    Form("Excel, cp1252", CLS, "a.csv", table(["müde", "größer"], ";", end="\r\n").encode("cp1252"), rows=6,
-         labels=["größer", "müde"], said="semicolon, cp1252"),
+    Form("Excel, cp1252", CLS, "a.csv", table(["müde", "größer"], ";", end="\r\n").encode("cp1252"),
+         error=r"is not UTF-8 \(byte 0xfc at offset 40\): set data\.encoding=.* or data\.encoding=cp1252"),
+    Form("Excel, cp1252, named", CLS, "a.csv", table(["müde", "größer"], ";", end="\r\n").encode("cp1252"),
+         ("data.encoding=cp1252",), rows=6, labels=["größer", "müde"], said="semicolon, cp1252"),
     Form("Excel, Unicode text", CLS, "a.csv", table(["a", "b"], "\t", end="\r\n").encode("utf-16"), rows=6,
          labels=["a", "b"], said="tab, utf-16"),
     Form("Excel, decimal commas", CLS, "a.csv", table(["1,5", "2,25"], ";"),

@@ -152,7 +152,7 @@ def test_configurations_that_differ_name_nothing_and_earlier_runs_stay_without_n
     beside(tmp_path, "card of several")
     other = files(tmp_path, "jsonl", "other")
     assert prepared("classification", train=other).reader.labels.names == ["0", "1"]
-    assert prepared("token_classification", train=other).collator_arguments()["labels"] == TAGS
+    assert prepared("token_classification", train=other).collator_arguments()["labels"] == ["0", "1", "2"]
     data = data_module("classification", train=files(tmp_path, "jsonl"), validation_documents=0)
     data.take_over({"layout": "packed"})
     data.prepare_data()

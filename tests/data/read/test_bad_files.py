@@ -74,7 +74,7 @@ BAD_FILES = {
     ),
     "not UTF-8, csv": (
         bad("a.csv", b"text\n\xef\xf0\xe8\xe2\xe5\xf2\n"),
-        r"a\.csv is not UTF-8 \(byte 0xef at offset 5\), .* set one of .*data\.encoding=cp1251",
+        r"a\.csv is not UTF-8 \(byte 0xef at offset 5\): set data\.encoding=.* or data\.encoding=cp1251",
     ),
     "UTF-16": (
         bad("a.txt", "One.".encode("utf-16")),

@@ -1,0 +1,153 @@
+"""What a data set says of itself: the files of its splits, and the names of integer classes."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tiryns.runner.run.files import json_object
+
+_HEADER = re.compile(r"---\s*\n(.*?)\n---\s*(?:\n|$)", re.DOTALL)
+
+_OF_SOMETHING_ELSE = (
+    KeyError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    OSError,
+    RecursionError,
+    yaml.YAMLError,
+)
+"""Errors of reading features that something else than `datasets` wrote."""
+
+
+def card_header(folder: Path) -> dict[str, Any]:
+    """The header of a folder's `README.md`, the card of a data set of the hub; empty where there is none."""
+    card = folder / "README.md"
+    try:
+        return _header(card, card.stat().st_mtime_ns)
+    except OSError:
+        return {}
+
+
+@cache
+def _header(card: Path, changed: int) -> dict[str, Any]:
+    match = _HEADER.match(card.read_text(encoding="utf-8", errors="replace"))
+    with suppress(yaml.YAMLError, RecursionError):
+        header = yaml.load(match[1], Loader=yaml.BaseLoader) if match else {}
+        return header if isinstance(header, dict) else {}
+    return {}
+
+
+def card_files(folder: Path) -> dict[str, dict[str, list[str]]]:
+    """The patterns of files in a folder that its card names, by configuration and split; empty where it names none.
+
+    Raises ValueError for one that leads out of the folder.
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    for one in _mappings(card_header(folder).get("configs")):
+        given = one.get("data_files") or []
+        if isinstance(given, Mapping):
+            given = [{"split": split, "path": path} for split, path in given.items()]
+        parts = _listed(given)
+        plain = [{"path": part} for part in parts if isinstance(part, str)]
+        for part in [*plain, *_mappings(parts)]:
+            for pattern in map(str, _listed(part.get("path"))):
+                if (
+                    "://" in pattern
+                    or "::" in pattern
+                    or pattern.startswith("/")
+                    or ".." in Path(pattern).parts
+                ):
+                    raise ValueError(f"the card of {folder} names {pattern!r}, which is not in its folder")
+                splits = found.setdefault(str(one.get("config_name", "default")), {})
+                splits.setdefault(str(part.get("split", "train")), []).append(pattern)
+    return found
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    return [one for one in _listed(value) if isinstance(one, Mapping)]
+
+
+def class_names(features: Any) -> dict[str, list[str]]:
+    """The class names of columns of integer classes, or of lists of them, by features of `datasets` in JSON or YAML."""
+    if isinstance(features, list):
+        features = {one["name"]: one for one in features}
+    found = {str(name): _names(feature) for name, feature in (features or {}).items()}
+    return {name: names for name, names in found.items() if names}
+
+
+def schema_class_names(schema: Any) -> dict[str, list[str]]:
+    """The same by the schema of an arrow or parquet file, in which `datasets` and the hub write its features."""
+    with suppress(*_OF_SOMETHING_ELSE):
+        return class_names(json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"])
+    return {}
+
+
+def card_class_names(file: Path) -> dict[str, list[str]]:
+    """The same by the header of `README.md` or by `dataset_info.json`, of the file's folder or of one of two above it.
+
+    They count for the files that the configuration with these names has, by its patterns or by a folder of its name, and
+    for all files beside a card without patterns. A column that several of these name differently has no names.
+    """
+    for folder in file.absolute().parents[:3]:
+        with suppress(*_OF_SOMETHING_ELSE):
+            inside, patterns = file.absolute().relative_to(folder), card_files(folder)
+            parts = [
+                class_names(info["features"])
+                for info in _infos(folder)
+                if _is_of(inside, str(info.get("config_name", "default")), patterns)
+            ]
+            columns = {name for names in parts for name in names}
+            known = {name: [names[name] for names in parts if name in names] for name in columns}
+            if parts:
+                return {
+                    n: all_names[0]
+                    for n, all_names in known.items()
+                    if all_names.count(all_names[0]) == len(all_names)
+                }
+    return {}
+
+
+def _infos(folder: Path) -> list[Mapping[str, Any]]:
+    """The configurations of a data set, with features, by the files of its folder."""
+    infos = _mappings(card_header(folder).get("dataset_info"))
+    for name in ("dataset_info.json", "dataset_infos.json"):
+        if not infos and (file := folder / name).is_file():
+            saved = json_object(file)
+            infos = (
+                [saved] if "features" in saved else [{**one, "config_name": n} for n, one in saved.items()]
+            )
+    return [info for info in infos if info.get("features")]
+
+
+def _is_of(file: Path, config: str, patterns: Mapping[str, Mapping[str, Sequence[str]]]) -> bool:
+    """Whether a file in a data set belongs to a configuration, of which the card may name the patterns."""
+    if config in patterns:
+        return any(fnmatch(file.as_posix(), one) for some in patterns[config].values() for one in some)
+    return config in file.parts[:-1] or (not patterns and (len(file.parts) == 1 or config == "default"))
+
+
+def _names(feature: Any) -> list[str]:
+    """The class names of a feature, or of the items of a list, however its version of `datasets` writes lists."""
+    if isinstance(feature, list):
+        return _names(feature[0]) if len(feature) == 1 else []
+    if not isinstance(feature, Mapping):
+        return []
+    label = feature if feature.get("_type") == "ClassLabel" else feature.get("class_label")
+    if label is None:
+        return _names(
+            next((feature[key] for key in ("feature", "dtype", "sequence", "list") if key in feature), None)
+        )
+    names = label.get("names") or []
+    return list(map(str, [names[n] for n in sorted(names, key=int)] if isinstance(names, Mapping) else names))
