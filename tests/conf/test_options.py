@@ -1,9 +1,6 @@
 """Every option agrees with what it names, and is documented."""
 
-import ast
 import inspect
-import itertools
-import textwrap
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import fields
 from typing import Any
@@ -14,6 +11,7 @@ from hydra.core.config_store import ConfigStore
 
 from tiryns import conf
 from tiryns.conf.config import DEFAULTS, Config
+from tiryns.conf.fields import field_docs
 from tiryns.conf.registry import OPTIONS
 
 GIVEN = {
@@ -58,21 +56,6 @@ def nodes() -> list[Any]:
     return found
 
 
-def documented(node: type) -> set[str]:
-    """Fields with a string under them, here or in a base class."""
-    names = set()
-    for cls in node.__mro__[:-1]:
-        body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body  # type: ignore[attr-defined]
-        for line, below in itertools.pairwise(body):
-            if (
-                isinstance(line, ast.AnnAssign)
-                and isinstance(below, ast.Expr)
-                and isinstance(below.value, ast.Constant)
-            ):
-                names.add(line.target.id)  # type: ignore[union-attr]
-    return names
-
-
 @pytest.mark.parametrize(("group", "node"), nodes())
 def test_option_fits_the_signature_it_names(group: str, node: type) -> None:
     by_name = {f.name: f for f in fields(node)}
@@ -96,14 +79,14 @@ def test_constructor_repeats_no_default_of_its_option(group: str, node: type) ->
 
 @pytest.mark.parametrize(("group", "node"), nodes())
 def test_option_documents_every_field(group: str, node: type) -> None:
-    undocumented = {f.name for f in fields(node)} - documented(node) - {"_target_", "_convert_"}
+    undocumented = {f.name for f in fields(node)} - field_docs(node).keys() - {"_target_", "_convert_"}
     assert not undocumented
     assert node.__doc__
     assert not node.__doc__.startswith(node.__name__ + "("), "the dataclass has no docstring of its own"
 
 
 def test_root_documents_every_field() -> None:
-    assert {f.name for f in fields(Config)} == documented(Config)
+    assert {f.name for f in fields(Config)} == field_docs(Config).keys()
 
 
 def test_every_group_has_the_default_it_names() -> None:
