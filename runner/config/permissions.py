@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from tiryns.conf.config import Config
 from tiryns.conf.registry import OPTIONS, SEARCHED
@@ -26,6 +26,7 @@ from tiryns.conf.values import rules_of
 from tiryns.runner.config.loading import allow_custom_code
 from tiryns.runner.config.reach import FETCHES, Reached, addresses_in, allow_addresses, covers, reached
 from tiryns.runner.config.targets import allow_targets, built_in_targets, check_target
+from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.patches.hydra.composed import checking
 from tiryns.runner.run.model_folder import trusted_words
 from tiryns.runner.run.sweep_folder import literal
@@ -84,7 +85,7 @@ def check_permissions(config: DictConfig, words: Sequence[str] | None = None) ->
     values = _plain(config)
     for key in sorted(_keys_that_run_code()):
         value = _at(values, key)
-        if value and not _is_own(config, key, value, typed):
+        if value and not _is_own(key, value, typed):
             raise _refusal(key, value, "lets code of others run: it counts on the command line alone")
     _check_reach(config, reached(config), typed)
 
@@ -93,14 +94,16 @@ def _check_reach(config: DictConfig, found: Iterable[Reached], typed: Sequence[s
     """Raises ValueError for the first of these settings that is not the user's own."""
     for key, value, used, why in found:
         if why == FETCHES:
-            starts = [*(config.get("allowed_addresses") or ()), *_own_addresses(tuple(typed))]
-            is_own = covers(starts, used) or _is_own(config, key, value, typed)
+            starts = [*(config.get("allowed_addresses") or ()), *_own_addresses(typed)]
+            is_own = covers(starts, used) or _is_own(key, value, typed)
         elif key == "hydra/launcher":
             is_own = f"{key}={value}" in typed or any(
-                f"{key}: {value}" in text for text in _own_texts(config)
+                f"'{name}{key}': '{value}'" in str(content.get("defaults"))
+                for content in _own_contents()
+                for name in ("", "/", "override ", "override /")
             )
         else:
-            is_own = _is_own(config, key, value, typed) or (key.rpartition(".")[2], value) in _defaults()
+            is_own = _is_own(key, value, typed) or (key.rpartition(".")[2], value) in _defaults()
         if not is_own:
             raise _refusal(key, value, f"{why} ({used}): it counts on the command line")
 
@@ -137,7 +140,7 @@ def check_hydra(config: DictConfig) -> Iterable[str]:
     """
     key = "hydra.job.env_set"  # such as a search path
     variables = _plain(OmegaConf.select(config, key))
-    if variables and _typed is not None and not _is_own(config, key, variables, _typed):
+    if variables and _typed is not None and not _is_own(key, variables, _typed):
         raise ValueError(f"{key} can make programs run other code: it counts on the command line alone")
     settings = _plain(config.hydra)
     targets = list(_checked_targets(config.hydra, settings, "hydra"))
@@ -198,11 +201,11 @@ def _keys_that_run_code() -> set[str]:
 
 def is_own(config: DictConfig, key: str) -> bool:
     """Whether the value of a setting is the user's own, as all are outside of `on_command_line`."""
-    return _typed is None or _is_own(config, key, _at(config, key), _typed)
+    return _typed is None or _is_own(key, _at(config, key), _typed)
 
 
-def _is_own(config: DictConfig, key: str, value: Any, words: Sequence[str]) -> bool:
-    """Whether the words of the command, or a chosen file of the user's own, give a setting just this value."""
+def _is_own(key: str, value: Any, words: Sequence[str]) -> bool:
+    """Whether the words of the command, or a file of the user's own, give a setting just this value."""
     given, parser = OmegaConf.create({}), OverridesParser.create()
     for word in words:
         name = word.partition("=")[0].lstrip("+")
@@ -210,13 +213,17 @@ def _is_own(config: DictConfig, key: str, value: Any, words: Sequence[str]) -> b
             override = parser.parse_override(word)
             if not override.is_sweep_override():
                 OmegaConf.update(given, name, override.value())
-    if _at(given, key) == value:
-        return True
-    for file, group in _own_files(config):
-        content, inside = OmegaConf.create(file.read_text()), key.removeprefix(f"{group.replace('/', '.')}.")
-        if value in (_at(content, name) for name in (key, inside)):
-            return True
-    return False
+            elif override.is_discrete_sweep():
+                for text in override.sweep_string_iterator():
+                    swept = OmegaConf.create({})
+                    OmegaConf.update(swept, name, parser.parse_override(f"{name}={text}").value())
+                    if _at(swept, key) == value:
+                        return True
+    parts = key.split(".")  # a file of a group has the last of them
+    names = [".".join(parts[i:]) for i in range(len(parts))]
+    return _at(given, key) == value or any(
+        value == _at(content, name) for content in _own_contents() for name in names
+    )
 
 
 def _at(config: Any, key: str) -> Any:
@@ -229,35 +236,44 @@ def _at(config: Any, key: str) -> Any:
     return values
 
 
-def _own_folders() -> list[Traversable]:
-    """The folders of configs that count as the user does: those that `TIRYNS_CONF` names, and of installed packages."""
+def _own_contents() -> Iterator[dict[str, Any]]:
+    """What all files say in the folders of the user's own: those of `TIRYNS_CONF`, and of installed packages."""
     named = filter(None, os.environ.get("TIRYNS_CONF", "").split(os.pathsep))
-    packages = ("tiryns.conf", *(place.removeprefix("pkg://") for place in SEARCHED))
-    return [*(Path(folder).expanduser() for folder in named), *map(files, packages)]
-
-
-def _own_files(config: DictConfig) -> Iterator[tuple[Traversable, str]]:
-    """The files of the user's own that were chosen for a config, each with its group."""
-    for group, choice in config.hydra.runtime.choices.items() if "hydra" in config else ():
-        for folder in _own_folders():
-            if (file := folder.joinpath(str(group), f"{choice}.yaml")).is_file():
-                yield file, str(group)
-
-
-def _own_texts(config: DictConfig) -> list[str]:
-    return [file.read_text(encoding="utf-8") for file, _ in _own_files(config)]
-
-
-def _own_addresses(words: tuple[str, ...]) -> list[str]:
-    """The addresses in the words of a command, in all configs of the user's own, and in options of installed packages."""
-    texts = [file.read_text() for folder in _own_folders() for file in Path(str(folder)).rglob("*.yaml")]
-    return addresses_in("\n".join([*words, *texts, *map(str, _defaults())]))
+    packages = map(find_spec, ("tiryns.conf", *(place.removeprefix("pkg://") for place in SEARCHED)))
+    places = chain(named, *((found and found.submodule_search_locations) or () for found in packages))
+    for file in chain.from_iterable(Path(place).expanduser().rglob("*.yaml") for place in places):
+        if file.is_file():
+            yield _content(file, file.stat().st_mtime_ns)
 
 
 @cache
-def _defaults() -> frozenset[tuple[str, Any]]:
-    """The names of the settings of all options that are texts, with their defaults."""
-    options = [option for named in OPTIONS.values() for option in named.values()]
+def _content(file: Path, changed: int) -> dict[str, Any]:
+    """What a file says, as it stood when it was `changed`; nothing where it is no config."""
+    try:
+        return _plain(read_config(file))  # type: ignore[no-any-return]
+    except (ValueError, OmegaConfBaseException):
+        return {}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts in a value."""
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
+    elif isinstance(value, str):
+        yield value
+
+
+def _own_addresses(words: Iterable[str]) -> list[str]:
+    """The addresses in the words of a command, in all configs of the user's own, and in options of installed packages."""
+    texts = chain(words, *map(_texts, _own_contents()), (default for _, default in _defaults()))
+    return addresses_in("\n".join(texts))
+
+
+@cache
+def _defaults() -> frozenset[tuple[str, str]]:
+    """The names of all settings that are texts, with their defaults."""
+    options = [Config, *(option for named in OPTIONS.values() for option in named.values())]
     found = [(f.name, f.default) for option in options if is_dataclass(option) for f in fields(option)]
     return frozenset((name, default) for name, default in found if isinstance(default, str))
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -16,11 +17,15 @@ from omegaconf import DictConfig, OmegaConf
 from tiryns.former import canonical
 from tiryns.runner.config.targets import LIBRARIES, OURS, built_in_targets
 
-_ADDRESS = re.compile(r"\s*(?:store:\s*)?([\w.+-]+(?:://|::)\S.*)", re.DOTALL)
+_LOCAL = r"(?:file:///|local://)(?!.*::)"
+_ADDRESS = re.compile(rf"\s*(?:store:\s*)?((?!{_LOCAL})[\w.+-]+(?:://|::(?=.*://))\S.*)", re.DOTALL)
 _ADDRESSES = re.compile(r"[\w.+-]+://[^\s,'\"\])}]*")
 
 _WRITTEN = re.compile(r".*(?:dir|dirpath|directory|folder|storage|uri|location)|outputs|resume")
-"""Names of settings that say where something is written."""
+"""Names of settings of Hydra and of components that say where something is written."""
+
+_KNOWN_WRITTEN = re.compile(r"(?:.*_)?(?:cache|output|save|log|offload)_(?:dir|folder)|outputs|resume")
+"""Those of other settings: their other folders are read."""
 
 _COMPONENTS = ("callback", "checkpoint", "logger", "trainer")
 """Groups whose components write files of their own, all below the run's folder."""
@@ -66,13 +71,15 @@ def check_address(address: str, file: str) -> None:
 
 
 def covers(starts: Iterable[str], address: str) -> bool:
-    """Tells whether each part of an address, such as those around `::`, begins with one of these starts.
+    """Tells whether each part of an address, such as those around `::`, begins with one of these starts; `..` does not.
 
     Example:
         >>> covers(["s3://mine"], "s3://mine/x"), covers(["s3://mine"], "zip://x::s3://mine.evil/x")
         (True, False)
     """
     parts = [part for part in address.strip().split("::") if "://" in part]
+    if ".." in re.split(r"[/\\]", unquote(address)):
+        return False
     return bool(parts) and all(
         any(part == start or part.startswith(start.rstrip("/") + "/") for start in starts) for part in parts
     )
@@ -122,7 +129,8 @@ def _reached(parent: Any, name: Any, value: Any, key: str, library: bool = False
         elif found := _ADDRESS.match(str(used)):
             yield Reached(key, value, found[1], FETCHES)
         else:
-            yield from _places_of(parent, name, value, key, bool(_WRITTEN.fullmatch(str(name))), library)
+            names = _WRITTEN if key.startswith((*_COMPONENTS, "hydra.")) else _KNOWN_WRITTEN
+            yield from _places_of(parent, name, value, key, bool(names.fullmatch(str(name))), library)
 
 
 def _places_of(

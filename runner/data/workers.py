@@ -53,7 +53,7 @@ class WorkerLoader(DataLoader[Any]):
 
     def begun_at(self, number: int) -> tuple[Any, int]:
         """New processes: their batches, and how many of those come before batch `number`."""
-        return begun(super().__iter__, self.num_workers), 0
+        return begun(super().__iter__, self.num_workers), number
 
 
 class StepSampler(Sampler[int]):
@@ -89,7 +89,7 @@ class StepLoader(WorkerLoader):
         sampler: Any = self.sampler
         began, sampler.start = sampler.start, number
         try:
-            return super().begun_at(number)
+            return super().begun_at(number)[0], 0
         finally:
             sampler.start = began
 

@@ -78,9 +78,9 @@ def _chosen_folder(_root_: DictConfig, identity: str) -> str:
         choose = newest_run if only_shows() else newest_or_claimed
         return str(choose(outputs, identity) or outputs / new_name())
     parent = named_run(_root_.resume)
-    same = not _root_.resume.endswith(".ckpt")
-    goes_on = same and (_is_of(parent, identity, _root_) or is_moved(parent, _root_))
-    return str(parent.path if goes_on else outputs / new_name())
+    branches = _root_.resume.endswith(".ckpt")
+    stays = not branches and (_is_of(parent, identity, _root_) or is_moved(parent, _root_))
+    return str(parent.path if stays else outputs / new_name())
 
 
 def newest_or_claimed(outputs: Path, identity: str) -> Path:
@@ -240,8 +240,7 @@ def _replayed(noted: Any, arguments: list[str], file: str, of_hydra: bool = Fals
     Raises:
         ValueError: something else is among them, such as a flag, or the value of one was a secret.
     """
-    given = {_name(word) for word in arguments}
-    kept = []
+    given, kept = {_name(word) for word in arguments}, []
     for word in noted if isinstance(noted, list) else [noted]:
         override = isinstance(word, str) and _OVERRIDE.fullmatch(word) and _name(word) != "resume"
         if not override or of_hydra != _name(word).startswith(("hydra.", "hydra/")):

@@ -32,9 +32,10 @@ def types_of(module: nn.Module, precision: str) -> str:
 def keep_types(
     module: nn.Module, checkpoint: Path | None, began: Mapping[str, Any], precision: str
 ) -> dict[str, str]:
-    """Gives the weights of a run that goes on in fp32 the types of a checkpoint, in place; returns a line on others.
+    """Converts weights in place to the types of a checkpoint, for a run that resumes with fp32 weights.
 
-    Nothing changes where the run has another precision now, or `began` with fp32 weights.
+    Returns the types as an entry of `resolved` if one of them is not fp32; otherwise an empty mapping. Nothing changes if
+    the run resumes with another precision, or `began` with fp32 weights.
     """
     same = began.get("precision", precision) == precision and precision not in OTHER_THAN_FP32
     fp32 = names_of({torch.float32})

@@ -16,6 +16,9 @@ from typing import IO, Any, TextIO
 
 from tiryns.runner.run.redaction import redacted
 
+KEY_BYTES = 32
+"""Length of the key of a user's seals."""
+
 OF_STATUS = {
     "state": str,
     "step": int,
@@ -196,18 +199,33 @@ def seal_of(words: list[str]) -> str | None:
 
     So the folder of a run tells whether the user has begun it, wherever it was copied to.
     """
-    file = own_cache() / "seal.key"
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            new = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            with open(new, "wb") as opened:
-                opened.write(secrets.token_bytes(32))
-        key = file.read_bytes()
-    except OSError:
+        key = _own_key(own_cache() / f"seal-{os.getuid()}.key")
+    except (OSError, RuntimeError):  # no place can be written to, or there is no home
         return None
-    words_as_written = redacted(json.dumps(words)).encode()
-    return hmac.new(key, words_as_written, "sha256").hexdigest() if len(key) == 32 else None
+    return hmac.new(key, redacted(json.dumps(words)).encode(), "sha256").hexdigest()
+
+
+def _own_key(file: Path) -> bytes:
+    """The key in a file that this user has made; a whole new one where there is none, in the place of a damaged one."""
+    if not (key := _key_in(file)):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with locked(file.with_suffix(".lock")):
+            if not (key := _key_in(file)):
+                key = secrets.token_bytes(KEY_BYTES)
+                with replacing(file) as temporary:
+                    new = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+                    with open(new, "wb") as opened:
+                        opened.write(key)
+    return key
+
+
+def _key_in(file: Path) -> bytes:
+    """The key in a file; empty where it is missing, damaged, or was put there by somebody else."""
+    if not file.is_file() or file.lstat().st_uid != os.getuid() or file.is_symlink():
+        return b""
+    key = file.read_bytes()
+    return key if len(key) == KEY_BYTES else b""
 
 
 def write_atomically(path: Path, text: str) -> None:

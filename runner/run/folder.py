@@ -65,10 +65,8 @@ def _without_modules(value: Any) -> Any:
         return [_without_modules(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {
-        name: str(inner).rpartition(".")[2] if name == "_target_" else _without_modules(inner)
-        for name, inner in value.items()
-    }
+    last = str(value.get("_target_")).rpartition(".")[2]
+    return {name: last if name == "_target_" else _without_modules(v) for name, v in value.items()}
 
 
 def new_name() -> Path:

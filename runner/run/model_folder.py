@@ -18,6 +18,12 @@ LEFT_EARLY = re.compile(r"\.lock|train\.log|\..+\.\d+\.\d+\.tmp")
 PARTS_OF_A_RUN = 2
 """How far below a run's folder its own parts lie, such as the evaluations of a checkpoint."""
 
+WRITTEN = ("*", "*/*", "*/checkpoints/*")
+"""Where a run writes in its folder, and the runs of a sweep in theirs; what lies deeper has names of its own."""
+
+KEPT_BY_OTHERS = ("wandb",)
+"""Folders in which a logger links to its own files, and writes new ones."""
+
 MARKS = ("status.json", "metrics.csv", "config.yaml")
 """Any of these files marks the folder of a run."""
 
@@ -51,13 +57,20 @@ def is_ours(folder: Path) -> bool:
 
 def own_words(folder: Path) -> list[str]:
     """Returns the overrides of a run or a sweep that this user has begun; none of one from elsewhere."""
+    return _noted_words(folder) if is_sealed(folder) else []
+
+
+def is_sealed(folder: Path) -> bool:
+    """Tells whether this user has begun a run or a sweep with the overrides that its folder notes."""
+    seal = (read_sweep(folder) or RunFolder(folder).status()).get("seal")
+    own = seal_of(_noted_words(folder))
+    return bool(own) and isinstance(seal, str) and hmac.compare_digest(seal.encode(), str(own).encode())
+
+
+def _noted_words(folder: Path) -> list[str]:
     sweep = read_sweep(folder)
     lists = [sweep.get("overrides"), sweep.get("hydra")] if sweep else [RunFolder(folder).noted_overrides()]
-    words = [word for noted in lists if isinstance(noted, list) for word in noted]
-    seal = sweep.get("seal") if sweep else RunFolder(folder).status().get("seal")
-    if not isinstance(seal, str) or not hmac.compare_digest(seal.encode(), (seal_of(words) or "").encode()):
-        return []
-    return words
+    return [word for noted in lists if isinstance(noted, list) for word in noted]
 
 
 def trusted_words(words: Sequence[str]) -> list[str]:
@@ -67,17 +80,25 @@ def trusted_words(words: Sequence[str]) -> list[str]:
     """
     named = [Path(word.partition("=")[2].strip("'\"")) for word in words if word.startswith("resume=")]
     noted: list[str] = []
-    for folder in (path.parent.parent if path.suffix == ".ckpt" else path for path in named):
-        check_links(folder)
+    for path in named:
+        folder = path
+        if path.suffix == ".ckpt":  # a branch writes to a folder of its own
+            folder = path.parent.parent
+        else:
+            check_links(folder)
         noted += [*own_words(folder), f"hydra.sweep.dir={quoted(str(folder))}"]
     return [*noted, *words]
 
 
 def check_links(folder: Path) -> None:
     """Raises ValueError where a folder from elsewhere holds a link that leads out of it: it would be written through."""
-    links = (path for path in folder.rglob("*") if path.is_symlink())
-    outside = next((path for path in links if not path.resolve().is_relative_to(folder.resolve())), None)
-    if outside is not None and not own_words(folder):
+    if is_sealed(folder):
+        return
+    here = folder.resolve()
+    links = (path for places in WRITTEN for path in folder.glob(places) if path.is_symlink())
+    kept = (path for path in links if path.parent.name not in KEPT_BY_OTHERS)
+    outside = next((path for path in kept if not path.resolve().is_relative_to(here)), None)
+    if outside is not None:
         raise ValueError(
             f"{str(outside)!r} is a link to {str(outside.resolve())!r}, which a run would write to: put a file or folder "
             "in its place"

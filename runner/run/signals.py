@@ -6,7 +6,9 @@ While a run trains (`defer`), the ranks agree on a signal at the end of a step, 
 
 import contextlib
 import faulthandler
+import math
 import os
+import select
 import signal
 import threading
 import time
@@ -139,20 +141,25 @@ def end_where_blocked(answer: Callable[[], object] = lambda: None) -> None:
     """Ends this process, unsaved, where a stopping signal finds its main thread in a call that does not return.
 
     A rank that waits for one that is gone sits in such a call; Python runs no handler there. `answer` is called as soon
-    as the signal is there, from another thread.
+    as the signal is there, from another thread, and for each further one: while the main thread saves, it asks again.
     """
     ending, waking = os.pipe()
     os.set_blocking(waking, False)
     signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
 
     def watch() -> None:
-        while os.read(ending, 1)[0] not in STOPPING:
-            pass
-        answer()
-        time.sleep(SECONDS_TO_RETURN)
-        if not _heard:
-            faulthandler.dump_traceback(all_threads=True)
-            os._exit(status.UNSAVED)
+        until: float | None = None
+        while True:
+            left = None if until in (None, math.inf) else max(0.0, until - time.monotonic())
+            if select.select([ending], [], [], left)[0]:
+                if os.read(ending, 1)[0] in STOPPING:
+                    answer()
+                    until = until or time.monotonic() + SECONDS_TO_RETURN
+            elif not _heard:
+                faulthandler.dump_traceback(all_threads=True)
+                os._exit(status.UNSAVED)
+            else:
+                until = math.inf
 
     threading.Thread(target=watch, daemon=True, name="end where blocked").start()
 

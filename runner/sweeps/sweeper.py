@@ -276,9 +276,8 @@ class SweepPage(Callback):
             return
         folder = Path(config.hydra.sweep.dir)
         runs = runs_of(folder)
-        if read_sweep(folder).get("sweeper") == "suite":  # it has a page of its own
-            return
-        if not runs or config.hydra.launcher.get("wait") is False:  # the jobs are only queued
+        has_page = read_sweep(folder).get("sweeper") == "suite"
+        if has_page or not runs or config.hydra.launcher.get("wait") is False:  # the jobs are only queued
             return
         from tiryns.runner.report.comparison.pages import write_page
         from tiryns.runner.report.comparison.settings import Comparison

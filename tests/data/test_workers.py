@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,8 +16,9 @@ import torch
 from torch.utils.data import Dataset
 
 from tests.conftest import ROOT
-from tiryns.runner.data.workers import StepLoader, StepSampler
+from tiryns.runner.data.workers import StepLoader, StepSampler, WorkerLoader, begun
 from tiryns.runner.loaders.passes import Passes, PassLoader
+from tiryns.runner.patches.torch import loaders
 
 LARGE = 300_000
 """Numbers in a batch: more than a pipe holds, so that a killed process leaves half a batch there."""
@@ -45,6 +47,20 @@ def test_killed_process_is_replaced_and_no_batch_is_lost_or_doubled(tmp_path: Pa
     read = [int(batch[0]) for batch in loader(Batches(9, tmp_path), workers)]
     assert read == list(range(3, 20))
     assert len(list(tmp_path.iterdir())) == 1, "one was killed"
+
+
+def test_batches_without_steps_are_not_read_twice_where_a_process_is_killed(tmp_path: Path) -> None:
+    batches = WorkerLoader(Batches(2, tmp_path), 1, sampler=range(5))
+    assert [int(batch[0]) for batch in batches] == list(range(5))
+    assert len(list(tmp_path.iterdir())) == 1, "one was killed"
+
+
+def test_thread_that_pins_memory_ends_with_the_processes() -> None:
+    """Torch starts one only beside a GPU; the event is what it looks at."""
+    batches = begun(lambda: loader(Batches()).begun_at(3)[0], 2)
+    batches._pin_memory_thread_done_event = threading.Event()
+    loaders.kill(batches)
+    assert batches._pin_memory_thread_done_event.is_set()
 
 
 def children() -> list[int]:

@@ -1,11 +1,7 @@
 """Which run `resume` finds, and branching off a run with a cool-down."""
 
 import json
-import os
 import shlex
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -276,31 +272,3 @@ def test_starting_from_a_run_without_a_model_is_refused(tmp_path: Path) -> None:
     (run / "model").mkdir()
     assert model_folder(str(run)) == str(run / "model")
     assert model_folder("some/name") == "some/name"
-
-
-HOLDER = """
-import os, sys, time
-from pathlib import Path
-from tiryns.runner.run.folder import RunFolder
-with RunFolder(Path(sys.argv[1])).lock():
-    if os.fork() == 0:
-        time.sleep(60)
-        os._exit(0)
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
-def test_killed_run_is_free_though_a_worker_of_it_lives(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
-    holder = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
-    try:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
-        assert RunFolder(tmp_path).is_locked()
-        holder.kill()
-        holder.wait()
-        with RunFolder(tmp_path).lock(patience=30):  # the worker may not have begun yet; it lives for 60 s
-            pass
-    finally:
-        os.killpg(holder.pid, signal.SIGKILL)

@@ -1,5 +1,9 @@
 """A rank ends with its own exit status, whatever threads of libraries are still at work in it."""
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -10,6 +14,7 @@ from lightning.pytorch import Callback
 from tests.conftest import ROOT, TINY
 from tests.launch.test_kill import only_run
 from tests.support.processes import process
+from tiryns.runner.run.folder import RunFolder
 
 ENDING = """
 import atexit, sys
@@ -74,3 +79,31 @@ def test_ranks_with_busy_threads_end_well(starter: list[str], text_file: Path, t
     )
     assert done.returncode == 0, done.stderr
     assert only_run(tmp_path / "outputs").status()["state"] == "done"
+
+
+HOLDER = """
+import os, sys, time
+from pathlib import Path
+from tiryns.runner.run.folder import RunFolder
+with RunFolder(Path(sys.argv[1])).lock():
+    if os.fork() == 0:
+        time.sleep(60)
+        os._exit(0)
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_killed_run_is_free_though_a_worker_of_it_lives(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    holder = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        assert RunFolder(tmp_path).is_locked()
+        holder.kill()
+        holder.wait()
+        with RunFolder(tmp_path).lock(patience=30):  # the worker may not have begun yet; it lives for 60 s
+            pass
+    finally:
+        os.killpg(holder.pid, signal.SIGKILL)

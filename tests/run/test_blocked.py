@@ -27,6 +27,30 @@ os._exit(7)
 """
 
 
+SAVING = """
+import os, signal, threading, time
+from tiryns.runner.run import signals
+signals.SECONDS_TO_RETURN = 0.2
+answered = threading.Semaphore(0)
+with signals.stoppable():
+    signals.end_where_blocked(answered.release)
+    signals.defer(True)
+    for seconds in (0, 0.05, 1):  # the last one comes when a call of a library would have had to return
+        time.sleep(seconds)
+        os.kill(os.getpid(), signal.SIGTERM)
+        if not answered.acquire(timeout=5):
+            os._exit(1)
+os._exit(7)
+"""
+
+
+def test_rank_that_saves_answers_every_signal() -> None:
+    """A cluster signals ranks and agent at once, and the agent signals the ranks again and waits for an answer."""
+    command = [sys.executable, "-c", SAVING]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60, check=False)
+    assert done.returncode == 7
+
+
 @pytest.mark.parametrize(("how", "status"), [("blocked", 143), ("working", 7)])
 def test_rank_that_no_handler_reaches_is_ended(how: str, status: int) -> None:
     command = [sys.executable, "-c", WAITING, how]

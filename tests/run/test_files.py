@@ -1,4 +1,6 @@
+import os
 import threading
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,7 +9,7 @@ import pytest
 from lightning.pytorch import LightningModule
 
 from tiryns.runner.callbacks import OrderAudit
-from tiryns.runner.run.files import replacing, write_atomically
+from tiryns.runner.run.files import replacing, seal_of, write_atomically
 from tiryns.runner.run.folder import RunFolder
 
 
@@ -73,3 +75,28 @@ def test_threads_that_write_one_file_do_not_meet(tmp_path: Path) -> None:
     assert not errors
     assert set((tmp_path / "file").read_text()) in ({"a"}, {"b"})
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_damaged_key_of_seals_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIRYNS_CACHE", str(tmp_path))
+    key = tmp_path / f"seal-{os.getuid()}.key"
+    key.write_bytes(b"")
+    with ThreadPool(8) as pool:
+        seals = set(pool.map(seal_of, [["seed=1"]] * 32))
+    assert len(seals) == 1
+    assert None not in seals
+    assert key.stat().st_mode & 0o777 == 0o600
+
+
+def test_key_that_somebody_has_linked_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIRYNS_CACHE", str(tmp_path))
+    (tmp_path / "known").write_bytes(b"x" * 32)
+    (key := tmp_path / f"seal-{os.getuid()}.key").symlink_to("known")
+    assert seal_of(["seed=1"])
+    assert not key.is_symlink()
+
+
+def test_user_without_a_home_has_no_seal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TIRYNS_CACHE", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    assert seal_of(["seed=1"]) is None

@@ -28,7 +28,7 @@ from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from tiryns.runner.report.single import write_report
 from tiryns.runner.run.environment import as_word
 from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.run.model_folder import check_links, trusted_words
+from tiryns.runner.run.model_folder import check_links, own_words, trusted_words
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +162,41 @@ def test_links_of_ones_own_run_are_followed(tmp_path: Path) -> None:
     assert trusted_words([f"resume={run.path}"])[-1] == f"resume={run.path}"
     run.update_status(seal="\u00e9")
     assert "seed=2" not in trusted_words([f"resume={run.path}"])
+
+
+def test_run_without_a_seal_goes_on_beside_the_links_of_its_logger(tmp_path: Path) -> None:
+    (tmp_path / "cache.log").touch()
+    logs = tmp_path / "old" / "wandb" / "run-1" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "debug-core.log").symlink_to(tmp_path / "cache.log")
+    (tmp_path / "old" / "wandb" / "debug-core.log").symlink_to(tmp_path / "cache.log")
+    check_links(tmp_path / "old")
+    (tmp_path / "old" / "0").mkdir()
+    (tmp_path / "old" / "0" / "metrics.csv").symlink_to(tmp_path / "cache.log")
+    with pytest.raises(ValueError, match="is a link to"):
+        check_links(tmp_path / "old")
+
+
+def test_own_run_without_overrides_is_written_through_its_links(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "mine")
+    run.announce("abc", [])
+    (run.path / "checkpoints").symlink_to(tmp_path)
+    check_links(run.path)
+
+
+def test_branch_of_a_checkpoint_looks_at_no_links(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "link").symlink_to(tmp_path)
+    assert trusted_words([f"resume={tmp_path}/a/b/last.ckpt"])
+
+
+def test_empty_seal_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RunFolder(tmp_path / "theirs")
+    run.announce("abc", ["allowed_targets=[os.system]"])
+    run.update_status(seal="")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TIRYNS_CACHE", str(tmp_path / "file"))
+    assert not own_words(run.path)
 
 
 def test_page_shows_what_others_wrote_and_runs_none_of_it(tmp_path: Path) -> None:

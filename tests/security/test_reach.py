@@ -76,6 +76,9 @@ def test_recipe_writes_nothing_outside_of_its_run(
         "data: {source: 'owner/name:config@train', tokenizer: owner/name}",
         "hydra: {launcher: {partition: gpu}}\ndefaults:\n  - override /hydra/launcher: slurm",
         "resume: auto",
+        "data: {source: 'file:///data/x.parquet', image_dir: /data/images, images_folder: /data/images}",
+        "data: {source: {folder: /data/images}, prompt: 'Instruct::x'}\nmodel: {directory: /models/bert}",
+        "data: {source: 'local:///data/x.parquet'}",
     ],
 )
 def test_recipe_chooses_what_lies_within(recipe: str, problem: Problem) -> None:
@@ -134,6 +137,8 @@ def test_one_setting_allows_addresses() -> None:
     assert covers(["s3://mine", "zip://x"], "zip://x::s3://mine/x.zip")
     assert not covers(["https://good.org"], "https://good.org.evil.org")
     assert not covers(["https://good.org"], "simplecache::x")
+    assert not covers(["https://h/a"], "https://h/a/../../b")
+    assert not covers(["https://h/a"], "https://h/a/%2e%2e/b")
 
 
 def test_file_of_data_leads_nowhere_by_itself() -> None:
@@ -191,6 +196,52 @@ def test_commands_that_take_words_from_others_run_nothing(tmp_path: Path) -> Non
         (run / "overrides.json").write_text(json.dumps([*noted, "+hydra.launcher.setup=[touch pwned]"]))
     done = tiryns_here(tmp_path, "judge", "theirs", "--seeds", "9", "--change", "optimizer.lr=0.0001")
     assert_refused(done, ["allowed_targets lets code of others run"], tmp_path)
+
+
+def test_default_counts_where_it_is_a_link(tmp_path: Path, problem: Problem) -> None:
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "work" / "outputs").symlink_to(tmp_path / "scratch")
+    assert COUNTS not in problem("seed: 1")
+
+
+def test_recipes_of_ones_own_count_in_the_run_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "own"
+    (own / "experiment").mkdir(parents=True)
+    (own / "callback").mkdir()
+    (own / "experiment" / "base.yaml").write_text(
+        f"# @package _global_\ndata: {{cache_dir: {tmp_path}/cache}}\n"
+    )
+    (own / "experiment" / "nice.yaml").write_text(
+        "# @package _global_\ndefaults: [base, _self_]\noptimizer: {lr: 0.5}\n"
+    )
+    saver = f"{{_target_: lightning.pytorch.callbacks.ModelCheckpoint, dirpath: {tmp_path}/kept}}"
+    (own / "callback" / "keep.yaml").write_text(f"keep: {saver}\n")
+    (own / "latin.yaml").write_bytes(b"a: \xe9\n")
+    (own / "folder.yaml").mkdir()
+    words = ["experiment=nice", "callback=[keep,progress]", "mode=inspect"]
+    monkeypatch.setenv("TIRYNS_CONF", str(own))
+    done = tiryns_here(tmp_path, *words)
+    assert "counts on the command line" not in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    monkeypatch.delenv("TIRYNS_CONF")
+    assert_refused(tiryns_here(tmp_path, "--config-dir", "own", *words), [COUNTS], tmp_path)
+
+
+def test_values_of_a_typed_sweep_count() -> None:
+    words = ["data.cache_dir=/s/a,/s/b"]
+    check_permissions(OmegaConf.create({"data": {"cache_dir": "/s/b"}}), words)
+    with pytest.raises(ValueError, match="outside of this folder"):
+        check_permissions(OmegaConf.create({"data": {"cache_dir": "/s/c"}}), words)
+
+
+def test_comment_in_ones_own_folder_allows_no_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.yaml").write_text("# see https://seen.org\ndata: {source: https://mine.org/x}\n")
+    monkeypatch.setenv("TIRYNS_CONF", str(tmp_path))
+    check_permissions(OmegaConf.create({"data": {"source": "https://mine.org/x/y"}}), [])
+    with pytest.raises(ValueError, match="fetches from an address"):
+        check_permissions(OmegaConf.create({"data": {"source": "https://seen.org/x"}}), [])
 
 
 def test_another_run_is_not_written_over(problem: Problem, tmp_path: Path) -> None:

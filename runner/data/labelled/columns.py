@@ -223,10 +223,11 @@ def labels_in(rows: Rows, columns: Sequence[str]) -> Iterable[Any]:
 
 
 def without_hidden(rows: Rows, columns: Sequence[str], learnt: Iterable[Any] | None) -> Rows:
-    """The rows without labels that are hidden, which are then predicted and not measured; a line says how many.
+    """Returns the rows with hidden labels removed, and logs their number: these rows are predicted and not measured.
 
-    The labels of a row are hidden if all `columns` that it has of them are -1, unless -1 may be a label itself: one that
-    was `learnt` is negative, or, where these are numbers of which none is known (None), another row has no -1.
+    Labels of a row are hidden if they are -1 in all label `columns` of the row. Labels are kept in two cases, in which -1
+    can be a real label: a label of training (`learnt`) is negative; or no label of training is known (`learnt` is None)
+    and another row has a label other than -1.
     """
     hidden = [
         is_hidden([one for name in columns if not is_missing(one := unwrapped(row.values.get(name)))])

@@ -66,6 +66,7 @@ class Labels:
         """Whether lists are the columns of one-hot labels that hold a 1; if all have one item, these are classes."""
         self.decision = ""
         """What was decided on numbers, in words; empty where labels are 0 to C - 1, or are no numbers."""
+        self._index_names()
 
     def as_read(self, label: Any) -> Any:
         """A label from a row in plain Python: text cut at the separator, None for none."""
@@ -79,7 +80,8 @@ class Labels:
         if isinstance(label, list):
             names = [self.named(where, one, class_names) for one in label]
             return None if None in names else names
-        if label in class_names or label in self.names or not (isinstance(label, str) or is_whole(label)):
+        is_name = label in self._numbers or (isinstance(label, str) and label in class_names)
+        if is_name or not (isinstance(label, str) or is_whole(label)):
             return label
         number = whole_number(label) if is_whole(label) else len(class_names)
         if not -1 <= number < len(class_names):
@@ -130,8 +132,7 @@ class Labels:
         given = self.problem_type
         if not given and not self.names:
             check_joined(some)
-            if textual:
-                check_spelling(some)
+            check_spelling(some if textual else [])
         labels = [one.label for one in some]
         numbers = [None if isinstance(x, str) and not textual else number_of(x) for x in labels]
         are_numbers = None not in numbers

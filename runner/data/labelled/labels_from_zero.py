@@ -29,14 +29,20 @@ class LabelsFromZero(Labels):
     """
 
     _parse: Parser = None
+    _is_restored = False
+    _named_as: tuple[Sequence[str], bool] = ((), False)
 
     def named(self, where: str, label: Any, class_names: Sequence[str]) -> Any:
-        """The label, which is the number of its class."""
-        return label
+        """The label, the number of its class; the file's name for it where a model that was restored knows all names."""
+        if self._named_as[0] is not class_names:  # once for a file
+            known = self._is_restored and self._numbers.keys() >= {*class_names}
+            self._named_as = class_names, known
+        return super().named(where, label, class_names) if self._named_as[1] else label
 
     def restore(self, names: Sequence[str], problem_type: str, numbered: bool | None) -> None:
         """Restores the results of an earlier `learn`; `numbered` is None for models that were trained elsewhere."""
         super().restore(names, problem_type, numbered)
+        self._is_restored = True
         self._parse = _whole if numbered else None
 
     def target(self, found: LocatedLabel) -> Any:
@@ -79,9 +85,9 @@ class LabelsFromZero(Labels):
         is_name = isinstance(label, str) and not (self.numbered and number_of(label) is not None)
         if is_name and (name := name_among(label, self._numbers)) is not None:
             return self._numbers[name]
-        if self.numbered is None and isinstance(label, str) and label.isdecimal():
+        if self.numbered is None and isinstance(label, str | float):
             with suppress(ValueError):
-                label = int(label)
+                label = _whole(label)
         if self.numbered is not False and isinstance(label, int) and 0 <= label < len(self.names):
             return label
         raise self._unknown(label, where)

@@ -264,7 +264,7 @@ class TokenClassificationReader(ExampleReader):
         state = {"labels": self.names, "default_label": self.default_label, "iob2": iob2}
         own = {} if iob2 or self.scheme is None else {"scheme": self.scheme}
         cut = {"cuts_signs": True} if self.cuts_signs else {}
-        read = {} if self.by_characters else {"words_as_text": bool(self.words_as_text)}
+        read = {"words_as_text": True} if self.words_as_text else {}
         return state | own | cut | read
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -276,8 +276,8 @@ class TokenClassificationReader(ExampleReader):
         self.cuts_signs, self.words_as_text = bool(state.get("cuts_signs")), state.get("words_as_text")
         if "iob2" not in state:  # trained elsewhere
             self.given = self.given or self.names  # which integers stand for
-        elif self.words_as_text is None:
-            self.read_as_before()
+        else:
+            self.words_as_text = bool(self.words_as_text)
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """The accuracy of always predicting the most frequent label."""

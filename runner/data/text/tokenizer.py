@@ -140,9 +140,8 @@ def check_special_tokens(
 
 
 def borrows_padding(tokenizer: "PreTrainedTokenizerBase") -> bool:
-    """Whether `load_tokenizer` took the token that ends texts for padding, which the tokenizer lacks."""
-    borrows = tokenizer.pad_token_id is not None and tokenizer.pad_token_id == tokenizer.eos_token_id
-    return borrows and tokenizer.init_kwargs.get("pad_token") is None
+    """Returns whether padding is the token that ends texts, as `load_tokenizer` sets it if the tokenizer has none."""
+    return tokenizer.pad_token_id is not None and tokenizer.pad_token_id == tokenizer.eos_token_id
 
 
 def check_config_of(name_or_folder: str) -> None:

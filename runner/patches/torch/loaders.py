@@ -44,6 +44,8 @@ def kill(batches: Any) -> None:
     take_over(batches)
     iterator = _iterator_of(batches)
     iterator._shutdown = True
+    if pinning := getattr(iterator, "_pin_memory_thread_done_event", None):
+        pinning.set()  # else the thread reads the queue for ever
     for worker in iterator._workers:
         worker.kill()
         worker.join()

@@ -89,6 +89,9 @@ FORMS = [
          rows=1, first=READ, said="1 rejected or skipped by the annotator"),
     Form("Label Studio, annotators who differ", TOK, "a.json", json.dumps([CONTESTED]), rows=1, first=READ,
          said="1 of 1 texts have annotations that differ, of which the first counts"),
+    *(Form(f"Label Studio, a result that is {result!r}", TOK, "a.json",
+           json.dumps([{"text": TEXT, "entities": SPANS, "annotations": [{"result": result}, {"result": ["x"]}]}]),
+           rows=1, first=READ, said="annotations that differ") for result in ("ok", 5)),
     Form("Label Studio, JSON-MIN", TOK, "a.json", json.dumps([{"id": 1, "text": TEXT, "annotator": 1, "label": [
          {"start": s, "end": e, "text": TEXT[s:e], "labels": [n]} for s, e, n in SPANS]}]), rows=1, first=READ),
     Form("Label Studio, CONLL", TOK, "a.conll", "-DOCSTART- -X- O\n😀 -X- _ O\nAda -X- _ B-PER\n\nBo -X- _ B-PER\n",

@@ -82,6 +82,8 @@ def restored(**state: Any) -> Any:
         ({"numbered": False}, "1", 0),
         ({}, 1, 1),
         ({}, "1", 0),
+        ({}, 1.0, 1),
+        ({"labels": ["LABEL_0", "LABEL_1"]}, "1.0", 1),
         ({"numbered": True, "labels": ["no", "yes"]}, "yes", 1),
         ({"numbered": True, "labels": ["no", "yes"]}, "1", 1),
         ({"numbered": True, "labels": ["false", "true"]}, "True", 1),
@@ -96,6 +98,15 @@ def test_exported_models_read_integers_by_the_rule_that_they_were_trained_with(
     state: Any, label: Any, number: int
 ) -> None:
     assert restored(**state).target(LocatedLabel(label, "here")) == number
+
+
+@pytest.mark.parametrize("state", [{}, {"numbered": True}])
+def test_class_names_of_a_file_count_where_the_model_has_them(state: dict[str, Any]) -> None:
+    labels = restored(labels=["contradiction", "entailment", "neutral"], **state)
+    names = ["entailment", "neutral", "contradiction"]
+    found = [LocatedLabel(labels.named("here", label, names), "here") for label in (0, 1, 2, -1)]
+    assert [labels.target(one) for one in found] == [1, 2, 0, -100]
+    assert labels.target(LocatedLabel(labels.named("here", 0, ["other", "names"]), "here")) == 0
 
 
 @pytest.mark.parametrize("began", [{"layout": "packed"}, {}])

@@ -151,9 +151,20 @@ def test_the_end_of_texts_fills_rows_where_there_is_no_padding(
     assert losses(whole) == pytest.approx(losses(single), rel=rounding(1e-5, 1e-2))
     exported = AutoTokenizer.from_pretrained(whole.path / "model")
     assert exported.pad_token == exported.eos_token == "[SEP]"
-    tokenizer = load_tokenizer(str(decoder), ("pad",))
-    loaded = load_encoder(str(decoder), {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
-    embedding: Any = loaded.get_input_embeddings()
-    end = tokenizer.eos_token_id
-    embedding(torch.tensor([end])).sum().backward()
-    assert embedding.weight.grad[end].all()
+
+
+def test_the_borrowed_padding_is_trained_also_where_an_export_is_trained_again(
+    decoder: Path, tmp_path: Path
+) -> None:
+    folder = decoder
+    for again in ("first", "second", "third"):
+        tokenizer = load_tokenizer(str(folder), ("pad",))
+        loaded = load_encoder(str(folder), {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
+        embedding: Any = loaded.get_input_embeddings()
+        end = tokenizer.eos_token_id
+        embedding(torch.tensor([end])).sum().backward()
+        assert embedding.weight.grad[end].all()
+        folder = tmp_path / again
+        loaded.config.pad_token_id = end
+        for part in (loaded, tokenizer):
+            part.save_pretrained(folder)

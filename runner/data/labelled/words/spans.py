@@ -101,10 +101,10 @@ def _kept(annotations: Any) -> list[Mapping[str, Any]]:
 
 def is_contested(values: Mapping[str, Any]) -> bool:
     """Whether annotations of a row in Label Studio's export differ."""
-    kept = _kept(values.get("annotations", values.get("completions")))
-    return (
-        len({repr(sorted(repr(part.get("value")) for part in one.get("result") or [])) for one in kept}) > 1
-    )
+    results = [one.get("result") for one in _kept(values.get("annotations", values.get("completions")))]
+    listed = [result if isinstance(result, list) else [result] for result in results]
+    parts = [[one.get("value") if isinstance(one, Mapping) else one for one in result] for result in listed]
+    return len({repr(sorted(map(repr, some))) for some in parts}) > 1
 
 
 def _mark(where: str, given: Any) -> Mark:

@@ -121,13 +121,24 @@ def test_a_run_of_before_goes_on_counting_characters(
     data = data_module("token_classification", train=str(path), validation_documents=0)
     data.take_over({"layout": "packed"})
     data.prepare_data()
-    again = data_module("token_classification")
-    again.reader.restore(data.reader.state_dict())
-    for reader in (data.reader, again.reader):
-        read = reader.examples(reader.arranged(read_rows(str(path))), labelled=True)
-        for one, (text, places) in zip(read, marks, strict=True):
-            assert entities(one) == [text[start:end] for start, end, _ in places]
+    read = data.reader.examples(data.reader.arranged(read_rows(str(path))), labelled=True)
+    for one, (text, places) in zip(read, marks, strict=True):
+        assert entities(one) == [text[start:end] for start, end, _ in places]
     assert ("are counted as characters still" in caplog.text) == (unit != CHARACTERS)
+    again = data_module("token_classification").reader
+    again.restore(data.reader.state_dict())
+    read = again.examples(again.arranged(read_rows(str(path))), labelled=True)
+    assert [entities(one) for one in read] == [["北京", "上海"]] * len(marks)
+
+
+@pytest.mark.parametrize("read", [{}, {"words_as_text": True}, {"words_as_text": False}])
+def test_every_exported_model_reads_offsets_by_the_unit_of_the_file(read: dict[str, bool]) -> None:
+    reader = data_module("token_classification").reader
+    reader.restore({"labels": ["O", "B-PER"], "default_label": 0, "iob2": True, **read})
+    entity = {"start": 3, "end": 7, "label": "PER", "text": "Mary"}
+    rows = read_rows([{"text": "😀 Mary sings", "entities": [entity]}])
+    (one,) = reader.examples(reader.arranged(rows), labelled=True)
+    assert dict(zip(one.words, one.labels, strict=True))["Mary"] == "B-PER"
 
 
 def test_answers_of_a_run_of_before_are_placed_by_characters(tmp_path: Path) -> None:
