@@ -6,7 +6,6 @@ While a run trains (`defer`), the ranks agree on a signal at the end of a step, 
 
 import contextlib
 import faulthandler
-import math
 import os
 import select
 import signal
@@ -141,7 +140,7 @@ def end_where_blocked(answer: Callable[[], object] = lambda: None) -> None:
     """Ends this process, unsaved, where a stopping signal finds its main thread in a call that does not return.
 
     A rank that waits for one that is gone sits in such a call; Python runs no handler there. `answer` is called as soon
-    as the signal is there, from another thread, and for each further one: while the main thread saves, it asks again.
+    as a signal is there, from another thread, and for each that follows: an agent signals what a cluster has signalled.
     """
     ending, waking = os.pipe()
     os.set_blocking(waking, False)
@@ -150,16 +149,16 @@ def end_where_blocked(answer: Callable[[], object] = lambda: None) -> None:
     def watch() -> None:
         until: float | None = None
         while True:
-            left = None if until in (None, math.inf) else max(0.0, until - time.monotonic())
+            left = None if until is None else max(0.0, until - time.monotonic())
             if select.select([ending], [], [], left)[0]:
                 if os.read(ending, 1)[0] in STOPPING:
-                    answer()
                     until = until or time.monotonic() + SECONDS_TO_RETURN
-            elif not _heard:
+                    answer()
+            elif _heard:
+                until = None
+            else:
                 faulthandler.dump_traceback(all_threads=True)
                 os._exit(status.UNSAVED)
-            else:
-                until = math.inf
 
     threading.Thread(target=watch, daemon=True, name="end where blocked").start()
 
