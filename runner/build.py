@@ -10,6 +10,7 @@ from tiryns.conf.registry import component_of
 from tiryns.runner.config.calling import Call
 from tiryns.runner.config.targets import check_targets, group_of, locate
 from tiryns.runner.patches.omegaconf import full_key
+from tiryns.runner.protocols import with_defaults
 
 INSTRUCTIONS = ("_target_", "_args_", "_partial_", "_convert_", "_recursive_")
 """Keys of a node that are no arguments of its target."""
@@ -46,7 +47,7 @@ def bind(node: Any) -> Call:
     if found := component_of(node["_target_"]):
         check_fields(found[1], path or found[0], values)
     target, group = locate(node["_target_"], path), group_of(path)
-    return Call(target, path or "the node", group, args, values, node["_target_"])
+    return Call(with_defaults(target, group), path or "the node", group, args, values, node["_target_"])
 
 
 def _arguments(node: DictConfig, convert: str, recursive: bool) -> tuple[list[Any], dict[str, Any]]:

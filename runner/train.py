@@ -34,6 +34,7 @@ from tiryns.runner.launch.resume import named_run, saved_overrides
 from tiryns.runner.logging.log_file import message_of
 from tiryns.runner.loop.assembly import assemble, check_numbered, known_task, preprocessor_of
 from tiryns.runner.patches.hydra.versions import VERSION_BASE
+from tiryns.runner.protocols import asked_callbacks
 from tiryns.runner.run.cluster import member, refuse_sweep_of_ranks
 from tiryns.runner.run.command.status import INTERRUPTED
 from tiryns.runner.run.errors import Diverged, Rewound, TrainingFailure, wants_traceback
@@ -226,7 +227,7 @@ def conclude(trainer: Any, module: Any, data: Any, folder: RunFolder) -> None:
     from tiryns.runner.loop.trainer import final_validation
 
     final_validation(trainer, module, data)
-    getattr(module, "after_training", lambda folder: None)(folder)
+    module.after_training(folder)
     evaluate_at_end(trainer, module)
 
 
@@ -235,8 +236,7 @@ def callbacks_of(config: DictConfig, parts: Any) -> dict[str, Any]:
     from tiryns.runner.callbacks import PhaseChanges
     from tiryns.runner.loop.phases import phases_in
 
-    phases = phases_in(config)
-    own = {"phases": PhaseChanges(phases, parts.rotary)} if phases else {}
+    own = {"phases": PhaseChanges(phases, parts.rotary)} if (phases := phases_in(config)) else {}
     return {**own, **build_all(config.callback)}
 
 
@@ -245,7 +245,7 @@ def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
     from tiryns.runner.callbacks import Divergence, OrderAudit, SuiteEvaluation
     from tiryns.runner.loop.lightning_loop import LightningLoop, is_plain, limits_of_plain
 
-    rewinding = any(getattr(callback, "rewinds", False) for callback in callbacks.values())
+    rewinding = any(callback.rewinds for callback in asked_callbacks(callbacks.values()))
     if rewinding:
         check_numbered(data, "callback.divergence.action=rewind")
     if not is_plain(data, module):
@@ -278,11 +278,10 @@ def finish(
     from tiryns.runner.report.single import write_report
     from tiryns.runner.report.summary import end_summary
 
-    own = hasattr(module, "gathered_weights")
-    weights = module.gathered_weights() if own and not pruned else None
+    weights = None if pruned else module.gathered_weights()
     if torch.distributed.is_initialized():  # its threads may abort a process that ends
         torch.distributed.destroy_process_group()
-    results: dict[str, Any] = {**(module.results() if own else plain_results(trainer)), **saver.results()}
+    results: dict[str, Any] = {**(module.results() or plain_results(trainer)), **saver.results()}
     results |= suite_results(trainer)
     if trainer.is_global_zero:
         if not pruned:

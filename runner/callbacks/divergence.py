@@ -11,11 +11,12 @@ from tiryns.runner.checkpoints.callback import last_good
 from tiryns.runner.checkpoints.rewind import rewind
 from tiryns.runner.config.skipped import described_rewind, own_rewinds
 from tiryns.runner.modules.training import first_samples
+from tiryns.runner.protocols import RunCallback, asked_callbacks
 from tiryns.runner.run.errors import Diverged, Rewound, TrainingFailure
 from tiryns.runner.run.folder import RunFolder
 
 
-class Divergence(Callback):
+class Divergence(Callback, RunCallback):
     """Raises Diverged where the loss has left its level, by the rule of `loss_level`; `rewinds` says what follows.
 
     The level begins anew with a phase of another loss. On a GPU only logged steps count, to keep it busy. Every rank has
@@ -42,7 +43,7 @@ class Divergence(Callback):
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, *_: Any) -> None:
         """Adds the step's loss; raises Diverged when the run has diverged."""
         step, loss = trainer.global_step, outputs["loss"]
-        if any(step in getattr(one, "other_losses", ()) for one in trainer.callbacks):  # type: ignore[attr-defined]
+        if any(step in one.other_losses for one in asked_callbacks(trainer.callbacks)):  # type: ignore[attr-defined]
             self.level = self.new_level(first=step)
         if loss.device.type != "cpu" and step % pl_module.log_every:
             return
@@ -79,7 +80,7 @@ def taken_back(
     `started_again` tells that an agent starts the ranks again. Raises the error itself where no callback among those
     `watching` takes runs back.
     """
-    watch = next((one for one in watching if getattr(one, "rewinds", False)), None)
+    watch = next((one for one in asked_callbacks(watching) if one.rewinds), None)
     if watch is None:
         raise error
     if watch.num_rewinds >= watch.max_rewinds:

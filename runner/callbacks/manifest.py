@@ -121,7 +121,7 @@ def inputs_of(data: Any, config: DictConfig, weights: bool, checkpoint: Path | N
     `data` is connected, `config` as in `config.yaml`. With `weights` pretrained ones count; `checkpoint` is that of
     another run.
     """
-    inputs: dict[str, Any] = getattr(data, "lineage", dict)()
+    inputs: dict[str, Any] = {**data.lineage()}
     settings: Any = OmegaConf.to_container(config.data, resolve=True)
     if files := data_files(settings):
         inputs["files"] = files

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from lightning.pytorch import Callback, Trainer
 from tiryns.conf.phases import Phase
 from tiryns.runner.models.positions import RotaryPhases
 from tiryns.runner.optim.schedule.chain import timeline_of
+from tiryns.runner.protocols import RunCallback
 from tiryns.runner.run.folder import RunFolder
 
 log = logging.getLogger("tiryns")
@@ -23,7 +23,7 @@ RECORD = "phases"
 """Their key in `status.json`, and in checkpoints that of their tokens."""
 
 
-class PhaseChanges(Callback):
+class PhaseChanges(Callback, RunCallback):
     """Before a step gives the model what its phase changes, says when a phase begins, and validates at its end.
 
     What it sets depends on the step alone, so a run resumes in any phase. It must be the first callback, so that others
@@ -48,7 +48,7 @@ class PhaseChanges(Callback):
         named = enumerate(zip(self.timeline.ends, self.timeline.names, strict=True), 1)
         return {end: f"phase-{number}-{_as_file(name)}" for number, (end, name) in named}
 
-    @cached_property
+    @property
     def other_losses(self) -> set[int]:
         """The first step, counted from 1, of each phase whose loss is not that of the phase before."""
         own = [[phase.settings.get(group) for group in OF_LOSS] for phase in self.phases]

@@ -2,8 +2,9 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
-from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch import Callback, Trainer
 
 from tiryns.runner.callbacks.groups import schedule_of
 from tiryns.runner.report.summary import plateau_of
@@ -23,12 +24,12 @@ class Plateau(Callback):
     Example: `tiryns ~callback.plateau`
     """
 
-    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Compares the losses with their unigram entropies."""
-        baselines: dict[str, float] = getattr(pl_module, "baselines", {})
+        baselines = pl_module.baselines
         if not trainer.is_global_zero or not any(name.endswith("/unigram_entropy") for name in baselines):
             return
-        figures: dict[str, float] = {**pl_module.last_metrics, **baselines}  # type: ignore[dict-item]
+        figures: dict[str, float] = {**pl_module.last_metrics, **baselines}
         schedule = schedule_of(trainer)
         warmup = [phase.end for phase in schedule.phases if phase.name == "warmup"] if schedule else []
         plateau = plateau_of(figures) if trainer.global_step >= (warmup or [0])[0] else None

@@ -46,9 +46,9 @@ class Preemption(Callback):
         if not (alone or outputs["votes"]["stop"]):
             return
         self.saver.save_and_stop(trainer)
-        for logger in trainer.loggers:
-            if hasattr(logger, "mark_preempting"):
-                logger.mark_preempting()
+        loggers: list[Any] = trainer.loggers
+        for logger in loggers:
+            logger.mark_preempting()
         raise signals.Stopped(signals.noted() or signal.SIGTERM, saved=True)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:

@@ -49,11 +49,11 @@ class Progress(ProgressBar):
         """Keeps the learning rate of the step, which the schedule changes before the step ends."""
         self._rate = trainer.optimizers[0].param_groups[0]["lr"] if trainer.optimizers else None
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, *_: Any) -> None:
         """Refreshes the display when due."""
         if self._timed_since is None:  # the first step also compiles and fills buffers, so it is left out
             self._first_step, self._timed_since = trainer.global_step, time.monotonic()
-        if not _on_device(outputs) or trainer.global_step % getattr(pl_module, "log_every", 1) == 0:
+        if not _on_device(outputs) or trainer.global_step % pl_module.log_every == 0:
             self._outputs = outputs  # elsewhere the host would wait for a GPU
         if self._display is not None and self._display.is_due("train", trainer.global_step):
             self._refresh(trainer)
@@ -83,7 +83,7 @@ class Progress(ProgressBar):
 
     on_test_batch_end: Any = on_validation_batch_end
 
-    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Closes the bar of the validation, or of the test, and prints its figures."""
         if self._display is None or not self._evaluating:
             return
@@ -92,7 +92,7 @@ class Progress(ProgressBar):
         metrics = trainer.callback_metrics.items()
         figures = " ".join(f"{name} {float(value):.4f}" for name, value in metrics if name.startswith(prefix))
         if figures and not trainer.sanity_checking:
-            best = getattr(pl_module, "best_step", None)
+            best = pl_module.best_step
             of = f"step {trainer.global_step}" if best is None else f"best weights, of step {best}:"
             self._display.say(f"{of} {figures}")
         self._evaluating = ""

@@ -11,9 +11,10 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from tiryns.runner.models.flops import peak_flops
+from tiryns.runner.protocols import RunCallback
 
 
-class Throughput(Callback):
+class Throughput(Callback, RunCallback):
     """Measures real tokens per second of all ranks over the last `window` steps.
 
     A step lasts from the end of the step before, so waiting for data counts; after an evaluation or a checkpoint, which

@@ -12,6 +12,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint, entry_of
 from tiryns.runner.checkpoints.monitored import loss_beside, monitored_metric
+from tiryns.runner.protocols import asked_callbacks
 from tiryns.runner.run.files import replacing
 from tiryns.runner.run.folder import RunFolder
 
@@ -60,11 +61,11 @@ class Checkpoint(Callback):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Finds the callback that may take the run back, for which an older checkpoint stays, and the ends of phases."""
-        rewinding: list[Any] = [c for c in trainer.callbacks if getattr(c, "rewinds", False)]  # type: ignore[attr-defined]
+        others = asked_callbacks(trainer.callbacks)  # type: ignore[attr-defined]
+        rewinding = [callback for callback in others if callback.rewinds]
         if rewinding:
             self._first_left_out = rewinding[0].first_left_out
-        ends = (getattr(callback, "names_of_ends", {}) for callback in trainer.callbacks)  # type: ignore[attr-defined]
-        self._ends = next(filter(None, ends), {})
+        self._ends = next((callback.names_of_ends for callback in others if callback.names_of_ends), {})
 
     def state_dict(self) -> dict[str, Any]:
         """The best value so far, the best step when each checkpoint was saved, whether a validation is still to come."""
@@ -104,9 +105,9 @@ class Checkpoint(Callback):
         if self._is_due(step) and not self._validates_after(trainer):
             self.save(trainer)
 
-    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, module: Any) -> None:
         """Saves when due or when the monitored metric is the best so far: the weights that are trained, never others."""
-        getattr(module, "end_evaluation", lambda: None)()
+        module.end_evaluation()
         step = trainer.global_step
         improved = self._improved(trainer, step)
         if improved or self._is_due(step):

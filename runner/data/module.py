@@ -23,6 +23,7 @@ from tiryns.runner.data.phases import PhaseCollators, PhaseParts
 from tiryns.runner.data.replicas import replica_of
 from tiryns.runner.data.workers import StepLoader, StepSampler
 from tiryns.runner.order.skipping import Pairs, merged, number_of, passed
+from tiryns.runner.protocols import RunData
 from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential
 from tiryns.runner.samplers.base import SeamlessSampler
 from tiryns.runner.samplers.mixed import Mixed
@@ -36,16 +37,13 @@ TOKENS_OF_CPUS = 4096
 """Tokens of a micro-batch where they are `auto`, on every CPU: as its cache has room for, and worth the calls."""
 
 
-class GlobalBatchDataModule(pl.LightningDataModule):
+class GlobalBatchDataModule(pl.LightningDataModule, RunData):
     """Serves `train` and `validation` sequences as global batches; a subclass makes them in `prepare_data`."""
 
-    streamed = False
-    """Whether training samples are read as a stream."""
+    serves_global_batches = tells_batches = True
     phase_groups: tuple[str, ...] = ("sampler", "objective")
-    """Groups of settings that phases may change."""
     train: GatheredSequences
     validation: Mapping[str, GatheredSequences]
-    tokenizer: Any
 
     def __init__(
         self,
@@ -58,8 +56,6 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         self.layout, self.num_workers, self.micro_batch_size = layout, num_workers, micro_batch_size
         self.micro_batch_tokens: Any = TOKENS_OF_CPUS if micro_batch_tokens == "auto" else micro_batch_tokens
         """Tokens of a micro-batch; None sets no bound."""
-        self.fitted = False
-        """Whether they are what fits into the memory of this rank's device."""
         self.start = 0
         self.skipped: Pairs = []
         self.length_warmup: LengthWarmup | None = None
@@ -75,7 +71,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
 
     def lineage(self) -> dict[str, Any]:
         """Fingerprints of the sets of samples and of their order, for the run's manifest."""
-        sets = {**self.validation, **getattr(self, "test", {})}
+        sets = {**self.validation, **self.test}
         found = {name: getattr(samples, "fingerprint", None) for name, samples in sets.items()}
         known = {name: digest for name, digest in found.items() if isinstance(digest, str)}
         changed = {"changed": self.changed} if self.changed else {}
@@ -165,10 +161,6 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         made = part.make_sampler(dataset=samples, num_epochs=None, num_batches=part.steps)
         return cast(SeamlessSampler, made)
 
-    def known_task(self) -> dict[str, Any]:
-        """The settings of the task that predictions on other data need; none for pretraining."""
-        return {}
-
     def epoch_at(self, step: int) -> float:
         """Passes over the training set after `step` global batches; with phases, over the sets that each draws from."""
         if (order := self.phased_order) is not None:
@@ -181,7 +173,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         return self.tokenizer
 
     @property
-    def validation_names(self) -> list[str]:
+    def validation_names(self) -> list[str]:  # type: ignore[override]
         """The validation sets, in the order of their loaders."""
         return list(self.validation)
 

@@ -30,12 +30,11 @@ def choose_monitor(config: DictConfig, module: Any, data: Any) -> None:
 
 def expected_figures(config: DictConfig, module: Any, data: Any) -> list[str]:
     """The figures that validation will log, the one that chooses the best checkpoint first; empty if not known."""
-    names = getattr(module, "figure_names", None)
-    sets = getattr(data, "validation", None) if config.trainer.get("validate_every", 1) else None
-    found = {name: names(sequences) for name, sequences in (sets or {}).items()} if names else {}
+    sets = data.validation if config.trainer.get("validate_every", 1) else {}
+    found = {name: module.figure_names(sequences) for name, sequences in sets.items()}
     if not all(found.values()):  # a model of the user's own need not name its figures
         return []
-    mixed = [MIXED_LOSS] if getattr(data, "validation_shares", None) else []
+    mixed = [MIXED_LOSS] if data.validation_shares else []
     return [*mixed, *(f"val/{name}/{figure}" for name, figures in found.items() for figure in figures)]
 
 

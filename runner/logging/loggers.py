@@ -20,6 +20,7 @@ from tiryns.runner.config.settings import flatten
 from tiryns.runner.logging import log_file
 from tiryns.runner.logging.resumable import Resumable, config_of, earlier_rows, group_of, keep_id, kept_id
 from tiryns.runner.logging.wandb import ResumableWandbLogger, finish_run
+from tiryns.runner.protocols import RunLogger
 from tiryns.runner.run.files import naming, replacing
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.metrics_file import FIXED_COLUMNS, whole_rows
@@ -114,7 +115,7 @@ class MetricsFile(Resumable):
         self._file, self._columns = None, []
 
 
-class LogFile(Logger):
+class LogFile(Logger, RunLogger):
     """Writes each step's metrics as a line of `train.log`; main process only.
 
     Example:

@@ -10,6 +10,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import OmegaConf
 
 from tiryns.runner.config.yaml_files import read_config
+from tiryns.runner.protocols import RunLogger
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.metrics_file import logged_in, whole_rows
 from tiryns.runner.run.sweep_folder import read_sweep
@@ -28,7 +29,7 @@ class Row(NamedTuple):
     metrics: dict[str, float]
 
 
-class Resumable(Logger):
+class Resumable(Logger, RunLogger):
     """Before Lightning's class among the bases of a logger: rows that a resumed run has already are not logged again.
 
     Example:

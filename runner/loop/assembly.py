@@ -83,16 +83,6 @@ class Parts:
         return optimizer, self.module.make_scheduler(optimizer=optimizer, max_steps=self.max_steps)
 
 
-def serves_global_batches(data: Any) -> bool:
-    """Whether data is cut into global batches, as by `runner.data.module.GlobalBatchDataModule`."""
-    return hasattr(data, "connect")
-
-
-def trains_global_batches(module: Any) -> bool:
-    """Whether a module, or a class of modules, steps by global batches, as `runner.modules.TrainingModule` does."""
-    return bool(getattr(module, "trains_global_batches", False))
-
-
 def assemble(
     config: DictConfig, began: Mapping[str, Any] | None = None, checkpoint: Path | None = None
 ) -> Parts:
@@ -114,7 +104,7 @@ def assemble(
     began = began or {}
     data, make_module = make_data(config, began), bind(config.module)
     with weights_of(config.trainer.get("precision")) as lines:
-        if serves_global_batches(data):
+        if data.serves_global_batches:
             objective, given = _global_batch_parts(config, data, make_module, began.get("layout"))
         else:
             if config.get("skip_batches"):
@@ -149,14 +139,14 @@ def make_data(config: DictConfig, began: Mapping[str, Any] | None = None) -> Any
     if option_of("data", config.data) is not None and "task" in config.data:
         make = make.with_keywords({**make.keywords, "task": get_task(config.data.task)})
     data = make()
-    getattr(data, "take_over", lambda began: None)(began or {})
+    data.take_over(began or {})
     objective = OmegaConf.select(config, "objective._target_")
     masks = objective is None or getattr(locate(objective, "objective"), "needs_mask", True)
-    if hasattr(data, "needed_tokens") and not masks:
+    if not masks:
         data.needed_tokens = ("pad",)
     if config.get("phases"):
         phases = check_data_of(config, data)
-        if getattr(data, "phase_groups", ()):
+        if data.phase_groups:
             data.phases = phases
     return data
 
@@ -200,7 +190,7 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: Any = Non
 
 def numbers_global_batches(data: Any) -> bool:
     """Whether any global batch can be asked for by its number, which a stream does not allow."""
-    return hasattr(data, "train_batches") and not getattr(data, "streamed", False)
+    return bool(data.tells_batches and not data.streamed)
 
 
 def check_numbered(data: Any, setting: str) -> None:
@@ -248,7 +238,8 @@ def _plain_parts(config: DictConfig, data: Any, make_module: Call) -> dict[str, 
     from tiryns.runner.loop.phases import steps_of_phases
     from tiryns.runner.loop.plain import make_model_of
 
-    if trains_global_batches(make_module.func):
+    target: Any = make_module.func
+    if target.trains_global_batches:
         raise ValueError(
             f"module: {make_module.name} reads global batches, and the data {type(data).__name__} is a plain "
             "LightningDataModule with batches of its own: give module._target_ a LightningModule of yours"
@@ -260,23 +251,22 @@ def _plain_parts(config: DictConfig, data: Any, make_module: Call) -> dict[str, 
     seed_everything(config.seed, workers=True, verbose=False)
     given: dict[str, Any] = {"max_steps": int(config.trainer.max_steps), "baselines": {}}
     if "model" in parameters(make_module.func)[0]:
-        given["model"] = make_model_of(config.model, getattr(data, "tokenizer", None))
+        given["model"] = make_model_of(config.model, data.tokenizer)
     return given
 
 
 def baselines_of(data: Any, objective: Any) -> dict[str, float]:
     """Figures to compare results with: those of the data, and entropies of its tokens where the loss is in that unit."""
-    per_token = getattr(data, "token_baselines", dict) if objective.nats_per_token else dict
-    return {**data.baselines(), **per_token()}
+    return {**data.baselines(), **(data.token_baselines() if objective.nats_per_token else {})}
 
 
 def evaluation_of(make_module: Call, data: Any, objective: Any) -> dict[str, Any]:
     """`make_predictions` for labelled data; raises ValueError where the module measures a task and the data has none."""
     from tiryns.runner.tasks import get_task
 
-    if (chosen := getattr(objective, "needs_validation", None)) and not data.validation:
+    if (chosen := objective.needs_validation) and not data.validation:
         raise ValueError(f"{chosen} is chosen on a validation set, and there is none: set data.validation")
-    if (name := getattr(data, "task_name", None)) is not None:
+    if (name := data.task_name) is not None:
         return {"make_predictions": partial(get_task(name).predictions, objective=objective)}
     if "make_predictions" in parameters(make_module.func)[0]:
         raise ValueError(
@@ -288,10 +278,10 @@ def evaluation_of(make_module: Call, data: Any, objective: Any) -> dict[str, Any
 
 def known_task(data: Any) -> dict[str, Any]:
     """The task as it is saved beside an exported model; empty for pretraining."""
-    task: dict[str, Any] = getattr(data, "known_task", dict)()
+    task: Mapping[str, Any] = data.known_task()
     return {**task, "objective": data.collator.settings()} if task else {}
 
 
 def preprocessor_of(data: Any) -> Any:
     """The processor or tokenizer that is exported beside the model; None where the data has none."""
-    return getattr(data, "preprocessor", None) or getattr(data, "tokenizer", None)
+    return data.preprocessor or data.tokenizer

@@ -84,7 +84,7 @@ def steps_within(
     below one step, and data that does not tell its batches before training; `setting` is what it names.
     """
     given = f"{setting or f'trainer.{budget.name}'}={budget.amount:.15g}"
-    if not hasattr(data, "train_batches"):
+    if not data.tells_batches:
         raise ValueError(
             f"{given}: {type(data).__name__} does not tell how many steps that is; give a number of steps"
         )
@@ -115,7 +115,7 @@ def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
 
     A stream is as its first batches are. Raises ValueError as `steps_within` does.
     """
-    if not hasattr(data, "train_batches") or data.streamed:
+    if not data.tells_batches or data.streamed:
         return steps_within(Budget("max_tokens", tokens), data, None)
     cost, spent = _cost_of_samples(data, None), 0.0
     for step in reversed(range(first, last)):

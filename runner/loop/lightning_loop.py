@@ -5,12 +5,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
+from lightning.pytorch import Callback, Trainer
 
 from tiryns.runner.checkpoints.callback import last_good
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.inference.export import exported_model
-from tiryns.runner.loop.assembly import serves_global_batches, trains_global_batches
 from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.folder import RunFolder
 
@@ -20,29 +19,19 @@ LOADABLE = (bool, int, float, str, list, tuple, dict, type(None))
 
 def is_plain(data: Any, module: Any) -> bool:
     """Whether Lightning trains by itself: the data does not serve global batches, or the module does not step by them."""
-    return not (serves_global_batches(data) and trains_global_batches(module))
+    return not (data.serves_global_batches and module.trains_global_batches)
 
 
 def limits_of_plain(data: Any, module: Any) -> str:
     """What a run of these parts cannot do, in one line for its start."""
-    plain = [] if trains_global_batches(module) else [module]
+    plain = [] if module.trains_global_batches else [module]
     limits = [] if exported_model(module) else ["no model/ is exported (it holds no PreTrainedModel)"]
-    if not serves_global_batches(data):
+    if not data.serves_global_batches:
         plain.insert(0, data)
         limits.insert(0, "the order of samples is its own and a resumed run may repeat some")
     names = " and ".join(type(part).__name__ for part in plain)
     limits += ["no order.txt", "no batches cut for speed"]
     return f"{names}: trained by Lightning's own loop; {', '.join(limits)}"
-
-
-def describe(part: Any) -> dict[str, str]:
-    """A part in its own words, or its class and the number of its parameters."""
-    if hasattr(part, "describe"):
-        return dict(part.describe())
-    shown = {"class": f"{type(part).__module__}.{type(part).__qualname__}"}
-    if isinstance(part, LightningModule):
-        shown["parameters"] = f"{sum(p.numel() for p in part.parameters() if p.requires_grad):,} trainable"
-    return shown
 
 
 class LightningLoop(Callback):
@@ -54,7 +43,6 @@ class LightningLoop(Callback):
     def setup(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
         """Adds the attributes that callbacks read."""
         pl_module.votes = {"stop": 0.0, "save": 0.0}
-        pl_module.validated_step = getattr(pl_module, "validated_step", -1)
         pl_module.check_finite = partial(check_loss, Path(trainer.default_root_dir))
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, *_: Any) -> None:
@@ -120,9 +108,9 @@ def savers(made: Callback, folder: Path) -> list[Any]:
     return [made] if hasattr(made, "save_and_stop") else [made, SavesForLightning(made, folder)]
 
 
-def one_epoch(data: LightningDataModule, max_steps: int, max_epochs: float | None) -> dict[str, Any]:
+def one_epoch(data: Any, max_steps: int, max_epochs: float | None) -> dict[str, Any]:
     """Lightning's keywords for the length; raises ValueError for a part of an epoch of data that is not ours."""
-    if serves_global_batches(data):  # one epoch of them is the whole run
+    if data.serves_global_batches:  # one epoch of them is the whole run
         return {"max_epochs": 1, "max_steps": max_steps, "use_distributed_sampler": False}
     if max_steps < 0 and max_epochs != int(max_epochs or 0):
         raise ValueError(

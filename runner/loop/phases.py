@@ -26,7 +26,7 @@ def phases_in(config: DictConfig) -> list[Phase]:
 
 def check_data_of(config: DictConfig, data: Any) -> list[Phase]:
     """The phases of a config; raises ValueError for settings that this data cannot change during a run."""
-    phases, allowed = phases_in(config), getattr(data, "phase_groups", ())
+    phases, allowed = phases_in(config), data.phase_groups
     for number, phase in enumerate(phases):
         for group in GLOBAL_BATCHES:
             if phase.settings.get(group) and group not in allowed:
@@ -109,7 +109,7 @@ def connect_phases(
     from tiryns.runner.data.phases import PhaseParts
 
     in_tokens(config)
-    phases, groups = phases_in(config), getattr(data, "phase_groups", ())
+    phases, groups = phases_in(config), data.phase_groups
     lengths, parts = lengths_of(phases, config.trainer), list[PhaseParts]()
     whole: dict[str, Any] = {"skip_batches": None} if config.get("skip_batches") else {}
     _check_warmups(config, phases, lengths)
@@ -163,7 +163,7 @@ def _collator_of(config: DictConfig, number: int, phase: Phase, data: Any, objec
     """The collator of a phase with settings of its own; None for that of the run."""
     if not phase.objective:
         return None
-    fixed = [name for name in phase.objective if name in getattr(objective, "built_with", ())]
+    fixed = [name for name in phase.objective if name in objective.built_with]
     if fixed:
         raise ValueError(
             f"{place_of(number, phase.name)}.objective.{fixed[0]}: the model is built with it, so it cannot change "

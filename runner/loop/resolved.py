@@ -77,7 +77,7 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
     A precision that `auto` has chosen here becomes fp32 in the config where the model cannot be computed in it, or is
     slower (`trials.precision`). Data and module get what micro-batches and compilation have come to.
     """
-    trainer, layout, model = config.trainer, getattr(data, "layout", None), getattr(module, "model", None)
+    trainer, layout, model = config.trainer, data.layout, getattr(module, "model", None)
     attention = None
     if layout is not None and hasattr(model, "pretrained"):  # neither is a plain part of Lightning
         if asked.trainer.get("precision", "auto") == "auto" and "precision" not in before:
@@ -87,9 +87,9 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
             _choose_tokens(trainer, before, data, module)
         if asked.module.get("compile_model") == "auto":
             module.compile_model = before.get("compile", pays_back(trainer, module))
-    if getattr(module, "compile_model", False):
+    if module.compile_model:
         keep_compiled(config.data.get("cache_dir"))
-    if getattr(getattr(module, "settings", None), "cuda_graphs", False):
+    if getattr(module.settings, "cuda_graphs", False):
         _check_graphs(trainer, layout, attention, data, module)
     asked = completed(asked)
     budget = budget_of(asked.trainer)
@@ -102,11 +102,11 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
         WEIGHTS: types_of(module, trainer.precision),
         "layout": layout,
         "attention": attention,
-        **{name: getattr(data, name, None) for name in ("micro_batch_tokens", "micro_batch_size")},
-        "compile": bool(getattr(module, "compile_model", False)),
+        **{name: getattr(data, name) for name in ("micro_batch_tokens", "micro_batch_size")},
+        "compile": bool(module.compile_model),
         "processes": processes_per_node(trainer) * num_nodes(trainer),
         "threads": torch.get_num_threads() if trainer.accelerator == "cpu" else None,
-        **getattr(data, "decided", dict)(),
+        **data.decided(),
     }
 
 
@@ -231,7 +231,7 @@ class Record(Callback):
         if trainer.world_size > 1:
             found: list[Any] = [None] * trainer.world_size
             torch.distributed.all_gather_object(found, self.resolved)
-            if getattr(getattr(trainer, "datamodule", None), "fitted", False):
+            if trainer.datamodule.fitted:
                 least = min(theirs["micro_batch_tokens"] for theirs in found)
                 for theirs in (self.resolved, *found):
                     theirs["micro_batch_tokens"] = least

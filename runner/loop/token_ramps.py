@@ -58,7 +58,7 @@ def count_ramps(config: DictConfig, data: Any, max_steps: int) -> None:
             return last_steps_within(ramp.tokens, data, ramp.first, ramp.last)
         except ValueError:
             reason = f"is less than the {'first' if ramp.warms else 'last'} global batch takes"
-            if not hasattr(data, "train_batches"):
+            if not data.tells_batches:
                 reason = (
                     f"cannot be counted, as {type(data).__name__} does not tell the tokens of its batches"
                 )

@@ -22,7 +22,6 @@ from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.logging.loggers import LogFile, MetricsFile
 from tiryns.runner.loop.assembly import Parts
-from tiryns.runner.loop.lightning_loop import describe
 from tiryns.runner.loop.profiling import Profile
 from tiryns.runner.loop.sharding import Layout, ShardedStrategy
 from tiryns.runner.models.autocast import has_bf16
@@ -69,8 +68,7 @@ def build_trainer(
     if loggers:
         loggers.setdefault("csv", MetricsFile(str(folder.path)))
     for logger in loggers.values():
-        if hasattr(logger, "resume"):
-            logger.resume(resumed_step)
+        logger.resume(resumed_step)
     processes = processes_per_node({"devices": settings.devices, "accelerator": accelerator})
     nodes = num_nodes({"num_nodes": settings.num_nodes})
     trainer = make(
@@ -153,7 +151,7 @@ def resolve_precision(precision: str, accelerator: str) -> str:
 
 def final_validation(trainer: Trainer, module: Any, data: Any) -> None:
     """Validates at the last step, where no validation fell on it."""
-    has_sets = getattr(data, "validation_names", None) != []
+    has_sets = data.validation_names != []
     if trainer.enable_validation and has_sets and module.validated_step != trainer.global_step:
         trainer.validate(module, data, verbose=False)
 
@@ -182,7 +180,7 @@ def describe_run(
         **decided,
         "folder": str(typed_path(folder.path)),
     }
-    return {"data": describe(parts.data), "model": {**describe(parts.module), **parts.weights}, "run": run}
+    return {"data": parts.data.describe(), "model": {**parts.module.describe(), **parts.weights}, "run": run}
 
 
 def resolve_accelerator(name: str) -> str:

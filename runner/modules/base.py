@@ -12,9 +12,10 @@ from tiryns.runner.data.replicas import gathered, replica_of
 from tiryns.runner.loop.sharding import PLAIN, gather, shard
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.optim import loop_needs
+from tiryns.runner.protocols import RunData, RunModule
 
 
-class ModelModule(pl.LightningModule):
+class ModelModule(pl.LightningModule, RunModule):
     """Holds `model`, which maps a micro-batch to the *sum* of its losses."""
 
     model: TaskModel
@@ -30,8 +31,9 @@ class ModelModule(pl.LightningModule):
 
     @property
     def datamodule(self) -> Any:
-        """The trainer's data module; None without one."""
-        return getattr(self._trainer, "datamodule", None)
+        """The trainer's data module; without one, data that has nothing."""
+        found = getattr(self._trainer, "datamodule", None)
+        return RunData() if found is None else found
 
     def configure_model(self) -> None:
         """Shards the model where the strategy asks for it, and compiles the compute core."""

@@ -35,7 +35,6 @@ class FinetuningRun(TrainingModule):
         self.load_best, self.make_predictions = settings.load_best, make_predictions
         self.predictions: dict[str, Predictions] = {}
         self.test_metrics: dict[str, float] = {}
-        self.best_step: int | None = None
         """The step of the best weights once they are loaded; None while the weights are the last ones."""
         self._concluding = False
 

@@ -44,6 +44,6 @@ class FixedModels:
             if saved.get(name, digest) == digest:
                 continue
             message = f"{name}: its weights are not those that the checkpoint was trained with"
-            if not getattr(data, "accept_changes", False):
+            if not data.accept_changes:
                 raise ValueError(f"{message}. To go on all the same, set resume_changed_data=true")
             log.warning("%s; going on all the same", message)

@@ -72,7 +72,7 @@ class PretrainingRun(TrainingModule):
             if tokens_per_byte := self.baselines.get(f"val/{name}/tokens_per_byte"):
                 figures["bits_per_byte"] = bits_per_byte(figures["loss"], tokens_per_byte)
             metrics.update({f"val/{name}/{figure}": value for figure, value in figures.items()})
-        shares = getattr(self.datamodule, "validation_shares", {})
+        shares = self.datamodule.validation_shares
         losses = {name: metrics[f"val/{name}/loss"] for name in shares if f"val/{name}/loss" in metrics}
         if losses:
             total = sum(shares[name] for name in losses)

@@ -31,6 +31,7 @@ from tiryns.runner.optim import LoopNeeds, loop_needs
 from tiryns.runner.optim.compiled import CompiledClipping, compile_step, on_gpu
 from tiryns.runner.optim.ema import WeightAverage, decay_of
 from tiryns.runner.patches.torch.optimizers import unscales_itself
+from tiryns.runner.protocols import asked_callbacks
 from tiryns.runner.run.audit import order_hash
 from tiryns.runner.run.errors import Diverged
 from tiryns.runner.run.folder import RunFolder
@@ -68,7 +69,6 @@ class TrainingModule(ModelModule):
         self.votes = {"stop": 0.0, "save": 0.0}
         """What this rank asks for after the step; callbacks set it, the step adds it up over the ranks."""
         self._saved_groups: list[dict[str, Any]] | None = None
-        self.validated_step = -1
         self._of_sources: SourceLosses | None = None
         self._clipping: CompiledClipping | None = None
         self._grad_norm = torch.zeros(())
@@ -185,7 +185,7 @@ class TrainingModule(ModelModule):
 
     def _begin_source_losses(self) -> SourceLosses | None:
         """Those of a mixture, for which the model tells its losses by row."""
-        names = getattr(getattr(self.datamodule, "train", None), "source_names", None)
+        names = getattr(self.datamodule.train, "source_names", None)
         self.model.by_row = names is not None
         return SourceLosses(names, self.device) if names else None
 
@@ -206,8 +206,8 @@ class TrainingModule(ModelModule):
 
     def _log_step(self, step: int, metrics: dict[str, float]) -> None:
         metrics["train/epoch"] = self.datamodule.epoch_at(step)
-        for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
-            metrics.update(getattr(callback, "metrics", dict)())
+        for callback in asked_callbacks(self.trainer.callbacks):  # type: ignore[attr-defined]
+            metrics.update(callback.metrics())
         if self.settings.log_parameter_norms:
             metrics.update({name: float(norm) for name, norm in self._parameter_norms.items()})
         self.log_metrics(metrics, step)

@@ -20,12 +20,13 @@ from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch, TaskArgument
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, lay_out, sample_hashes, spread
 from tiryns.runner.objectives.rows.padded import column_of, flat_column, label_tensor, pad_samples
+from tiryns.runner.protocols import RunObjective
 
 TAUGHT = ("teacher", "teacher_weight", "label_weight", "teacher_temperature")
 """Settings of objectives that may have a teacher."""
 
 
-class Collator(ABC):
+class Collator(RunObjective, ABC):
     """Makes a batch of tokenised samples with the targets of an objective: the `collate_fn` of a `DataLoader`.
 
     Samples have `input_ids` and optionally an `attention_mask`, lists or tensors of any length. A subclass defines the
@@ -45,9 +46,6 @@ class Collator(ABC):
 
     packs = False
     """Whether the objective's model takes packed rows as well."""
-
-    built_with: ClassVar[tuple[str, ...]] = ()
-    """Settings that the model is built with, which cannot change during a run."""
 
     nats_per_token: ClassVar[bool] = False
     """Whether the validation loss is in nats per token of the text: it is then compared with the unigram entropy and

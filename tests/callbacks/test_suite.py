@@ -18,6 +18,7 @@ from tests.support.in_process import tiryns_here
 from tiryns.runner.callbacks import suite as module
 from tiryns.runner.callbacks.suite import SuiteEvaluation
 from tiryns.runner.logging import MetricsFile
+from tiryns.runner.protocols import RunData, RunModule
 from tiryns.runner.run import signals
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.metrics_file import read_metrics
@@ -245,7 +246,7 @@ def test_wrong_setting_ends_in_one_line_before_the_first_step(
 
 def test_lightnings_own_loop_is_refused() -> None:
     with pytest.raises(ValueError, match="callback=suite evaluates weights between global batches"):
-        watchers({"suite": SuiteEvaluation("probe", 5, False, [])}, object(), object())
+        watchers({"suite": SuiteEvaluation("probe", 5, False, [])}, RunData(), RunModule())
 
 
 TOPICS = {"rivers": "herons watch the river", "winter": "snow under the old bridge"}

@@ -8,6 +8,8 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.loggers import Logger
 from torch.utils.data import DataLoader, Dataset
 
+from tiryns.runner.protocols import RunModule
+
 
 class Numbers(Dataset[torch.Tensor]):
     def __init__(self, length: int, on_read: Callable[[], object] = lambda: None) -> None:
@@ -21,7 +23,7 @@ class Numbers(Dataset[torch.Tensor]):
         return torch.ones(2)
 
 
-class TinyModule(LightningModule):
+class TinyModule(LightningModule, RunModule):
     """Steps once per batch, reports as the project's modules do, and logs its loss."""
 
     def __init__(

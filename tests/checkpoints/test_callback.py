@@ -11,6 +11,7 @@ import pytest
 from tests.runs.test_train import Run
 from tiryns.runner.checkpoints.callback import Checkpoint
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
+from tiryns.runner.protocols import RunModule
 from tiryns.runner.run.folder import RunFolder
 
 
@@ -101,7 +102,7 @@ def test_without_a_loss_no_validation_is_the_best(tmp_path: Path) -> None:
     trainer: Any = SimpleNamespace(
         global_step=3, callback_metrics={"val/x/accuracy": 0.5}, is_global_zero=True
     )
-    given: Any = None
+    given: Any = RunModule()
     checkpoint(tmp_path).on_validation_end(trainer, given)
     with pytest.raises(ValueError, match="monitor=val/y is not logged; there are: val/x/accuracy"):
         checkpoint(tmp_path, monitor="val/y").on_validation_end(trainer, given)

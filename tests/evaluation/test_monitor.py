@@ -7,6 +7,7 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig
 
+from tests.support.run_data import GivenData
 from tiryns.runner.evaluation.monitor import better_when, choose_monitor, direction_of
 
 
@@ -19,7 +20,7 @@ def settled(*overrides: str, names: tuple[str, ...] = ("accuracy", "loss")) -> D
     """A config after its monitor was settled, by a module that knows these figures of two sets."""
     config = composed("callback=[default,early_stopping]", *overrides)
     module: Any = SimpleNamespace(figure_names=lambda sequences: list(names))
-    choose_monitor(config, module, SimpleNamespace(validation={"first": [1], "second": [2]}))
+    choose_monitor(config, module, GivenData(validation={"first": [1], "second": [2]}))
     return config
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from tests.conftest import TINY, run_program, train_here, write_text
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import assert_bitwise, continued, rows, weights
 from tests.support.in_process import tiryns_here
+from tests.support.run_data import GivenData
 from tiryns.conf.trainer import BUDGETS
 from tiryns.runner.checkpoints.files import entry_of
 from tiryns.runner.cli.order.opened import RunOrder
@@ -92,8 +92,8 @@ def test_tokens_are_those_of_the_order_to_within_one_batch(sampler: str, share_o
     each = (int(SAMPLES.lengths(order.global_batch(step)[:, 1]).sum()) for step in range(100))
     spent = list(accumulate(each))
     first = next(step for step in range(100) if spent[step] > max(spent[0], share_of_epoch * sum(SAMPLES)))
-    known: dict[str, Any] = {"streamed": False, "train_batches": None, "length_warmup": None}
-    data = SimpleNamespace(sampler=order, train=SAMPLES, **known)
+    known: dict[str, Any] = {"tells_batches": True, "length_warmup": None}
+    data = GivenData(sampler=order, train=SAMPLES, **known)
     for budget, steps in (
         (spent[first] - 1, first),
         (spent[first], first + 1),
@@ -174,10 +174,8 @@ def test_steps_of_a_stream_are_those_of_its_first_batches(
 
 
 def test_budget_that_is_not_known_before_training_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match=r"^trainer\.max_tokens=9: SimpleNamespace does not tell how many steps"
-    ):
-        steps_within(Budget("max_tokens", 9), SimpleNamespace(), None)
+    with pytest.raises(ValueError, match=r"^trainer\.max_tokens=9: GivenData does not tell how many steps"):
+        steps_within(Budget("max_tokens", 9), GivenData(), None)
 
 
 def test_plan_shows_the_steps_of_a_budget(

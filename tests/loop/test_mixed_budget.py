@@ -1,12 +1,12 @@
 """A budget of tokens of a mixture is counted to the batch, without the batches before."""
 
 from itertools import accumulate
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.support.run_data import GivenData
 from tiryns.runner.loop.budget import Budget, steps_within
 from tiryns.runner.samplers import Growing, Shuffled
 from tiryns.runner.samplers.base import PROVISIONAL
@@ -42,9 +42,7 @@ def test_steps_are_those_that_the_batches_add_up_to(make: Any, settings: dict[st
     samples = Samples(LENGTHS)
     order = mixed(samples, make, **settings)
     spent = list(accumulate(int(LENGTHS[order.global_batch(step)[:, 1]].sum()) for step in range(2000)))
-    data = SimpleNamespace(
-        sampler=order, train=samples, streamed=False, train_batches=None, length_warmup=None
-    )
+    data = GivenData(sampler=order, train=samples, tells_batches=True, length_warmup=None)
     for step in (0, 1, 30, 400, 1999):
         for budget, steps in ((spent[step] - 1, step), (spent[step], step + 1)):
             if steps:

@@ -45,7 +45,7 @@ def find(order: RunOrder, text: str) -> list[tuple[str, list[Holder]]]:
     A text is read as the run reads its data: white space at the ends of lines does not count, and with
     `data.text_unit=paragraph` blank lines divide it.
     """
-    labelled = hasattr(order.data, "train_set")
+    labelled = order.data.train_set is not None
     wanted = wanted_documents(text, order.data.settings, labelled)
     if labelled:
         found = _holders_in_rows(order, wanted)

@@ -38,7 +38,7 @@ class Places(Protocol):
 
 def places_of(data: Any) -> "Places":
     """The places of a data module's training samples."""
-    if hasattr(data, "train_set"):
+    if data.train_set is not None:
         return ExamplePlaces(data)
     return StoredPlaces(data) if data.stores else DocumentPlaces(data)
 

@@ -35,7 +35,7 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     quiet_threads()
     with many_imports():
         from tiryns.runner.data.module import GlobalBatchDataModule
-        from tiryns.runner.loop.lightning_loop import describe, is_plain
+        from tiryns.runner.loop.lightning_loop import is_plain
         from tiryns.runner.loop.trainer import quiet_libraries
 
     quiet_libraries()
@@ -49,7 +49,7 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     parts = assemble(config, resolved)
     indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
     batches = parts.data.train_batches(0, ranks) if indexed else None
-    yield "dataset", {"described": describe(parts.data), **_data_facts(parts.data, config, indexed)}
+    yield "dataset", {"described": parts.data.describe(), **_data_facts(parts.data, config, indexed)}
     yield "phases", phase_rows(config, parts.data) if config.get("phases") else None
     shares: list[Share] = (
         [] if batches is None else [batches[step] for step in range(min(COLLATED, len(batches)))]
@@ -58,7 +58,7 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     yield "lengths", _lengths(parts.data) | _fill(shares, batches) if shares else None
     own = not is_plain(parts.data, parts.module)
     yield "optimization", _optimizer(parts) if own else None
-    yield "model", {**describe(parts.module), **parts.weights}
+    yield "model", {**parts.module.describe(), **parts.weights}
     yield "ranks", ranks
     yield "budget", str(budget) if budget else None
     yield "steps", parts.max_steps

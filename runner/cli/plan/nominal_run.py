@@ -180,8 +180,8 @@ def nominal_objective(settings: Mapping[str, Any]) -> Any:
 
 def rate_of(objective: Any, progress: float) -> float | None:
     """The masking rate of an objective when so much is done; None without one."""
-    rate_at = getattr(objective, "rate_at", None)
-    return None if rate_at is None else float(rate_at(progress))
+    rate: float | None = objective.rate_at(progress)
+    return rate
 
 
 def _phases(config: DictConfig) -> list[Phase]:

@@ -27,7 +27,7 @@ def phase_rows(config: DictConfig, data: Any) -> list[dict[str, Any]]:
 
 def _drawn(data: Any, phase: Phase, start: int, end: int) -> dict[str, Any]:
     """The tokens of a phase, the share of each source of a mixture in them, and the sizes of its batches."""
-    order, stores = getattr(data, "phased_order", None), getattr(data, "stores", ())
+    order, stores = data.phased_order, data.stores
     if order is None:
         return {"tokens": None, "max_length": None, "batch": None, "shares": {}}
     names = [store.name for store in stores] or [""]
@@ -39,7 +39,7 @@ def _drawn(data: Any, phase: Phase, start: int, end: int) -> dict[str, Any]:
     sizes = [order.samples_before(step + 1) - order.samples_before(step) for step in (start, end - 1)]
     return {
         "tokens": round(total) or None,
-        "max_length": data.length_of(phase) if hasattr(data, "length_of") else None,
+        "max_length": data.length_of(phase),
         "batch": sizes,
         "shares": {name: count / total for name, count in tokens.items() if name and count},
     }

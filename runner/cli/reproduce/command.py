@@ -116,7 +116,7 @@ def made_now(config: DictConfig, words: Sequence[str], began: Manifest) -> Manif
     from tiryns.runner.config.checks import check_config
     from tiryns.runner.config.completed import completed
     from tiryns.runner.config.permissions import on_command_line
-    from tiryns.runner.loop.assembly import connected, make_data, serves_global_batches
+    from tiryns.runner.loop.assembly import connected, make_data
     from tiryns.runner.loop.trainer import quiet_libraries
     from tiryns.runner.manifest.code import code
     from tiryns.runner.manifest.machine import packages
@@ -126,7 +126,7 @@ def made_now(config: DictConfig, words: Sequence[str], began: Manifest) -> Manif
         check_config(config)
     chosen = completed(config)
     data = make_data(chosen, began)
-    if serves_global_batches(data):
+    if data.serves_global_batches:
         connected(chosen, data)
     point = Path(config.resume) if config.resume else None
     return {"code": code(), "packages": packages(), "inputs": inputs_of(data, config, True, point)}

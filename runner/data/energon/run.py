@@ -18,6 +18,7 @@ from tiryns.runner.data.micro_batch import Collate
 from tiryns.runner.data.vision.conversations import ConversationReader
 from tiryns.runner.data.vision.image_text import ConversationData
 from tiryns.runner.data.vision.processors import conversation_texts, find_processor
+from tiryns.runner.protocols import RunData
 
 SHARED = (
     *("path", "micro_batch_size", "global_batch_size", "num_workers", "num_val_workers", "row_length"),
@@ -27,13 +28,14 @@ SHARED = (
 """Settings that the data module for Lightning takes by the same name."""
 
 
-class EnergonData(ConversationData, EnergonMultiModalDataModule):
+class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
     """The streams of `EnergonMultiModalDataModule` as global batches of `global_batch_size` samples (rows, if packed).
 
     A global batch is `micro_batch_size` x replicas x micro-batches. Its samples depend on the layout too, so a run
     resumes only in the layout of its checkpoint. Example: `tiryns experiment=vlm_shapes_energon`
     """
 
+    serves_global_batches = True
     settings: options.Energon
 
     @takes_settings(options.Energon)
@@ -66,7 +68,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule):
         self.prepared = True
 
     @property
-    def validation_names(self) -> list[str]:
+    def validation_names(self) -> list[str]:  # type: ignore[override]
         """The validation set, if there is one."""
         return list(self.validation)
 

@@ -100,7 +100,7 @@ def _setting(data: Any, module: Any) -> dict[str, Any]:
         "torch": torch.__version__,
         "model": [type(model).__name__, type(model.pretrained).__name__],
         "shapes": key_of({"parameters": [list(p.shape) for p in model.parameters()]}),
-        **{name: getattr(data, name, None) for name in ("layout", "micro_batch_tokens", "micro_batch_size")},
+        **{name: getattr(data, name) for name in ("layout", "micro_batch_tokens", "micro_batch_size")},
     }
 
 

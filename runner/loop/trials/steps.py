@@ -83,8 +83,7 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
 
 def can_be_tried(data: Any, module: Any) -> bool:
     """Whether micro-batches of the run can be had before it, and computed each by itself."""
-    numbered = hasattr(data, "train_batches") and not getattr(data, "streamed", False)
-    return numbered and not getattr(module.model, "couples_batch", False)
+    return bool(data.tells_batches and not data.streamed and not module.model.couples_batch)
 
 
 def fitting_tokens(module: Any, data: Any, device: torch.device, precision: str, ranks: int) -> int:

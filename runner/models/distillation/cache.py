@@ -33,7 +33,7 @@ def outputs_of(data: Any, teacher: str, ask: Callable[[Any], Tensor], rank: int 
     `data` is a connected data module, `teacher` the digest of the weights, and `ask` maps a micro-batch of D samples to
     outputs [D, ...]. Raises ValueError for data that cannot be read by number.
     """
-    samples: Any = getattr(data, "train", None)
+    samples: Any = data.train
     if not hasattr(samples, "gather"):
         raise ValueError(
             f"objective.cache_teacher keeps outputs by sample, and {type(data).__name__} reads its data as a stream; "

@@ -60,8 +60,8 @@ class FixedShapes:
 def sizes_of(data: Any) -> Sizes:
     """The sizes for micro-batches of a data module that is connected to its objective; phases may have their own."""
     collators = [data.collator, *(part.collator for part in data.parts if part.collator is not None)]
-    known = [each for each in collators if hasattr(each, "rate_at")]
-    rate = max((each.rate_at(done) for each in known for done in (0.0, 1.0)), default=_UNKNOWN_RATE)
+    rates = [each.rate_at(done) for each in collators for done in (0.0, 1.0)]
+    rate = max((rate for rate in rates if rate is not None), default=_UNKNOWN_RATE)
     tokens = int(data.micro_batch_tokens)
     return fixed_sizes(tokens, rate, min(tokens, int(getattr(data, "max_length", tokens))))
 

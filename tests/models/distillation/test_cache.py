@@ -13,6 +13,7 @@ from torch import Tensor
 from tests.models.distillation.test_classifier import student_of, teacher_of
 from tests.objectives.labelled.test_finetuning import case, collated
 from tests.support.precision import assert_close, in_fp32
+from tests.support.run_data import GivenData
 from tiryns.runner.models.distillation import cache
 from tiryns.runner.models.distillation.cache import outputs_of
 from tiryns.runner.models.distillation.losses import Weights
@@ -113,4 +114,4 @@ def test_a_student_learns_the_same_from_the_cache(kind: str, layout: str) -> Non
 
 def test_a_stream_has_no_numbers_to_keep_outputs_by() -> None:
     with pytest.raises(ValueError, match=r"objective.cache_teacher .* reads its data as a stream"):
-        outputs_of(SimpleNamespace(layout="padded"), "a", Asked())
+        outputs_of(GivenData(layout="padded"), "a", Asked())

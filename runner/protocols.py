@@ -1,0 +1,217 @@
+"""What a run asks of its parts beside Lightning's own methods, each with its default.
+
+Parts of this project inherit these classes; a class of the user's own gets the defaults when it is built.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class RunData:
+    """A LightningDataModule as a run asks it."""
+
+    serves_global_batches = False
+    """Whether `connect` cuts it into global batches, as that of `runner.data.module.GlobalBatchDataModule` does."""
+    tells_batches = False
+    """Whether `train_batches(rank, num_ranks)` has the shares of its global batches before training."""
+    streamed = False
+    """Whether training samples are read as a stream, which has no numbers."""
+    layout: str | None = None
+    """`padded`, `packed` or `single`; None for batches of its own."""
+    micro_batch_tokens: Any = None
+    micro_batch_size: Any = None
+    fitted = False
+    """Whether `micro_batch_tokens` are what fits into the memory of this rank's device."""
+    accept_changes = False
+    """Whether a run may go on with other data, as `resume_changed_data` says."""
+    phase_groups: tuple[str, ...] = ()
+    """Groups of settings that phases may change."""
+    stores: Sequence[Any] = ()
+    """The prepared sets of samples that `train` is made of, where there are several."""
+    needed_tokens: Sequence[str] = ()
+    """Special tokens that the tokenizer must have; set before data is prepared."""
+    tokenizer: Any = None
+    preprocessor: Any = None
+    """What is exported with the model, where that is more than the tokenizer."""
+    train: Any = None
+    """The training samples; a set of samples has `len`, `gather` and `lengths`."""
+    train_set: Any = None
+    """The labelled training examples."""
+    validation: Mapping[str, Any] = NOTHING
+    test: Mapping[str, Any] = NOTHING
+    validation_names: Sequence[str] | None = None
+    """The validation sets in the order of their loaders; None where that is not known."""
+    task_name: Any = None
+    """The name of the task of labelled data."""
+
+    @property
+    def validation_shares(self) -> Mapping[str, float]:
+        """The share of each validation set in the tokens that are trained on, for the loss of a mixture."""
+        return NOTHING
+
+    @property
+    def phased_order(self) -> Any:
+        """The order of a run with phases, where data is divided by them."""
+        return None
+
+    def take_over(self, began: Mapping[str, Any]) -> None:
+        """Takes what was decided when a continued run began, before anything is read."""
+
+    def decided(self) -> Mapping[str, Any]:
+        """What reading has decided, to be recorded for a run that goes on."""
+        return NOTHING
+
+    def baselines(self) -> Mapping[str, float]:
+        """Metrics of the data to compare results with."""
+        return NOTHING
+
+    def token_baselines(self) -> Mapping[str, float]:
+        """Entropies of its tokens, to compare a loss in nats per token with."""
+        return NOTHING
+
+    def known_task(self) -> Mapping[str, Any]:
+        """Settings of the task that predictions on other data need."""
+        return NOTHING
+
+    def lineage(self) -> Mapping[str, Any]:
+        """Fingerprints of samples and order, for the manifest."""
+        return NOTHING
+
+    def length_of(self, phase: Any) -> int | None:
+        """The length of samples in a phase, where it is known."""
+        return None
+
+    def describe(self) -> Mapping[str, str]:
+        """Facts for the summary at the start."""
+        return class_of(self)
+
+
+class RunObjective:
+    """An objective as a run asks it, beside what `runner.objectives.Collator` does for every one."""
+
+    built_with: ClassVar[tuple[str, ...]] = ()
+    """Settings that the model is built with, which cannot change during a run."""
+
+    @property
+    def needs_validation(self) -> str | None:
+        """The setting that is chosen on a validation set, if there is one."""
+        return None
+
+    def rate_at(self, progress: float) -> float | None:
+        """The masking rate when a share `progress` of the run is done; None without masking."""
+        return None
+
+
+class RunModule:
+    """A LightningModule as a run asks it.
+
+    `model` is no attribute here: a default of the class would hide a submodule of that name.
+    """
+
+    trains_global_batches = False
+    """Whether a step is one of a global batch, as in `runner.modules.TrainingModule`."""
+    compile_model = False
+    """Whether the model is still to be compiled."""
+    settings: Any = None
+    log_every = 1
+    """Steps between two lines of the log."""
+    best_step: int | None = None
+    """The step of the weights that are evaluated, where these are not the last."""
+    validated_step = -1
+    """The step of the last validation."""
+    baselines: Mapping[str, float] = NOTHING
+    """Metrics of the data to compare results with."""
+
+    def figure_names(self, sequences: Any) -> Sequence[str]:
+        """The metrics of a validation set, the one that chooses the best checkpoint first; none if not known."""
+        return ()
+
+    def after_training(self, folder: Any) -> None:
+        """Measures and writes what belongs to the end of a run; collective."""
+
+    def gathered_weights(self) -> dict[str, Any] | None:
+        """The weights to export, where each rank has a shard of them; collective."""
+        return None
+
+    def evaluation_weights(self) -> AbstractContextManager[None]:
+        """A context in which the weights are those to evaluate and export."""
+        return nullcontext()
+
+    def end_evaluation(self) -> None:
+        """Switches back to the weights that are trained; may be repeated."""
+
+    def results(self) -> Mapping[str, float]:
+        """The results of a run; none for those that Lightning has logged last."""
+        return NOTHING
+
+    def describe(self) -> Mapping[str, str]:
+        """Facts for the summary at the start."""
+        trained = sum(p.numel() for p in self.parameters() if p.requires_grad)  # type: ignore[attr-defined]
+        return {**class_of(self), "parameters": f"{trained:,} trainable"}
+
+
+class RunCallback:
+    """A callback of Lightning as a run and other callbacks ask it."""
+
+    rewinds = False
+    """Whether it takes a run back whose loss has diverged."""
+
+    @property
+    def other_losses(self) -> Collection[int]:
+        """Steps from which on the loss is another one."""
+        return ()
+
+    @property
+    def names_of_ends(self) -> Mapping[int, str]:
+        """Last steps of phases, with the names of their checkpoints."""
+        return {}
+
+    def metrics(self) -> Mapping[str, float]:
+        """Metrics for the log of a step."""
+        return NOTHING
+
+
+class RunLogger:
+    """A logger of Lightning as a run asks it."""
+
+    def resume(self, step: int) -> None:
+        """Drops the rows after a step, which the resumed run writes again."""
+
+    def mark_preempting(self) -> None:
+        """Tells the service that the run stops to be continued."""
+
+
+BY_GROUP: Mapping[str, type] = {"data": RunData, "module": RunModule, "logger": RunLogger}
+"""What the components of a group are asked for; of callbacks those alone are asked that are `RunCallback`s."""
+
+
+def with_defaults(target: Any, group: str | None) -> Any:
+    """A class of a group with the defaults of what it lacks; itself where it lacks nothing, or is no class.
+
+    Example:
+        >>> class Mine:
+        ...     layout = "padded"
+        >>> found = with_defaults(Mine, "data")()
+        >>> found.layout, found.streamed, isinstance(found, Mine)
+        ('padded', False, True)
+    """
+    asked = BY_GROUP.get(group or "")
+    if asked is None or not isinstance(target, type) or issubclass(target, asked):
+        return target
+    own = {name: getattr(target, name) for name in ("__module__", "__qualname__", "__doc__")}
+    metaclass: Any = type(target)
+    return metaclass(target.__name__, (target, asked), own)
+
+
+def asked_callbacks(callbacks: Iterable[Any]) -> list[Any]:
+    """The callbacks that are `RunCallback`s, which Lightning's own are not."""
+    return [callback for callback in callbacks if isinstance(callback, RunCallback)]
+
+
+def class_of(part: object) -> dict[str, str]:
+    """The class of a part, for a summary."""
+    return {"class": f"{type(part).__module__}.{type(part).__qualname__}"}
