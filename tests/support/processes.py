@@ -14,6 +14,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tests.support import warm
+
 ROOT = Path(__file__).parents[2]
 
 PROGRAM = ("-c", "from tiryns.runner.cli.commands import main; main()")
@@ -129,44 +131,12 @@ _LIBRARIES = (
 )
 """What each run imports."""
 
-_SERVER = """
-import gc, importlib, json, os, runpy, signal, sys
-
-gc.disable()
-for name in sys.argv[1:]:
-    importlib.import_module(name)
-gc.freeze()
-gc.enable()
-for line in sys.stdin:
-    asked = json.loads(line)
-    child = os.fork()
-    if child == 0:
-        break
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-else:
-    sys.exit()
-signal.alarm(300)
-for number, path in enumerate([os.devnull, *asked["outputs"]]):
-    file = os.open(path, os.O_WRONLY | os.O_CREAT if number else os.O_RDONLY)
-    os.dup2(file, number)
-    os.close(file)
-os.chdir(asked["cwd"])
-os.environ.clear()
-os.environ.update(asked["environment"])
-sys.argv[1:] = asked["arguments"]
-sys.path[:1] = [asked["cwd"], *asked["environment"]["PYTHONPATH"].split(os.pathsep)]
-runpy.run_module(asked["module"], run_name="__main__", alter_sys=True)
-"""
-
 
 class WarmProcess:
-    """A process that has imported the libraries, nothing of ours, and forks for each run.
-
-    A run starts in a tenth of a second, where a new interpreter takes three seconds of imports.
-    """
+    """A process that has imported the libraries, nothing of ours, and forks for each run, as `warm` says."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-c", _SERVER, *_LIBRARIES]
+        command = [sys.executable, str(Path(warm.__file__)), *_LIBRARIES]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.lock = threading.Lock()
 
