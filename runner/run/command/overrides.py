@@ -37,7 +37,9 @@ NO_SCALE = re.compile(r"Could not (?:load|find) 'experiment/([^/']+)/([^']+)'")
 NO_KEY = re.compile(r"In '((?:\w+/)*experiment/[^']+)'.*\nKey '([^']+)' not in '(\w+)'")
 """Message for a recipe with a setting that the chosen option does not have."""
 
-NO_LIST = re.compile(r"Error merging override (phases=.*)\nCannot merge DictConfig with ListConfig")
+NO_LIST = re.compile(
+    r"Error merging override (phases=.*)\nCannot merge (?:DictConfig with ListConfig|incompatible container types)"
+)
 """Message for phases that are no list."""
 
 NO_OPTION = re.compile(r"Could not (?:find|load) '(\S+)/([^/']+)'")

@@ -23,6 +23,7 @@ from tests.conftest import ROOT, TINY
 from tests.documented.face.conftest import PACKAGES
 from tests.support.in_process import tiryns_here
 from tiryns.conf import registry
+from tiryns.runner.patches.hydra.versions import VERSION_BASE
 from tiryns.runner.run.folder import RunFolder
 
 
@@ -91,13 +92,14 @@ def test_works_beside_a_hydra_app_of_the_users_own(here: Path, monkeypatch: pyte
         store.store(group="optimizer", name="adam", node=Adam)
         (here / "app").mkdir()
         (here / "app" / "main.yaml").write_text("defaults: [{optimizer: adam}]\nname: mine\n")
-        with hydra.initialize_config_dir(str(here / "app"), version_base="1.2"):
-            app, base = GlobalHydra.instance().hydra, hydra.version.getbase()
+        base = {"version_base": "1.2"} if VERSION_BASE else {}  # 1.4 refuses a base of before
+        with hydra.initialize_config_dir(str(here / "app"), **base):
+            app, before = GlobalHydra.instance().hydra, hydra.version.getbase()
             theirs = hydra.compose("main")
             for _ in range(2):
                 assert tiryns.compose("optimizer=adam").optimizer._target_ == "runner.optim.adam"
             assert GlobalHydra.instance().hydra is app
-            assert hydra.version.getbase() == base
+            assert hydra.version.getbase() == before
             assert HydraConfig.instance().cfg is None
             assert hydra.compose("main") == theirs == {"optimizer": {"speed": 3}, "name": "mine"}
     finally:
