@@ -18,7 +18,7 @@ from tiryns.runner.data.labelled.examples import (
     tokenized,
 )
 from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy
-from tiryns.runner.data.labelled.spelling import spelled
+from tiryns.runner.data.labelled.spelling import ClassNames, counting_names, spelled, unwrapped
 from tiryns.runner.data.labelled.words.fields import labels_of, words_of
 from tiryns.runner.data.labelled.words.offsets import file_of, offset_units
 from tiryns.runner.data.labelled.words.running_text import read_words_as_text
@@ -37,7 +37,7 @@ from tiryns.runner.data.labelled.words.spans import (
 from tiryns.runner.data.labelled.words.tags import described_scheme, kept_scheme, tagging_of
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
-from tiryns.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 
 log = logging.getLogger("tiryns")
 
@@ -106,6 +106,8 @@ class TokenClassificationReader(ExampleReader):
         self.names = self.given = list(map(spelled, labels or []))
         if twice := [name for name, count in Counter(self.given).items() if count > 1]:
             raise ValueError(f"data.labels names {first_names(twice)} more than once")
+        self.class_numbers: list[str] = []
+        """The class names of the training file, if it has some."""
         self.cuts_signs = False
         """Whether the labels were learnt from texts with entities, whose words are runs of letters, and other signs."""
         self.words_as_text: bool | None = None
@@ -155,7 +157,7 @@ class TokenClassificationReader(ExampleReader):
 
     def examples(self, rows: Rows, labelled: bool) -> list[Sentence]:
         """One sentence per row; without `labelled`, labels may be missing."""
-        names, found = self.class_names(rows), []
+        classes, found = self.class_names(rows), []
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
                 words = words_of(row, self.text_column)
@@ -163,27 +165,31 @@ class TokenClassificationReader(ExampleReader):
                 if labelled and TEXT in row.values and self.label_column not in row.values:
                     raise BadRow(row.where, f"a text without its entities; {ENTITIES_FORM}", "no entity")
                 if labelled or row.values.get(self.label_column) is not None:
-                    labels = labels_of(row, self.label_column, len(words), names)
+                    labels = labels_of(row, self.label_column, len(words), classes)
                 name, places = example_id(row, self.id_column, number), row.values.get(OFFSETS)
                 text = None if places is None else row.values[TEXT]
                 found.append(Sentence(name, words, labels, row.where, text, places))
         return found
 
-    def read_as_before(self) -> None:
-        """Leaves a tokenizer its normalizer, and counts offsets as characters."""
-        super().read_as_before()
-        self.words_as_text = False
+    def read_by(self, rule: LabelRule) -> None:
+        """Leaves a tokenizer its normalizer in older runs."""
+        super().read_by(rule)
+        self.words_as_text = False if rule is LabelRule.FROM_ZERO else self.words_as_text
 
-    def class_names(self, rows: Rows) -> Sequence[str] | None:
-        """The labels that integers stand for, if they are known."""
-        given = None if all(name.isdecimal() for name in self.given) else self.given
-        return rows.class_names.get(self.label_column) or given
+    def class_names(self, rows: Rows) -> ClassNames:
+        """The labels that integers stand for: the file's, else `data.labels` or those of the training file."""
+        given = [] if all(map(str.isdecimal, self.given)) else self.given
+        names = counting_names(rows.class_names.get(self.label_column), self.names, bool(self.given))
+        labels = (unwrapped(row.values.get(self.label_column)) for row in rows.rows)
+        return ClassNames(names or given or self.class_numbers, labels, self.names)
 
     def learn(self, examples: list[Sentence], rows: Rows) -> None:
         """Takes the names of the labels, the most frequent one, and the scheme of their tags."""
         counts = Counter(label for e in examples for label in e.labels or [])
-        given = self.given or list(rows.class_names.get(self.label_column, []))
-        self.names = given or sorted(counts, key=lambda name: (name != "O", name))
+        self.class_numbers = rows.class_names.get(self.label_column, [])
+        self.names = (
+            self.given or list(self.class_numbers) or sorted(counts, key=lambda name: (name != "O", name))
+        )
         if len(self.names) < 2:
             raise ValueError(
                 f"the training data has one label only, {first_names(self.names)}: there is nothing to tell apart"

@@ -129,7 +129,7 @@ def test_what_is_named_otherwise_is_told_and_may_be_given(tmp_path: Path) -> Non
         file = files(tmp_path, "csv", "b", [*ROWS, {**ROWS[0], "label": wrong}])
         with pytest.raises(
             ValueError,
-            match=f"line 5: the label is '{wrong}'; the data set names the classes 0 to 2: no, yes, off",
+            match=f"line 5: the label is '{wrong}'; class numbers are 0 to 2: no, yes, off",
         ):
             prepared("classification", train=file)
     own = files(tmp_path, "csv", "c", [{**ROWS[0], "label": "maybe"}, {**ROWS[1], "label": "sure"}])

@@ -159,7 +159,7 @@ def test_rows_to_predict_are_arranged_once_and_their_hidden_labels_counted_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = ClassificationReader("text", None, "label", None, None, "auto", None, ["a", "b"])
-    reader.restore({"labels": ["a", "b"], "problem_type": MULTI, "numbered": False, "as_written": True})
+    reader.restore({"labels": ["a", "b"], "problem_type": MULTI, "numbered": False})
     calls: list[list[Any]] = []
     arrange = reader.arranged
 
