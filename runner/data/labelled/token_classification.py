@@ -73,8 +73,8 @@ class SentenceSequences(TaskSequences):
         places = self.places(indices)
         words = self.words[places]
         labels = np.where(words >= 0, self.word_labels[words], UNLABELLED)
-        own = {"words": words, "token_labels": labels, "first_pieces": self.first_pieces[places]}
-        return {**super().extras(indices), **own}
+        pieces = self.first_pieces[places]
+        return super().extras(indices) | {"words": words, "token_labels": labels, "first_pieces": pieces}
 
     def owners(self) -> NDArray[np.int64]:
         """The number of each sample's sentence [D]."""
@@ -106,8 +106,7 @@ class TokenClassificationReader(ExampleReader):
         self.names = self.given = list(map(spelled, labels or []))
         if twice := [name for name, count in Counter(self.given).items() if count > 1]:
             raise ValueError(f"data.labels names {first_names(twice)} more than once")
-        self.class_numbers: list[str] = []
-        """The class names of the training file, if it has some."""
+        self.class_numbers: list[str] = []  # the class names of the training file
         self.cuts_signs = False
         """Whether the labels were learnt from texts with entities, whose words are runs of letters, and other signs."""
         self.words_as_text: bool | None = None
@@ -125,8 +124,7 @@ class TokenClassificationReader(ExampleReader):
                 read.append((row, self._annotated(row)))
         marks = ((row.where, one.text, one.marks or []) for row, one in read if one)
         units = offset_units(marks, self.by_characters)
-        contested = [row.where for row, one in read if one and is_contested(row.values)]
-        if contested:
+        if contested := [row.where for row, one in read if one and is_contested(row.values)]:
             some = f"{len(contested)} of {len(read)} texts"
             log.warning("%s have annotations that differ, of which the first counts: %s", some, contested[0])
         found = []
@@ -231,8 +229,7 @@ class TokenClassificationReader(ExampleReader):
         sequences = SentenceSequences(examples, ids)
         sequences.words, sequences.sentences = concatenated(words, np.int32), np.array(owners, dtype=np.int64)
         sequences.first_pieces = _first_pieces(sequences.words)
-        sequences.has_pieces = np.zeros(starts[-1], dtype=bool)
-        sequences.has_pieces[sequences.words[sequences.words >= 0]] = True
+        sequences.has_pieces = np.isin(np.arange(starts[-1]), sequences.words)
         sequences.word_starts = starts
         return sequences
 
@@ -268,10 +265,9 @@ class TokenClassificationReader(ExampleReader):
         """Names of the labels, the most frequent one, the scheme of tags, and how words were cut and read."""
         iob2 = self.scheme == "IOB2"
         state = {"labels": self.names, "default_label": self.default_label, "iob2": iob2}
-        own = {} if iob2 or self.scheme is None else {"scheme": self.scheme}
-        cut = {"cuts_signs": True} if self.cuts_signs else {}
-        read = {"words_as_text": True} if self.words_as_text else {}
-        return state | own | cut | read
+        noted = {"cuts_signs": self.cuts_signs, "words_as_text": self.words_as_text}
+        noted |= {} if iob2 else {"scheme": self.scheme}
+        return state | {name: one for name, one in noted.items() if one}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores the labels."""

@@ -82,7 +82,8 @@ class JointTaggingReader(ExampleReader):
     """Columns of joint tagging data: a list of words, and a list of labels in each of `tag_columns`.
 
     These are names of columns, also as one text with commas, or columns by the names that the model gives them. A row may
-    lack some, or hide them with -1 for each word: nothing is learnt or measured there. A text in the place of the words is cut at white space, to be predicted.
+    lack some, or hide them with -1 for each word: nothing is learnt or measured there. A text in place of words is cut
+    at white space, to be predicted.
     """
 
     rows_hold = "words"
