@@ -38,6 +38,11 @@ class FinetunedModel(NamedTuple):
     computation: Computation = Computation()
     """As its run computed it."""
 
+    @property
+    def rule(self) -> LabelRule:
+        """The rule by which files are read: schemas name classes, and cards if they did in training."""
+        return max(self.reader.rule, LabelRule.AS_WRITTEN)
+
 
 def saved_task(run: str) -> dict[str, Any] | None:
     """The settings of a model's task that were exported with it; None for pretrained models and those of others."""
@@ -96,8 +101,7 @@ def rows_of_file(model: FinetunedModel, source: Any, split: str = "train", bad: 
 
     `split` is for data sets with several whose name gives none.
     """
-    rule = max(model.reader.rule, LabelRule.AS_WRITTEN)  # files name classes, whatever the run read of them
-    how = HowRead(bad, model.reader.columns(), rule=rule)
+    how = HowRead(bad, model.reader.columns(), rule=model.rule)
     return arranged(model, read_rows(source, reading_for(model, source), split, how=how))
 
 

@@ -245,8 +245,8 @@ def type_error(kinds: Mapping[str, LocatedLabel]) -> ValueError:
 
 def _finite(label: Any, where: str) -> float:
     with suppress(TypeError, ValueError, OverflowError):
-        if math.isfinite(number := parsed(label)):
-            return float(number)
+        if math.isfinite(number := float(parsed(label))):
+            return number
     problem = f"the label is {label!r:.60}; expected a finite number, as in the rest of the data"
     raise BadRow(where, problem, "no finite number")
 

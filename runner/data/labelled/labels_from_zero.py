@@ -93,7 +93,7 @@ class LabelsFromZero(Labels):
 
 def _parser(labels: Sequence[Any], names: Sequence[str], problem: str, textual: bool) -> Parser:
     """What reads all labels as numbers; None if nothing does, or if they are given names."""
-    if names and all(label in names for label in labels if isinstance(label, str)):
+    if names and {label for label in labels if isinstance(label, str)} <= {*names}:
         return None
     parsers: list[Callable[[Any], Any]] = [_integer, parsed] if textual else []
     numbers = (

@@ -1,4 +1,4 @@
-"""Labels by their spelling: numbers as programs write them and as people do, truth values, missing and hidden labels."""
+"""Labels by their spelling and by class names: numbers of programs and people, truth values, missing and hidden labels."""
 
 import re
 from collections.abc import Container, Iterable, Sequence
@@ -151,6 +151,11 @@ class ClassNames:
 
     Text is a name where all text of the file is names, of the file or `known` otherwise. Else text that is a whole number
     is a class number too: classes named 1 to 5 have these numbers or those from 0, as the file's labels tell.
+
+    Example:
+        >>> names = ClassNames(["neg", "pos"], [0, "pos"])
+        >>> [names.of("row 1", label) for label in (0, "1", "pos", -1)]
+        ['neg', 'pos', 'pos', None]
     """
 
     def __init__(self, names: Sequence[str], labels: Iterable[Any], known: Container[str] = ()) -> None:
