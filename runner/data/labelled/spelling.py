@@ -1,4 +1,4 @@
-"""Labels by their spelling and by class names: numbers of programs and people, truth values, missing and hidden labels."""
+"""Labels by their spelling and class names: numbers of programs and people, truth values, missing and hidden labels."""
 
 import re
 from collections.abc import Container, Iterable, Sequence
