@@ -166,7 +166,7 @@ class PairsReader(ExampleReader):
                 raise BadRow(row.where, f"there is no score in column {self.label_column!r}", "no score")
             return float("nan")
         try:
-            score = parsed(value)
+            score = float(parsed(value))
         except (TypeError, ValueError, OverflowError):
             score = float("nan")
         if not np.isfinite(score):

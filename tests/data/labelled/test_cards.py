@@ -187,8 +187,8 @@ def named(folder: Path, names: str | None, labels: Sequence[Any], form: str = "c
     if form == "csv":
         path.write_text("text,label\n" + "".join(f"{t},{n}\n" for t, n in zip(texts, labels, strict=True)))
     else:
-        rows = [json.dumps({"text": t, "label": n}) for t, n in zip(texts, labels, strict=True)]
-        path.write_text("\n".join(rows))
+        written = [json.dumps({"text": t, "label": n}) for t, n in zip(texts, labels, strict=True)]
+        path.write_text("\n".join(written))
     return str(path)
 
 
