@@ -265,8 +265,8 @@ class TokenClassificationReader(ExampleReader):
         """Names of the labels, the most frequent one, the scheme of tags, and how words were cut and read."""
         iob2 = self.scheme == "IOB2"
         state = {"labels": self.names, "default_label": self.default_label, "iob2": iob2}
-        noted = {"cuts_signs": self.cuts_signs, "words_as_text": self.words_as_text}
-        noted |= {} if iob2 else {"scheme": self.scheme}
+        own = {} if iob2 else {"scheme": self.scheme}
+        noted = {**own, "cuts_signs": self.cuts_signs, "words_as_text": self.words_as_text}
         return state | {name: one for name, one in noted.items() if one}
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -157,13 +157,14 @@ def whole_folders(settings: Mapping[str, Any]) -> str:
     """
     typed = []
     for name, formats in (("train", ROWS), ("source", DOCUMENTS)):
-        given = settings.get(name)
-        listed = isinstance(given, Sequence) and not isinstance(given, str)
-        specs = [one for one in (given if listed else [given]) if isinstance(one, str)]
+        given: Any = settings.get(name)
+        is_list = isinstance(given, Sequence) and not isinstance(given, str)
+        listed = [*given] if is_list else [given]
+        specs = [one for one in listed if isinstance(one, str)]
         globs = {spec: _glob(Path(spec).expanduser(), formats) or spec for spec in specs}
         if globs.keys() - globs.values():
             chosen = ",".join(globs.values())
-            typed.append(shlex.quote(f"data.{name}={f'[{chosen}]' if listed else chosen}"))
+            typed.append(shlex.quote(f"data.{name}={f'[{chosen}]' if is_list else chosen}"))
     return " ".join(typed)
 
 
