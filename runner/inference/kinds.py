@@ -13,7 +13,7 @@ from tiryns.runner.data.read.bad_rows import MissingColumn
 from tiryns.runner.data.read.files import is_saved
 from tiryns.runner.data.read.formats import ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, Reading
-from tiryns.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 from tiryns.runner.data.vision.images import ImageFolder
 from tiryns.runner.inference.answering import ImageFiles, answer, load_answerer, questions_of
 from tiryns.runner.inference.labelled import (
@@ -83,6 +83,8 @@ class Kind(ABC):
     text_column: str
     separator: str | None = None
     """What stands between several labels of a row in a table."""
+    rule = LabelRule.AS_NAMED
+    """Which class names of files count."""
     model: Any
 
     @abstractmethod
@@ -122,7 +124,7 @@ class Labels(Kind):
     at_once = 2048  # a multiple of the samples that an evaluation sorts by length
 
     def __init__(self, model: FinetunedModel) -> None:
-        self.model, self.name = model, model.task.name
+        self.model, self.name, self.rule = model, model.task.name, model.rule
         self.text_column = model.settings["text_column"]
         self.separator = model.settings.get("label_separator")
 

@@ -16,7 +16,7 @@ from tiryns.runner.data.micro_batch import tokenizer_arguments
 from tiryns.runner.data.read.bad_rows import RAISED, BadRows
 from tiryns.runner.data.read.formats import ROWS, ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, OfRun, Reading, of_run
-from tiryns.runner.data.read.rows import HowRead, Rows, read_rows
+from tiryns.runner.data.read.rows import HowRead, LabelRule, Rows, read_rows
 from tiryns.runner.inference.measuring import Measured, measure_set
 from tiryns.runner.inference.passes import Computation, Report, as_trained
 from tiryns.runner.run.model_folder import TASK, model_folder
@@ -38,11 +38,21 @@ class FinetunedModel(NamedTuple):
     computation: Computation = Computation()
     """As its run computed it."""
 
+    @property
+    def rule(self) -> LabelRule:
+        """The rule by which files are read: schemas name classes, and cards if they did in training."""
+        return max(self.reader.rule, LabelRule.AS_WRITTEN)
+
 
 def saved_task(run: str) -> dict[str, Any] | None:
     """The settings of a model's task that were exported with it; None for pretrained models and those of others."""
     file = Path(model_folder(run)) / TASK
-    return json.loads(file.read_text()) if file.is_file() else None
+    if not file.is_file():
+        return None
+    # 0.3 recorded no rule of labels; it exported settings that 0.2 had not
+    saved = json.loads(file.read_text())
+    rule = LabelRule.AS_WRITTEN if "label_columns" in saved["data"] else LabelRule.FROM_ZERO
+    return {**rule.record, **saved}
 
 
 def task_of(run: str, architectures: list[str]) -> Task | None:
@@ -71,6 +81,7 @@ def load_finetuned(
     settings = {**AS_FOUND._asdict(), **of_run(known["data"]), **(changes or {})}
     settings.pop("task", None)
     reader = task.make_reader(settings)
+    reader.rule = LabelRule.of(known)
     reader.restore(known["learnt"])
     collator = task.objective(
         **{**option_defaults("objective", task.name), **known["objective"]},
@@ -90,7 +101,7 @@ def rows_of_file(model: FinetunedModel, source: Any, split: str = "train", bad: 
 
     `split` is for data sets with several whose name gives none.
     """
-    how = HowRead(bad, model.reader.columns())
+    how = HowRead(bad, model.reader.columns(), rule=model.rule)
     return arranged(model, read_rows(source, reading_for(model, source), split, how=how))
 
 
@@ -222,4 +233,4 @@ def _assumed(task: Task, config: Any, tokenizer: Any) -> dict[str, Any]:
     longest = min(longest, tokenizer.model_max_length)
     windows = task.second == "context_column"  # of a length that a model was trained with
     settings["max_length"] = min(data["max_length"], longest) if windows else longest
-    return {"data": settings, "learnt": task.assumed(config), "objective": {}}
+    return {"data": settings, "learnt": task.assumed(config), "objective": {}, **LabelRule.AS_NAMED.record}

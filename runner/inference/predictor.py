@@ -127,7 +127,7 @@ class Predictor:
         if reading.format in ("txt", "md"):
             rows: Any = self._lines(Path(path), reading, options, bad)
             return Rows(rows, str(path), bad=bad)
-        how = HowRead(bad, self.kind.columns(), lone_text=self.kind.text_column)
+        how = HowRead(bad, self.kind.columns(), lone_text=self.kind.text_column, rule=self.kind.rule)
         return stream_rows(str(path), reading, "train", how)
 
     def row_of_text(self, where: str, text: str, options: PredictOptions = PLAIN) -> Row:

@@ -95,8 +95,11 @@ class FinetuningDataModule(PassesDataModule):
         if "test" in rows:
             names = self.reader.label_names()
             rows["test"] = without_hidden(rows["test"], names, labels_in(rows[first], names))
-        examples = {n: self.reader.examples(found, labelled=n != "test") for n, found in rows.items()}
-        self.reader.learn(examples[first], rows[first])
+        examples = {}
+        for n, found in rows.items():
+            examples[n] = self.reader.examples(found, labelled=n != "test")
+            if n == first:
+                self.reader.learn(examples[n], found)
         self.sets = {
             n: self.reader.tokenize(some, tokenizer, self.max_sequence_length, training=n == "train")
             for n, some in examples.items()
@@ -224,7 +227,7 @@ class FinetuningDataModule(PassesDataModule):
 
 def numbered_labels(rows: Mapping[str, Rows], label_column: str, per_word: bool) -> list[str] | None:
     """Names of labels that are integers, so that each keeps its number; None where they are something else."""
-    if any(found.class_names.get(label_column) for found in rows.values()):
+    if next(iter(rows.values())).class_names.get(label_column):
         return None
     labels: list[Any] = [row.values.get(label_column) for found in rows.values() for row in found.rows]
     if per_word:

@@ -230,7 +230,10 @@ class TrainingModule(ModelModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Checks that the weights fit, and tells Lightning's loop how many global batches are consumed."""
-        check_same_model(self.state_dict(), checkpoint["state_dict"])
+        try:
+            check_same_model(self.state_dict(), checkpoint["state_dict"])
+        except ValueError as error:  # of a vocabulary, if not of the model
+            raise ValueError(f"{error}{getattr(self.datamodule, 'advice', str)()}") from None
         self._asked.check(checkpoint, self.datamodule)
         self._saved_groups = checkpoint["optimizer_states"][0]["param_groups"]
         loop, step = checkpoint["loops"]["fit_loop"], checkpoint["global_step"]

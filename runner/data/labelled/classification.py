@@ -26,11 +26,11 @@ from tiryns.runner.data.labelled.labels import (
     counted,
     majority_accuracy,
 )
-from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero, counts_from_zero
+from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
 from tiryns.runner.data.labelled.spelling import ONE_HOT, LocatedLabel, is_missing, spelled
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
-from tiryns.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 
 log = logging.getLogger("tiryns")
 
@@ -133,8 +133,9 @@ class ClassificationReader(ExampleReader):
 
     def examples(self, rows: Rows, labelled: bool) -> list[Labelled]:
         """One example per row; without `labelled`, labels may be missing."""
-        found, class_names = [], rows.class_names.get(self.label_column)
-        names = self.label_columns or [self.label_column]
+        found, names = [], self.label_columns or [self.label_column]
+        given = (self.labels.as_read(row.values.get(self.label_column)) for row in rows.rows)
+        classes = self.labels.named_by(rows.class_names.get(self.label_column), given)
         setting = f"data.label_column{'s' if self.label_columns else ''}"
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
@@ -145,8 +146,7 @@ class ClassificationReader(ExampleReader):
                 value = row.values.get(self.label_column)
                 none_holds = value == "" and self.labels.separator  # of several labels
                 label = None if is_missing(value) and not none_holds else self.labels.as_read(value)
-                if class_names:
-                    label = self.labels.named(row.where, label, class_names)
+                label = classes.of(row.where, label)
                 if labelled and label is None:
                     where = f"column{'s' if self.label_columns else ''} {', '.join(map(repr, names))}"
                     raise BadRow(row.where, f"there is no label in {where}", "no label")
@@ -154,9 +154,11 @@ class ClassificationReader(ExampleReader):
                 found.append(Labelled(name, text, pair, LocatedLabel(label, row.where)))
         return found
 
-    def read_as_before(self) -> None:
-        """Names integers from 0 to the highest one."""
-        self._label_by(LabelsFromZero)
+    def read_by(self, rule: LabelRule) -> None:
+        """Names integers from 0 to the highest one in the oldest runs, and refuses less in older ones."""
+        super().read_by(rule)
+        self._label_by(LabelsFromZero if rule is LabelRule.FROM_ZERO else Labels)
+        self.labels.checked = rule is LabelRule.AS_NAMED
 
     def learn(self, examples: list[Labelled], rows: Rows) -> None:
         """Takes the kind of problem, and the names of its labels."""
@@ -219,15 +221,13 @@ class ClassificationReader(ExampleReader):
         return {"labels": self.labels.names, "problem_type": self.labels.problem_type}
 
     def state_dict(self) -> dict[str, Any]:
-        """Names of the labels, the kind of problem, whether labels are class numbers, and by which rule."""
-        as_written = not isinstance(self.labels, LabelsFromZero)
-        rule = {"as_written": True} if as_written else {}
-        return {**self.collator_arguments(), "numbered": self.labels.numbered, **rule}
+        """Names of the labels, the kind of problem, and whether labels are class numbers."""
+        return {**self.collator_arguments(), "numbered": self.labels.numbered}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restores labels and kind of problem; without a rule they are of an older run or a model trained elsewhere."""
-        if counts_from_zero(state):
-            self.read_as_before()
+        """Restores labels and kind of problem; models trained elsewhere do not tell whether labels are class numbers."""
+        if self.rule is LabelRule.FROM_ZERO or "numbered" not in state:
+            self._label_by(LabelsFromZero)
         self.labels.restore(state["labels"], state["problem_type"], state.get("numbered"))
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:

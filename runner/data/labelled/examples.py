@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow, BadRows
 from tiryns.runner.data.read.formats import no_column
-from tiryns.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 from tiryns.runner.order.ranges import ranges
 
 TOKENISED_AT_ONCE = 1024
@@ -91,6 +91,9 @@ class ExampleReader(ABC):
     by_characters = False
     """Whether offsets count characters, whatever the annotated texts tell."""
 
+    rule = LabelRule.AS_NAMED
+    """By which labels are read."""
+
     def columns(self) -> tuple[str, ...]:
         """The columns that every row must have, by which a file without a line of names is known; none need be told."""
         return ()
@@ -122,9 +125,9 @@ class ExampleReader(ABC):
     def texts(self, examples: list[Any]) -> Iterator[str]:
         """Texts to train a tokenizer on; none may be in both training and held-out examples."""
 
-    def read_as_before(self) -> None:
-        """Takes the rules of runs that began before labels were named as they are written."""
-        self.by_characters = True
+    def read_by(self, rule: LabelRule) -> None:
+        """Reads examples as a run that began with a rule has done."""
+        self.rule, self.by_characters = rule, rule is LabelRule.FROM_ZERO
 
     def check(self, example: Any) -> None:  # noqa: B027 - a reader may have nothing to check
         """Raises BadRow for an example that cannot be used after `learn`, such as one with an unknown label."""

@@ -30,15 +30,12 @@ from tiryns.runner.data.labelled.folds import fold_numbers
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from tiryns.runner.data.read.bad_rows import BadRow, BadRows, MissingColumn
 from tiryns.runner.data.read.opened import Dialect, reading_of
-from tiryns.runner.data.read.rows import HowRead, Rows, described_tables, read_rows
+from tiryns.runner.data.read.rows import HowRead, LabelRule, Rows, described_tables, read_rows
 from tiryns.runner.data.text.holdout import are_held_out
 from tiryns.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
 from tiryns.runner.run.model_folder import model_folder
 
 log = logging.getLogger("tiryns")
-
-AS_WRITTEN = "as written"
-"""What a run records of how its labels are named."""
 
 
 class FinetuningData(EvaluatedDataModule):
@@ -70,8 +67,6 @@ class FinetuningData(EvaluatedDataModule):
         self.bad: dict[str, BadRows] = {}
         self.tables: dict[str, Dialect] = {}
         self.decided_tables: dict[str, Dialect] = {}
-        self.names_as_written = True
-        """Whether classes are the labels that occur; not in runs that began when integers counted from 0."""
         self.conflicts = 0
 
     def set_datasets(self, train: Any, val: Any = None, test: Any = None) -> None:
@@ -89,6 +84,7 @@ class FinetuningData(EvaluatedDataModule):
                 "data.train names no training data: give a file, folder, glob, or name@split of the hub"
             )
         rows, train = self._read("train", "train", self.sources["train"])
+        self.reader.learn(train, rows)  # before other files, whose class names count as these classes tell
         examples = {"train": train}
         for part, prefix in (("validation", "val"), ("test", "test")):
             for name, source in by_name(self.sources[part], part).items():
@@ -112,7 +108,7 @@ class FinetuningData(EvaluatedDataModule):
         """The rows of a source, and its examples; notes how tables are written, and what is left out."""
         setting = "data.train" if name == "train" else f"data.{part} {name.partition('/')[2]!r}"
         bad = self.bad[name] = BadRows(self.settings.on_bad_row == "skip", "data.on_bad_row=skip")
-        how = HowRead(bad, self.reader.columns(), self.decided_tables, all_names=self.names_as_written)
+        how = HowRead(bad, self.reader.columns(), self.decided_tables, rule=self.reader.rule)
         rows = read_rows(source, self.reading, part, setting, how)
         self.tables |= rows.tables
         if part == "test" and train:
@@ -158,9 +154,8 @@ class FinetuningData(EvaluatedDataModule):
             )
 
     def _hold_out(self, examples: dict[str, list[Any]], rows: Rows) -> None:
-        """`learn`s from the training examples; takes the fold, then the validation set where none is given, from them."""
+        """Takes the fold, then the validation set where none is given, from the training examples."""
         given, train = self.settings, examples["train"]
-        self.reader.learn(train, rows)
         groups = self._groups(train, rows)
         if given.folds is not None:
             if f"test/{FOLD_SET}" in examples:
@@ -234,7 +229,8 @@ class FinetuningData(EvaluatedDataModule):
     def known_task(self) -> dict[str, Any]:
         """The task, its settings and the state of its reader, for predictions on other data."""
         settings = {"task": self.task_name, **self.reader_settings, **self.reading._asdict()}
-        return {"data": {**settings, "max_length": self.max_length}, "learnt": self.reader.state_dict()}
+        settings["max_length"] = self.max_length
+        return {"data": settings, "learnt": self.reader.state_dict(), **self.reader.rule.record}
 
     def baselines(self) -> dict[str, float]:
         """Figures of each set that need no model, such as the accuracy of always predicting the most frequent label."""
@@ -265,20 +261,15 @@ class FinetuningData(EvaluatedDataModule):
         """How `tables` are written, by path; `left_out` rows, by set and reason; the rule by which `labels` are named."""
         tables = {path: dialect._asdict() for path, dialect in self.tables.items()}
         left_out = {name: noted for name, bad in self.bad.items() if (noted := bad.noted())}
-        labels = {"labels": AS_WRITTEN} if self.names_as_written else {}
-        return {
-            **({"tables": tables} if tables else {}),
-            **({"left_out": left_out} if left_out else {}),
-            **labels,
-        }
+        noted = {"tables": tables, "left_out": left_out}
+        return {name: one for name, one in noted.items() if one} | self.reader.rule.record
 
     def take_over(self, decided: Mapping[str, Any]) -> None:
         """Reads tables and names labels as a run that goes on has done, before `prepare_data`."""
         tables = decided.get("tables") or {}
         self.decided_tables = {path: Dialect(**dialect) for path, dialect in tables.items()}
-        if decided and decided.get("labels") != AS_WRITTEN:
-            self.names_as_written = False
-            self.reader.read_as_before()
+        if decided:
+            self.reader.read_by(LabelRule.of(decided))
 
 
 def tokenizer_of(

@@ -1,7 +1,7 @@
 """Labels of classification: the kind of problem, the names of the labels, and the target of each example."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -11,15 +11,17 @@ from numpy.typing import NDArray
 from tiryns.conf.values import check_choice, suggest
 from tiryns.runner.data.labelled.examples import first_names
 from tiryns.runner.data.labelled.spelling import (
+    ClassNames,
     LocatedLabel,
     check_joined,
     check_spelling,
+    counting_names,
     is_whole,
     name_among,
     number_of,
+    parsed,
     spelled,
     unwrapped,
-    whole_number,
 )
 from tiryns.runner.data.read.bad_rows import BadRow
 
@@ -64,8 +66,11 @@ class Labels:
         """Whether labels are integers; None where that is not known, of models that were trained elsewhere."""
         self.one_hot = False
         """Whether lists are the columns of one-hot labels that hold a 1; if all have one item, these are classes."""
+        self.checked = True
+        """Whether labels are refused that are several or numbers by their looks; not in runs that began before."""
         self.decision = ""
         """What was decided on numbers, in words; empty where labels are 0 to C - 1, or are no numbers."""
+        self._are_given = bool(names)
         self._index_names()
 
     def as_read(self, label: Any) -> Any:
@@ -75,27 +80,21 @@ class Labels:
             return [part.strip() for part in label.split(self.separator) if part.strip()]
         return None if label == "" else label
 
-    def named(self, where: str, label: Any, class_names: Sequence[str]) -> Any:
-        """The names of a label that is a class number of its file, or of a list of them; None for -1, a hidden label."""
-        if isinstance(label, list):
-            names = [self.named(where, one, class_names) for one in label]
-            return None if None in names else names
-        is_name = label in self._numbers or (isinstance(label, str) and label in class_names)
-        if is_name or not (isinstance(label, str) or is_whole(label)):
-            return label
-        number = whole_number(label) if is_whole(label) else len(class_names)
-        if not -1 <= number < len(class_names):
-            known = f"0 to {len(class_names) - 1}: {first_names(class_names)}"
-            problem = f"the label is {label!r:.40}; the data set names the classes {known}"
-            raise BadRow(where, problem, "unknown label")
-        return None if number < 0 else class_names[number]
+    def named_by(self, class_names: Sequence[str] | None, labels: Iterable[Any]) -> ClassNames:
+        """The class names of a file with labels, as far as they count."""
+        return ClassNames(self._counting(class_names), labels, self._numbers)
+
+    def _counting(self, class_names: Sequence[str] | None) -> Sequence[str]:
+        """The class names of a file that count (see `counting_names`); none where numbers are regressed."""
+        names = None if self.problem_type == REGRESSION else class_names
+        return counting_names(names, self.names, self._are_given)
 
     def learn(self, found: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str] | None) -> None:
         """Takes the kind of problem and the names from the training labels; ValueError if they make no problem."""
         some = [one for one in found if one.label is not None]
         if not self.problem_type and self.one_hot and all(len(one.label) == 1 for one in some):
             self.problem_type = SINGLE
-        self._learn(some, textual, class_names)
+        self._learn(some, textual, self._counting(class_names))
         if self.problem_type == SINGLE and len(self.names) < 2:
             raise ValueError(
                 f"the training data has one label only, {first_names(self.names)}: nothing to tell apart"
@@ -127,10 +126,10 @@ class Labels:
             chosen[self._class(one, found.where)] = 1.0
         return chosen
 
-    def _learn(self, some: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str] | None) -> None:
+    def _learn(self, some: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str]) -> None:
         """Takes the kind of problem, and the names unless numbers are regressed."""
-        given = self.problem_type
-        if not given and not self.names:
+        given, textual = self.problem_type, textual and not class_names
+        if not (given or self.names or class_names) and self.checked:
             check_joined(some)
             check_spelling(some if textual else [])
         labels = [one.label for one in some]
@@ -149,7 +148,7 @@ class Labels:
             self.decision = FRACTIONS if "integer" in kinds or not all(map(is_whole, labels)) else WHOLE
 
     def _learn_names(
-        self, some: Sequence[LocatedLabel], numbers: Sequence[Any] | None, class_names: Sequence[str] | None
+        self, some: Sequence[LocatedLabel], numbers: Sequence[Any] | None, class_names: Sequence[str]
     ) -> None:
         """Takes the names; `numbers` are the labels as numbers where all of them are."""
         whole = numbers is not None and self.problem_type == SINGLE and all(map(is_whole, numbers))
@@ -163,7 +162,7 @@ class Labels:
         if not self.names and not class_names:
             self.names = sorted(names, key=int) if are_integers else sorted(names)
             self.decision = _decision(self.names, len(some), are_integers)
-        self.names = self.names or list(class_names or [])
+        self.names = self.names or list(class_names)
         self._index_names()
 
     def _index_names(self) -> None:
@@ -246,7 +245,7 @@ def type_error(kinds: Mapping[str, LocatedLabel]) -> ValueError:
 
 def _finite(label: Any, where: str) -> float:
     with suppress(TypeError, ValueError, OverflowError):
-        if math.isfinite(number := float(label)):
+        if math.isfinite(number := float(parsed(label))):
             return number
     problem = f"the label is {label!r:.60}; expected a finite number, as in the rest of the data"
     raise BadRow(where, problem, "no finite number")

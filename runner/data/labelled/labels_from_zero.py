@@ -1,7 +1,8 @@
 """Labels by the rule of earlier versions, for runs that began and models that were exported with it, or elsewhere."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from tiryns.runner.data.labelled.labels import (
@@ -14,7 +15,7 @@ from tiryns.runner.data.labelled.labels import (
     problem_type,
     type_error,
 )
-from tiryns.runner.data.labelled.spelling import LocatedLabel, name_among, number_of
+from tiryns.runner.data.labelled.spelling import ClassNames, LocatedLabel, name_among, number_of, parsed
 
 MOST_CLASSES = 1_000_000
 """Most classes that are told by numbers: each has a name and a row of the head."""
@@ -30,14 +31,11 @@ class LabelsFromZero(Labels):
 
     _parse: Parser = None
     _is_restored = False
-    _named_as: tuple[Sequence[str], bool] = ((), False)
 
-    def named(self, where: str, label: Any, class_names: Sequence[str]) -> Any:
-        """The label, the number of its class; the file's name for it where a model that was restored knows all names."""
-        if self._named_as[0] is not class_names:  # once for a file
-            known = self._is_restored and self._numbers.keys() >= {*class_names}
-            self._named_as = class_names, known
-        return super().named(where, label, class_names) if self._named_as[1] else label
+    def named_by(self, class_names: Sequence[str] | None, labels: Iterable[Any]) -> ClassNames:
+        """The class names of a file where a model that was restored knows all of them, else none."""
+        known = self._is_restored and self._numbers.keys() >= {*(class_names or [])}
+        return super().named_by(class_names if known else None, labels)
 
     def restore(self, names: Sequence[str], problem_type: str, numbered: bool | None) -> None:
         """Restores the results of an earlier `learn`; `numbered` is None for models that were trained elsewhere."""
@@ -49,7 +47,7 @@ class LabelsFromZero(Labels):
         """The target of a label, which is parsed as those of training."""
         return super().target(found._replace(label=self._parsed(found.label)))
 
-    def _learn(self, some: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str] | None) -> None:
+    def _learn(self, some: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str]) -> None:
         self._parse = _parser([one.label for one in some], self.names, self.problem_type, textual)
         read = [one._replace(label=self._parsed(one.label)) for one in some]
         self.problem_type = self.problem_type or problem_type(kinds_of(read))
@@ -75,7 +73,7 @@ class LabelsFromZero(Labels):
     def _parsed(self, label: Any) -> Any:
         if isinstance(label, list):
             return [int(one) if isinstance(one, bool) else one for one in label]
-        parse = _whole if isinstance(label, float) and self._parse is int else self._parse
+        parse = _whole if isinstance(label, float) and self._parse is _integer else self._parse
         if parse is not None and isinstance(label, str | float):
             with suppress(ValueError):
                 return parse(label)
@@ -85,36 +83,25 @@ class LabelsFromZero(Labels):
         is_name = isinstance(label, str) and not (self.numbered and number_of(label) is not None)
         if is_name and (name := name_among(label, self._numbers)) is not None:
             return self._numbers[name]
-        if self.numbered is None and isinstance(label, str | float):
-            with suppress(ValueError):
+        if self.numbered is not False and isinstance(label, str | float):
+            with suppress(ValueError, OverflowError):
                 label = _whole(label)
         if self.numbered is not False and isinstance(label, int) and 0 <= label < len(self.names):
             return label
         raise self._unknown(label, where)
 
 
-def counts_from_zero(state: Mapping[str, Any]) -> bool:
-    """Whether a state that was exported is by this rule: it names none, and its names are no integers in order.
-
-    Version 0.3.0 named no rule either, and made such names of codes and stars.
-    """
-    names = list(state["labels"])
-    in_order = all(isinstance(number_of(name), int) for name in names) and names == sorted(names, key=int)
-    are_codes = state.get("numbered") and in_order and names != list(map(str, range(len(names))))
-    return not (state.get("as_written") or are_codes)
-
-
 def _parser(labels: Sequence[Any], names: Sequence[str], problem: str, textual: bool) -> Parser:
     """What reads all labels as numbers; None if nothing does, or if they are given names."""
-    if names and all(label in names for label in labels if isinstance(label, str)):
+    if names and {label for label in labels if isinstance(label, str)} <= {*names}:
         return None
-    parsers: list[Callable[[Any], Any]] = [int, float] if textual else []
+    parsers: list[Callable[[Any], Any]] = [_integer, parsed] if textual else []
     numbers = (
         _read_by(_whole, labels) if any(isinstance(x, str if textual else float) for x in labels) else None
     )
     if numbers is not None and (problem == SINGLE or ({*numbers} == {0, 1} and not problem)):
         parsers.insert(1, _whole)
-    parsers = [parse for parse in parsers if parse is not float or problem != SINGLE]
+    parsers = [parse for parse in parsers if parse is not parsed or problem != SINGLE]
     return next((parse for parse in parsers if _read_by(parse, labels) is not None), None)
 
 
@@ -124,8 +111,11 @@ def _read_by(parse: Callable[[Any], Any], labels: Sequence[Any]) -> list[Any] | 
     return None
 
 
+_integer = partial(parsed, kind=int)
+
+
 def _whole(label: Any) -> int:
-    number = float(label)
+    number = parsed(label)
     if not number.is_integer():
         raise ValueError(f"{label!r:.60} is no whole number")
     return int(number)

@@ -18,6 +18,7 @@ from tiryns.runner.data.labelled.examples import (
     text_of,
     tokenized,
 )
+from tiryns.runner.data.labelled.spelling import whole_number
 from tiryns.runner.data.labelled.words.offsets import Mark, file_of, offset_units
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
@@ -219,7 +220,7 @@ def _answers(row: Row, name: str) -> list[Mark]:
             pairs = list(zip(answers["text"], answers["answer_start"], strict=True))
         else:
             pairs = [(answer["text"], answer["answer_start"]) for answer in answers]
-        return [Mark(int(start), None, text=str(text)) for text, start in pairs if text != ""]
+        return [Mark(whole_number(start), None, text=str(text)) for text, start in pairs if text != ""]
     except (KeyError, TypeError, ValueError):
         problem = f"column {name!r} holds {given!r:.80}, expected answers with 'text' and 'answer_start'"
         raise BadRow(row.where, problem, "no answers") from None

@@ -1,10 +1,13 @@
-"""Labels by their spelling: numbers as programs write them and as people do, truth values, missing and hidden labels."""
+"""Labels by their spelling and class names: numbers of programs and people, truth values, missing and hidden labels."""
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from tiryns.runner.data.labelled.examples import first_names
+from tiryns.runner.data.read.bad_rows import BadRow
 
 SETTING = "data.problem_type"
 
@@ -91,9 +94,25 @@ def number_of(label: Any) -> int | float | None:
     return float(label) if is_number else None
 
 
+def parsed(label: Any, kind: type[int] | type[float] = float) -> Any:
+    """A number as Python reads it, without its underscores; TypeError, ValueError or OverflowError if it is none.
+
+    Where a number is expected, this takes zeros in front and `1e5` too; `number_of` tells whether one is meant.
+
+    Example:
+        >>> [parsed(label) for label in ("007", "1e5", 3)], parsed("12", int)
+        ([7.0, 100000.0, 3.0], 12)
+    """
+    if isinstance(label, str) and "_" in label:
+        raise ValueError(
+            f"{label!r:.60} has an underscore, which is part of numbers in Python's source alone"
+        )
+    return kind(label)
+
+
 def whole_number(label: str | float) -> int:
     """A whole number, also one with a point, as pandas writes those of a column with a gap; ValueError for another."""
-    number = number_of(label)
+    number = number_of(unwrapped(label))
     if number is None or not is_whole(number):
         raise ValueError(f"{label!r:.60} is no whole number")
     return int(number)
@@ -125,6 +144,63 @@ def name_among(label: Any, names: Container[str]) -> str | None:
     name = spelled(label)
     others = (name.lower(), name.title(), name.upper()) if name.lower() in ("true", "false") else ()
     return next((one for one in (name, *others) if one in names), None)
+
+
+class ClassNames:
+    """The class names of integers in a file (of its features, its card, or `data.labels`); without any, labels stay.
+
+    Text is a name where all text of the file is names, of the file or `known` otherwise. Else text that is a whole number
+    is a class number too: classes named 1 to 5 have these numbers or those from 0, as the file's labels tell.
+
+    Example:
+        >>> names = ClassNames(["neg", "pos"], [0, "pos"])
+        >>> [names.of("row 1", label) for label in (0, "1", "pos", -1)]
+        ['neg', 'pos', 'pos', None]
+    """
+
+    def __init__(self, names: Sequence[str], labels: Iterable[Any], known: Container[str] = ()) -> None:
+        self.names, self._numbers, self._known = names, {name: i for i, name in enumerate(names)}, known
+        found = labels if names else ()
+        flat = (one for label in found for one in (label if isinstance(label, list) else [label]))
+        self._names_alone = all(map(self._is_name, {one for one in flat if isinstance(one, str)}))
+
+    def _is_name(self, text: str) -> bool:
+        return text in self._numbers or text in self._known
+
+    def of(self, where: str, label: Any) -> Any:
+        """The name of a label, or the names of a list; None for -1, a hidden label; BadRow for an unknown one."""
+        if not self.names or label is None:
+            return label
+        if isinstance(label, list):
+            names = [self.of(where, one) for one in label]
+            return None if None in names else names
+        if isinstance(label, str) and (self._names_alone or not is_whole(label)) and self._is_name(label):
+            return label
+        if isinstance(label, bool) and (name := name_among(label, self._numbers)) is not None:
+            return name
+        number = int(label) if isinstance(label, bool) or is_whole(label) else len(self.names)
+        if not -1 <= number < len(self.names):
+            known = f"0 to {len(self.names) - 1}: {first_names(self.names)}"
+            raise BadRow(where, f"the label is {label!r:.40}; class numbers are {known}", "unknown label")
+        return None if number < 0 else self.names[number]
+
+
+def counting_names(names: Sequence[str] | None, known: Sequence[str], are_given: bool) -> Sequence[str]:
+    """The class names of a file where they count, beside the classes that are `known`.
+
+    - No class is known, as in training without `data.labels`: they count, and are the classes.
+    - All of them are known, or all that are known are among them: they count, in whatever order.
+    - Known classes are text of the training data: they count, so that a name that it lacks is an error.
+    - Known classes are other names `are_given` by `data.labels`, or whole numbers: integers are their numbers.
+
+    Example:
+        >>> counting_names(["neg", "pos"], ["pos", "neg"], True), counting_names(["neg", "pos"], ["0", "1"], False)
+        (['neg', 'pos'], ())
+    """
+    if not names or not known:
+        return names or ()
+    alike = {*names} <= {*known} or {*known} <= {*names}
+    return names if alike or not (are_given or all(map(is_whole, known))) else ()
 
 
 def check_joined(found: Sequence[LocatedLabel]) -> None:

@@ -18,7 +18,7 @@ from tiryns.runner.data.labelled.examples import (
     tokenized,
 )
 from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy
-from tiryns.runner.data.labelled.spelling import spelled
+from tiryns.runner.data.labelled.spelling import ClassNames, counting_names, spelled, unwrapped
 from tiryns.runner.data.labelled.words.fields import labels_of, words_of
 from tiryns.runner.data.labelled.words.offsets import file_of, offset_units
 from tiryns.runner.data.labelled.words.running_text import read_words_as_text
@@ -37,7 +37,7 @@ from tiryns.runner.data.labelled.words.spans import (
 from tiryns.runner.data.labelled.words.tags import described_scheme, kept_scheme, tagging_of
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
-from tiryns.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 
 log = logging.getLogger("tiryns")
 
@@ -73,8 +73,8 @@ class SentenceSequences(TaskSequences):
         places = self.places(indices)
         words = self.words[places]
         labels = np.where(words >= 0, self.word_labels[words], UNLABELLED)
-        own = {"words": words, "token_labels": labels, "first_pieces": self.first_pieces[places]}
-        return {**super().extras(indices), **own}
+        pieces = self.first_pieces[places]
+        return super().extras(indices) | {"words": words, "token_labels": labels, "first_pieces": pieces}
 
     def owners(self) -> NDArray[np.int64]:
         """The number of each sample's sentence [D]."""
@@ -106,6 +106,7 @@ class TokenClassificationReader(ExampleReader):
         self.names = self.given = list(map(spelled, labels or []))
         if twice := [name for name, count in Counter(self.given).items() if count > 1]:
             raise ValueError(f"data.labels names {first_names(twice)} more than once")
+        self.class_numbers: list[str] = []  # the class names of the training file
         self.cuts_signs = False
         """Whether the labels were learnt from texts with entities, whose words are runs of letters, and other signs."""
         self.words_as_text: bool | None = None
@@ -123,8 +124,7 @@ class TokenClassificationReader(ExampleReader):
                 read.append((row, self._annotated(row)))
         marks = ((row.where, one.text, one.marks or []) for row, one in read if one)
         units = offset_units(marks, self.by_characters)
-        contested = [row.where for row, one in read if one and is_contested(row.values)]
-        if contested:
+        if contested := [row.where for row, one in read if one and is_contested(row.values)]:
             some = f"{len(contested)} of {len(read)} texts"
             log.warning("%s have annotations that differ, of which the first counts: %s", some, contested[0])
         found = []
@@ -155,7 +155,7 @@ class TokenClassificationReader(ExampleReader):
 
     def examples(self, rows: Rows, labelled: bool) -> list[Sentence]:
         """One sentence per row; without `labelled`, labels may be missing."""
-        names, found = self.class_names(rows), []
+        classes, found = self.class_names(rows), []
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
                 words = words_of(row, self.text_column)
@@ -163,27 +163,31 @@ class TokenClassificationReader(ExampleReader):
                 if labelled and TEXT in row.values and self.label_column not in row.values:
                     raise BadRow(row.where, f"a text without its entities; {ENTITIES_FORM}", "no entity")
                 if labelled or row.values.get(self.label_column) is not None:
-                    labels = labels_of(row, self.label_column, len(words), names)
+                    labels = labels_of(row, self.label_column, len(words), classes)
                 name, places = example_id(row, self.id_column, number), row.values.get(OFFSETS)
                 text = None if places is None else row.values[TEXT]
                 found.append(Sentence(name, words, labels, row.where, text, places))
         return found
 
-    def read_as_before(self) -> None:
-        """Leaves a tokenizer its normalizer, and counts offsets as characters."""
-        super().read_as_before()
-        self.words_as_text = False
+    def read_by(self, rule: LabelRule) -> None:
+        """Leaves a tokenizer its normalizer in older runs."""
+        super().read_by(rule)
+        self.words_as_text = False if rule is LabelRule.FROM_ZERO else self.words_as_text
 
-    def class_names(self, rows: Rows) -> Sequence[str] | None:
-        """The labels that integers stand for, if they are known."""
-        given = None if all(name.isdecimal() for name in self.given) else self.given
-        return rows.class_names.get(self.label_column) or given
+    def class_names(self, rows: Rows) -> ClassNames:
+        """The labels that integers stand for: the file's, else `data.labels` or those of the training file."""
+        given = [] if all(map(str.isdecimal, self.given)) else self.given
+        names = counting_names(rows.class_names.get(self.label_column), self.names, bool(self.given))
+        labels = (unwrapped(row.values.get(self.label_column)) for row in rows.rows)
+        return ClassNames(names or given or self.class_numbers, labels, self.names)
 
     def learn(self, examples: list[Sentence], rows: Rows) -> None:
         """Takes the names of the labels, the most frequent one, and the scheme of their tags."""
         counts = Counter(label for e in examples for label in e.labels or [])
-        given = self.given or list(rows.class_names.get(self.label_column, []))
-        self.names = given or sorted(counts, key=lambda name: (name != "O", name))
+        self.class_numbers = rows.class_names.get(self.label_column, [])
+        self.names = (
+            self.given or list(self.class_numbers) or sorted(counts, key=lambda name: (name != "O", name))
+        )
         if len(self.names) < 2:
             raise ValueError(
                 f"the training data has one label only, {first_names(self.names)}: there is nothing to tell apart"
@@ -225,8 +229,7 @@ class TokenClassificationReader(ExampleReader):
         sequences = SentenceSequences(examples, ids)
         sequences.words, sequences.sentences = concatenated(words, np.int32), np.array(owners, dtype=np.int64)
         sequences.first_pieces = _first_pieces(sequences.words)
-        sequences.has_pieces = np.zeros(starts[-1], dtype=bool)
-        sequences.has_pieces[sequences.words[sequences.words >= 0]] = True
+        sequences.has_pieces = np.isin(np.arange(starts[-1]), sequences.words)
         sequences.word_starts = starts
         return sequences
 
@@ -262,10 +265,9 @@ class TokenClassificationReader(ExampleReader):
         """Names of the labels, the most frequent one, the scheme of tags, and how words were cut and read."""
         iob2 = self.scheme == "IOB2"
         state = {"labels": self.names, "default_label": self.default_label, "iob2": iob2}
-        own = {} if iob2 or self.scheme is None else {"scheme": self.scheme}
-        cut = {"cuts_signs": True} if self.cuts_signs else {}
-        read = {"words_as_text": True} if self.words_as_text else {}
-        return state | own | cut | read
+        own = {} if iob2 else {"scheme": self.scheme}
+        noted = {**own, "cuts_signs": self.cuts_signs, "words_as_text": self.words_as_text}
+        return state | {name: one for name, one in noted.items() if one}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores the labels."""

@@ -21,7 +21,7 @@ from tiryns.runner.data.labelled.examples import (
     text_of,
     tokenized,
 )
-from tiryns.runner.data.labelled.spelling import is_missing
+from tiryns.runner.data.labelled.spelling import is_missing, parsed
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.formats import no_column
@@ -166,7 +166,7 @@ class PairsReader(ExampleReader):
                 raise BadRow(row.where, f"there is no score in column {self.label_column!r}", "no score")
             return float("nan")
         try:
-            score = float(value)  # type: ignore[arg-type]
+            score = float(parsed(value))
         except (TypeError, ValueError, OverflowError):
             score = float("nan")
         if not np.isfinite(score):

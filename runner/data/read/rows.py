@@ -5,6 +5,7 @@ Tables keep their columns. CoNLL and CoNLL-U give `id`, `words` and `labels`; SQ
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +42,32 @@ class Rows(NamedTuple):
     """How its csv and tsv files are written, by path."""
 
 
+class LabelRule(IntEnum):
+    """The rules by which versions read labels: a run goes on by the rule that it began with, a model by that of its run.
+
+    Example:
+        >>> LabelRule.of({"labels": "as written"}), LabelRule.of({}), LabelRule.AS_NAMED.record["labels"]
+        (<LabelRule.AS_WRITTEN: 1>, <LabelRule.FROM_ZERO: 0>, 'as named')
+    """
+
+    FROM_ZERO = 0
+    """Until 0.2: integers are classes from 0 to the highest one, and parquet files have no class names."""
+    AS_WRITTEN = 1
+    """In 0.3: classes are the labels that occur."""
+    AS_NAMED = 2
+    """Cards name classes too, and labels that look like several are refused."""
+
+    @property
+    def record(self) -> dict[str, str]:
+        """What runs and exported models record."""
+        return {"labels": self.name.lower().replace("_", " ")}
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> "LabelRule":
+        """The rule of a record; 0.2 recorded none."""
+        return next((rule for rule in cls if rule.record.items() <= record.items()), cls.FROM_ZERO)
+
+
 class HowRead(NamedTuple):
     """What a reader of rows may know of a source beside the settings.
 
@@ -57,8 +84,8 @@ class HowRead(NamedTuple):
     """How csv and tsv files were found to be written before, by path."""
     lone_text: str | None = None
     """The column that a text alone in a list of json is; None for an error."""
-    all_names: bool = True
-    """Whether class names of parquet files and of cards count; not in runs that began before they did."""
+    rule: LabelRule = LabelRule.AS_NAMED
+    """Which tells whether class names of parquet files and of cards count."""
 
 
 PLAINLY = HowRead()
@@ -181,8 +208,8 @@ def is_textual(file: File) -> bool:
 
 def _class_names(file: File, how: HowRead) -> dict[str, list[str]]:
     """The class names in the schema of an arrow or parquet file, else those of the data set that a file is of."""
-    names = card_class_names(Path(file.path)) if how.all_names else {}
-    if file.format in ARROW and (how.all_names or file.format != "parquet"):
+    names = card_class_names(Path(file.path)) if how.rule is LabelRule.AS_NAMED else {}
+    if file.format in ARROW and (how.rule is not LabelRule.FROM_ZERO or file.format != "parquet"):
         names |= schema_class_names(next(arrow_batches(file)).schema)
     return names
 

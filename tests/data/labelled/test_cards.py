@@ -1,6 +1,7 @@
 """Class names that stand beside the files of a data set, in its card or `dataset_info.json`, name labels and tags."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from datasets import ClassLabel, Dataset, DatasetInfo, Features, List, Value
 from datasets.info import DatasetInfosDict
 
 from tests.data.labelled.tasks import data_module
-from tiryns.runner.data.labelled.labels import MULTI
+from tiryns.runner.data.labelled.labels import MULTI, Labels
 from tiryns.runner.evaluation.kinds.words import TokenPredictions
 
 TAGS = ["O", "B-PER", "I-PER"]
@@ -129,7 +130,7 @@ def test_what_is_named_otherwise_is_told_and_may_be_given(tmp_path: Path) -> Non
         file = files(tmp_path, "csv", "b", [*ROWS, {**ROWS[0], "label": wrong}])
         with pytest.raises(
             ValueError,
-            match=f"line 5: the label is '{wrong}'; the data set names the classes 0 to 2: no, yes, off",
+            match=f"line 5: the label is '{wrong}'; class numbers are 0 to 2: no, yes, off",
         ):
             prepared("classification", train=file)
     own = files(tmp_path, "csv", "c", [{**ROWS[0], "label": "maybe"}, {**ROWS[1], "label": "sure"}])
@@ -157,3 +158,139 @@ def test_configurations_that_differ_name_nothing_and_earlier_runs_stay_without_n
     data.take_over({"layout": "packed"})
     data.prepare_data()
     assert data.reader.state_dict()["labels"] == ["0", "1"]
+
+
+CARD = """---
+dataset_info:
+  features:
+  - name: label
+    dtype:
+      class_label:
+        names: [{names}]
+---
+"""
+
+
+def named(folder: Path, names: str | None, labels: Sequence[Any], form: str = "csv") -> str:
+    """A file with labels in a folder of its own, which names their classes in a card, a schema or not at all."""
+    folder = folder / f"{form}{len(list(folder.iterdir()))}"
+    folder.mkdir()
+    texts = [f"text {i}" for i in range(len(labels))]
+    path = folder / f"a.{form}"
+    if form == "parquet":
+        kinds = {"text": Value("string"), "label": ClassLabel(names=(names or "").split(", "))}
+        rows = {"text": texts, "label": list(labels)}
+        Dataset.from_dict(rows, features=Features(kinds) if names else None).to_parquet(str(path))
+        return str(path)
+    if names:
+        (folder / "README.md").write_text(CARD.format(names=names))
+    if form == "csv":
+        path.write_text("text,label\n" + "".join(f"{t},{n}\n" for t, n in zip(texts, labels, strict=True)))
+    else:
+        written = [json.dumps({"text": t, "label": n}) for t, n in zip(texts, labels, strict=True)]
+        path.write_text("\n".join(written))
+    return str(path)
+
+
+FORMS = ["csv", "jsonl", "parquet"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("train", "labels", "given", "later", "numbers"),
+    [
+        (None, [0, 1, 0], None, "neg, pos", [0, 1]),  # the training data has numbers
+        (None, [0, 1, 2], None, "neg, pos", [0, 1]),
+        ("neg, pos", [0, 1, 0], None, None, [0, 1]),
+        ("neg, pos", [0, 1, 0], None, "pos, neg", [1, 0]),  # names that both have
+        ("neg, pos, odd", [0, 1, 2], None, "odd, neg", [2, 0]),
+        (None, [0, 1, 0], ["bad", "good"], "neg, pos", [0, 1]),  # data.labels names the numbers
+        ("neg, pos", [0, 1, 0], ["bad", "good"], "neg, pos", [0, 1]),
+        ("neg, pos", [0, 1, 0], ["pos", "neg"], "neg, pos", [1, 0]),  # or gives the names another order
+        (None, [1, 2, 3], None, "1, 2, 3", [0, 1]),  # names of the classes that occur
+    ],
+)
+def test_the_classes_of_training_tell_whether_the_names_of_a_later_file_count(
+    form: str, train: Any, labels: Any, given: Any, later: Any, numbers: list[int], tmp_path: Path
+) -> None:
+    sets = {"train": named(tmp_path, train, labels, form), "labels": given}
+    texts = [0, 1] if form != "csv" or labels != [1, 2, 3] else [1, 2]
+    data = prepared("classification", **sets, validation=named(tmp_path, later, texts, form))
+    assert data.validation["validation"].labels.tolist() == numbers
+    own = [1, 0, 1] if given == ["pos", "neg"] else [n - min(labels) for n in labels]
+    assert data.train.labels.tolist() == own
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_names_that_training_lacks_are_refused_and_not_numbered(form: str, tmp_path: Path) -> None:
+    train = named(tmp_path, "neg, pos", [0, 1, 0], form)
+    with pytest.raises(ValueError, match="'bad' does not occur in the training data, which has neg, pos"):
+        prepared("classification", train=train, validation=named(tmp_path, "bad, good", [0, 1], form))
+    texts = named(tmp_path, None, ["neg", "pos", "neg"])
+    with pytest.raises(ValueError, match="'bad' does not occur in the training data, which has neg, pos"):
+        prepared("classification", train=texts, validation=named(tmp_path, "bad, good", [0, 1], form))
+    both = prepared("classification", train=texts, validation=named(tmp_path, "pos, neg", [0, 1], form))
+    assert both.validation["validation"].labels.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "numbers"),
+    [([0, 1, 4], [0, 1, 4]), ([1, 2, 5], [0, 1, 4]), (["1", "5", "2"], [0, 4, 1]), ([4, 0, 4], [4, 0, 4])],
+)
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_classes_that_are_named_by_numbers_are_told_by_all_labels_of_a_file(
+    labels: Any, numbers: list[int], form: str, tmp_path: Path
+) -> None:
+    if form == "jsonl":
+        labels = list(map(str, labels))
+    data = prepared("classification", train=named(tmp_path, "'1', '2', '3', '4', '5'", labels, form))
+    assert data.collator_arguments()["labels"] == list("12345")
+    assert data.train.labels.tolist() == numbers
+
+
+@pytest.mark.parametrize("wrong", ["maybe", "Neg", 2, 0.5, "0.5", -2])
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_labels_that_are_no_class_of_the_file_are_refused(form: str, wrong: Any, tmp_path: Path) -> None:
+    file = named(tmp_path, "neg, pos", ["neg", "pos", wrong] if form == "csv" else [0, 1, wrong], form)
+    with pytest.raises(ValueError, match=r"the label is '?[\w.-]+'?; class numbers are 0 to 1: neg, pos"):
+        prepared("classification", train=file)
+
+
+def test_named_classes_are_classes_whatever_their_names_look_like(tmp_path: Path) -> None:
+    joined = prepared("classification", train=named(tmp_path, "a, b, 'a,b'", [0, 1, 2]))
+    assert joined.collator_arguments()["labels"] == ["a", "b", "a,b"]
+    halves = prepared("classification", train=named(tmp_path, "'0.5', '1.0', '1.5'", [0, 1, 2]))
+    assert halves.train.labels.tolist() == [0, 1, 2]
+    stars = named(tmp_path, "one star, two stars, three stars", [0, 1, 2], "parquet")
+    regressed = prepared("classification", train=stars, problem_type="regression")
+    assert regressed.train.labels.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_class_names_are_looked_up_by_an_index() -> None:
+    class Names(list[str]):
+        def __contains__(self, name: object) -> bool:
+            raise AssertionError(f"{name} is looked for in a list")
+
+    names = Names(f"class {i}" for i in range(50))
+    labels = Labels(None, "auto", None)
+    classes = labels.named_by(names, names[::-1])
+    assert [classes.of("here", label) for label in (*names, 7, "7")] == [*names, "class 7", "class 7"]
+
+
+def test_tags_of_a_later_file_are_those_of_training(tmp_path: Path) -> None:
+    beside(tmp_path, "info")
+    train = files(tmp_path, "jsonl")
+    (tmp_path / "plain").mkdir()
+    plain = tmp_path / "plain" / "data" / "more" / "valid.jsonl"
+    plain.parent.mkdir(parents=True)
+    plain.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    counted = prepared("token_classification", train=train, validation=str(plain))
+    assert [one.labels for one in counted.validation["validation"].examples] == [
+        one.labels for one in counted.train.examples
+    ]
+    numbered = prepared("token_classification", train=str(plain), validation=train)
+    assert numbered.collator_arguments()["labels"] == ["0", "1", "2"]
+    assert numbered.validation["validation"].examples[0].labels == ["1", "2"]
+    other = ["O", "B-LOC", "I-LOC"]
+    renamed = prepared("token_classification", train=train, labels=other)
+    assert renamed.train.examples[0].labels == other[1:]

@@ -117,9 +117,7 @@ def test_a_number_without_a_name_is_an_error_and_a_hidden_label_is_none(tmp_path
         pq.write_table(changed, tmp_path / "b.parquet")
         return str(tmp_path / "b.parquet")
 
-    with pytest.raises(
-        ValueError, match="row 1: the label is 3; the data set names the classes 0 to 2: neg, pos, so-so"
-    ):
+    with pytest.raises(ValueError, match="row 1: the label is 3; class numbers are 0 to 2: neg, pos, so-so"):
         prepared("classification", train=written([0, 3, 1, 0]))
     with pytest.raises(ValueError, match="row 1: there is no label in column 'label'"):
         prepared("classification", train=written([0, -1, 1, 0]))

@@ -215,7 +215,7 @@ def test_clean_files_are_read_the_same_whatever_is_said_of_bad_rows(tmp_path: Pa
     tables = {
         str(tmp_path / "a.csv"): {"delimiter": ",", "encoding": "utf-8", "quoting": True, "names": None}
     }
-    assert made[0].decided() == {"tables": tables, "labels": "as written"}
+    assert made[0].decided() == {"tables": tables, "labels": "as named"}
     assert made[0].facts()["read"] == f"{tmp_path / 'a.csv'}: comma, utf-8, header"
 
 
@@ -226,7 +226,7 @@ def test_a_run_that_goes_on_reads_tables_as_it_began(tmp_path: Path) -> None:
     semicolon = {"delimiter": ";", "encoding": "utf-8", "quoting": True, "names": None}
     first = data_module("classification", train=str(file), validation_documents=0, **columns)
     first.prepare_data()
-    assert first.decided() == {"tables": {str(file): semicolon}, "labels": "as written"}
+    assert first.decided() == {"tables": {str(file): semicolon}, "labels": "as named"}
     later = data_module("classification", train=str(file), validation_documents=0, text_column="text;x")
     later.take_over({"tables": {str(file): {**semicolon, "delimiter": ","}}, "layout": "packed"})
     later.prepare_data()

@@ -159,7 +159,7 @@ def test_rows_to_predict_are_arranged_once_and_their_hidden_labels_counted_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = ClassificationReader("text", None, "label", None, None, "auto", None, ["a", "b"])
-    reader.restore({"labels": ["a", "b"], "problem_type": MULTI, "numbered": False, "as_written": True})
+    reader.restore({"labels": ["a", "b"], "problem_type": MULTI, "numbered": False})
     calls: list[list[Any]] = []
     arrange = reader.arranged
 
@@ -182,3 +182,57 @@ def test_rows_to_predict_are_arranged_once_and_their_hidden_labels_counted_once(
         usable_samples(model, arranged(model, rows))
     assert [[one.label.label for one in some] for some in calls] == [[None, ["a"]]] * 2
     assert caplog.text.count("1 of 2 labels are hidden (-1)") == 2
+
+
+WORDS = {"words": ["Ada", "runs"], "pos": [0, 1], "size": [2, 0]}
+
+
+def joint(folder: Path, *rows: dict[str, Any], **sets: list[dict[str, Any]]) -> Any:
+    train = lines(folder / "train.jsonl", [WORDS, {**WORDS, "size": [1, 1]}, *rows])
+    later = {name: lines(folder / f"{name}.jsonl", some) for name, some in sets.items()}
+    return prepared("joint_tagging", train=train, tag_columns=["pos", "size"], label_column="labels", **later)
+
+
+def test_labels_that_a_row_hides_in_one_column_are_neither_learnt_nor_measured(tmp_path: Path) -> None:
+    hidden = {**WORDS, "size": [-1, -1]}
+    data = joint(tmp_path, hidden, validation=[WORDS, hidden], test=[hidden, {**WORDS, "pos": [-1, -1]}])
+    assert data.collator_arguments()["labels"] == ["pos=0", "pos=1", "size=0", "size=1", "size=2"]
+    columns = data.train.columns
+    assert columns["pos"].word_labels.tolist() == [0, 1] * 3
+    assert columns["size"].word_labels.tolist() == [2, 0, 1, 1, -100, -100]
+    assert data.validation["validation"].columns["size"].word_labels.tolist() == [2, 0, -100, -100]
+    tested = data.test["test"].columns
+    assert tested["pos"].word_labels.tolist() == [0, 1, -100, -100]
+    assert tested["size"].word_labels.tolist() == [-100, -100, 2, 0]
+    assert data.fingerprint() != joint(tmp_path, WORDS).fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([2, -1], "column 'size': the label of word 2 is -1, a hidden one; hide all labels of the row in"),
+        ([-1, 0], "column 'size': the label of word 1 is -1, a hidden one; hide all labels of the row in"),
+        ([-2, 0], "column 'size': the label is -2; class numbers begin at 0"),
+        ([-2, -2], "column 'size': the label is -2; class numbers begin at 0"),
+    ],
+)
+def test_labels_that_are_hidden_for_some_words_are_an_error_with_their_column(
+    labels: list[int], expected: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=rf"train.jsonl, line 3: {expected}"):
+        joint(tmp_path, {**WORDS, "size": labels})
+
+
+def test_a_column_that_every_row_hides_and_a_row_that_hides_every_column_are_errors(tmp_path: Path) -> None:
+    every = {**WORDS, "pos": [-1, -1], "size": [-1, -1]}
+    with pytest.raises(ValueError, match="line 3: there is no label in columns pos, size"):
+        joint(tmp_path, every)
+    rows = lines(tmp_path / "a.jsonl", [{**WORDS, "size": [-1, -1]}])
+    with pytest.raises(ValueError, match="no row of the training data has labels in the column 'size'"):
+        prepared("joint_tagging", train=rows, tag_columns=["pos", "size"], label_column="labels")
+    assert joint(tmp_path, test=[every]).test["test"].columns["pos"].word_labels.tolist() == [-100, -100]
+
+
+def test_minus_one_as_text_is_a_label(tmp_path: Path) -> None:
+    data = joint(tmp_path, {**WORDS, "size": ["-1", "-1"]}, {**WORDS, "size": ["0", "1"]})
+    assert "size=-1" in data.collator_arguments()["labels"]

@@ -1,5 +1,7 @@
 """Runs and models of earlier versions count integers from 0 and parse all labels of a table alike."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,9 +9,13 @@ import pytest
 
 from tests.data.labelled.tasks import data_module
 from tiryns.runner.data.labelled.classification import ClassificationReader
-from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
+from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE, Labels
 from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
 from tiryns.runner.data.labelled.spelling import LocatedLabel
+from tiryns.runner.data.read.rows import LabelRule
+from tiryns.runner.inference.labelled import saved_task
+
+FROM_ZERO, AS_WRITTEN, AS_NAMED = LabelRule
 
 TABLE: list[tuple[str, Any, Any, str, str, list[str], list[Any]]] = [
     ("csv", ("1", "2", "n/a"), None, "auto", SINGLE, ["1", "2", "n/a"], [0, 1, 2]),
@@ -33,7 +39,6 @@ TABLE: list[tuple[str, Any, Any, str, str, list[str], list[Any]]] = [
     ("json", ([2], [0]), None, "auto", MULTI, ["0", "1", "2"], [[0, 0, 1], [1, 0, 0]]),
     ("csv", ("no", "yes"), ("yes", "no"), "auto", SINGLE, ["yes", "no"], [1, 0]),
     ("csv", ("0", "1"), ("no", "yes"), "auto", SINGLE, ["no", "yes"], [0, 1]),
-    ("csv", ("1_0", "2"), None, "auto", SINGLE, list(map(str, range(11))), [10, 2]),
     ("json", (1.0, 0.0), None, "auto", SINGLE, ["0", "1"], [1, 0]),
 ]
 
@@ -67,59 +72,145 @@ def test_integers_that_are_no_class_numbers_are_refused(labels: Any, expected: s
         made.learn([LocatedLabel(label, "here") for label in labels], False, None)
 
 
-def restored(**state: Any) -> Any:
+def restored(rule: LabelRule, **state: Any) -> Any:
     reader = ClassificationReader("text", None, "label", None, None, "auto", None)
+    reader.rule = rule
     reader.restore({"labels": ["1", "0"], "problem_type": SINGLE, **state})
     return reader.labels
 
 
 @pytest.mark.parametrize(
-    ("state", "label", "number"),
+    ("rule", "state", "label", "number"),
     [
-        ({"numbered": True}, 1, 1),
-        ({"numbered": True}, "1", 1),
-        ({"numbered": True}, True, 1),
-        ({"numbered": False}, "1", 0),
-        ({}, 1, 1),
-        ({}, "1", 0),
-        ({}, 1.0, 1),
-        ({"labels": ["LABEL_0", "LABEL_1"]}, "1.0", 1),
-        ({"numbered": True, "labels": ["no", "yes"]}, "yes", 1),
-        ({"numbered": True, "labels": ["no", "yes"]}, "1", 1),
-        ({"numbered": True, "labels": ["false", "true"]}, "True", 1),
-        ({"numbered": True, "labels": ["1", "2", "3"]}, 1, 0),
-        ({"numbered": True, "labels": ["10115", "20095"]}, "20095", 1),
-        ({"numbered": True, "labels": ["0", "1", "2"]}, 1.0, 1),
-        ({"numbered": True, "as_written": True}, 1, 0),
-        ({"numbered": True, "as_written": True}, "1", 0),
+        (FROM_ZERO, {"numbered": True}, 1, 1),
+        (FROM_ZERO, {"numbered": True}, "1", 1),
+        (FROM_ZERO, {"numbered": True}, True, 1),
+        (FROM_ZERO, {"numbered": False}, "1", 0),
+        (FROM_ZERO, {"numbered": True, "labels": ["no", "yes"]}, "yes", 1),
+        (FROM_ZERO, {"numbered": True, "labels": ["no", "yes"]}, "1", 1),
+        (FROM_ZERO, {"numbered": True, "labels": ["false", "true"]}, "True", 1),
+        (FROM_ZERO, {"numbered": True, "labels": ["0", "1", "2"]}, 1.0, 1),
+        (AS_WRITTEN, {"numbered": True}, 1, 0),
+        (AS_WRITTEN, {"numbered": True}, "1", 0),
+        (AS_WRITTEN, {"numbered": True}, 1.0, 0),
+        (AS_WRITTEN, {"numbered": True, "labels": ["1", "2", "3"]}, 1, 0),
+        (AS_WRITTEN, {"numbered": True, "labels": ["3", "1", "2"]}, 2, 2),
+        (AS_WRITTEN, {"numbered": True, "labels": ["10115", "20095"]}, "20095", 1),
+        (AS_WRITTEN, {"numbered": True, "labels": ["no", "yes"]}, 1, 1),
+        (AS_NAMED, {"numbered": True}, 1, 0),
+        (AS_NAMED, {}, 1, 1),  # trained elsewhere
+        (AS_NAMED, {}, "1", 0),
+        (AS_NAMED, {}, 1.0, 1),
+        (AS_NAMED, {"labels": ["LABEL_0", "LABEL_1"]}, "1.0", 1),
     ],
 )
 def test_exported_models_read_integers_by_the_rule_that_they_were_trained_with(
-    state: Any, label: Any, number: int
+    rule: LabelRule, state: Any, label: Any, number: int
 ) -> None:
-    assert restored(**state).target(LocatedLabel(label, "here")) == number
+    assert restored(rule, **state).target(LocatedLabel(label, "here")) == number
 
 
-@pytest.mark.parametrize("state", [{}, {"numbered": True}])
-def test_class_names_of_a_file_count_where_the_model_has_them(state: dict[str, Any]) -> None:
-    labels = restored(labels=["contradiction", "entailment", "neutral"], **state)
-    names = ["entailment", "neutral", "contradiction"]
-    found = [LocatedLabel(labels.named("here", label, names), "here") for label in (0, 1, 2, -1)]
+@pytest.mark.parametrize(
+    ("folder", "rule"),
+    [
+        ({"data": {"task": "classification", "label_columns": None}}, AS_WRITTEN),  # 0.3.0
+        ({"data": {"task": "classification"}}, FROM_ZERO),  # 0.2.0
+        ({"data": {"label_columns": None}, **AS_NAMED.record}, AS_NAMED),
+        ({"data": {"label_columns": None}, **FROM_ZERO.record}, FROM_ZERO),  # a run of 0.2 that went on
+    ],
+)
+def test_the_folder_of_a_model_tells_its_rule(folder: Any, rule: LabelRule, tmp_path: Any) -> None:
+    (tmp_path / "task.json").write_text(json.dumps(folder))
+    assert LabelRule.of(saved_task(str(tmp_path)) or {}) is rule
+
+
+@pytest.mark.parametrize("text", ["1_0", " 1_0 ", "1_0.0", "1_0e1"])
+@pytest.mark.parametrize("rule", [Labels, LabelsFromZero])
+def test_underscores_make_no_numbers(text: str, rule: type[Labels]) -> None:
+    classes = rule(None, "auto", None)
+    found = [LocatedLabel(label, "here") for label in (text, "2", "2")]
+    classes.learn(found, True, None)
+    assert classes.names == sorted([text, "2"])
+    regressed = rule(None, "regression", None)
+    regressed.learn(found[1:], True, None)
+    assert regressed.target(LocatedLabel("02.50", "here")) == 2.5
+    with pytest.raises(ValueError, match="expected a finite number"):
+        regressed.target(found[0])
+
+
+@pytest.mark.parametrize("label", [1.0, "1.0", "1", np.float64(1), True])
+@pytest.mark.parametrize("textual", [True, False])
+def test_whole_numbers_with_a_point_are_class_numbers_in_every_set(label: Any, textual: bool) -> None:
+    made = LabelsFromZero(None, "auto", None)
+    made.learn([LocatedLabel(str(x) if textual else x, "here") for x in (0, 1, 2)], textual, None)
+    assert made.target(LocatedLabel(made.as_read(label), "here")) == 1
+    with pytest.raises(ValueError, match=r"the label 1.5 does not occur"):
+        made.target(LocatedLabel(1.5, "here"))
+
+
+@pytest.mark.parametrize(("rule", "state"), [(AS_NAMED, {}), (FROM_ZERO, {"numbered": True})])
+def test_class_names_of_a_file_count_where_the_model_has_them(rule: LabelRule, state: Any) -> None:
+    labels = restored(rule, labels=["contradiction", "entailment", "neutral"], **state)
+    classes = labels.named_by(["entailment", "neutral", "contradiction"], (0, 1, 2, -1))
+    found = [LocatedLabel(classes.of("here", label), "here") for label in (0, 1, 2, -1)]
     assert [labels.target(one) for one in found] == [1, 2, 0, -100]
-    assert labels.target(LocatedLabel(labels.named("here", 0, ["other", "names"]), "here")) == 0
+    assert labels.named_by(["other", "names"], [0]).of("here", 0) == 0
 
 
-@pytest.mark.parametrize("began", [{"layout": "packed"}, {}])
+@pytest.mark.parametrize("began", [{"layout": "packed"}, AS_WRITTEN.record, {}])
 def test_a_model_is_exported_with_the_rule_of_its_run(began: dict[str, Any]) -> None:
     rows = [{"text": f"heron {i}", "label": label} for i, label in enumerate((1, 3, 1))]
     data = data_module("classification", train=rows, validation_documents=0)
     data.take_over(began)
     data.prepare_data()
-    state = data.reader.state_dict()
-    assert ("as_written" in state) == (not began)
-    later = ClassificationReader("text", None, "label", None, None, "auto", None)
-    later.restore(state)
-    assert later.labels.target(LocatedLabel(3, "here")) == (3 if began else 1)
+    rule = LabelRule.of(began) if began else AS_NAMED
+    assert rule.record.items() <= data.known_task().items()
+    assert rule.record.items() <= data.decided().items()
+    labels = restored(LabelRule.of(data.known_task()), **data.reader.state_dict())
+    assert labels.target(LocatedLabel(3, "here")) == (3 if rule is FROM_ZERO else 1)
+
+
+CARD = """---
+dataset_info:
+  features:
+  - name: label
+    dtype:
+      class_label:
+        names: [neg, pos]
+---
+"""
+
+
+def test_a_run_of_0_3_goes_on_without_cards_and_without_refusals_of_later(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(CARD)
+    (tmp_path / "a.csv").write_text("text,label\nheron,1\nbridge,0\nriver,1\n")
+    (tmp_path / "b.csv").write_text('text,topics\nheron,a\nbridge,b\nriver,"a,b"\n')
+    (tmp_path / "c.jsonl").write_text('{"words": ["a", "b"], "label": [1, 0]}\n')
+    record = {"tables": {}, "labels": "as written", "layout": "packed"}
+
+    def prepared(began: dict[str, Any], option: str = "classification", **fields: Any) -> Any:
+        data = data_module(option, validation_documents=0, **fields)
+        data.take_over(began)
+        data.prepare_data()
+        return data
+
+    train, topics = str(tmp_path / "a.csv"), {"train": str(tmp_path / "b.csv"), "label_column": "topics"}
+    older = prepared(record, train=train)
+    assert older.collator_arguments()["labels"] == ["0", "1"]
+    assert older.decided()["labels"] == "as written"
+    assert prepared(older.decided(), train=train).fingerprint() == older.fingerprint()
+    assert prepared({}, train=train).collator_arguments()["labels"] == ["neg", "pos"]
+    assert prepared(record, **topics).collator_arguments()["labels"] == ["a", "a,b", "b"]
+    with pytest.raises(ValueError, match="reads as several labels"):
+        prepared({}, **topics)
+    words: dict[str, Any] = {
+        "option": "token_classification", "train": str(tmp_path / "c.jsonl"), "label_column": "label"
+    }  # fmt: skip
+    assert prepared(record, **words).collator_arguments()["labels"] == ["0", "1"]
+    assert prepared({}, **words).collator_arguments()["labels"] == ["neg", "pos"]
+    joint = words | {"option": "joint_tagging", "tag_columns": ["label"], "label_column": "labels"}
+    assert prepared(record, **joint).collator_arguments()["labels"] == ["label=0", "label=1"]
+    assert prepared({}, **joint).collator_arguments()["labels"] == ["label=neg", "label=pos"]
 
 
 def test_names_of_a_file_are_those_of_the_numbers(tmp_path: Any) -> None:

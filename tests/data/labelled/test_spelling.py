@@ -251,7 +251,7 @@ def test_a_run_that_began_under_the_older_rule_goes_on_under_it(tmp_path: Path) 
     older = prepared({"layout": "packed"})
     assert older.reader.labels.names == ["0", "1", "2", "3"]
     assert older.train.labels.tolist() == [1, 1, 3]
-    assert "labels" not in older.decided()
+    assert older.decided()["labels"] == "from zero"
     new = prepared({})
     assert new.reader.labels.names == ["01", "03", "1"]
     assert prepared(new.decided()).fingerprint() == new.fingerprint() != older.fingerprint()

@@ -90,6 +90,21 @@ def test_hidden_labels_of_a_test_set_are_unknown_and_codes_are_no_class_numbers(
         data.setup()
 
 
+def test_the_classes_are_those_of_the_training_set_whatever_a_later_file_names(new: Any) -> None:
+    kinds = {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])}
+    rows = {"text": ["one", "two"], "label": [0, 1]}
+    named = datasets.Dataset.from_dict(rows, features=datasets.Features(kinds))
+    data = new()
+    data.set_datasets([{"text": "one", "label": 3}, {"text": "two", "label": 1}], named)
+    assert data.label_names == ["0", "1", "2", "3"]
+    assert labels(data.val_dataloader()) == [0, 1]
+    turned = new()
+    other = datasets.Features({**kinds, "label": datasets.ClassLabel(names=["pos", "neg"])})
+    turned.set_datasets(named, datasets.Dataset.from_dict(rows, features=other))
+    assert turned.label_names == ["neg", "pos"]
+    assert labels(turned.val_dataloader()) == [1, 0]
+
+
 def test_dataloaders(new: Any, tokenizer_folder: str) -> None:
     data = new()
     data.set_datasets(ROWS, ROWS, ROWS[:10])

@@ -1,9 +1,7 @@
 """The words of a row, and the labels that it has for them."""
 
-import math
-from collections.abc import Sequence
-
 from tiryns.runner.data.labelled.examples import column
+from tiryns.runner.data.labelled.spelling import ClassNames, is_whole, unwrapped
 from tiryns.runner.data.read.bad_rows import BadRow, MissingColumn
 from tiryns.runner.data.read.rows import Row
 
@@ -25,9 +23,9 @@ def words_of(row: Row, name: str) -> list[str]:
     return list(words)
 
 
-def labels_of(row: Row, name: str, num_words: int, class_names: Sequence[str] | None) -> list[str]:
+def labels_of(row: Row, name: str, num_words: int, classes: ClassNames) -> list[str]:
     """The label of each word of a row. Raises BadRow for others than a label for each."""
-    labels = column(row, name, "data.label_column")
+    labels = unwrapped(column(row, name, "data.label_column"))
     if isinstance(labels, str) or not hasattr(labels, "__len__"):
         raise BadRow(
             row.where, f"column {name!r} holds {labels!r:.60}, expected a list of labels", "no label"
@@ -43,9 +41,15 @@ def labels_of(row: Row, name: str, num_words: int, class_names: Sequence[str] | 
     if kinds == {"str"}:
         if empty := next((i for i, label in enumerate(labels, 1) if not label.strip()), None):
             raise BadRow(row.where, f"the label of word {empty} is empty", "no label")
-        return list(labels)
-    end = len(class_names) if class_names else math.inf
-    if wrong := next((label for label in labels if not 0 <= label < end), None):
-        known = f"are 0 to {len(class_names) - 1}" if class_names else "begin at 0"
-        raise BadRow(row.where, f"the label is {wrong}; class numbers {known}", "unknown label")
-    return [class_names[label] if class_names else str(label) for label in labels]
+    elif wrong := next((label for label in labels if label < -1), None):
+        problem = f"column {name!r}: the label is {wrong}; class numbers begin at 0"
+        raise BadRow(row.where, problem, "unknown label")
+    named = [
+        None if label == -1 else classes.of(row.where, label) if is_whole(label) else label
+        for label in labels
+    ]
+    if None in named:
+        which = f"the label of word {named.index(None) + 1} is -1, a hidden one"
+        problem = f"column {name!r}: {which}; hide all labels of the row in this column, or none"
+        raise BadRow(row.where, problem, "hidden label")
+    return list(map(str, named))

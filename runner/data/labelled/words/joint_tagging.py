@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences, example_id
 from tiryns.runner.data.labelled.labels import majority_accuracy
+from tiryns.runner.data.labelled.spelling import unwrapped
 from tiryns.runner.data.labelled.token_classification import (
     Sentence,
     SentenceSequences,
@@ -24,7 +25,7 @@ from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow, MissingColumn
 from tiryns.runner.data.read.formats import no_column
 from tiryns.runner.data.read.opened import named_columns
-from tiryns.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 
 SEPARATOR = "="
 """Between a column and its label in the names of the labels of a model: `upos=NOUN`."""
@@ -81,7 +82,8 @@ class JointTaggingReader(ExampleReader):
     """Columns of joint tagging data: a list of words, and a list of labels in each of `tag_columns`.
 
     These are names of columns, also as one text with commas, or columns by the names that the model gives them. A row may
-    lack some. A text in the place of the words is cut at white space, to be predicted.
+    lack some, or hide them with -1 for each word: nothing is learnt or measured there. A text in place of words is cut
+    at white space, to be predicted.
     """
 
     rows_hold = "words"
@@ -123,7 +125,7 @@ class JointTaggingReader(ExampleReader):
     def _arranged(self, row: Row) -> Row:
         made: dict[str, Any] = {}
         columns = {name: row.values.get(column) for name, column in self.tag_columns.items()}
-        if found := {name: labels for name, labels in columns.items() if labels is not None}:
+        if found := {name: labels for name, labels in columns.items() if not _is_hidden(labels)}:
             made[self.label_column] = found
         if isinstance(text := row.values.get(self.text_column), str) and text.strip():
             places = word_places(text, by_space=True)
@@ -136,7 +138,7 @@ class JointTaggingReader(ExampleReader):
 
     def examples(self, rows: Rows, labelled: bool) -> list[TaggedSentence]:
         """One sentence per row; with `labelled` each has labels in a column."""
-        found = []
+        found, classes = [], {name: reader.class_names(rows) for name, reader in self.readers.items()}
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
                 if self.text_column not in row.values:
@@ -147,8 +149,8 @@ class JointTaggingReader(ExampleReader):
                 if labelled and not given:
                     raise self._without_labels(row)
                 labels = {
-                    name: labels_of(row, self.tag_columns[name], len(words), reader.class_names(rows))
-                    for name, reader in self.readers.items()
+                    name: labels_of(row, self.tag_columns[name], len(words), classes[name])
+                    for name in self.readers
                     if name in given
                 }
                 places = row.values.get(OFFSETS)
@@ -166,10 +168,11 @@ class JointTaggingReader(ExampleReader):
         problem = f"has none of the columns {names}; it has: {known}. Set data.tag_columns"
         return MissingColumn(row.where, problem)
 
-    def read_as_before(self) -> None:
-        """Takes the rules of older runs in every column."""
+    def read_by(self, rule: LabelRule) -> None:
+        """Reads every column by a rule."""
+        super().read_by(rule)
         for reader in self.readers.values():
-            reader.read_as_before()
+            reader.read_by(rule)
 
     def learn(self, examples: list[TaggedSentence], rows: Rows) -> None:
         """Takes the labels of each column, and the most frequent label of each word."""
@@ -261,6 +264,12 @@ class JointTaggingReader(ExampleReader):
         return {
             f"{fact} of {name}": told for name, facts in described.items() for fact, told in facts.items()
         }
+
+
+def _is_hidden(labels: Any) -> bool:
+    """Whether a row has no labels in a column, or the integer -1 for each of its words."""
+    labels = unwrapped(labels)
+    return labels is None or (isinstance(labels, list) and labels != [] and all(x == -1 for x in labels))
 
 
 def columns_of_labels(names: Sequence[str]) -> dict[str, list[str]]:
