@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.precision import BF16, PRECISION, as_in_training, in_fp64
-from tests.support.processes import ROOT, process, warm_process
+from tests.support.processes import ROOT, process, run_warm
 
 pytest_plugins = ["tests.support.needs.skips"]
 
@@ -88,7 +88,7 @@ def run_program(
     if environment:
         done = process("-m", "runner.train", *arguments, cwd=cwd, **env)
     else:
-        done = warm_process().run("runner.train", arguments, cwd, env)
+        done = run_warm("runner.train", arguments, cwd, env)
     assert not check or done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
     return done
 

@@ -1,14 +1,12 @@
 """Runs as processes of their own, to be sent signals to, and what is left of them."""
 
-import json
 import multiprocessing
 import os
+import socket
 import subprocess
 import sys
-import tempfile
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -17,6 +15,11 @@ from typing import Any
 from tests.support import warm
 
 ROOT = Path(__file__).parents[2]
+
+SECONDS = 300
+"""A run takes no longer."""
+
+Done = subprocess.CompletedProcess[str]
 
 PROGRAM = ("-c", "from tiryns.runner.cli.commands import main; main()")
 """Arguments of Python that make it the command `tiryns`."""
@@ -132,34 +135,36 @@ _LIBRARIES = (
 """What each run imports."""
 
 
-class WarmProcess:
-    """A process that has imported the libraries, nothing of ours, and forks for each run, as `warm` says."""
+class WarmPopen(subprocess.Popen[Any]):
+    """A `Popen` of `python -m MODULE` that forks a process which has imported the libraries, as `warm` says."""
 
-    def __init__(self) -> None:
-        command = [sys.executable, str(Path(warm.__file__)), *_LIBRARIES]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.lock = threading.Lock()
-
-    def run(
-        self, module: str, arguments: tuple[str, ...], cwd: Path, environment: Mapping[str, str]
-    ) -> subprocess.CompletedProcess[str]:
-        """`python -m MODULE ARGUMENTS` in the folder `cwd`, to its end; `environment` has a PYTHONPATH."""
-        assert self.process.stdin
-        assert self.process.stdout
-        with tempfile.TemporaryDirectory() as folder, self.lock:
-            outputs = [Path(folder) / name for name in ("stdout", "stderr")]
-            asked = {
-                "module": module,
-                "arguments": arguments,
-                "cwd": str(cwd),
-                "environment": {**environment},
-            }
-            print(json.dumps({**asked, "outputs": [*map(str, outputs)]}), file=self.process.stdin, flush=True)
-            code = int(self.process.stdout.readline())
-            return subprocess.CompletedProcess(
-                [module, *arguments], code, *(file.read_text() for file in outputs)
-            )
+    def __init__(self, *args: Any, **options: Any) -> None:
+        nursery()
+        super().__init__(*args, **options)
 
 
-warm_process = cache(WarmProcess)
-"""The one of these tests."""
+@cache
+def nursery() -> warm.Nursery:
+    """The one of these tests, whose children are children of this process."""
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, str(Path(warm.__file__)), str(theirs.fileno()), *_LIBRARIES]
+    subprocess.Popen(command, pass_fds=[theirs.fileno()])
+    theirs.close()
+    made = warm.Nursery(ours)
+    made.take_over(WarmPopen)
+    return made
+
+
+def run_warm(module: str, arguments: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> Done:
+    """`python -m MODULE ARGUMENTS` in the folder `cwd`, to its end."""
+    command = [sys.executable, "-m", module, *arguments]
+    pipe = subprocess.PIPE
+    with WarmPopen(
+        command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True
+    ) as made:
+        try:
+            outputs = made.communicate(timeout=SECONDS)
+        except BaseException:
+            made.kill()
+            raise
+    return subprocess.CompletedProcess([module, *arguments], made.returncode, *outputs)

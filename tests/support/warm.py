@@ -1,8 +1,8 @@
-"""A process that has imported libraries and nothing of ours, and forks for each run: `python warm.py LIBRARY...`.
+"""Processes of Python that are forked, not started anew: `python warm.py CHANNEL LIBRARY...` imports the libraries first.
 
-A run starts in a tenth of a second, where a new interpreter takes three seconds of imports; so do the processes of Python
-that a run starts, such as its ranks, which a child of it forks that knows nothing of the run either. This file knows the
-standard library alone.
+A run starts in a tenth of a second, where a new interpreter takes three seconds of imports. So do the processes that it
+starts with `python -m`, such as its ranks: each process has a nursery of its own, forked before anything of ours is
+imported, whose children are handed over to it. This file knows the standard library alone.
 """
 
 import ctypes
@@ -16,98 +16,54 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 SET_CHILD_SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of prctl(2): grandchildren whose parent ends become children."""
 
-SECONDS = 300
-"""A run takes no longer."""
 
+class Nursery:
+    """Starts processes by messages over a channel to a process that runs `nurse`."""
 
-def serve() -> None:
-    """Forks for each line of stdin, and prints the exit status of its run."""
-    for line in sys.stdin:
-        if not (child := os.fork()):
-            asked = json.loads(line)
-            signal.alarm(SECONDS)
-            fork_processes_of_python()
-            files = [os.open(os.devnull, os.O_RDONLY)]
-            files += [os.open(path, os.O_WRONLY | os.O_CREAT) for path in asked.pop("outputs")]
-            become(**asked, files=files)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel, self.owner = channel, os.getpid()
+        ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1)
 
-
-def become(
-    module: str,
-    arguments: list[str],
-    cwd: str,
-    environment: dict[str, str],
-    files: list[int],
-    beside: bool = True,
-) -> None:
-    """Makes this process `python -m MODULE ARGUMENTS`, with the first three `files`; `beside` finds modules in `cwd`."""
-    for number, file in enumerate(files):
-        os.dup2(file, number)
-    os.chdir(cwd)
-    os.environ.clear()
-    os.environ.update(environment)
-    found = [part for part in environment.get("PYTHONPATH", "").split(os.pathsep) if part]
-    sys.path[:1] = [cwd, *found] if beside else found
-    sys.argv[1:] = arguments
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
-    sys.exit()
-
-
-def fork_processes_of_python() -> None:
-    """From now on `Popen` of `python -m MODULE` takes a fork of this process as it is now."""
-    ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1)
-    ours, theirs = socket.socketpair()
-    launcher = os.getpid()
-    if not os.fork():
-        ours.close()
-        nurse(theirs, launcher)
-    theirs.close()
-    execute: Any = subprocess.Popen._execute_child  # type: ignore[attr-defined]
-
-    def fork(
-        self: Any, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any, *rest: Any
-    ) -> None:
-        (cwd, env, _, _, shell), pipes, (*_, session, _) = rest[:5], rest[5:11], rest[11:]
-        words = [] if isinstance(args, str | bytes) or shell else [os.fspath(word) for word in args]
-        beside = words[1:2] != ["-P"]
-        words = words[:1] + words[1 if beside else 2 :]
-        if words[:2] != [sys.executable, "-m"] or preexec_fn or executable or os.getpid() != launcher:
-            execute(self, args, executable, preexec_fn, close_fds, pass_fds, *rest)
-            return
-        stdin, _, _, stdout, _, stderr = pipes
-        files = [own if given == -1 else given for own, given in enumerate((stdin, stdout, stderr))]
-        asked = {
-            "module": words[2], "arguments": words[3:], "cwd": os.fspath(cwd or os.getcwd()), "beside": beside,
-            "environment": dict(os.environ if env is None else env), "session": session,
-        }  # fmt: skip
+    def start(self, asked: dict[str, Any], files: list[int]) -> int:
+        """The process id of a new child of this process, with these files as its stdin, stdout and stderr."""
         text = json.dumps(asked).encode()
-        socket.send_fds(ours, [len(text).to_bytes(8, "big")], files)
-        ours.sendall(text)
-        self.pid = int.from_bytes(exactly(ours, 8), "big")
-        self._child_created = True
-        self._close_pipe_fds(*pipes)
+        socket.send_fds(self.channel, [len(text).to_bytes(8, "big")], files)
+        self.channel.sendall(text)
+        return int.from_bytes(exactly(self.channel, 9)[:8], "big")
 
-    subprocess.Popen._execute_child = fork  # type: ignore[attr-defined]
+    def take_over(self, popen: type[subprocess.Popen[Any]]) -> None:
+        """Has a class of `Popen` start what is `python -m MODULE` in this process here."""
+        execute: Any = popen._execute_child  # type: ignore[attr-defined]
+
+        def fork(made: Any, args: Any, executable: Any, preexec_fn: Any, *more: Any) -> None:
+            (_, _, cwd, env, _, _, shell), pipes, (*_, session, _) = more[:7], more[7:13], more[13:]
+            words = [] if isinstance(args, str | bytes) or shell else [os.fspath(word) for word in args]
+            beside = words[1:2] != ["-P"]
+            words = words[:1] + words[1 if beside else 2 :]
+            if words[:2] != [sys.executable, "-m"] or preexec_fn or executable or os.getpid() != self.owner:
+                execute(made, args, executable, preexec_fn, *more)
+                return
+            given = pipes[0], pipes[3], pipes[5]
+            asked = {
+                "module": words[2], "arguments": words[3:], "cwd": os.fspath(cwd or os.getcwd()), "beside": beside,
+                "environment": dict(os.environ if env is None else env), "session": session,
+            }  # fmt: skip
+            made.pid = self.start(asked, [own if file == -1 else file for own, file in enumerate(given)])
+            made._child_created = True
+            made._close_pipe_fds(*pipes)
+
+        popen._execute_child = fork  # type: ignore[attr-defined]
 
 
-def exactly(channel: socket.socket, size: int) -> bytes:
-    """So many bytes of a stream; fewer where it ends."""
-    found = b""
-    while len(found) < size and (more := channel.recv(size - len(found))):
-        found += more
-    return found
-
-
-def nurse(channel: socket.socket, launcher: int) -> None:
-    """Forks a process for each message, which becomes a child of the launcher, until the channel ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+def nurse(channel: socket.socket, owner: int) -> NoReturn:
+    """Forks a process for each message, which becomes a child of the owner, until the channel ends."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     while True:
         length, files, _, _ = socket.recv_fds(channel, 8, 3)
         if not length:
@@ -118,27 +74,62 @@ def nurse(channel: socket.socket, launcher: int) -> None:
             if child := os.fork():
                 channel.sendall(child.to_bytes(8, "big"))
                 os._exit(0)
-            while os.getppid() != launcher:
+            while os.getppid() != owner:
                 time.sleep(0.001)
-            for number in range(1, signal.NSIG):
-                if number not in (signal.SIGKILL, signal.SIGSTOP) and number < 32:
-                    signal.signal(number, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-            if asked.pop("session"):
-                os.setsid()
-            placed = [os.dup(file) for file in files]
-            channel.close()
-            become(**asked, files=placed)
+            become(**asked, channel=channel, files=files)
         for file in files:
             os.close(file)
         os.waitpid(between, 0)
+        channel.sendall(b".")  # it is the owner's child from now on
+
+
+def become(
+    module: str, arguments: list[str], cwd: str, environment: dict[str, str], beside: bool, session: bool,
+    channel: socket.socket, files: list[int],
+) -> NoReturn:  # fmt: skip
+    """Makes this process `python -m MODULE ARGUMENTS` with a nursery; `beside` finds modules in its working folder."""
+    for name in ("SIGTERM", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGQUIT"):
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if session:
+        os.setsid()
+    for number, file in enumerate([os.dup(file) for file in files]):
+        os.dup2(file, number)
+        os.close(file)
+    for file in files:
+        os.close(file)
+    channel.close()
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(environment)
+    ours, theirs = socket.socketpair()
+    owner = os.getpid()
+    if not os.fork():
+        ours.close()
+        for number in range(3):  # nobody waits for the end of what it never writes
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+        nurse(theirs, owner)
+    theirs.close()
+    Nursery(ours).take_over(subprocess.Popen)
+    found = [part for part in environment.get("PYTHONPATH", "").split(os.pathsep) if part]
+    sys.path[:1] = [cwd, *found] if beside else found
+    sys.argv[1:] = arguments
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    sys.exit()
+
+
+def exactly(channel: socket.socket, size: int) -> bytes:
+    """So many bytes of a stream; fewer where it ends."""
+    found = b""
+    while len(found) < size and (more := channel.recv(size - len(found))):
+        found += more
+    return found
 
 
 if __name__ == "__main__":
     gc.disable()
-    for name in sys.argv[1:]:
+    for name in sys.argv[2:]:
         importlib.import_module(name)
     gc.freeze()
     gc.enable()
-    serve()
+    nurse(socket.socket(fileno=int(sys.argv[1])), os.getppid())
