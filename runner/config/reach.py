@@ -128,8 +128,8 @@ def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
     hydra, values = config.hydra, OmegaConf.to_container(config.hydra, resolve=False)
     for name in ("run", "sweep", "output_subdir", "launcher", "sweeper"):
         yield from _reached(hydra, name, values.get(name), f"hydra.{name}")  # type: ignore[union-attr]
-    if isinstance(job := values["job"].get("name"), str):
-        yield from _reached(hydra.job, "name", job, "hydra.job.name")  # type: ignore[call-overload,index,union-attr]
+    if isinstance(job := values["job"].get("name"), str):  # type: ignore[call-overload,index,union-attr]
+        yield from _reached(hydra.job, "name", job, "hydra.job.name")
         yield from _places_of(hydra.job, "name", job, "hydra.job.name", True)  # which the log is called by
     if hydra.mode == RunMode.MULTIRUN:
         if not {"-m", "--multirun"} & {*sys.argv}:
