@@ -163,11 +163,12 @@ def test_chat_template_stays_in_its_sandbox(
         tmp_path / "theirs"
     )
     (tmp_path / "theirs" / "chat_template.jinja").write_text(template)
-    messages, made = [{"role": "user", "content": "a river"}], ""
+    messages, made, said = [{"role": "user", "content": "a river"}], "", list[str]()
     try:
         made = load_tokenizer("theirs").apply_chat_template(messages, tokenize=False)
     except Exception as error:
-        assert "\n" not in str(error)
+        said.append(str(error))
+    assert not any("\n" in one for one in said)
     assert not made, "what is not there is an empty text"
     assert not list(tmp_path.rglob("pwned"))
     assert messages == [{"role": "user", "content": "a river"}]
