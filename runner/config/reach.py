@@ -150,12 +150,12 @@ def _reached(parent: Any, name: Any, value: Any, key: str, library: bool = False
             yield from _reached(node, inner, one, below, library)
     elif isinstance(value, str) and not _IN_RUN.fullmatch(value):
         before, used = len(looked_up), _used(parent, name, value)
-        names = looked_up[before:]
+        variables = looked_up[before:]
         if used is value and "${" in value:  # known at run time alone; a name that is put together may be any
-            names += [*variables_in(value), *_MADE.findall(value)]
-        yield from (
-            Reached(key, value, name, LOOKS_UP) for name in names if "$" in name or not is_public(name)
-        )
+            variables += [*variables_in(value), *_MADE.findall(value)]
+        for variable in variables:
+            if "$" in variable or not is_public(variable):
+                yield Reached(key, value, variable, LOOKS_UP)
         if OmegaConf.is_config(used):  # made by the value, or elsewhere in the config
             yield from _reached({name: used}, name, OmegaConf.to_container(used, resolve=False), key, library)
         elif found := _ADDRESS.match(str(used)):

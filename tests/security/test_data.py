@@ -165,7 +165,7 @@ def test_chat_template_stays_in_its_sandbox(
     (tmp_path / "theirs" / "chat_template.jinja").write_text(template)
     messages, made, said = [{"role": "user", "content": "a river"}], "", list[str]()
     try:
-        made = load_tokenizer("theirs").apply_chat_template(messages, tokenize=False)
+        made = str(load_tokenizer("theirs").apply_chat_template(messages, tokenize=False))
     except Exception as error:
         said.append(str(error))
     assert not any("\n" in one for one in said)
