@@ -122,8 +122,8 @@ class JobSweeper(Sweeper):
         hydra = [
             self.public(word) for word in given if not word.startswith(("hydra.sweep.dir=", "hydra.mode="))
         ]
-        noted = read_sweep(self.folder) | identity(self.config) | {"hydra": hydra, "flags": flags()}
-        noted |= sealed([*noted["overrides"], *hydra])
+        new = identity(self.config) | {"hydra": hydra, "flags": flags()}
+        noted = read_sweep(self.folder) | new | sealed([*new["overrides"], *hydra])
         noted.setdefault("started", datetime.now().isoformat(timespec="seconds"))
         write_atomically(self.folder / SWEEP, json.dumps(noted, indent=1))
 
@@ -182,11 +182,9 @@ class Grid(JobSweeper):
             return []
         results = list(self.launch(first))
         if others and (message := same_failure([job.folder for job in first])):
-            again = shlex.join([f"resume={self.folder}", *words_to_repeat(self.folder)])
-            raise TrainingFailure(
-                f"{message}; the first {len(first)} jobs have failed by this, and the other {len(others)} are not "
-                f"started. When it is mended: tiryns {again}"
-            )
+            again = shlex.join(["tiryns", f"resume={self.folder}", *words_to_repeat(self.folder)])
+            so_far = f"the first {len(first)} jobs have failed by this, and the other {len(others)} are not started"
+            raise TrainingFailure(f"{message}; {so_far}. When it is mended: {again}")
         return results
 
     def _checked(self, words: list[str], apart: str) -> str:
@@ -297,5 +295,5 @@ class SweepPage(Callback):
             words = words_apart(list(overrides.values()), overrides[run])
             print(f"failed: {run.name} ({words}): {problem}", file=sys.stderr)
         if problems and (not searching or len(problems) == len(runs)):  # some trials may fail
-            again = f"tiryns {shlex.join([f'resume={folder}', *words_to_repeat(folder)])}"
-            sys.exit(f"{len(problems)} of {len(runs)} jobs failed; run them again with: {again}")
+            again = shlex.join([f"resume={folder}", *words_to_repeat(folder)])
+            sys.exit(f"{len(problems)} of {len(runs)} jobs failed; run them again with: tiryns {again}")
