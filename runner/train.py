@@ -64,7 +64,7 @@ def main(words: Sequence[str]) -> None:
     sys.argv[1:] = as_sweep(saved_overrides(typed, composing_words))  # Hydra reads them there
     prepare()
     at_the_end = nullcontext() if member() is None else without_teardown()
-    with at_the_end, forwarding(), on_command_line(typed), checked_files():
+    with at_the_end, forwarding(), on_command_line([*typed, *as_sweep(typed)]), checked_files():
         hydra.main(config_path="pkg://tiryns.conf", config_name="config", **VERSION_BASE)(run)()
 
 

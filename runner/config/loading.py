@@ -6,12 +6,12 @@ the hub, which is code, and no tokenizer that makes a long text of a short one.
 """
 
 import base64
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from json import JSONDecodeError
-from math import prod
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -26,6 +26,19 @@ MOST_GROWTH = 32
 
 GROWING = {"ByteLevel": 4, "Metaspace": 2}
 """Steps of a tokenizer that make a text longer whatever their settings are, and by how much at most."""
+
+STEPS = ("normalizer", "pre_tokenizer"), ("decoder",)
+"""Parts of a tokenizer that a text goes through on its way in, and on its way out."""
+
+_CHARACTER = r"(?:\\[pP]\{\^?\w+\}|\\[^bBAzZGKXpP]|\[(?:\\.|[^\]\\])+\]|[^\\\[\](){}*+?|^$])"
+_OFTEN = r"(?:(?:[*+?]|\{\d*(?:,\d*)?\})[?+]?)?"
+_TAKES_A_CHARACTER = re.compile(
+    rf"(?:{_CHARACTER}{_OFTEN})*?{_CHARACTER}(?:(?:\+|\{{[1-9]\d*(?:,\d*)?\}})[?+]?)?(?:{_CHARACTER}{_OFTEN})*"
+)
+"""An expression without groups and alternatives that matches no empty text, so once for each character at most."""
+
+MOST_READ = 200
+"""Characters of an expression that are looked at."""
 
 MOST_PADDED = 1 << 20
 """Tokens that a tokenizer's own padding may reach."""
@@ -49,9 +62,9 @@ def custom_code_allowed() -> bool:
 
 def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> Any:
     """Loads a name or folder with `loader`, such as `AutoConfig`; raises CustomCodeRefused, or as transformers does."""
-    for file in _files_of(str(name_or_path)):
+    for file in _files_of(str(name_or_path), options):
         check_files(file, file.stat().st_mtime_ns)
-    _make_known(name_or_path)
+    _make_known(name_or_path, options.get("revision"))
     try:
         loaded = loader.from_pretrained(name_or_path, trust_remote_code=_allowed, **options)
     except ValueError as error:
@@ -66,13 +79,13 @@ def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> An
     return loaded
 
 
-def _make_known(name_or_path: str | Path) -> None:
+def _make_known(name_or_path: str | Path, revision: str | None) -> None:
     """Makes the architecture of a model known to transformers where it is one of this project's."""
     from transformers import PretrainedConfig
 
     # what is missing or broken is told by the loading
     with suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
-        known, _ = PretrainedConfig.get_config_dict(name_or_path)
+        known, _ = PretrainedConfig.get_config_dict(name_or_path, revision=revision or "main")
         if make_known := own_architectures.get(str(known.get("model_type"))):
             make_known()
 
@@ -81,22 +94,35 @@ class CustomCodeRefused(ValueError):
     """A model needs code that its author has put beside it or on the hub, or grows texts without bound."""
 
 
-def _files_of(name_or_path: str) -> Iterator[Path]:
-    """The files of a model, here or in the cache of the hub, that choose what transformers does with it."""
+def _files_of(name_or_path: str, options: dict[str, Any]) -> Iterator[Path]:
+    """The files of a model, here or on the hub, that choose what transformers does with it.
+
+    Asks the hub once for a model that the cache has: `options` are given the commit of its first file as the revision to
+    load, for which no file is asked for again, nor can another one be put there after the check.
+    """
     if (folder := Path(name_or_path)).is_dir():
         for pattern in ("config*.json", "tokenizer*.json", "*/tokenizer*.json"):
             yield from folder.glob(pattern)
         return
+    from huggingface_hub import try_to_load_from_cache
     from transformers.utils import cached_file
+    from transformers.utils.hub import extract_commit_hash
 
-    names = ["config.json", "tokenizer.json", "tokenizer_config.json"]
+    names, commit = ["config.json", "tokenizer.json", "tokenizer_config.json"], None
     for name in names:
-        try:
-            yield (file := Path(str(cached_file(name_or_path, name))))
-        except (OSError, ValueError, TypeError):  # the loader says what is wrong with the name
-            continue
-        for key in ("configuration_files", "fast_tokenizer_files"):  # for versions of the library
-            names += [other for other in read_json(file, {}).get(key, []) if other not in names]
+        # the loader says what is wrong with the name
+        with suppress(OSError, ValueError, TypeError):
+            known = try_to_load_from_cache(name_or_path, name, revision=commit) if commit else None
+            if known is not None and not isinstance(known, str):  # the repository has no such file
+                continue
+            file = Path(
+                known or str(cached_file(name_or_path, name, revision=options.get("revision") or "main"))
+            )
+            if commit is None and (commit := extract_commit_hash(file.as_posix(), None)):
+                options["revision"] = commit
+            yield file
+            for key in ("configuration_files", "fast_tokenizer_files"):  # for versions of the library
+                names += [other for other in read_json(file, {}).get(key, []) if other not in names]
 
 
 @cache
@@ -153,34 +179,56 @@ def growth_of(tokenizer: Mapping[str, Any]) -> float:
     """
     padded = [value for _, value in choices_of(tokenizer.get("padding")) if isinstance(value, int)]
     added = [len(part) for _, part in choices_of(tokenizer.get("post_processor")) if isinstance(part, list)]
-    read, written = (
-        prod(_growth_of_step(step) for name in names for step in _steps(tokenizer.get(name)))
-        for names in (("normalizer", "pre_tokenizer"), ("decoder",))
-    )
+    read, written = (_growth_of_steps([tokenizer.get(name) for name in names]) for names in STEPS)
     return max(read, written, *added, max(padded, default=0) / MOST_PADDED * MOST_GROWTH)
 
 
-def _steps(part: Any) -> Iterator[Mapping[str, Any]]:
-    """The steps of a part of a tokenizer, those of sequences one by one."""
-    yield from (node for _, node in choices_of({"": part}) if isinstance(node, Mapping))
-    for _, nodes in choices_of({"": part}):
-        yield from (node for node in (nodes if isinstance(nodes, list) else ()) if isinstance(node, Mapping))
+def _growth_of_steps(parts: Any) -> float:
+    """How many times longer steps make a text, one after the other.
+
+    A replacement multiplies the growth of those before it alone that write a character which it reads: rules for other
+    characters grow other places of a text.
+    """
+    floor = most = 1.0
+    of_written: dict[str, float] = {}
+    for step in _steps(parts):
+        if step.get("type") != "Replace" or not isinstance(content := step.get("content"), str):
+            most = floor = most * _growth_of_step(step)
+            continue
+        pattern: Any = step.get("pattern")
+        fixed, by = pattern.get("String") if isinstance(pattern, Mapping) else None, 1.0 + len(content)
+        if isinstance(fixed, str) and fixed:
+            before, by = (
+                max(floor, *(of_written.get(one, 1.0) for one in {*fixed})),
+                len(content) / len(fixed),
+            )
+        else:
+            before, read = most, str(pattern.get("Regex") if isinstance(pattern, Mapping) else "")
+            by = len(content) if len(read) <= MOST_READ and _TAKES_A_CHARACTER.fullmatch(read) else by
+        grown = before * max(1.0, by)
+        of_written |= {one: max(grown, of_written.get(one, 1.0)) for one in {*content}}
+        most = max(most, grown)
+    return most
+
+
+def _steps(parts: Any) -> Iterator[Mapping[str, Any]]:
+    """The steps of parts of a tokenizer in their order, those of sequences one by one."""
+    left = [parts]
+    while left:
+        node = left.pop()
+        if isinstance(node, Mapping) and "type" in node:
+            yield node
+        if isinstance(node, list | Mapping):
+            left += reversed([*(node.values() if isinstance(node, Mapping) else node)])
 
 
 def _growth_of_step(step: Mapping[str, Any]) -> float:
-    """How many times longer a step may make a text of one character."""
-    kind, content = step.get("type"), step.get("content")
-    if kind == "Replace" and isinstance(content, str):
-        pattern: Any = step.get("pattern")
-        fixed = pattern.get("String") if isinstance(pattern, Mapping) else None
-        return (
-            max(1.0, len(content) / len(fixed)) if fixed else 1.0 + len(content)
-        )  # others match nothing too
-    if kind == "Prepend":
+    """How many times longer a step that replaces nothing may make a text."""
+    if step.get("type") == "Prepend":
         return max(1.0, len(str(step.get("prepend"))) / 4)
-    if kind == "Precompiled":
+    if step.get("type") == "Precompiled":
         return max(1.0, _longest_mapped(str(step.get("precompiled_charsmap") or "")) / 64)
-    return GROWING.get(str(kind), 1)
+    return GROWING.get(str(step.get("type")), 1)
 
 
 def _longest_mapped(charsmap: str) -> int:

@@ -7,6 +7,7 @@ command line or noted by a run that the user has begun, in a folder that `TIRYNS
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -16,7 +17,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -24,11 +24,29 @@ from tiryns.conf.config import Config
 from tiryns.conf.registry import OPTIONS, SEARCHED
 from tiryns.conf.values import rules_of
 from tiryns.runner.config.loading import allow_custom_code
-from tiryns.runner.config.reach import FETCHES, Reached, addresses_in, allow_addresses, covers, reached
+from tiryns.runner.config.reach import (
+    FETCHES,
+    LOOKS_UP,
+    RUNS,
+    Reached,
+    addresses_in,
+    allow_addresses,
+    covers,
+    given_by,
+    is_swept,
+    keys_that_run_code,
+    plain,
+    reached,
+    reaches,
+    value_at,
+    variables_in,
+)
 from tiryns.runner.config.targets import allow_targets, built_in_targets, check_target
 from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.patches.hydra.composed import checking
-from tiryns.runner.run.model_folder import trusted_words
+from tiryns.runner.run.files import trusting
+from tiryns.runner.run.model_folder import is_sealed, trusted_words
+from tiryns.runner.run.redaction import redacted
 from tiryns.runner.run.sweep_folder import literal
 
 BUILT = ("hydra.callbacks", "hydra.launcher", "hydra.sweeper")
@@ -58,8 +76,12 @@ def on_command_line(words: Sequence[str]) -> Iterator[None]:
     """
     global _typed
     before, _typed = _typed, trusted_words(words)
+    overrides = "hydra.sweeper.overrides"  # in which a suite that goes on has the words of its jobs
+    noted = [given for word in _typed if word.startswith(f"{overrides}=") for given in given_by(word)]
+    _typed += [str(word).replace("\\${", "${") for given in noted for word in value_at(given, overrides)]
+    known = {redacted(word) for word in _typed}
     try:
-        with checking(check_hydra):
+        with checking(check_hydra), trusting(lambda word: word in known or is_swept(word, _typed or ())):
             yield
     finally:
         _typed = before
@@ -82,20 +104,27 @@ def check_permissions(config: DictConfig, words: Sequence[str] | None = None) ->
     typed = _typed if words is None else words
     if typed is None:
         return
-    values = _plain(config)
-    for key in sorted(_keys_that_run_code()):
-        value = _at(values, key)
-        if value and not _is_own(key, value, typed):
-            raise _refusal(key, value, "lets code of others run: it counts on the command line alone")
-    _check_reach(config, reached(config), typed)
+    if refused := _refused(config, typed):
+        raise _refusal(refused)
 
 
-def _check_reach(config: DictConfig, found: Iterable[Reached], typed: Sequence[str]) -> None:
-    """Raises ValueError for the first of these settings that is not the user's own."""
-    for key, value, used, why in found:
+def _refused(config: DictConfig, typed: Sequence[str]) -> list[Reached]:
+    """The settings that run code of others or reach outside of the run, and are not the user's own."""
+    values = plain(config)
+    running = [(key, value) for key in sorted(keys_that_run_code()) if (value := value_at(values, key))]
+    refused = [Reached(key, value, "", RUNS) for key, value in running if not _is_own(key, value, typed)]
+    return [*refused, *_not_own(config, reached(config), typed)]
+
+
+def _not_own(config: DictConfig, found: Iterable[Reached], typed: Sequence[str]) -> Iterator[Reached]:
+    """Those of these settings that are not the user's own."""
+    for one in found:
+        key, value, used, why = one
         if why == FETCHES:
-            starts = [*(config.get("allowed_addresses") or ()), *_own_addresses(typed)]
+            starts = [*(config.get("allowed_addresses") or ()), *addresses_in(_own_texts(typed))]
             is_own = covers(starts, used) or _is_own(key, value, typed)
+        elif why == LOOKS_UP:
+            is_own = used in variables_in(_own_texts(typed)) or _is_own(key, value, typed)
         elif key == "hydra/launcher":
             is_own = f"{key}={value}" in typed or any(
                 f"'{name}{key}': '{value}'" in str(content.get("defaults"))
@@ -105,32 +134,44 @@ def _check_reach(config: DictConfig, found: Iterable[Reached], typed: Sequence[s
         else:
             is_own = _is_own(key, value, typed) or (key.rpartition(".")[2], value) in _defaults()
         if not is_own:
-            raise _refusal(key, value, f"{why} ({used}): it counts on the command line")
+            yield one
 
 
-def _refusal(key: str, value: Any, why: str) -> ValueError:
-    """The error for a setting that is not the user's own."""
-    shown = str(value).lower() if isinstance(value, bool) else str(value).replace("'", "")
+def _refusal(refused: Sequence[Reached]) -> ValueError:
+    """The error for settings that are not the user's own: what is wrong with the first, and what to type for all."""
+    key, _, used, why = refused[0]
+    counts = "it counts on the command line" + " alone" * (why == RUNS)
+    words = {one.key: shlex.quote(f"{one.key}={_typeable(one.value)}") for one in refused}
     return ValueError(
-        f"{key} {why}, not in a recipe, nor in the overrides of a run that is resumed. To allow it, give it there: "
-        f"{key}={shown}"
+        f"{key} {why}{f' ({used})' if used else ''}: {counts}, not in a recipe, nor in the overrides of a run that is "
+        f"resumed. To allow it, give it there: {' '.join(words.values())}"
     )
 
 
-def words_to_repeat(words: Iterable[str] | None = None) -> list[str]:
-    """The words of a command, this one unless it is given, that let code of others run: resuming does not replay them.
+def _typeable(value: Any) -> str:
+    """A value as an override has it, without quotation marks where it needs none."""
+    plain_text = isinstance(value, str) and re.fullmatch(r"[A-Za-z_/~][\w./:@~%-]*|\$\{[\w.:]+\}", value)
+    return str(value) if plain_text else re.sub(r"'([A-Za-z_/~][\w./-]*)'", r"\1", literal(value))
+
+
+def words_to_repeat(folder: Path, words: Iterable[str] | None = None) -> list[str]:
+    """The words of a command, by default this one, that reach further: resuming a folder without a seal needs them again.
 
     Of two for one setting the later counts.
     """
-    typed, keys = (_typed or ()) if words is None else words, _keys_that_run_code()
+    if is_sealed(folder):
+        return []
+    typed = (_typed or ()) if words is None else words
     by_key = {word.partition("=")[0].lstrip("+"): word for word in typed}
-    return [word for key, word in by_key.items() if key in keys]
+    return [
+        word for key, word in by_key.items() if key not in ("resume", "hydra.sweep.dir") and reaches(word)
+    ]
 
 
 def words_of(config: DictConfig) -> list[str]:
     """The words that give another command the permissions of the run of a config, which has been checked."""
     names = [name for name, rules in rules_of(Config).items() if rules.get("runs_code")]
-    return [f"{name}={literal(_plain(config[name]))}" for name in names if config.get(name)]
+    return [f"{name}={literal(plain(config[name]))}" for name in names if config.get(name)]
 
 
 def check_hydra(config: DictConfig) -> Iterable[str]:
@@ -139,15 +180,15 @@ def check_hydra(config: DictConfig) -> Iterable[str]:
     Raises ValueError for objects or environment variables of Hydra's that the user has not allowed.
     """
     key = "hydra.job.env_set"  # such as a search path
-    variables = _plain(OmegaConf.select(config, key))
+    variables = plain(OmegaConf.select(config, key))
     if variables and _typed is not None and not _is_own(key, variables, _typed):
         raise ValueError(f"{key} can make programs run other code: it counts on the command line alone")
-    settings = _plain(config.hydra)
+    settings = plain(config.hydra)
     targets = list(_checked_targets(config.hydra, settings, "hydra"))
     for name in ("job_logging", "hydra_logging"):
         _check_logging(settings.get(name), f"hydra.{name}")
-    if _typed is not None:
-        _check_reach(config, reached(config, of_hydra=True), _typed)
+    if _typed is not None and (refused := [*_not_own(config, reached(config, of_hydra=True), _typed)]):
+        raise _refusal([*refused, *_refused(config, _typed)])
     return [*targets, *chain(*NAMING.values())]
 
 
@@ -188,52 +229,27 @@ def _check_logging(value: Any, key: str) -> None:
         raise ValueError(f"{key}={value} is not allowed in a logging config")
 
 
-def _keys_that_run_code() -> set[str]:
-    """The keys of settings that let code of others run."""
-    options = [(f"{group}.", option) for group, named in OPTIONS.items() for option in named.values()]
-    return {
-        prefix.replace("/", ".") + name
-        for prefix, option in [("", Config), *options]
-        for name, rules in rules_of(option).items()
-        if rules.get("runs_code")
-    }
-
-
 def is_own(config: DictConfig, key: str) -> bool:
     """Whether the value of a setting is the user's own, as all are outside of `on_command_line`."""
-    return _typed is None or _is_own(key, _at(config, key), _typed)
+    return _typed is None or _is_own(key, value_at(config, key), _typed)
 
 
 def _is_own(key: str, value: Any, words: Sequence[str]) -> bool:
     """Whether the words of the command, or a file of the user's own, give a setting just this value."""
-    given, parser = OmegaConf.create({}), OverridesParser.create()
+    given = OmegaConf.create({})
     for word in words:
         name = word.partition("=")[0].lstrip("+")
         if name == key or key.startswith((f"{name}.", f"{name}[")) or name.startswith(f"{key}."):
-            override = parser.parse_override(word)
-            if not override.is_sweep_override():
-                OmegaConf.update(given, name, override.value())
-            elif override.is_discrete_sweep():
-                for text in override.sweep_string_iterator():
-                    swept = OmegaConf.create({})
-                    OmegaConf.update(swept, name, parser.parse_override(f"{name}={text}").value())
-                    if _at(swept, key) == value:
-                        return True
+            values = list(given_by(word))
+            if len(values) == 1:
+                given.merge_with(values[0])
+            elif any(value_at(swept, key) == value for swept in values):
+                return True
     parts = key.split(".")  # a file of a group has the last of them
     names = [".".join(parts[i:]) for i in range(len(parts))]
-    return _at(given, key) == value or any(
-        value == _at(content, name) for content in _own_contents() for name in names
+    return value_at(given, key) == value or any(
+        value == value_at(content, name) for content in _own_contents() for name in names
     )
-
-
-def _at(config: Any, key: str) -> Any:
-    """The value at a key as it stands, interpolations unresolved; None where there is none."""
-    values = _plain(config)
-    for part in re.findall(r"[^.\[\]]+", key):
-        if isinstance(values, list):
-            values = dict(zip(map(str, range(len(values))), values, strict=True))
-        values = values.get(part) if isinstance(values, dict) else None
-    return values
 
 
 def _own_contents() -> Iterator[dict[str, Any]]:
@@ -250,7 +266,7 @@ def _own_contents() -> Iterator[dict[str, Any]]:
 def _content(file: Path, changed: int) -> dict[str, Any]:
     """What a file says, as it stood when it was `changed`; nothing where it is no config."""
     try:
-        return _plain(read_config(file))  # type: ignore[no-any-return]
+        return plain(read_config(file))  # type: ignore[no-any-return]
     except (ValueError, OmegaConfBaseException):
         return {}
 
@@ -264,10 +280,9 @@ def _texts(value: Any) -> Iterator[str]:
         yield value
 
 
-def _own_addresses(words: Iterable[str]) -> list[str]:
-    """The addresses in the words of a command, in all configs of the user's own, and in options of installed packages."""
-    texts = chain(words, *map(_texts, _own_contents()), (default for _, default in _defaults()))
-    return addresses_in("\n".join(texts))
+def _own_texts(words: Iterable[str]) -> str:
+    """The words of a command, and all texts in configs of the user's own and in options of installed packages."""
+    return "\n".join(chain(words, *map(_texts, _own_contents()), (default for _, default in _defaults())))
 
 
 @cache
@@ -276,8 +291,3 @@ def _defaults() -> frozenset[tuple[str, str]]:
     options = [Config, *(option for named in OPTIONS.values() for option in named.values())]
     found = [(f.name, f.default) for option in options if is_dataclass(option) for f in fields(option)]
     return frozenset((name, default) for name, default in found if isinstance(default, str))
-
-
-def _plain(value: Any) -> Any:
-    """A part of a config as it stands, interpolations unresolved."""
-    return OmegaConf.to_container(value, resolve=False) if OmegaConf.is_config(value) else value

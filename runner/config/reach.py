@@ -4,18 +4,26 @@ Reading is free: a config may name any file of this machine, and any name on the
 which of these settings are the user's own. Imports no torch.
 """
 
+import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from tiryns.conf.config import Config
+from tiryns.conf.registry import OPTIONS
+from tiryns.conf.values import rules_of
 from tiryns.former import canonical
 from tiryns.runner.config.targets import LIBRARIES, OURS, built_in_targets
+from tiryns.runner.run.redaction import is_public, looked_up
 
 _LOCAL = r"(?:file:///|local://)(?!.*::)"
 _ADDRESS = re.compile(rf"\s*(?:store:\s*)?((?!{_LOCAL})[\w.+-]+(?:://|::(?=.*://))\S.*)", re.DOTALL)
@@ -34,8 +42,15 @@ _IN_RUN = re.compile(
     r"\$\{hydra[.:](?:runtime\.output_dir|run\.dir|sweep\.dir)\}(?:/(?!\.\.)[\w.%-]+)*|\$\{\w+_folder:\}"
 )
 
-FETCHES = "fetches from an address"
-"""Why an address is refused."""
+_VARIABLE = re.compile(r"\benv\s*:\s*([^,}]*)")
+"""The name in a lookup of the environment."""
+
+_MADE = re.compile(r"\$\{[^{}:]*\$\{|\benv\s*:[^}]*\$\{")
+"""A lookup whose own name, or whose variable's, is looked up."""
+
+RUNS, FETCHES = "lets code of others run", "fetches from an address"
+LOOKS_UP = "looks up a variable of the environment"
+"""Why a setting is refused."""
 
 _places: list[Path] = []
 _addresses: tuple[str, ...] = ()
@@ -90,6 +105,16 @@ def addresses_in(text: str) -> list[str]:
     return [part for found in _ADDRESSES.findall(text) for part in found.split("::") if "://" in part]
 
 
+def variables_in(text: str) -> list[str]:
+    """The variables of the environment that a text looks up.
+
+    Example:
+        >>> variables_in("${oc.env:HOME}/${oc.env:TEAM,none}")
+        ['HOME', 'TEAM']
+    """
+    return [name.strip("'\" ") for name in _VARIABLE.findall(text)]
+
+
 def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
     """The settings of a config, or of Hydra's part of it, that reach outside of the run."""
     if not of_hydra:
@@ -104,10 +129,11 @@ def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
     for name in ("run", "sweep", "output_subdir", "launcher", "sweeper"):
         yield from _reached(hydra, name, values.get(name), f"hydra.{name}")  # type: ignore[union-attr]
     if isinstance(job := values["job"].get("name"), str):  # type: ignore[call-overload,index,union-attr]
+        yield from _reached(hydra.job, "name", job, "hydra.job.name")
         yield from _places_of(hydra.job, "name", job, "hydra.job.name", True)  # which the log is called by
     if hydra.mode == RunMode.MULTIRUN:
         if not {"-m", "--multirun"} & {*sys.argv}:
-            yield Reached("hydra.mode", "MULTIRUN", "MULTIRUN", "starts several runs")
+            yield Reached("hydra.mode", "MULTIRUN", "MULTIRUN", "starts several runs, as -m does")
         if hydra.launcher.get("_target_") not in built_in_targets():
             choice = str(hydra.runtime.choices.get("hydra/launcher"))
             yield Reached("hydra/launcher", choice, choice, "submits jobs")
@@ -123,7 +149,13 @@ def _reached(parent: Any, name: Any, value: Any, key: str, library: bool = False
             below = f"{key}.{inner}" if isinstance(value, dict) else f"{key}[{inner}]"
             yield from _reached(node, inner, one, below, library)
     elif isinstance(value, str) and not _IN_RUN.fullmatch(value):
-        used = _used(parent, name, value)
+        before, used = len(looked_up), _used(parent, name, value)
+        variables = looked_up[before:]
+        if used is value and "${" in value:  # known at run time alone; a name that is put together may be any
+            variables += [*variables_in(value), *_MADE.findall(value)]
+        for variable in variables:
+            if "$" in variable or not is_public(variable):
+                yield Reached(key, value, variable, LOOKS_UP)
         if OmegaConf.is_config(used):  # made by the value, or elsewhere in the config
             yield from _reached({name: used}, name, OmegaConf.to_container(used, resolve=False), key, library)
         elif found := _ADDRESS.match(str(used)):
@@ -143,7 +175,9 @@ def _places_of(
     by_position = library and "._args_[" in key and re.search(r"[^\d:]", used) is not None
     if is_place and not in_component:
         roots = [Path.cwd(), *_places]
-        inside = not used.startswith("~") and any(Path(used).resolve().is_relative_to(root) for root in roots)
+        inside = not used.startswith("~") and any(
+            Path(os.path.realpath(used)).is_relative_to(root) for root in roots
+        )
         if not inside and used not in ("auto", "None"):
             yield Reached(key, value, used, "is outside of this folder")
     elif is_place or by_position or (library and is_path):
@@ -158,3 +192,70 @@ def _used(parent: Any, name: Any, value: Any) -> Any:
         return parent[name]
     except Exception:  # a value that is missing, or known at run time alone
         return value
+
+
+def keys_that_run_code() -> set[str]:
+    """The keys of settings that let code of others run."""
+    options = [(f"{group}.", option) for group, named in OPTIONS.items() for option in named.values()]
+    return {
+        prefix.replace("/", ".") + name
+        for prefix, option in [("", Config), *options]
+        for name, rules in rules_of(option).items()
+        if rules.get("runs_code")
+    }
+
+
+def reaches(word: str) -> bool:
+    """Whether an override lets code of others run or reaches outside of a run, whatever it is composed with.
+
+    Example:
+        >>> reaches("data.source=s3://bucket/x"), reaches("outputs=/scratch"), reaches("data.source=here.txt")
+        (True, True, False)
+    """
+    if word.lstrip("+~").startswith(("hydra/", "hydra.mode", "hydra.job")):
+        return True
+    for given in given_by(word):
+        values = plain(given)
+        of_hydra = {f"hydra.{name}": value for name, value in (values.pop("hydra", None) or {}).items()}
+        found = reached(OmegaConf.create({"hydra": {}, **values, **of_hydra}))
+        if any(value_at(given, key) for key in keys_that_run_code()) or any(True for _ in found):
+            return True
+    return False
+
+
+def is_swept(word: str, typed: Sequence[str]) -> bool:
+    """Whether a word of a job gives a value of a sweep that is typed."""
+    sweeps = (other for other in typed if other.partition("=")[0] == word.partition("=")[0] and "," in other)
+    return any(one == value for other in sweeps for one in given_by(other) for value in given_by(word))
+
+
+def given_by(word: str) -> Iterator[DictConfig]:
+    """What an override gives: one config, of a sweep one for each of its values, and nothing of what is no override."""
+    name, parser = word.partition("=")[0].lstrip("+"), OverridesParser.create()
+    with suppress(HydraException):
+        override = parser.parse_override(word)
+        if override.is_discrete_sweep():
+            values = [
+                parser.parse_override(f"{name}={text}").value() for text in override.sweep_string_iterator()
+            ]
+        else:
+            values = [] if override.is_sweep_override() or override.is_delete() else [override.value()]
+        for value in values:
+            given = OmegaConf.create({})
+            OmegaConf.update(given, name, value)
+            yield given
+
+
+def value_at(config: Any, key: str) -> Any:
+    """The value at a key as it stands, interpolations unresolved; None where there is none."""
+    values = plain(config)
+    for part in re.findall(r"[^.\[\]]+", key):
+        if isinstance(values, list):
+            values = dict(zip(map(str, range(len(values))), values, strict=True))
+        values = values.get(part) if isinstance(values, dict) else None
+    return values
+
+
+def plain(value: Any) -> Any:
+    """A part of a config as it stands, interpolations unresolved."""
+    return OmegaConf.to_container(value, resolve=False) if OmegaConf.is_config(value) else value

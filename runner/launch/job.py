@@ -187,7 +187,7 @@ def report_stop(folder: RunFolder, why: str, requeued: str | None) -> None:
     whole = folder.path.parent if in_sweep() and read_sweep(folder.path.parent) else folder.path
     step = folder.status().get("step")
     saved = f"saved at step {step}" if step else "nothing saved yet"
-    again = f"tiryns {shlex.join([*flags(), f'resume={typed_path(whole)}', *words_to_repeat()])}"
+    again = f"tiryns {shlex.join([*flags(), f'resume={typed_path(whole)}', *words_to_repeat(whole)])}"
     how = f"requeued as job {requeued}" if requeued else f"go on with: {again}"
     print(f"{why}; {saved}; {how}", file=sys.stderr, flush=True)
 

@@ -91,7 +91,10 @@ def resume_command(folder: Path, status: Mapping[str, Any] | None = None) -> str
     length = max(status.get("step") or 0, status.get("max_steps") or 0) if done else 0
     lengths = ["trainer.max_steps", *({word.partition("=")[0] for word in words} & {STOPPING})]
     longer = [f"{name}={2 * length}" for name in lengths] if length else []
-    before, after = shlex.join(["tiryns", *flags(words)]), shlex.join([*words_to_repeat(words), *longer])
+    before, after = (
+        shlex.join(["tiryns", *flags(words)]),
+        shlex.join([*words_to_repeat(folder, words), *longer]),
+    )
     return f"{before} resume={shlex.quote(str(folder))} {after}".rstrip()
 
 

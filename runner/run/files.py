@@ -116,11 +116,12 @@ def replaceable(*files: Path | None) -> Iterator[None]:
 
     A file that was changed since is the user's.
     """
-    notes = {
-        file: own_cache() / "written" / sha256(str(file.absolute()).encode()).hexdigest()
-        for file in files
-        if file
-    }
+    named = [file for file in files if file]
+    try:
+        written = own_cache() / "written"
+    except RuntimeError:  # there is no home, so that nothing can be noted
+        written = Path(os.devnull)
+    notes = {file: written / sha256(str(file.absolute()).encode()).hexdigest() for file in named}
     for file, note in notes.items():
         if (state := _state_of(file)) and state != read_text(note):
             raise FileExistsError(
@@ -194,8 +195,41 @@ def own_cache() -> Path:
     return Path(os.environ.get("TIRYNS_CACHE") or "~/.cache/tiryns").expanduser()
 
 
-def seal_of(words: list[str]) -> str | None:
-    """A code for words that this user alone can make, by a key in the user's cache; None where no key can be kept.
+_is_trusted: Callable[[str], bool] | None = None
+
+
+@contextlib.contextmanager
+def trusting(is_trusted: Callable[[str], bool] | None) -> Iterator[None]:
+    """Within it, `is_trusted` tells which words of a command are the user's own; without a command all are."""
+    global _is_trusted
+    before, _is_trusted = _is_trusted, is_trusted
+    try:
+        yield
+    finally:
+        _is_trusted = before
+
+
+def sealed(words: list[str], known: list[str] | None = None) -> dict[str, Any]:
+    """Returns what the folder of a run or a sweep notes of its words: those that are the user's own, and their seal.
+
+    Without a command, as in jobs, those are the user's own that are `known` as such; by default all are.
+    """
+    trusted = _is_trusted or (lambda word: known is None or word in known)
+    own = [word for word in words if trusted(word)]
+    return {"own": own, "seal": seal_of([own, words])}
+
+
+def sealed_words(noted: dict[str, Any], words: list[str]) -> list[str] | None:
+    """Returns the user's own among the words of a folder, by the seal that it notes; None without a valid seal."""
+    own, seal = noted.get("own", words), noted.get("seal")  # an older seal is of all words
+    expected = seal_of([own, words] if "own" in noted else words)
+    if expected is None or not isinstance(seal, str) or not isinstance(own, list):
+        return None
+    return own if hmac.compare_digest(seal.encode(), expected.encode()) else None
+
+
+def seal_of(words: list[Any]) -> str | None:
+    """Returns a code for words that this user alone can make, by a key in the user's cache; None where none can be kept.
 
     So the folder of a run tells whether the user has begun it, wherever it was copied to.
     """

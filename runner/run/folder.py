@@ -26,11 +26,12 @@ from tiryns.runner.run.files import (
     read_json,
     read_status,
     read_text,
-    seal_of,
+    sealed,
+    sealed_words,
     takes_lock,
     write_atomically,
 )
-from tiryns.runner.run.redaction import HIDDEN, is_secret, num_lookups, redacted, watch_environment
+from tiryns.runner.run.redaction import HIDDEN, is_secret, redacted, resolve_public
 
 _NAMES_A_PLACE = re.compile(r"""['"]?\$\{[^{}]*\}['"]?""")
 
@@ -135,15 +136,19 @@ class RunFolder:
 
     def announce(self, identity: str, overrides: list[str]) -> None:
         """Writes the overrides, command and config hash of a job of a sweep, before it begins."""
-        self._write_command(overrides, None)
+        self._write_command(noted := public_overrides(overrides), None, sealed(noted))
         self.update_status(state="waiting", config_hash=identity)
 
-    def _write_command(self, overrides: list[str], typed: str | None, moved: bool = False) -> None:
-        """Writes the overrides and, unless it is known, the command as `typed` or else of these overrides."""
+    def sealed_words(self) -> list[str] | None:
+        """The user's own among the noted overrides; None where no seal tells that the user has begun the run."""
+        return sealed_words(self.status(), self.noted_overrides() or [])
+
+    def _write_command(self, noted: list[str], typed: str | None, seal: dict[str, Any]) -> None:
+        """Writes the overrides with their seal, and the command: of these overrides, or as `typed` unless it is known."""
         self.path.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.path / "overrides.json", json.dumps(noted := public_overrides(overrides)))
-        self.update_status(seal=seal_of(noted))
-        if moved or not (self.path / "command.txt").exists():
+        write_atomically(self.path / "overrides.json", json.dumps(noted))
+        self.update_status(**seal)
+        if typed is None or not (self.path / "command.txt").exists():
             command = typed or f"tiryns {shlex.join([*flags(), *noted])}".strip()
             write_atomically(self.path / "command.txt", command + "\n")
 
@@ -154,8 +159,12 @@ class RunFolder:
         moved, here = before not in (None, identity), os.getcwd()
         place = [here, os.path.relpath(here, self.path.resolve())]
         earlier = [one for one in status.get("identities", []) if one != before] + [before] * moved
-        if moved or self.noted_overrides() is None:
-            self._write_command(overrides, None if moved else command_line(), moved)
+        given, own, is_new = public_overrides(overrides), self.sealed_words(), self.noted_overrides() is None
+        seal = sealed(given, None if before is None else own or [])
+        is_begun = is_new or own is not None  # by this user
+        if is_new or moved or (seal["own"] and not is_begun):  # what is typed once is not asked for again
+            typed = command_line() if is_new and not moved else None
+            self._write_command(given, typed, seal if is_begun or seal["own"] else {})
         self._write_config(without_secrets(config), identity)
         write_atomically(self.path / "environment.json", json.dumps(environment(), indent=1))
         self.update_status(
@@ -242,8 +251,7 @@ def editable(config: DictConfig) -> DictConfig:
 
 def without_secrets(config: DictConfig) -> DictConfig:
     """A resolved copy, in which environment lookups stay lookups and secret settings are `***`."""
-    watch_environment()
-    _resolve(copy := editable(config))
+    resolve_public(copy := editable(config))
     return copy
 
 
@@ -282,18 +290,3 @@ def typed_overrides(hydra: Any) -> list[str]:
 def _holds_secret(word: str) -> bool:
     name, is_given, value = word.partition("=")
     return bool(is_given) and is_secret(name) and not _NAMES_A_PLACE.fullmatch(value)
-
-
-def _resolve(node: Any) -> None:
-    for name in list(node) if isinstance(node, DictConfig) else range(len(node)):
-        if OmegaConf.is_missing(node, name):
-            continue
-        lookups, value = num_lookups(), node[name]
-        if num_lookups() > lookups:  # the name of the variable stays, not its value
-            continue
-        if OmegaConf.is_config(value):
-            _resolve(value)
-        elif isinstance(name, str) and is_secret(name) and isinstance(value, str):
-            node[name] = "***"
-        elif OmegaConf.is_interpolation(node, name):
-            node[name] = value

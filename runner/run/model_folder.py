@@ -1,11 +1,11 @@
 """The folder of a run as a user names it, whose it is, and the exported model in it. Imports no torch."""
 
-import hmac
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from tiryns.runner.run.files import meant_run, read_text, seal_of
+from tiryns.runner.run.files import meant_run, read_text, sealed_words
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.sweep_folder import OF_SWEEPS, quoted, read_sweep
 
@@ -56,21 +56,20 @@ def is_ours(folder: Path) -> bool:
 
 
 def own_words(folder: Path) -> list[str]:
-    """Returns the overrides of a run or a sweep that this user has begun; none of one from elsewhere."""
-    return _noted_words(folder) if is_sealed(folder) else []
+    """Returns the overrides of a run or a sweep that this user has typed; none of one from elsewhere."""
+    return _sealed_words(folder) or []
 
 
 def is_sealed(folder: Path) -> bool:
-    """Tells whether this user has begun a run or a sweep with the overrides that its folder notes."""
-    seal = (read_sweep(folder) or RunFolder(folder).status()).get("seal")
-    own = seal_of(_noted_words(folder))
-    return bool(own) and isinstance(seal, str) and hmac.compare_digest(seal.encode(), str(own).encode())
+    """Tells whether this user has begun a run or a sweep, or has allowed what it reaches."""
+    return _sealed_words(folder) is not None
 
 
-def _noted_words(folder: Path) -> list[str]:
-    sweep = read_sweep(folder)
-    lists = [sweep.get("overrides"), sweep.get("hydra")] if sweep else [RunFolder(folder).noted_overrides()]
-    return [word for noted in lists if isinstance(noted, list) for word in noted]
+def _sealed_words(folder: Path) -> list[str] | None:
+    if not (sweep := read_sweep(folder)):
+        return RunFolder(folder).sealed_words()
+    lists = (sweep.get("overrides"), sweep.get("hydra"))
+    return sealed_words(sweep, [word for noted in lists if isinstance(noted, list) for word in noted])
 
 
 def trusted_words(words: Sequence[str]) -> list[str]:
@@ -94,15 +93,13 @@ def check_links(folder: Path) -> None:
     """Raises ValueError where a folder from elsewhere holds a link that leads out of it: it would be written through."""
     if is_sealed(folder):
         return
-    here = folder.resolve()
+    here = Path(os.path.realpath(folder))  # which raises nothing for links in a circle
     links = (path for places in WRITTEN for path in folder.glob(places) if path.is_symlink())
     kept = (path for path in links if path.parent.name not in KEPT_BY_OTHERS)
-    outside = next((path for path in kept if not path.resolve().is_relative_to(here)), None)
-    if outside is not None:
-        raise ValueError(
-            f"{str(outside)!r} is a link to {str(outside.resolve())!r}, which a run would write to: put a file or folder "
-            "in its place"
-        )
+    for path, target in ((path, Path(os.path.realpath(path))) for path in kept):
+        if target.is_symlink() or not target.is_relative_to(here):
+            where = "itself" if target.is_symlink() else f"{str(target)!r}, which a run would write to"
+            raise ValueError(f"{str(path)!r} is a link to {where}: put a file or folder in its place")
 
 
 def check_free(folder: Path) -> None:

@@ -31,6 +31,9 @@ SHORTEST_NUMBER = 9
 OUR_OWN = "TIRYNS_"
 """Start of the names of the program's own variables, which hold no secrets."""
 
+PUBLIC = ("USER", "LOGNAME", "HOSTNAME")
+"""Variables that anyone on the machine may know."""
+
 HIDDEN = "***"
 
 _ASSIGNED = re.compile(
@@ -46,7 +49,8 @@ _of_configs: set[str] = set()
 _of_environment: dict[str, str] = {}
 """Values that configs have looked up in the environment, with the names of their variables."""
 
-_num_lookups = 0
+looked_up: list[str] = []
+"""The variables of the environment that configs have looked up, one for each time."""
 
 
 def watch_environment() -> None:
@@ -54,16 +58,9 @@ def watch_environment() -> None:
     register_resolver("oc.env", _look_up)
 
 
-def num_lookups() -> int:
-    """The number of lookups in the environment so far; it grows while a value is resolved that comes from there."""
-    return _num_lookups
-
-
 def _look_up(*arguments: Any) -> Any:
-    global _num_lookups
-    _num_lookups += 1
+    looked_up.append(name := str(arguments[0]))
     value = oc.env(*arguments)
-    name = str(arguments[0])
     if name in os.environ and not name.startswith(OUR_OWN):
         _of_environment[os.environ[name]] = name
     return value
@@ -82,10 +79,39 @@ def know_secrets(node: Any) -> None:
             know_secrets(value)
 
 
+def resolve_public(node: Any) -> None:
+    """Resolves a config in place; what it looks up in the environment stays a lookup, secret settings become `***`."""
+    watch_environment()
+    for name in list(node) if isinstance(node, DictConfig) else range(len(node)):
+        if OmegaConf.is_missing(node, name):
+            continue
+        lookups, value = len(looked_up), node[name]
+        if len(looked_up) > lookups:  # the name of the variable stays, not its value
+            continue
+        if OmegaConf.is_config(value):
+            resolve_public(value)
+        elif isinstance(name, str) and is_secret(name) and isinstance(value, str):
+            node[name] = HIDDEN
+        elif OmegaConf.is_interpolation(node, name):
+            node[name] = value
+
+
 def _passwords(text: str) -> list[str]:
     """Returns the passwords of the addresses in a text, with and without names: a library may quote a part."""
     found = _IN_ADDRESS.findall(text) if "://" in text else []
     return [*found, *(both.partition(":")[2] for both in found)]
+
+
+def is_public(name: str) -> bool:
+    """Whether a variable of the environment tells nothing secret: it is unset, a path, a number, or a word of a config.
+
+    Example:
+        >>> is_public("USER"), is_public("AWS_SECRET_ACCESS_KEY")
+        (True, False)
+    """
+    value = os.environ.get(name, "")
+    tells = _is_telling(value) and not os.path.exists(os.path.expanduser(value))
+    return name.startswith(OUR_OWN) or name in PUBLIC or not (tells or is_secret(name))
 
 
 def is_secret(name: str) -> bool:

@@ -33,7 +33,7 @@ from tiryns.runner.launch.processes import return_freed_memory
 from tiryns.runner.launch.rank import left_error
 from tiryns.runner.patches.hydra.plugins import plugins
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
-from tiryns.runner.run.files import newest, seal_of, write_atomically
+from tiryns.runner.run.files import newest, sealed, write_atomically
 from tiryns.runner.run.folder import RunFolder, flags, new_name, public_overrides, typed_overrides
 from tiryns.runner.run.model_folder import check_free
 from tiryns.runner.run.sweep_folder import SWEEP, quoted, read_sweep
@@ -122,8 +122,8 @@ class JobSweeper(Sweeper):
         hydra = [
             self.public(word) for word in given if not word.startswith(("hydra.sweep.dir=", "hydra.mode="))
         ]
-        noted = read_sweep(self.folder) | identity(self.config) | {"hydra": hydra, "flags": flags()}
-        noted["seal"] = seal_of([*noted["overrides"], *hydra])
+        new = identity(self.config) | {"hydra": hydra, "flags": flags()}
+        noted = read_sweep(self.folder) | new | sealed([*new["overrides"], *hydra])
         noted.setdefault("started", datetime.now().isoformat(timespec="seconds"))
         write_atomically(self.folder / SWEEP, json.dumps(noted, indent=1))
 
@@ -182,10 +182,9 @@ class Grid(JobSweeper):
             return []
         results = list(self.launch(first))
         if others and (message := same_failure([job.folder for job in first])):
-            raise TrainingFailure(
-                f"{message}; the first {len(first)} jobs have failed by this, and the other {len(others)} are not "
-                f"started. When it is mended: tiryns {shlex.join([f'resume={self.folder}', *words_to_repeat()])}"
-            )
+            again = shlex.join(["tiryns", f"resume={self.folder}", *words_to_repeat(self.folder)])
+            so_far = f"the first {len(first)} jobs have failed by this, and the other {len(others)} are not started"
+            raise TrainingFailure(f"{message}; {so_far}. When it is mended: {again}")
         return results
 
     def _checked(self, words: list[str], apart: str) -> str:
@@ -296,5 +295,5 @@ class SweepPage(Callback):
             words = words_apart(list(overrides.values()), overrides[run])
             print(f"failed: {run.name} ({words}): {problem}", file=sys.stderr)
         if problems and (not searching or len(problems) == len(runs)):  # some trials may fail
-            again = f"tiryns {shlex.join([f'resume={folder}', *words_to_repeat()])}"
-            sys.exit(f"{len(problems)} of {len(runs)} jobs failed; run them again with: {again}")
+            again = shlex.join([f"resume={folder}", *words_to_repeat(folder)])
+            sys.exit(f"{len(problems)} of {len(runs)} jobs failed; run them again with: tiryns {again}")

@@ -13,7 +13,7 @@ from tests.support.in_process import tiryns_here
 from tiryns.runner.launch.resume import saved_overrides
 from tiryns.runner.run import redaction
 from tiryns.runner.run.folder import RunFolder, command_line, public_overrides, without_secrets
-from tiryns.runner.run.redaction import know_secrets, num_lookups, redacted
+from tiryns.runner.run.redaction import know_secrets, looked_up, redacted
 
 SECRETS = {
     "AWS_ACCESS_KEY_ID": "AKIAFAKEFAKEFAKE",
@@ -77,11 +77,11 @@ def test_value_is_followed_through_other_settings(secrets: dict[str, str]) -> No
 
 def test_lookups_are_counted_by_those_of_the_environment_alone(secrets: dict[str, str]) -> None:
     config = known({"a": "${oc.env:PGPASS}", "b": "${c}", "c": 1})
-    before = num_lookups()
+    before = len(looked_up)
     assert config.b == 1
-    assert num_lookups() == before
+    assert len(looked_up) == before
     assert config.a
-    assert num_lookups() == before + 1
+    assert len(looked_up) == before + 1
 
 
 @pytest.mark.parametrize(

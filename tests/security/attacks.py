@@ -67,6 +67,45 @@ FETCHING = [
 ]  # fmt: skip
 """Settings of different groups that an address may stand in."""
 
+LOOKUPS = {
+    "project": "logger: {wandb: {_target_: runner.logging.WandB, project: '${oc.env:AWS_SECRET_ACCESS_KEY}'}}",
+    "owner": "logger: {wandb: {_target_: runner.logging.WandB, entity: 'x-${oc.env:AWS_SECRET_ACCESS_KEY}'}}",
+    "name of data": "data: {validation: 'owner/${oc.env:AWS_SECRET_ACCESS_KEY}'}",
+    "tokenizer": "data: {tokenizer: 'owner/${oc.env:AWS_SECRET_ACCESS_KEY}'}",
+    "folder": "hydra: {run: {dir: 'outputs/${oc.env:AWS_SECRET_ACCESS_KEY}'}}",
+    "outputs": "outputs: 'outputs/${oc.env:AWS_SECRET_ACCESS_KEY}'",
+    "log": "hydra: {job: {name: '${oc.env:AWS_SECRET_ACCESS_KEY}'}}",
+    "plain name": "data: {text_column: '${oc.env:PGPASS}'}",
+    "with spaces": "data: {text_column: '${ oc.env : PGPASS }'}",
+    "in quotation marks": "data: {text_column: \"${oc.env:'PGPASS'}\"}",
+    "decoded": "data: {text_column: '${oc.decode:${oc.env:PGPASS}}'}",
+    "made": "data: {text_column: '${oc.create:${oc.env:PGPASS}}'}",
+    "for one that is unset": "data: {text_column: '${oc.env:UNSET,${oc.env:PGPASS}}'}",
+    "name put together": "data: {text_column: '${oc.env:PG${data.split}}', split: PASS}",
+    "lookup put together": "data: {text_column: '${oc.${data.split}:PGPASS}', split: env}",
+    "in a list": "callback: {x: {_target_: runner.callbacks.Throughput, window: ['${oc.env:PGPASS}']}}",
+    "referred to": "data: {text_column: '${data.split}', split: '${oc.env:PGPASS}'}",
+    "known when it runs": "data: {text_column: '${not_yet:}${oc.env:PGPASS}'}",
+    "known when it runs, put together": "data: {text_column: '${not_yet:}${oc.${data.split}:PGPASS}', split: env}",
+    "variable known when it runs": "data: {text_column: '${not_yet:}${oc.env:${data.split}}', split: PGPASS}",
+    "short secret": "data: {text_column: '${oc.env:SHORT_TOKEN}'}",
+    "words of a suite": "callback: {suite: {_target_: runner.callbacks.SuiteEvaluation, overrides: "
+    "['data.tokenizer=${oc.env:PGPASS}']}}",
+}
+"""Recipes that read the environment, for what is sent or written."""
+
+SUITES = [
+    "data.source=https://evil.org/x", "data.source=a,s3://evil/x", "data.cache_dir=/tmp/elsewhere",
+    "outputs=/tmp/elsewhere",
+    "+logger.x={_target_: lightning.pytorch.loggers.CSVLogger, save_dir: /tmp}", "hydra/launcher=slurm",
+    "data.cache_dir=../cache", "data.tokenizer=\\${oc.env:PGPASS}", "data={source: 'https://evil.org/x'}",
+    "suite.source=https://evil.org/x", "hydra.sweep={dir: /tmp/elsewhere}", "hydra.sweeper.storage=https://evil.org",
+    "hydra.launcher.submitit_folder=/tmp/x", "hydra.mode=RUN", "data.source=\\${data.split}://evil.org",
+    "allowed_addresses=[https://evil.org]", "allowed_targets=[os.system]", "hydra.job.env_set={LD_PRELOAD: x.so}",
+    "callback.x={_target_: lightning.pytorch.callbacks.ModelCheckpoint, dirpath: /tmp}", "hydra.sweep.dir=/tmp/elsewhere",
+]  # fmt: skip
+"""Words that a recipe gives to the suites which its run starts."""
+
 JOBS = {
     "several runs": ("hydra: {mode: MULTIRUN}", []),
     "launcher": ("defaults:\n  - override /hydra/launcher: slurm\nhydra: {mode: MULTIRUN}", []),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 from tests.models.tiny import tiny
@@ -23,7 +24,7 @@ from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.cli.compose import compose, initialized
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.loading import MOST_GROWTH, CustomCodeRefused, from_pretrained, growth_of
-from tiryns.runner.config.permissions import on_command_line
+from tiryns.runner.config.permissions import check_permissions, on_command_line
 from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from tiryns.runner.report.single import write_report
 from tiryns.runner.run.environment import as_word
@@ -148,6 +149,22 @@ def test_strangers_run_is_not_written_through_its_links(
     assert (mine / "file").read_text() == "mine"
 
 
+@pytest.mark.parametrize("name", ["model", "checkpoints/last.ckpt", "0/metrics.csv"])
+def test_link_in_a_circle_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    link = tmp_path / "theirs" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(link.with_name("other"))
+    link.with_name("other").symlink_to(link)
+    with pytest.raises(ValueError, match=r"is a link to itself: put a file or folder in its place") as caught:
+        trusted_words([f"resume={tmp_path}/theirs"])
+    assert "\n" not in str(caught.value)
+    (tmp_path / "round").symlink_to("round")
+    assert trusted_words([f"resume={tmp_path}/round"])
+    config = OmegaConf.create({"outputs": str(tmp_path / "round" / "x"), "hydra": {}})
+    with pytest.raises(ValueError, match="is outside of this folder"):
+        check_permissions(config, [])
+
+
 def test_links_of_ones_own_run_are_followed(tmp_path: Path) -> None:
     (tmp_path / "big").mkdir()
     run = RunFolder(tmp_path / "mine")
@@ -248,19 +265,11 @@ def test_checkpoint_unpickles_no_code(kind: str, tmp_path: Path, monkeypatch: py
 
 
 def test_attacks_are_counted() -> None:
-    from tests.security.attacks import ADDRESSES, FETCHING, JOBS, PLACES
+    """Counts rows; `pytest --collect-only -qq tests/security tests/config/test_foreign_code.py` counts their tests."""
+    from tests.security import attacks, test_data
 
     tables: list[Any] = [
-        ADDRESSES,
-        FETCHING,
-        JOBS,
-        PLACES,
-        KERNELS,
-        GROWING,
-        YAML,
-        NAMES,
-        LINKS,
-        MARKUP,
-        PICKLES,
+        value for name, value in vars(attacks).items() if name.isupper() and name not in ("BYTES", "SPACES")
     ]
-    assert sum(map(len, [*tables, TARGETS, RECIPES, CONTROLS])) >= 300
+    tables += [PICKLES, TARGETS, RECIPES, test_data.FILES, test_data.HEADERS, test_data.TEMPLATES]
+    assert sum(map(len, tables)) >= 400

@@ -96,3 +96,12 @@ def test_files_of_several_names_are_asked_for_one_by_one(tmp_path: Path) -> None
         pass
     with replaceable(None), replaceable(Path("/dev/null")):
         pass
+
+
+def test_file_is_written_where_nothing_can_be_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TIRYNS_CACHE", raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # a user without a home
+    with replaceable(tmp_path / "new.txt"):
+        (tmp_path / "new.txt").write_text("ours")
+    with pytest.raises(FileExistsError, match=r"new\.txt' is there"), replaceable(tmp_path / "new.txt"):
+        pass

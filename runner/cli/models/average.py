@@ -10,6 +10,7 @@ soup, `--soup uniform` the mean of all. FOLDER gets config and tokenizer of the 
 
 import json
 import math
+import re
 import shutil
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -45,7 +46,10 @@ tags: [tiryns]
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument(
-        "sources", nargs="+", metavar="RUN", help="run, RUN@steps, checkpoint or model folder"
+        "sources",
+        nargs="+",
+        metavar="RUN",
+        help="run, RUN@steps, checkpoint, model folder, or an allowed SETTING=VALUE",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="the folder to write")
     parser.add_argument("--weights", metavar="W1,W2", help="the weight of each model (default: equal ones)")
@@ -66,6 +70,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> None:
     """Writes the folder and prints its path."""
     settings = dict(vars(arguments))
+    words = settings.pop("sources")
+    allow = [word for word in words if re.match(r"\+?[a-z][\w.]*=", word) and not Path(word).exists()]
+    settings |= {"sources": [word for word in words if word not in allow], "allow": allow}
     as_json, base = settings.pop("json"), settings.pop("ties")
     folder = average(base=base, **settings)
     record = json.loads((folder / RECORD).read_text())
@@ -89,10 +96,12 @@ def average(
     density: float = 0.5,
     scale: float = 1.0,
     soup: str | None = None,
+    allow: Sequence[str] = (),
 ) -> Path:
     """Writes a model that is the mean or the merge of several, as transformers loads it, and what it was made of.
 
-    With a `soup`, `uniform` or `greedy`, models of runs are measured, and that mean is written.
+    With a `soup`, `uniform` or `greedy`, models of runs are measured, and that mean is written; `allow` repeats settings
+    of runs from elsewhere that let code run or reach outside of the run.
 
     Raises:
         ValueError: a source is missing or damaged or another model than the first, `out` is there already, or weights,
@@ -107,7 +116,7 @@ def average(
 
     def read(paths: list[Path]) -> "tuple[list[float], Source, list[Source]]":
         shares = _shares(weights, paths)
-        _write_template(paths[0], temporary)
+        _write_template(paths[0], temporary, allow)
         template = read_folder(temporary)._replace(path=paths[0])
         return shares, template, [_read(path, ema) for path in paths]
 
@@ -121,7 +130,9 @@ def average(
             start = read_while_training(lambda: _paths(base, None)[:1], lambda paths: _read(paths[0], ema))
         check_alike(template, [*found, *([] if start is None else [start])])
         if soup is not None:
-            facts |= _measured(found, soup, [weights, base])
+            from tiryns.runner.cli.models.soups import measured
+
+            facts |= measured(found, soup, [weights, base], allow)
             found = [found[i] for i in facts["soup"]["members"]]
             shares = shares[: len(found)]
             facts["models"] = list(map(_fact, found, shares))
@@ -194,26 +205,6 @@ def _runs_of_sweep(folder: Path) -> list[Path]:
     return runs
 
 
-def _measured(found: "Sequence[Source]", soup: str, others: Sequence[Any]) -> dict[str, Any]:
-    """The figures of the models and their soups, and the numbers of the `members` of the soup to write."""
-    from tiryns.runner.cli.models.soups import Member, measure_soups
-
-    if any(other is not None for other in others):
-        raise ValueError("--soup chooses models and weighs them the same: leave out --weights and --ties")
-    for source in found:
-        if source.path.suffix == ".ckpt" or not (source.path.parent / "config.yaml").is_file():
-            raise ValueError(
-                f"--soup measures the models of finished runs, and {str(source.path)!r} is none of them"
-            )
-    soups = measure_soups([Member(source.path.parent, source) for source in found])
-    members = soups.greedy if soup == "greedy" else list(range(len(found)))
-    facts = {"kind": soup, "monitor": soups.monitor, "figures": soups.figures, "members": members}
-    return {
-        "soup": {**facts, "greedy": [str(found[i].path.parent) for i in soups.greedy]},
-        "task": soups.settings[soup],
-    }
-
-
 def _table(soup: dict[str, Any]) -> tuple[list[str], list[list[Any]]]:
     """Heads and rows of what a soup was compared with."""
     figure = soup["monitor"].rpartition("/")[2]
@@ -254,7 +245,7 @@ def _read(path: Path, ema: bool) -> "Source":
     return read_checkpoint(path, ema) if path.suffix == ".ckpt" else read_folder(path)
 
 
-def _write_template(path: Path, folder: Path) -> None:
+def _write_template(path: Path, folder: Path, allow: Sequence[str]) -> None:
     """Writes the folder that the average takes config and tokenizer of; phases may make them depend on the step."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -264,7 +255,7 @@ def _write_template(path: Path, folder: Path) -> None:
     if exported.is_dir() and not any(phase.get("model") for phase in phases):
         shutil.copytree(exported, folder)
     else:
-        consolidate(path, folder)
+        consolidate(path, folder, allow)
 
 
 def _fact(source: "Source", share: float | None = None) -> dict[str, Any]:

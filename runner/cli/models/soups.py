@@ -60,15 +60,15 @@ class Soups(NamedTuple):
     """The settings of the task that each soup is used with, such as its thresholds."""
 
 
-def measure_soups(members: Sequence[Member]) -> Soups:
-    """Measures the members, their soups and their ensemble.
+def measure_soups(members: Sequence[Member], allowed: Sequence[str] = ()) -> Soups:
+    """Measures the members, their soups and their ensemble; `allowed` repeats what runs from elsewhere may reach.
 
     Raises ValueError for runs that did not train on the same labelled data, or without a validation set: what one held
     out, another may have trained on.
     """
-    config = _config_of(members[0].run)
+    config = _config_of(members[0].run, allowed)
     for member in members[1:]:
-        _check_same_data(config, _config_of(member.run), members[0].run, member.run)
+        _check_same_data(config, _config_of(member.run, allowed), members[0].run, member.run)
     data = make_data(config, RunFolder(members[0].run).status().get("resolved"))
     if not hasattr(data, "task_name"):
         raise ValueError(
@@ -80,6 +80,29 @@ def measure_soups(members: Sequence[Member]) -> Soups:
     sets = {f"val/{name}": s for name, s in data.validation.items()}
     sets |= {f"test/{name}": s for name, s in data.test.items()}
     return _Measuring(config, members, sets).soups()
+
+
+def measured(
+    found: Sequence[Source], soup: str, others: Sequence[Any], allow: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the figures of models and their soups, and the numbers of the `members` of the soup to write.
+
+    Raises ValueError where `others` are given, settings that do not go with soups, or a model is not that of a run.
+    """
+    if any(other is not None for other in others):
+        raise ValueError("--soup chooses models and weighs them the same: leave out --weights and --ties")
+    for source in found:
+        if source.path.suffix == ".ckpt" or not (source.path.parent / "config.yaml").is_file():
+            raise ValueError(
+                f"--soup measures the models of finished runs, and {str(source.path)!r} is none of them"
+            )
+    soups = measure_soups([Member(source.path.parent, source) for source in found], allow)
+    members = soups.greedy if soup == "greedy" else list(range(len(found)))
+    facts = {"kind": soup, "monitor": soups.monitor, "figures": soups.figures, "members": members}
+    return {
+        "soup": {**facts, "greedy": [str(found[i].path.parent) for i in soups.greedy]},
+        "task": soups.settings[soup],
+    }
 
 
 class _Measuring:
@@ -168,9 +191,9 @@ def _opened(member: Member) -> FinetunedModel:
     return load_finetuned(str(member.run), task, config, tokenizer)
 
 
-def _config_of(run: Path) -> DictConfig:
+def _config_of(run: Path, allowed: Sequence[str] = ()) -> DictConfig:
     config = read_config(run / "config.yaml")
-    check_permissions(config, own_words(run))
+    check_permissions(config, [*own_words(run), *allowed])
     return completed(config)
 
 

@@ -30,11 +30,19 @@ def checking(check: Callable[[DictConfig], Iterable[str]]) -> Iterator[None]:
     composed, begun = ConfigLoaderImpl._load_configuration_impl, HydraConfig.set_config
     utils: Any = hydra.utils
     with ExitStack() as allowed:
+        refused: list[Exception] = []
 
         def load(*args: Any, **kwargs: Any) -> DictConfig:
+            if refused:
+                raise refused.pop()
             config = composed(*args, **kwargs)
             _keep_literal(config, "cwd")
-            targets = list(check(config))
+            try:
+                targets = list(check(config))
+            except Exception as error:
+                # Hydra asks a first config for its mode, and takes an error in it for `hydra.mode=RUN`
+                refused.extend([error] * (kwargs.get("validate_sweep_overrides") is False))
+                raise
             if hasattr(utils, "execution_whitelist"):
                 allowed.close()  # of the config before
                 allowed.enter_context(utils.execution_whitelist(targets))

@@ -104,7 +104,7 @@ def _again(compared: Comparison, folder: Path) -> str:
     """The command that runs the jobs of a sweep again that are not done; nothing where all are, or elsewhere."""
     if not read_sweep(folder) or not any(run.failure for run in compared.runs):
         return ""
-    words = [f"resume={typed_path(folder)}", *words_to_repeat()]
+    words = [f"resume={typed_path(folder)}", *words_to_repeat(folder)]
     return element("p", escape(f"Run the failed jobs again: tiryns {shlex.join(words)}"), "note")
 
 

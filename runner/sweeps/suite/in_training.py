@@ -1,5 +1,6 @@
 """Checks the suites that a run evaluates its weights with (`callback=suite`). Imports no torch."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,9 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig
 
 from tiryns.conf.registry import option_of
-from tiryns.runner.config.permissions import words_to_repeat
-from tiryns.runner.run.sweep_folder import read_sweep
+from tiryns.runner.config.permissions import is_own
+from tiryns.runner.config.reach import keys_that_run_code, reaches
+from tiryns.runner.run.sweep_folder import literal, read_sweep
 from tiryns.runner.sweeps.suite.definition import chosen_tasks, load_suite
 from tiryns.runner.sweeps.suite.words import as_sweep, values_of
 
@@ -24,7 +26,7 @@ def check_evaluations(config: DictConfig, folder: Path) -> None:
             continue
         if read_sweep(folder.parent).get("sweeper") == "suite":
             raise ValueError(f"callback.{name}: this run is a job of a suite itself; leave the callback out")
-        check_words(f"callback.{name}.overrides", list(node.overrides))
+        check_words(key := f"callback.{name}.overrides", list(node.overrides), is_own(config, key))
         words = as_sweep([f"suite={node.suite}", *node.overrides])
         given = {word.partition("=")[0]: word for word in words}
         found = {
@@ -38,8 +40,8 @@ def check_evaluations(config: DictConfig, folder: Path) -> None:
             chosen_tasks(suite, found.get("tasks", list(suite.tasks)))
 
 
-def check_words(setting: str, words: list[str]) -> None:
-    """Raises ValueError for words that the command of an evaluation may not have.
+def check_words(setting: str, words: list[str], typed: bool = True) -> None:
+    """Raises ValueError for words that the command of an evaluation may not have, or has from a recipe and not `typed`.
 
     Example:
         >>> check_words("callback.suite.overrides", ["suite.tasks=[docstrings]", "hydra/launcher=slurm"])
@@ -51,8 +53,15 @@ def check_words(setting: str, words: list[str]) -> None:
                 f"{setting}: {word!r} does not count there; expected settings of a suite, of its launcher or its jobs, "
                 "such as 'suite.tasks=[docstrings]'"
             )
-        if words_to_repeat([word]) or name.startswith("hydra.job.env_set"):
+        if name in keys_that_run_code() or name.startswith("hydra.job.env_set"):
             raise ValueError(
                 f"{setting}: {name} lets code of others run: it counts on the command line alone; that of the run "
                 "holds for its suites too"
+            )
+        if not typed and (
+            "${" in word or reaches(word)
+        ):  # the suite's command would take it for one that is typed
+            raise ValueError(
+                f"{setting}: {word!r} reaches outside of the run: it counts on the command line, not in a recipe. To "
+                f"allow it, give it there: {shlex.quote(f'{setting}={literal(words)}')}"
             )

@@ -229,7 +229,7 @@ class SuiteSweep(JobSweeper):
                 of = " ".join(filter(None, [run["task"], run["model"], words, f"seed={run['seed']}"]))
                 print(f"failed: {run['run']} ({of}): {run['problem']}", file=sys.stderr)
         if not content["complete"]:
-            again = f"tiryns {shlex.join([f'resume={self.folder}', *words_to_repeat()])}"
+            again = f"tiryns {shlex.join([f'resume={self.folder}', *words_to_repeat(self.folder)])}"
             sys.exit(f"the suite is not complete; go on with: {again}")
 
 
