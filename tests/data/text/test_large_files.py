@@ -47,10 +47,8 @@ def repeated(path: Path, text: Path, size: int) -> Path:
     """The text again and again, each time with its number, up to so many bytes."""
     content = text.read_text()
     with open(path, "w") as file:
-        number = 0
-        while file.tell() < size:
-            for number in range(number, number + 500):
-                file.write(f"{content}\n\nherons, time {number}\n\n")
+        for number in range(size // len(content) + 1):
+            file.write(f"{content}\n\nherons, time {number}\n\n")
     return path
 
 
