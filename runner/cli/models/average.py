@@ -108,8 +108,7 @@ def average(
 
     def read(paths: list[Path]) -> "tuple[list[float], Source, list[Source]]":
         shares = _shares(weights, paths)
-        with naming(out):
-            _write_template(paths[0], temporary)
+        naming(out)(_write_template)(paths[0], temporary)
         template = read_folder(temporary)._replace(path=paths[0])
         return shares, template, [_read(path, ema) for path in paths]
 
@@ -135,12 +134,11 @@ def average(
                 return mean(tensors, shares)
             return ties(start.tensors[name], tensors, shares, density, scale)
 
-        settings = facts.pop("task", {})
         tensors = dict(combined(template, found, combine))
         with naming(out):
-            _replace_weights(temporary, tensors, facts)
-            if settings:
+            if settings := facts.pop("task", None):
                 _replace_settings(temporary / TASK, settings)
+            _replace_weights(temporary, tensors, facts)
             temporary.rename(out)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

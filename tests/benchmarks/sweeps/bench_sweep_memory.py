@@ -47,7 +47,7 @@ def measure(folder: str, at: tuple[int, ...] = JOBS, **environment: str) -> list
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        bounded, unbounded = measure(folder), measure(folder, **KERNELS)
+        bounded, unbounded = measure(folder), measure(folder, JOBS, **KERNELS)
     print(
         "| jobs of one step so far | resident memory, MB | with torch's own bound on kernels, MB | open files | threads |"
     )
