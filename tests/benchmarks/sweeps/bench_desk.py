@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from tests.benchmarks.training.bench_startup import ROOT
@@ -53,10 +55,16 @@ def measure(command: list[str], folder: Path) -> tuple[float, int]:
     """CPU seconds of a command, and the megabytes that it had at its peak."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
     process = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
+    peak, ended = 0, 0
+    while not ended:
+        ended, status, used = os.wait4(process.pid, os.WNOHANG)
+        if not ended:  # what the kernel adds up begins with the memory of this process
+            noted = Path(f"/proc/{process.pid}/status").read_text()
+            peak = max([peak, *map(int, re.findall(r"VmHWM:\s+(\d+)", noted))])
+            time.sleep(0.01)
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0, command
-    return used.ru_utime + used.ru_stime, used.ru_maxrss // 1024
+    return used.ru_utime + used.ru_stime, peak // 1024
 
 
 def make_runs(folder: Path) -> None:
