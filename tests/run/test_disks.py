@@ -80,15 +80,13 @@ def test_disk_without_links_and_modes_serves_a_run(
     tmp_path: Path, arguments: list[str], undisturbed: RunFolder
 ) -> None:
     plan = {"refused": WITHOUT_LINKS}
-    arguments = [*arguments, "hydra.run.dir=outputs/day/run", "checkpoint.keep_last=2"]
-    average = ["average", "outputs/day/run", "--last", "2", "--out", "outputs/mean"]
     shorter = [
         *arguments,
         "allowed_targets=[tests]",
         "+callback.stop={_target_: tests.support.callbacks.Stop, step: 7}",
     ]
-    ended = on_a_disk(tmp_path, plan, shorter, arguments, average)
-    assert [done.returncode for done, _ in ended] == [75, 0, 0], ended
+    ended = on_a_disk(tmp_path, plan, shorter, arguments)
+    assert [done.returncode for done, _ in ended] == [75, 0], ended
     run = kept_run(tmp_path)
     assert_bitwise(weights(undisturbed, 12), weights(run, 12))
     assert rows(undisturbed) == rows(run)
