@@ -3,6 +3,7 @@
 import logging
 import math
 import re
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -208,10 +209,16 @@ def file_name(step: int) -> str:
 
 
 def link(folder: Path, name: str, step: int) -> None:
-    """Has the link `name` point to the checkpoint of a step."""
-    with replacing(folder / name) as temporary:
+    """Has `name` lead to the checkpoint of a step; where the file system has no links it becomes a copy."""
+    saved, path = folder / file_name(step), folder / name
+    with replacing(path) as temporary:
         temporary.unlink(missing_ok=True)
-        temporary.symlink_to(file_name(step))
+        try:
+            temporary.symlink_to(saved.name)
+        except OSError:  # FAT, exFAT, some network disks
+            if path.is_dir():  # none can take its place
+                delete_checkpoint(path)
+            (shutil.copytree if saved.is_dir() else shutil.copyfile)(saved, temporary)
 
 
 def _io(trainer: Trainer) -> AtomicCheckpointIO:

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -19,6 +19,7 @@ from tiryns.runner.models.embedding.folder import write_embedding
 from tiryns.runner.models.positions import longest_text
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.models.weights import no_bars
+from tiryns.runner.run.files import naming
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.model_folder import TASK
 
@@ -100,33 +101,33 @@ def write_model(
     temporary = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        with no_bars():
+        with naming(target, "the model "), no_bars():
             own = isinstance(model, TaskModel)
             weights = model.exported_weights() if own and weights is None else weights
             save_model(model.pretrained, temporary, weights)
             folders = [temporary, *(model.export_beside(temporary) if own else [])]
-        if preprocessor is not None:
-            tokenizer = getattr(preprocessor, "tokenizer", preprocessor)
-            if longest := longest_text(model.pretrained):  # so that the tokenizer can truncate to it
-                tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
-            for folder in folders:
-                preprocessor.save_pretrained(folder)
-        if (embedding := getattr(model, "embedding", None)) is not None:
-            arguments = loaded_without_pooler(model.pretrained.base_model)
-            write_embedding(temporary, embedding, model.pretrained.config.hidden_size, arguments)
-        if task:
-            (temporary / TASK).write_text(json.dumps(task, indent=1))
-        (temporary / "README.md").write_text(card)
-        open_to_readers(temporary)
-        shutil.rmtree(target, ignore_errors=True)
-        temporary.rename(target)
-    except OSError as error:
+            if preprocessor is not None:
+                tokenizer = getattr(preprocessor, "tokenizer", preprocessor)
+                if longest := longest_text(model.pretrained):  # so that the tokenizer can truncate to it
+                    tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
+                for folder in folders:
+                    preprocessor.save_pretrained(folder)
+            if (embedding := getattr(model, "embedding", None)) is not None:
+                arguments = loaded_without_pooler(model.pretrained.base_model)
+                write_embedding(temporary, embedding, model.pretrained.config.hidden_size, arguments)
+            if task:
+                (temporary / TASK).write_text(json.dumps(task, indent=1))
+            (temporary / "README.md").write_text(card)
+            open_to_readers(temporary)
+            shutil.rmtree(target, ignore_errors=True)
+            temporary.rename(target)
+    finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        raise OSError(f"cannot export the model to {str(target)!r}: {error.strerror or error}") from error
     return target
 
 
 def open_to_readers(folder: Path) -> None:
     """Gives all files the mode of the model card: libraries write weights that only their owner can read."""
-    for file in filter(Path.is_file, folder.rglob("*")):
-        file.chmod((folder / "README.md").stat().st_mode)
+    with suppress(PermissionError):  # of a file system without modes, such as FAT
+        for file in filter(Path.is_file, folder.rglob("*")):
+            file.chmod((folder / "README.md").stat().st_mode)

@@ -71,6 +71,8 @@ def _explained(error: BaseException) -> str | None:
     if not composing or any(isinstance(cause, InterpolationResolutionError) for cause in composing):
         for cause in chain:  # our own message, which a resolver may have wrapped
             if isinstance(cause, (*USER_ERRORS, TrainingFailure)) and cause not in composing:
+                if str(cause).startswith("Unable to configure handler"):  # logging's, which names no file
+                    continue
                 return _plain(cause)
             if type(cause).__name__ == "MisconfigurationException":  # Lightning's, which is not imported here
                 return " ".join(str(cause).split())

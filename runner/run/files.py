@@ -5,6 +5,7 @@ import fcntl
 import hmac
 import json
 import os
+import re
 import secrets
 import sys
 import time
@@ -93,9 +94,22 @@ def _age(folder: Path) -> tuple[int, float]:
 def naming(path: Path, what: str = "") -> Iterator[None]:
     """Raises an OSError of the block with the name of the file, after `what`, such as `the report `."""
     try:
-        yield
+        with system_errors(path):
+            yield
     except OSError as error:
         raise OSError(f"cannot write {what}{str(path)!r}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def system_errors(path: Path) -> Iterator[None]:
+    """Raises OSError where a library in Rust raises another exception of the block in its place."""
+    try:
+        yield
+    except Exception as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if isinstance(error, OSError) or not number:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 @contextlib.contextmanager
@@ -151,23 +165,6 @@ def writing(path: Path | None) -> Iterator[TextIO]:
         yield file
 
 
-@contextlib.contextmanager
-def locked(file: Path) -> Iterator[None]:
-    """Holds a lock file within the block; waits for it first."""
-    with open(file, "w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-
-
-def takes_lock(file: IO[str]) -> bool:
-    """Locks an open lock file unless another process holds it; whether this process has the lock."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 _LOCKS: set[IO[str]] = set()
 """Open lock files of this process; forked children close them, or a loader worker would keep the lock of a dead run."""
 
@@ -175,19 +172,51 @@ os.register_at_fork(after_in_child=lambda: [file.close() for file in _LOCKS])
 
 
 @contextlib.contextmanager
-def held(file: Path, patience: float) -> Iterator[None]:
-    """Holds the lock file of a folder; raises ValueError where another process holds it after `patience` seconds."""
-    deadline = time.monotonic() + patience
+def locked(file: Path, wait: bool = True) -> Iterator[None]:
+    """Holds a lock file within the block, waiting for it first; without `wait` BlockingIOError where another holds it."""
     with open(file, "w") as handle:
-        while not takes_lock(handle):
-            if time.monotonic() >= deadline:
-                raise ValueError(f"a process is training in {str(file.parent)!r} at this moment")
-            time.sleep(0.2)
+        if not takes_lock(handle, wait):
+            raise BlockingIOError(f"another process holds {str(file)!r}")
         _LOCKS.add(handle)
         try:
             yield
         finally:
             _LOCKS.discard(handle)
+
+
+def takes_lock(file: IO[str], wait: bool = False) -> bool:
+    """Locks an open lock file, which the system releases when its holder dies; False where another process holds it.
+
+    Raises OSError where the file system has no locks.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise OSError(
+            f"cannot lock {file.name!r}: {error.strerror}. Name a folder on a file system with locks: two processes "
+            "could write to this one"
+        ) from error
+    return True
+
+
+@contextlib.contextmanager
+def held(file: Path, patience: float) -> Iterator[None]:
+    """Holds the lock file of a folder; raises ValueError where another process holds it after `patience` seconds."""
+    deadline = time.monotonic() + patience
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(locked(file, wait=False))
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise ValueError(
+                        f"a process is training in {str(file.parent)!r} at this moment"
+                    ) from None
+            time.sleep(0.2)
+        yield
 
 
 def own_cache() -> Path:

@@ -103,6 +103,22 @@ def test_run_with_a_rank_that_hangs_ends_before_it_is_killed(
     assert_clean(run, tmp_path)
 
 
+@pytest.mark.slow
+def test_terminated_run_whose_checkpoints_take_long_ends_in_time(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    slow = "+callback.slow={_target_: tests.support.callbacks.SlowDisk, seconds: 5}"
+    process = start([*arguments, *SLOWLY, slow, "trainer.devices=2"], tmp_path)
+    wait_for_steps(process, tmp_path, 5)
+    wait_until_it_saves(tmp_path)
+    process.terminate()
+    assert process.wait(timeout=25) == 75, said(tmp_path)
+    run = only_run(tmp_path / "outputs")
+    assert run.status()["state"] == "preempted"
+    assert (run.checkpoints / f"step-{audit.length(run.path):08d}.ckpt").exists(), "the last step is saved"
+    assert_clean(run, tmp_path)
+
+
 def test_nodes_come_and_go_and_the_order_stays(
     arguments: list[str], undisturbed: RunFolder, tmp_path: Path
 ) -> None:

@@ -34,6 +34,23 @@ class Dies(Callback):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+class SlowDisk(Callback):
+    """Takes so many seconds for each checkpoint to reach the disk."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        sync = os.fsync
+
+        def slowly(file: int) -> None:
+            if ".ckpt" in os.readlink(f"/proc/self/fd/{file}"):
+                time.sleep(self.seconds)
+            sync(file)
+
+        os.fsync = slowly
+
+
 class Gate(Callback):
     """Waits after each of `steps` until `folder` has a file of that number, or a signal comes."""
 

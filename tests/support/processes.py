@@ -2,6 +2,8 @@
 
 import multiprocessing
 import os
+import random
+import signal
 import socket
 import subprocess
 import sys
@@ -53,6 +55,39 @@ def process(
 def steps_done(cwd: Path) -> int:
     """Steps in the order logs of the runs below `cwd`."""
     return sum(sum(1 for _ in open(file)) for file in cwd.glob("outputs/**/order.txt"))
+
+
+def killed_at_random(
+    words: list[str], cwd: Path, kills: int, draw: random.Random, look: Callable[[], None]
+) -> None:
+    """Runs a command to its end in `cwd`, after so many SIGKILLs to its process group; looks after each of them.
+
+    Each comes when the command has left some more steps or files in `outputs`.
+    """
+
+    def traces() -> int:
+        return steps_done(cwd) + sum(len(names) for _, _, names in os.walk(cwd / "outputs"))
+
+    def begin() -> subprocess.Popen[bytes]:
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, *PROGRAM, *words]
+        with open(cwd / "output.txt", "ab") as output:
+            return subprocess.Popen(
+                command, cwd=cwd, env=env, stdout=output, stderr=output, start_new_session=True
+            )
+
+    cwd.mkdir(exist_ok=True)
+    for _ in range(kills):
+        process, goal, deadline = begin(), traces() + draw.randint(1, 25), time.monotonic() + 120
+        while traces() < goal and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(draw.random() * 0.3)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        look()
+    assert begin().wait(timeout=900) == 0, (cwd / "output.txt").read_text()[-3000:]
+    look()
 
 
 def wait_for_steps(process: subprocess.Popen[bytes], cwd: Path, steps: int) -> None:

@@ -15,6 +15,7 @@ from hydra.core.utils import JobReturn
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
+from tests.benchmarks.sweeps.bench_sweep_memory import measure
 from tests.conftest import ROOT, TINY, run_program
 from tiryns.runner.launch.job import KERNEL_CACHES, bound_kernel_caches, start_processes_as_usual
 from tiryns.runner.run.folder import RunFolder
@@ -72,6 +73,16 @@ def test_next_job_begins_without_the_freed_memory_of_a_larger_one(mode: str) -> 
 def resident() -> int:
     """Returns the megabytes of memory that this process has."""
     return int(STATM.read_text().split()[1]) * 4 // 1024
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not STATM.exists(), reason="reads the memory from /proc")
+def test_five_hundred_jobs_end_in_the_memory_of_some(tmp_path: Path) -> None:
+    (_, early, *before), (jobs, late, *after) = measure(str(tmp_path), (60, 500))
+    states = [RunFolder(file.parent).status()["state"] for file in tmp_path.glob("outputs/*/*/*/status.json")]
+    assert states == ["done"] * jobs == ["done"] * 500
+    assert late - early < 100
+    assert all(now <= then + 1 for now, then in zip(after, before, strict=True)), "open files and threads"
 
 
 def test_bound_of_the_user_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tiryns.runner.cli.models.consolidate import consolidate
 from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.files import naming
 from tiryns.runner.run.model_folder import TASK
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def average(
 
     def read(paths: list[Path]) -> "tuple[list[float], Source, list[Source]]":
         shares = _shares(weights, paths)
-        _write_template(paths[0], temporary, allow)
+        naming(out)(_write_template)(paths[0], temporary, allow)
         template = read_folder(temporary)._replace(path=paths[0])
         return shares, template, [_read(path, ema) for path in paths]
 
@@ -144,13 +145,12 @@ def average(
                 return mean(tensors, shares)
             return ties(start.tensors[name], tensors, shares, density, scale)
 
-        settings = facts.pop("task", {})
-        _replace_weights(temporary, dict(combined(template, found, combine)), facts)
-        if settings:
-            _replace_settings(temporary / TASK, settings)
-        temporary.rename(out)
-    except OSError as error:
-        raise OSError(f"cannot write {str(out)!r}: {error.strerror or error}") from error
+        tensors = dict(combined(template, found, combine))
+        with naming(out):
+            if settings := facts.pop("task", None):
+                _replace_settings(temporary / TASK, settings)
+            _replace_weights(temporary, tensors, facts)
+            temporary.rename(out)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return out

@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from tiryns.runner.run import files
+
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_ALLOWED = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG,
@@ -27,15 +29,10 @@ def cache_folder(named: str | None = None) -> Path:
     return Path(named or os.environ.get("TIRYNS_CACHE") or "~/.cache/tiryns").expanduser()
 
 
-def locked(path: Path, timeout: float = -1) -> AbstractContextManager[Any]:
-    """A lock of `path` over processes, which the operating system releases when its holder dies.
-
-    Raises filelock.Timeout where another process holds it for `timeout` seconds; a negative number waits for ever.
-    """
-    from filelock import FileLock
-
+def locked(path: Path, wait: bool = True) -> AbstractContextManager[None]:
+    """A lock of `path` over processes; without `wait` it raises BlockingIOError where another process holds it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    return FileLock(path.parent / f".{path.name}.lock", timeout=timeout)
+    return files.locked(path.parent / f".{path.name}.lock", wait)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from tiryns.runner.data.text.holdout import TRAIN, Part, check_validation, divid
 from tiryns.runner.data.text.pool import rust_threads
 from tiryns.runner.data.text.tokenise import tokenise
 from tiryns.runner.data.text.tokenizer import MASKING, load_tokenizer, tokenizer_fingerprint, train_tokenizer
+from tiryns.runner.run.files import system_errors
 
 log = logging.getLogger("tiryns")
 
@@ -185,14 +186,11 @@ def keep_tokenizer(folder: Path, make: Callable[[], Any]) -> None:
             return
         shutil.rmtree(partial, ignore_errors=True)  # of a killed process
         try:
-            make().save_pretrained(partial)
+            with system_errors(folder):
+                make().save_pretrained(partial)
             for file in partial.iterdir():
                 sync(file)
             os.rename(partial, folder)
-        except Exception as error:
-            if number := re.search(r"\(os error (\d+)\)", str(error)):  # rust's kind of OSError
-                raise OSError(int(number[1]), os.strerror(int(number[1])), str(folder)) from error
-            raise
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 

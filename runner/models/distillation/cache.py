@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from filelock import Timeout
 from torch import Tensor
 
 from tiryns.runner.data.batches import flat_samples
@@ -59,11 +58,11 @@ def _make(path: Path, wait: bool, compute: Callable[[], np.ndarray[Any, Any]]) -
     if path.exists():
         return
     try:
-        with locked(path, timeout=-1 if wait else 0):
+        with locked(path, wait):
             if not path.exists():
                 with entering(path) as partial_file, partial_file.open("wb") as file:
                     np.save(file, compute())
-    except Timeout:
+    except BlockingIOError:
         return
 
 

@@ -37,6 +37,7 @@ FURTHER = ("spacy",)
 
 NOT_INSTALLABLE = {
     r"needs a GPU": "`make test` where torch finds a CUDA device",
+    r"needs to mount a disk": "`make test` (Linux, as root)",
     r".*\bprocessor\b.*": "`make test` on such a processor",
     r"reads the memory from /proc|glibc alone gives freed memory back": "`make test` on Linux",
 }
@@ -77,6 +78,11 @@ def gpu() -> None:
 
     if not torch.cuda.is_available():
         _skip("needs a GPU")
+
+
+def mounts() -> NoReturn:
+    """Skips a test that mounts a disk of its own."""
+    _skip("needs to mount a disk")
 
 
 def can_install() -> bool:
