@@ -26,12 +26,11 @@ from tiryns.runner.run.files import (
     read_json,
     read_status,
     read_text,
-    sealed,
-    sealed_words,
     takes_lock,
     write_atomically,
 )
 from tiryns.runner.run.redaction import HIDDEN, is_secret, redacted, resolve_public
+from tiryns.runner.run.seals import sealed, sealed_words
 
 _NAMES_A_PLACE = re.compile(r"""['"]?\$\{[^{}]*\}['"]?""")
 

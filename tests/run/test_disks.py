@@ -14,7 +14,7 @@ from tests.run.on_a_disk import CANNOT
 from tests.runs.test_train import assert_bitwise, rows, weights
 from tests.support import needs
 from tests.support.in_process import Done
-from tests.support.processes import ROOT, warm_process
+from tests.support.processes import ROOT, run_warm
 from tiryns.runner.checkpoints.callback import link, newest_checkpoint
 from tiryns.runner.run.files import naming, system_errors
 from tiryns.runner.run.folder import RunFolder
@@ -50,7 +50,7 @@ def on_a_disk(tmp_path: Path, plan: dict[str, Any], *commands: list[str]) -> lis
     words = [json.dumps({**plan, "kept": str(tmp_path / "kept")}), *map(json.dumps, commands)]
     caches = {"TIRYNS_CACHE": str(disk / "cache"), "HF_HOME": str(disk / "cache" / "hf")}
     env = {**os.environ, "PYTHONPATH": str(ROOT), **caches}
-    done = warm_process().run("tests.run.on_a_disk", tuple(words), disk, env)
+    done = run_warm("tests.run.on_a_disk", tuple(words), disk, env)
     if done.returncode == CANNOT:
         needs.mounts()
     assert done.returncode == 0, done.stderr

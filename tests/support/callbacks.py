@@ -43,7 +43,7 @@ class SlowDisk(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         sync = os.fsync
 
-        def slowly(file: int) -> None:
+        def slowly(file: Any) -> None:
             if ".ckpt" in os.readlink(f"/proc/self/fd/{file}"):
                 time.sleep(self.seconds)
             sync(file)

@@ -51,7 +51,11 @@ def written(path: Path, name: str) -> Path:
     labels = [i % 2 for i in range(COUNT)]
     if name in FILES:
         values = pa.array([{"bytes": b"RIFF", "path": "heron.bin"}] * COUNT, FILE)
-        types = {"text": ["string", "Value"], "label": ["int64", "Value"], "extra": [None, name]}
+        types: dict[str, list[Any]] = {
+            "text": ["string", "Value"],
+            "label": ["int64", "Value"],
+            "extra": [None, name],
+        }
         features = {
             column: {"_type": kind, **({"dtype": dtype} if dtype else {})}
             for column, (dtype, kind) in types.items()
