@@ -43,10 +43,10 @@ class SlowDisk(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         sync = os.fsync
 
-        def slowly(file: Any) -> None:
-            if ".ckpt" in os.readlink(f"/proc/self/fd/{file}"):
+        def slowly(fd: Any) -> None:
+            if ".ckpt" in os.readlink(f"/proc/self/fd/{fd}"):
                 time.sleep(self.seconds)
-            sync(file)
+            sync(fd)
 
         os.fsync = slowly
 
