@@ -14,7 +14,6 @@ from tiryns.runner.data.read.rows import Row, Rows
 from tiryns.runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
 from tiryns.runner.data.vision.conversations import ROLES, USER, Conversation, ConversationReader
 from tiryns.runner.data.vision.image_inputs import join_images
-from tiryns.runner.data.vision.image_text import read_conversations
 from tiryns.runner.data.vision.images import ImageFolder, Images, decode_image
 from tiryns.runner.evaluation.kinds.written_answers import question_of
 from tiryns.runner.evaluation.totals import loss_and_accuracy
@@ -158,6 +157,8 @@ class AnswersAsTested(Answers):
 
     def read(self, source: Any, name: str) -> ConversationSequences:
         """The samples of a source, as the run would read it; raises ValueError or FileNotFoundError for unusable ones."""
+        from tiryns.runner.data.vision.image_text import read_conversations
+
         images = self.settings["images"]
         found = read_conversations(source, self.reading_for(source), "test", name, self.reader, images)
         most = self.settings["max_undecodable"]
