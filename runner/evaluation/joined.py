@@ -1,6 +1,6 @@
 """Figures of predictions that several runs have made for parts of one data set, from the rows of their files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -13,6 +13,9 @@ from tiryns.runner.evaluation.predictions import Compared, measured
 
 Rows = Sequence[Mapping[str, Any]]
 """Lines of `predictions.jsonl`."""
+
+Parts = Callable[[Rows, Sequence[str]], list[Compared]]
+"""What metrics are computed of, given the names of the labels."""
 
 
 def measured_rows(kind: str, rows: Rows, names: Sequence[str] = ()) -> dict[str, float]:
@@ -47,36 +50,27 @@ def _labels(row: Mapping[str, Any]) -> set[str]:
     return {str(one) for each in both for one in (each if isinstance(each, list) else [each])}
 
 
-def _classes(rows: Rows, names: Sequence[str]) -> list[Compared]:
-    numbers = {name: number for number, name in enumerate(names)}
-    predicted, true = (np.array([numbers[row[side]] for row in rows]) for side in ("predicted", "gold"))
-    return [Compared("classification", predicted, true, None)]
+def _compared(kind: str) -> Parts:
+    """Makes the part of a kind with one number for each row, or one truth for each of its labels."""
 
+    def parts(rows: Rows, names: Sequence[str]) -> list[Compared]:
+        numbers = {name: number for number, name in enumerate(names)}
+        value: dict[str, Callable[[Any], Any]] = {
+            "regression": float,
+            "multi_label": lambda labels: [name in labels for name in names],
+        }
+        of = value.get(kind, numbers.__getitem__)
+        predicted, true = (np.array([of(row[side]) for row in rows]) for side in ("predicted", "gold"))
+        return [Compared(kind, predicted, true, None)]
 
-def _choices(rows: Rows, names: Sequence[str]) -> list[Compared]:
-    return [part._replace(kind="multiple_choice") for part in _classes(rows, names)]
-
-
-def _several(rows: Rows, names: Sequence[str]) -> list[Compared]:
-    predicted, true = (
-        np.array([[name in row[side] for name in names] for row in rows]) for side in ("predicted", "gold")
-    )
-    return [Compared("multi_label", predicted, true, None)]
-
-
-def _numbers(rows: Rows, names: Sequence[str]) -> list[Compared]:
-    predicted, true = (np.array([float(row[side]) for row in rows]) for side in ("predicted", "gold"))
-    return [Compared("regression", predicted, true, None)]
+    return parts
 
 
 def _words(rows: Rows, names: Sequence[str]) -> list[Compared]:
-    words = [
-        {"predicted": p, "gold": g}
-        for row in rows
-        for p, g in zip(row["predicted"], row["gold"], strict=True)
-    ]
-    (of_words,) = _classes(words, names)
-    parts = [of_words._replace(kind="token_classification", only=["accuracy"])]
+    both = (zip(row["predicted"], row["gold"], strict=True) for row in rows)
+    words = [{"predicted": p, "gold": g} for p, g in chain.from_iterable(both)]
+    (of_words,) = _compared("token_classification")(words, names)
+    parts = [of_words._replace(only=["accuracy"])]
     if tagging := tagging_of(names, all_names=False):
         predicted, true = ([tagging.iob(row[side]) for row in rows] for side in ("predicted", "gold"))
         parts.append(Compared("token_classification", predicted, true, None, ENTITY_FIGURES))
@@ -95,29 +89,20 @@ def _columns(rows: Rows, names: Sequence[str]) -> list[Compared]:
 
 
 def _answers(rows: Rows, names: Sequence[str]) -> list[Compared]:
-    kinds = {"": rows}
+    kind, kinds = "question_answering", {"": rows}
     if any(not row["gold"] for row in rows):
         kinds["_answerable"] = [row for row in rows if row["gold"]]
         kinds["_unanswerable"] = [row for row in rows if not row["gold"]]
     return [
-        Compared(
-            "question_answering",
-            [r["predicted"] for r in some],
-            [r["gold"] for r in some],
-            None,
-            suffix=suffix,
-        )
+        Compared(kind, [r["predicted"] for r in some], [r["gold"] for r in some], None, suffix=suffix)
         for suffix, some in kinds.items()
     ]
 
 
-PARTS = {
-    "classification": _classes,
-    "multi_label": _several,
-    "regression": _numbers,
+PARTS: dict[str, Parts] = {
+    **{kind: _compared(kind) for kind in ("classification", "multi_label", "regression", "multiple_choice")},
     "token_classification": _words,
     "joint_tagging": _columns,
     "question_answering": _answers,
-    "multiple_choice": _choices,
 }
 """What the metrics of each kind are computed of."""

@@ -20,16 +20,6 @@ IOB = (OUTSIDE, "B-X", "I-X")
 """Tags that tell the scheme of entities whose labels are not named."""
 
 
-def class_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
-    """Metrics of class numbers [D]."""
-    return {name: ClassScore(name, num_labels, **options) for name in ClassScore.measures}
-
-
-def label_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
-    """Metrics of several labels per example, booleans [D, C]."""
-    return {name: LabelScore(name, num_labels, **options) for name in LabelScore.measures}
-
-
 def number_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
     """Metrics of numbers [D]."""
     from torchmetrics.regression import MeanSquaredError
@@ -47,23 +37,14 @@ def tag_metrics(num_labels: int, labels: Sequence[str] = IOB, **options: Any) ->
     return {"accuracy": ClassScore("accuracy", num_labels, **options), **scores}
 
 
-def choice_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
-    """Metrics of numbers of choices [D]; `num_labels` is the largest number of choices of an example."""
-    return {"accuracy": ClassScore("accuracy", num_labels, **options)}
-
-
-def answer_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
-    """Metrics of texts against accepted answers."""
-    return {name: AnswerOverlap(name, **options) for name in ("exact_match", "f1")}
-
-
 KINDS: dict[str, Callable[..., dict[str, Metric]]] = {
-    "classification": class_metrics,
-    "multi_label": label_metrics,
+    "classification": lambda size, **to: {one: ClassScore(one, size, **to) for one in ClassScore.measures},
+    "multi_label": lambda size, **to: {one: LabelScore(one, size, **to) for one in LabelScore.measures},
     "regression": number_metrics,
     "token_classification": tag_metrics,
-    "question_answering": answer_metrics,
-    "multiple_choice": choice_metrics,
+    "question_answering": lambda size, **to: {one: AnswerOverlap(one, **to) for one in ("exact_match", "f1")},
+    # the size is the largest number of choices of an example
+    "multiple_choice": lambda size, **to: {"accuracy": ClassScore("accuracy", size, **to)},
 }
 """Makers of the metrics of each kind of prediction."""
 

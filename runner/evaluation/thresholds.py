@@ -44,13 +44,10 @@ class Thresholds:
         self.chosen = False
         self.values: NDArray[np.float64] = np.array(USUAL)
         """[C], or one number for all labels."""
-        if given is not None and self.mode is None:
-            self.values = self._values(given)
-
-    def _values(self, given: Any) -> NDArray[np.float64]:
         if isinstance(given, Mapping | list):
             given = by_label("thresholds", given, self.labels, USUAL)
-        return np.array(given, dtype=np.float64)
+        if given is not None and self.mode is None:
+            self.values = np.array(given, dtype=np.float64)
 
     def choose(self, probabilities: NDArray[Any], true: NDArray[np.bool_]) -> None:
         """Chooses the thresholds for probabilities [D, C] of labels that hold or not [D, C], if that is the mode."""

@@ -23,21 +23,16 @@ class LabelledSet:
     the task chooses by the set what decides in others, such as thresholds.
     """
 
-    def __init__(
-        self, predictions: Predictions, device: torch.device | None = None, calibrating: bool = False
-    ) -> None:
+    def __init__(self, predictions: Predictions, calibrating: bool = False) -> None:
         self.predictions, self.calibrating = predictions, calibrating
-        self._sums = torch.zeros(len(SUMS), dtype=torch.float64, device=device)
-        self._parts: dict[str, Any] = {}
+        self._sums = {name: torch.zeros((), dtype=torch.float64) for name in SUMS}
 
     def add(self, micro_batch: MicroBatch, output: Mapping[str, Any]) -> None:
         """Adds a micro-batch."""
-        weight = torch.tensor(micro_batch["weight"], dtype=torch.float64, device=self._sums.device)
-        correct = output.get("correct", torch.zeros_like(weight))
-        self._sums += torch.stack([output["loss"].double(), weight, correct.double()])
+        sums = {"loss": output["loss"], "weight": micro_batch["weight"], "correct": output.get("correct", 0)}
         for name, part in output.get("part_losses", {}).items():
-            count = torch.full_like(weight, micro_batch["denominators"][name])
-            self._parts[name] = self._parts.get(name, 0) + torch.stack([part.double(), count])
+            sums |= {f"{name}/loss": part, f"{name}/weight": micro_batch["denominators"][name]}
+        _add(self._sums, sums, output["loss"].device)
         self.predictions.add(micro_batch, output)
 
     def finish(
@@ -50,10 +45,7 @@ class LabelledSet:
         self.predictions.join(gather)
         if self.calibrating:
             self.predictions.calibrate()
-        sums = dict(zip(SUMS, self._sums.tolist(), strict=True))
-        for name, part in self._parts.items():
-            sums[f"{name}/loss"], sums[f"{name}/weight"] = part.tolist()
-        totals = sum_over_ranks(sums)
+        totals = sum_over_ranks({name: float(value) for name, value in self._sums.items()})
         found = self.predictions.metrics()
         return (of_sums or mean_loss)(totals) | self.predictions.losses(totals) | found if found else {}
 
@@ -79,6 +71,10 @@ def add_sums(sums: dict[str, Tensor], micro_batch: MicroBatch, output: Mapping[s
     They are added up in float64.
     """
     divisors = {**micro_batch.get("denominators", {}), "weight": micro_batch["weight"]}
-    for name, value in {**output, **divisors}.items():
-        added = torch.as_tensor(value, dtype=torch.float64).detach()
-        sums[name] = sums.get(name, 0) + added.to(output["loss"].device)
+    _add(sums, {**output, **divisors}, output["loss"].device)
+
+
+def _add(sums: dict[str, Tensor], values: Mapping[str, Any], device: torch.device) -> None:
+    for name, value in values.items():
+        added = torch.as_tensor(value, dtype=torch.float64).detach().to(device)
+        sums[name] = sums[name].to(device) + added if name in sums else added

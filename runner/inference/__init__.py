@@ -1,12 +1,10 @@
 """Predictions of a trained model, and its export.
 
-- `labelled`: labels, labels of words, and answers in contexts; `answering`: answers about images.
-- `passes`: one pass over samples, computed as in the run; `measuring`: the figures of a set by it.
-- `evaluated`: figures on data that comes later, of labelled examples by `labelled`, of questions about images by
-  `measured_answers`, of text by `language`, which also guesses masks.
-- `vectors`: those of texts, by models that were trained for them.
+- `passes`: one pass over samples, computed as in the run, and the figures of a set by it.
+- `kinds`: what turns rows into predictions, one class for each kind of model: `labelled`, `answering` about images,
+  `vectors` of texts, and for `language` models masks filled in and texts continued.
+- `predictor`: `Predictor`, any of these with predictions for rows; `evaluated`: figures on data that comes later.
 - `frozen`: features of an encoder that is not trained, and what they are worth.
 - `export`: the model as a Hugging Face folder; `card`: its model card, with `hub_metadata`.
-- `predictor`: `Predictor`, any of these models with predictions for rows, by the `kinds` of models that there are;
-  `opened_run`: a run opened in Python.
+- `opened_run`: a run opened in Python.
 """

@@ -1,35 +1,39 @@
-"""Answers questions about images with a trained vision-language model."""
+"""Vision-language models: their answers to questions about images, as predictions and as their run tested them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
+from omegaconf import OmegaConf
 from PIL import Image
 
-from tiryns.runner.data.read.rows import Row
-from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.read.opened import Reading, of_run
+from tiryns.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
 from tiryns.runner.data.vision.conversations import ROLES, USER, Conversation, ConversationReader
 from tiryns.runner.data.vision.image_inputs import join_images
-from tiryns.runner.data.vision.images import Images, decode_image
+from tiryns.runner.data.vision.images import ImageFolder, Images, decode_image
 from tiryns.runner.evaluation.kinds.written_answers import question_of
-from tiryns.runner.inference.labelled import option_defaults, saved_task
+from tiryns.runner.evaluation.totals import loss_and_accuracy
+from tiryns.runner.inference.kinds import Kept, Kind, PredictOptions, check_settings, option_defaults
+from tiryns.runner.inference.labelled import saved_task
+from tiryns.runner.inference.passes import Measured, Report, as_trained, device_here, measure_set, run_config
+from tiryns.runner.models.vision.answers import AnswerWriter
 from tiryns.runner.run.model_folder import model_folder
+from tiryns.runner.tasks import get_task
+
+SETTINGS = (
+    *("columns", "caption_prompt", "images", "max_length", "too_long", "max_undecodable"), *Reading._fields
+)  # fmt: skip
+"""Settings of `data` that say how questions about images are read."""
 
 AT_ONCE = 16
 """Questions in one batch."""
 
 _NOTHING = "?"
 """Stands for the answer to be generated; a prompt ends before it."""
-
-
-class Answerer(NamedTuple):
-    """A vision-language model with the encoder and the reader that make prompts of rows."""
-
-    model: Any
-    encoder: ConversationEncoder
-    reader: ConversationReader
-    collator: Any
 
 
 class ImageFiles:
@@ -51,66 +55,136 @@ def sees_images(config: Any) -> bool:
     return hasattr(config, "vision_config")
 
 
-def load_answerer(
-    run: str, settings: Mapping[str, Any] | None = None, columns: Mapping[str, str] | None = None
-) -> Answerer:
+class Answers(Kind):
     """The vision-language model of a run or a Hugging Face folder; raises FileNotFoundError without a processor.
 
-    `settings` of `data` take the place of the exported ones; without any, texts are as long as the model reads. So do
-    `columns` of single ones of its columns.
+    It reads texts as long as it can; `text_column` and settings of files are the `changes` there are.
     """
-    from tiryns.runner.data.vision.processors import load_processor
-    from tiryns.runner.tasks import get_task
 
-    folder = model_folder(run)
-    data = (
-        option_defaults("data", "image_text") | (saved_task(run) or {"data": {}})["data"] | (settings or {})
-    )
-    named = {**(data["columns"] or {}), **(columns or {})}
-    reader = ConversationReader(columns=named, caption_prompt=data["caption_prompt"])
-    vision = load_processor(folder)
-    task = get_task("vision_language")
-    pretrained = task.load(folder)
-    longest = min(
-        pretrained.config.get_text_config().max_position_embeddings, vision.tokenizer.model_max_length
-    )
-    reads = (longest, "error") if settings is None else (min(longest, data["max_length"]), data["too_long"])
-    encoder = vision.encoder(*reads)
-    defaults = option_defaults("objective", task.name)
-    arguments: dict[str, Any] = {**defaults, **encoder.collator_arguments(reader)}
-    collator = task.objective(**arguments)
-    return Answerer(collator.task_model(pretrained).eval(), encoder, reader, collator)
+    name, at_once, line_formats = "vision_language", 256, ()
+
+    def __init__(self, run: str, changes: Mapping[str, Any]) -> None:
+        check_settings(changes, ("text_column", *Reading._fields))
+        columns = {"question": changes["text_column"]} if "text_column" in changes else {}
+        self.changes = changes
+        self._load(run, _exported(run), columns)
+        self.text_column = self.reader.columns["question"]
+
+    def _load(
+        self, run: str, data: Mapping[str, Any], columns: Mapping[str, str], bounded: bool = False
+    ) -> None:
+        from tiryns.runner.data.vision.processors import load_processor
+
+        folder = model_folder(run)
+        self.task = get_task(self.name)
+        self.reader = ConversationReader(
+            columns={**(data["columns"] or {}), **columns}, caption_prompt=data["caption_prompt"]
+        )
+        vision = load_processor(folder)
+        pretrained = self.task.load(folder)
+        longest = min(
+            pretrained.config.get_text_config().max_position_embeddings, vision.tokenizer.model_max_length
+        )
+        reads = (min(longest, data["max_length"]), data["too_long"]) if bounded else (longest, "error")
+        self.encoder = vision.encoder(*reads)
+        arguments = {
+            **option_defaults("objective", self.name),
+            **self.encoder.collator_arguments(self.reader),
+        }
+        self.collator = self.task.objective(**arguments)
+        self.model = self.collator.task_model(pretrained).eval()
+
+    def values(self, text: str, options: PredictOptions) -> dict[str, Any]:
+        """The question, with its images."""
+        return {self.text_column: text, self.reader.columns["image"]: list(options.image)}
+
+    def columns(self) -> tuple[str, ...]:
+        """None: conversations have others than questions."""
+        return ()
+
+    def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
+        """What the model writes."""
+        if options.max_new_tokens < 1:
+            raise ValueError(f"max_new_tokens={options.max_new_tokens}: expected at least 1")
+        files: Any = ImageFiles() if options.images is None else ImageFolder(options.images)
+        return Kept(rows.rows, list(self.answers(self.questions(rows.rows), files, options.max_new_tokens)))
+
+    def questions(self, rows: Sequence[Row]) -> list[Conversation]:
+        """The questions of rows, without their answers; raises ValueError for a row that is no question."""
+        return [self.reader(_unanswered(row, self.reader.columns), i) for i, row in enumerate(rows)]
+
+    @torch.no_grad()
+    def answers(
+        self, questions: Sequence[Conversation], images: Images, max_new_tokens: int
+    ) -> Iterator[dict[str, Any]]:
+        """The generated answers to questions, in their order: `id`, `image`, `text`, `predicted`."""
+        device = device_here()
+        self.model.to(device)
+        for question in questions:
+            for name in question.images:
+                images.check(name, question.name())
+        for start in range(0, len(questions), AT_ONCE):
+            some = questions[start : start + AT_ONCE]
+            found = [self.encoder(q, [images.read(name, q.name()) for name in q.images]) for q in some]
+            prompts = [torch.from_numpy(f.text.input_ids[: f.text.prompt_length]).to(device) for f in found]
+            joined = join_images([image for f in found for image in f.images])["images"]
+            shown = {name: torch.from_numpy(value).to(device) for name, value in joined.items()}
+            written = self.model.generate(prompts, shown, max_new_tokens).tolist()
+            for question, ids in zip(some, written, strict=True):
+                yield {
+                    "id": question.id,
+                    "image": question.images,
+                    "text": question_of(question),
+                    "predicted": self.encoder.written(ids),
+                }
 
 
-def questions_of(answerer: Answerer, rows: Sequence[Row]) -> list[Conversation]:
-    """The questions of rows, without their answers; raises ValueError for a row that is no question."""
-    return [answerer.reader(_unanswered(row, answerer.reader.columns), i) for i, row in enumerate(rows)]
+class AnswersAsTested(Answers):
+    """The same as its run tested it: with the run's settings of `data` but for the `changes`, and its precision.
+
+    `writer` writes as many and as long answers as the run's.
+    """
+
+    def __init__(self, run: str, changes: Mapping[str, Any]) -> None:
+        data = _exported(run) | _settings_of_run(run, "data")
+        self.settings = {n: value for n, value in of_run(data).items() if n in SETTINGS} | dict(changes)
+        self._load(run, {**_exported(run), **self.settings}, {}, bounded=True)
+        self.text_column = self.reader.columns["question"]
+        self.changes = self.settings
+        self.computation = as_trained(run).set_up(self.collator, self.model)
+        module = option_defaults("module", self.name) | _settings_of_run(run, "module")
+        self.writer = AnswerWriter(module["generated_samples"], module["max_new_tokens"])
+
+    def read(self, source: Any, name: str) -> ConversationSequences:
+        """The samples of a source, as the run would read it; raises ValueError or FileNotFoundError for unusable ones."""
+        from tiryns.runner.data.vision.image_text import read_conversations
+
+        images = self.settings["images"]
+        found = read_conversations(source, self.reading_for(source), "test", name, self.reader, images)
+        most = self.settings["max_undecodable"]
+        return encode_conversations(found.conversations, found.images, self.encoder, most, name)
+
+    def measure(self, sequences: ConversationSequences, report: Report | None = None) -> Measured:
+        """The answers to a set's questions, its loss and its figures."""
+
+        def output(micro_batch: MicroBatch) -> Mapping[str, Any]:
+            return {**self.model(micro_batch), **self.writer.write(self.model, micro_batch, len(sequences))}
+
+        predictions = self.task.predictions(sequences, self.collator)
+        parts = self.model, self.collator, self.computation
+        return measure_set(predictions, *parts, report, output, loss_and_accuracy)
 
 
-@torch.no_grad()
-def answer(
-    answerer: Answerer, questions: Sequence[Conversation], images: Images, max_new_tokens: int
-) -> Iterator[dict[str, Any]]:
-    """The generated answers to questions, in their order: `id`, `image`, `text`, `predicted`."""
-    model, encoder = answerer.model, answerer.encoder
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model.to(device)
-    for question in questions:
-        for name in question.images:
-            images.check(name, question.name())
-    for start in range(0, len(questions), AT_ONCE):
-        some = questions[start : start + AT_ONCE]
-        found = [encoder(q, [images.read(name, q.name()) for name in q.images]) for q in some]
-        prompts = [torch.from_numpy(f.text.input_ids[: f.text.prompt_length]).to(device) for f in found]
-        joined = join_images([image for f in found for image in f.images])["images"]
-        shown = {name: torch.from_numpy(value).to(device) for name, value in joined.items()}
-        for question, ids in zip(some, model.generate(prompts, shown, max_new_tokens).tolist(), strict=True):
-            yield {
-                "id": question.id,
-                "image": question.images,
-                "text": question_of(question),
-                "predicted": encoder.written(ids),
-            }
+def _exported(run: str) -> dict[str, Any]:
+    """The settings of `data` that were exported with a model, over the defaults."""
+    saved: dict[str, Any] = (saved_task(run) or {"data": {}})["data"]
+    return option_defaults("data", "image_text") | saved
+
+
+def _settings_of_run(run: str, group: str) -> dict[str, Any]:
+    """The settings of a group, as the run's `config.yaml` has them; empty for a model without its run."""
+    config: Any = OmegaConf.to_container(run_config(run) or OmegaConf.create())
+    return config.get(group) or {}
 
 
 def _unanswered(row: Row, names: Mapping[str, str]) -> Row:

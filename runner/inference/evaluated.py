@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,35 +15,12 @@ from tiryns.runner.evaluation.files import entry_of, write_content, write_lines,
 from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.evaluation.resampling import intervals
 from tiryns.runner.evaluation.statistics.intervals import LEVEL, RESAMPLES
-from tiryns.runner.inference.answering import sees_images
-from tiryns.runner.inference.labelled import (
-    FinetunedModel,
-    check_labels,
-    labelled_rows,
-    load_finetuned,
-    measure,
-    rows_of_file,
-    task_of,
-    usable_samples,
-    without_left_out,
-)
-from tiryns.runner.inference.language.figures import (
-    SETTINGS,
-    LanguageModel,
-    load_language_model,
-    measure_text,
-    read_documents,
-)
+from tiryns.runner.inference.answering import SETTINGS as ANSWERED
+from tiryns.runner.inference.answering import AnswersAsTested, sees_images
+from tiryns.runner.inference.labelled import Labels, has_label, task_of, without_left_out
+from tiryns.runner.inference.language.figures import SETTINGS, DocumentSequences, LanguageModel
 from tiryns.runner.inference.language.infill import open_model
 from tiryns.runner.inference.language.pseudo_likelihood import pseudo_perplexity
-from tiryns.runner.inference.measured_answers import SETTINGS as ANSWERED
-from tiryns.runner.inference.measured_answers import (
-    AnsweringModel,
-    load_answering_model,
-    measure_answers,
-    read_questions,
-)
-from tiryns.runner.inference.measuring import Measured
 from tiryns.runner.inference.passes import Computation, Report, device_here
 from tiryns.runner.models.autocast import cpu_has_bf16
 from tiryns.runner.run.command.json_output import plain
@@ -144,26 +120,68 @@ def evaluate(
         raise ValueError(
             f"the number of resamples is {asked.resamples}: expected 1 or more, or 0 for no intervals"
         )
+    model = _opened(run, asked)
+    model.computation = computation_of(model.computation, asked)
+    what = {"objective": model.objective} if isinstance(model, LanguageModel) else {"task": model.name}
+    over = "documents" if isinstance(model, LanguageModel) else "examples"
+    facts = facts_of(run, what, model.computation, asked, over)
+    if isinstance(model, AnswersAsTested):
+        facts |= model.writer._asdict()
+    # All sources are read before the first is computed
+    sets = {name: _read(model, source, name, asked) for name, source in sources.items()}
+    predictions, documents, entries = {}, [], {}
+    for name, (sequences, of_rows) in sets.items():
+        if isinstance(model, LanguageModel):
+            entries[name], lines = _measured_text(model, sequences, name, asked, report)
+            documents += [{"set": name, **line} for line in lines]
+            continue
+        found = model.measure(sequences, report=report and report(name))
+        predictions[name] = found.predictions
+        entry = entry_with_intervals(
+            found.predictions, found.figures, found.sums, asked.resamples, asked.seed
+        )
+        entries[name] = entry | of_rows
+    return Evaluation(plain({**facts, "sets": entries}), predictions, documents)
+
+
+def _opened(run: str, asked: Asked) -> Labels | AnswersAsTested | LanguageModel:
+    """Loads the model of a run with what is asked of it; raises ValueError for what does not apply to it."""
     config, tokenizer = open_model(run)
     changes = {name: value for name, value in asked.settings.items() if name not in (*COMPUTED, BAD_ROW)}
     answers = sees_images(config)
     task = get_task("vision_language") if answers else task_of(run, config.architectures or [])
     if task is not None and (asked.objective is not None or asked.pseudo_documents != 0):
         raise ValueError(f"the model in {run!r} is for {task.name.replace('_', ' ')}, not a language model")
-    if not answers and (asked.generated_samples is not None or asked.max_new_tokens is not None):
+    asks = {"generated_samples": asked.generated_samples, "max_new_tokens": asked.max_new_tokens}
+    writing: dict[str, Any] = {name: value for name, value in asks.items() if value is not None}
+    if writing and not answers:
         raise ValueError(f"the model in {run!r} reads no images: leave out --answers and --max-new-tokens")
     check_choice(f"data.{BAD_ROW}", on_bad_row := asked.settings.get(BAD_ROW, "error"), ("error", "skip"))
     if on_bad_row == "skip" and (answers or task is None):
         raise ValueError(f"{asked.skipping} is for labelled texts: leave it out for the model in {run!r}")
     if answers:
-        return _answered(run, load_answering_model(run, changes), sources, asked, report)
+        model = AnswersAsTested(run, changes)
+        model.writer = model.writer._replace(**writing)
+        return model
     if task is not None:
-        model = load_finetuned(run, task, config, tokenizer, changes)
-        model = model._replace(computation=computation_of(model.computation, asked))
-        return _labelled(run, model, sources, asked, report)
-    language = load_language_model(run, config, tokenizer, changes, asked.objective)
-    language = language._replace(computation=computation_of(language.computation, asked))
-    return _text(run, language, sources, asked, report)
+        return Labels(run, task, config, tokenizer, changes)
+    return LanguageModel(run, config, tokenizer, changes, asked.objective)
+
+
+def _read(model: Any, source: Any, name: str, asked: Asked) -> tuple[Any, dict[str, Any]]:
+    """Reads the samples of a source; of labelled rows also counts those without a label, and those left out."""
+    if not isinstance(model, Labels):
+        return model.read(source, name), {}
+    bad = BadRows(asked.settings.get(BAD_ROW) == "skip", asked.skipping)
+    rows = model.rows_of(source, "test", bad)
+    column = model.check_labels(rows, name)
+    sequences = model.samples(rows, usable=True)
+    if not sequences:
+        raise ValueError(f"{rows.description} holds no row that can be used: {bad.first}")
+    facts: dict[str, Any] = {
+        "unlabelled": sum(not has_label(row, column) for row in without_left_out(rows).rows)
+    }
+    return sequences, facts | ({"left_out": noted} if (noted := bad.noted()) else {})
 
 
 def computation_of(computation: Computation, asked: Asked) -> Computation:
@@ -181,68 +199,16 @@ def computation_of(computation: Computation, asked: Asked) -> Computation:
     return chosen
 
 
-def _labelled(
-    run: str,
-    model: FinetunedModel,
-    sources: Mapping[str, Any],
-    asked: Asked,
-    report: Callable[[str], Report] | None,
-) -> Evaluation:
-    """The figures of a task; all sources are read before the first is computed."""
-    bad = {name: BadRows(asked.settings.get(BAD_ROW) == "skip", asked.skipping) for name in sources}
-    rows = {name: rows_of_file(model, source, "test", bad[name]) for name, source in sources.items()}
-    column = model.settings["label_column"] or model.settings["pair_column"]  # of pairs without scores
-    for name, given in rows.items():
-        check_labels(given, name, column, model.settings.get("label_columns") or [column])
-    sets = {name: usable_samples(model, given) for name, given in rows.items()}
-    facts = facts_of(run, {"task": model.task.name}, model.computation, asked, "examples")
-    found = _measured(facts, sets, partial(measure, model), asked, report)
-    for name, given in rows.items():
-        kept, entry = without_left_out(given), found.content["sets"][name]
-        entry["unlabelled"] = len(kept.rows) - labelled_rows(kept, column)
-        if noted := given.bad.noted():
-            entry["left_out"] = noted
-    return found
-
-
-def _answered(
-    run: str,
-    model: AnsweringModel,
-    sources: Mapping[str, Any],
-    asked: Asked,
-    report: Callable[[str], Report] | None,
-) -> Evaluation:
-    """The figures of answers to questions about images; all sources are read before the first is computed."""
-    chosen = {"generated_samples": asked.generated_samples, "max_new_tokens": asked.max_new_tokens}
-    writer = model.writer._replace(**{name: value for name, value in chosen.items() if value is not None})
-    model = model._replace(computation=computation_of(model.computation, asked), writer=writer)
-    sets = {name: read_questions(model, source, name) for name, source in sources.items()}
-    facts = facts_of(run, {"task": "vision_language"}, model.computation, asked, "examples")
-    return _measured({**facts, **writer._asdict()}, sets, partial(measure_answers, model), asked, report)
-
-
-def _measured(
-    facts: Mapping[str, Any],
-    sets: Mapping[str, Any],
-    measure_one: Callable[..., Measured],
-    asked: Asked,
-    report: Callable[[str], Report] | None,
-) -> Evaluation:
-    """The figures of sets of a task, with their intervals."""
-    predictions, entries = {}, {}
-    for name, sequences in sets.items():
-        found = measure_one(sequences, report=report and report(name))
-        predictions[name] = found.predictions
-        entry = entry_of(found.predictions, found.figures)
-        ends = (
-            intervals(found.predictions, found.sums, asked.resamples, asked.seed) if asked.resamples else {}
-        )
-        entries[name] = with_intervals(entry, ends)
-    return Evaluation(plain({**facts, "sets": entries}), predictions, [])
-
-
-def with_intervals(entry: dict[str, Any], ends: Mapping[str, Ends]) -> dict[str, Any]:
-    """The entry of a set with `intervals` of its figures, and in each row of a table of classes."""
+def entry_with_intervals(
+    predictions: Predictions,
+    figures: Mapping[str, float],
+    sums: Mapping[str, Ends],
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Returns the entry of a set with `intervals` of its figures, and in each row of a table of classes."""
+    entry = entry_of(predictions, figures)
+    ends = intervals(predictions, sums, resamples, seed) if resamples else {}
     entry["intervals"] = {name: ends[name] for name in entry["metrics"] if name in ends}
     for name, found in ends.items():
         table, _, figure = name.partition("/")
@@ -251,43 +217,32 @@ def with_intervals(entry: dict[str, Any], ends: Mapping[str, Ends]) -> dict[str,
     return entry
 
 
-def _text(
-    run: str,
+def _measured_text(
     language: LanguageModel,
-    sources: Mapping[str, Any],
+    sequences: DocumentSequences,
+    name: str,
     asked: Asked,
     report: Callable[[str], Report] | None,
-) -> Evaluation:
-    """The figures of a language model; all sources are read before the first is computed."""
-    sets = {name: read_documents(language, source) for name, source in sources.items()}
-    entries, lines = {}, []
-    for name, sequences in sets.items():
-        found = measure_text(language, sequences, asked.resamples, asked.seed, report and report(name))
-        sizes = sequences.num_bytes
-        entry: dict[str, Any] = {
-            "examples": len(sizes),
-            "over": "documents",
-            "sequences": len(sequences),
-            "tokens": sequences.num_tokens,
-            "bytes": int(sizes.sum()),
-            "metrics": found.figures,
-            "intervals": found.intervals,
-        }
-        if asked.pseudo_documents != 0:
-            told = report and report(f"{name}, token by token")
-            pseudo = pseudo_perplexity(
-                language, sequences, asked.pseudo_documents, asked.resamples, asked.seed, told
-            )
-            entry["metrics"]["pseudo_perplexity"] = pseudo.value
-            if pseudo.interval is not None:
-                entry["intervals"]["pseudo_perplexity"] = pseudo.interval
-            entry["pseudo_perplexity"] = {"documents": pseudo.documents, "tokens": pseudo.tokens}
-        entries[name] = entry
-        sums = [{n: float(v[i]) for n, v in found.sums.items()} for i in range(len(sizes))]
-        own = zip(sizes.tolist(), sums, strict=True)
-        lines += [{"set": name, "document": i, "bytes": size, **some} for i, (size, some) in enumerate(own)]
-    facts = facts_of(run, {"objective": language.objective}, language.computation, asked, "documents")
-    return Evaluation(plain({**facts, "sets": entries}), {}, lines)
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Measures a language model on documents: the entry of the set, and a line for each document."""
+    found = language.measure(sequences, asked.resamples, asked.seed, report and report(name))
+    sizes = sequences.num_bytes
+    entry: dict[str, Any] = {"examples": len(sizes), "over": "documents", "sequences": len(sequences)}
+    entry |= {"tokens": sequences.num_tokens, "bytes": int(sizes.sum())}
+    entry |= {"metrics": found.figures, "intervals": found.intervals}
+    if asked.pseudo_documents != 0:
+        told = report and report(f"{name}, token by token")
+        asks = (asked.pseudo_documents, asked.resamples, asked.seed, told)
+        pseudo = pseudo_perplexity(language, sequences, *asks)
+        entry["metrics"]["pseudo_perplexity"] = pseudo.value
+        if pseudo.interval is not None:
+            entry["intervals"]["pseudo_perplexity"] = pseudo.interval
+        entry["pseudo_perplexity"] = {"documents": pseudo.documents, "tokens": pseudo.tokens}
+    lines = [{"document": i, "bytes": size} for i, size in enumerate(sizes.tolist())]
+    for column, values in found.sums.items():
+        for line, value in zip(lines, values.tolist(), strict=True):
+            line[column] = value
+    return entry, lines
 
 
 def facts_of(

@@ -69,19 +69,15 @@ def check_export(module: Any, preprocessor: Any, folder: RunFolder, task: Mappin
     try:
         with TemporaryDirectory(prefix=".export.", dir=folder.path) as target:
             for part, save in parts.items():
-                _try_to_save(part, save, target)
+                try:
+                    save(target)
+                except OSError:
+                    raise
+                except Exception as error:  # of tokenizers, json or the config's class
+                    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+                    raise ValueError(f"{part} cannot be saved with the trained model: {reason}") from error
     except OSError as error:
         raise OSError(f"cannot export to {str(folder.path)!r}: {error.strerror or error}") from error
-
-
-def _try_to_save(part: str, save: Callable[[str], Any], target: str) -> None:
-    try:
-        save(target)
-    except OSError:
-        raise
-    except Exception as error:  # of tokenizers, json or the config's class
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ValueError(f"{part} cannot be saved with the trained model: {reason}") from error
 
 
 def exported_model(module: nn.Module) -> PreTrainedModel | None:

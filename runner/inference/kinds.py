@@ -1,4 +1,4 @@
-"""The kinds of trained models that make predictions: finetuned for a task, about images, and for masks."""
+"""The kinds of trained models: what turns rows into predictions, and those that read one text of each row."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -6,24 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from omegaconf import OmegaConf
+
+from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import suggest
-from tiryns.runner.data.labelled.columns import meant_error
 from tiryns.runner.data.labelled.examples import text_of
-from tiryns.runner.data.read.bad_rows import MissingColumn
 from tiryns.runner.data.read.files import is_saved
 from tiryns.runner.data.read.formats import ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, Reading
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
-from tiryns.runner.data.vision.images import ImageFolder
-from tiryns.runner.inference.answering import ImageFiles, answer, load_answerer, questions_of
-from tiryns.runner.inference.labelled import (
-    FinetunedModel,
-    predict,
-    reading_for,
-    unlabelled,
-    values_of_text,
-    without_left_out,
-)
 from tiryns.runner.inference.language.generation import continuation, load_causal
 from tiryns.runner.inference.language.infill import MASK, fill, load
 from tiryns.runner.order.keyed import derive_seed
@@ -75,16 +66,19 @@ class Kept(NamedTuple):
 
 
 class Kind(ABC):
-    """A model with what turns rows into predictions."""
+    """A trained model with the reading of its rows; `changes` are settings of data in the place of its own."""
 
     name: str
     at_once: int
     """Rows of a batch."""
     text_column: str
+    changes: Mapping[str, Any]
     separator: str | None = None
     """What stands between several labels of a row in a table."""
     rule = LabelRule.AS_NAMED
     """Which class names of files count."""
+    line_formats: tuple[str | None, ...] = ("txt", "md")
+    """Endings of files that are read line by line."""
     model: Any
 
     @abstractmethod
@@ -103,11 +97,15 @@ class Kind(ABC):
         """The columns that a table must have."""
         return (self.text_column,)
 
+    def reading_for(self, source: Any) -> Reading:
+        """Returns how the settings say that a source is read."""
+        return AS_FOUND._replace(**{n: self.changes[n] for n in Reading._fields if n in self.changes})
+
     def reading(self, path: str) -> Reading:
-        """How a file is read: by its ending, or line by line where its name has none."""
-        return (
-            AS_FOUND if ending_format(Path(path)) or is_saved(Path(path)) else AS_FOUND._replace(format="txt")
-        )
+        """Returns how a file is read: by the settings, else its ending; line by line where neither names a format."""
+        ending, found = ending_format(Path(path)), self.reading_for(path)
+        unnamed = found.format == "auto" and not ending and not is_saved(Path(path))
+        return found._replace(format="txt") if unnamed or ending in self.line_formats else found
 
     def labelled(self, rows: Sequence[Row]) -> bool:
         """Whether rows have labels to compute figures with."""
@@ -116,93 +114,6 @@ class Kind(ABC):
     def measured(self, rows: Rows, options: PredictOptions) -> Kept:
         """Predictions for rows, with figures."""
         return self.predict(rows, options, 0)
-
-
-class Labels(Kind):
-    """A model that was finetuned for a task."""
-
-    at_once = 2048  # a multiple of the samples that an evaluation sorts by length
-
-    def __init__(self, model: FinetunedModel) -> None:
-        self.model, self.name, self.rule = model, model.task.name, model.rule
-        self.text_column = model.settings["text_column"]
-        self.separator = model.settings.get("label_separator")
-
-    def values(self, text: str, options: PredictOptions) -> dict[str, Any]:
-        """The text, and the second one."""
-        return values_of_text(self.model, text, options.second)
-
-    def typed(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A text alone becomes what the column of text holds."""
-        if isinstance(text := values.get(self.text_column), str):
-            return {**values, self.text_column: self.model.task.typed(text)}
-        return values
-
-    def columns(self) -> tuple[str, ...]:
-        """Those of the reader but that of the label."""
-        labels = self.model.reader.label_names()
-        return tuple(name for name in self.model.reader.columns() if name not in labels)
-
-    def reading(self, path: str) -> Reading:
-        """By its ending, or as the training data was read; line by line where neither tells."""
-        found = reading_for(self.model, path)
-        plain = found.format == "auto" and not ending_format(Path(path)) and not is_saved(Path(path))
-        return found._replace(format="txt") if plain or ending_format(Path(path)) in ("txt", "md") else found
-
-    def labelled(self, rows: Sequence[Row]) -> bool:
-        """Whether a row has a label."""
-        names = self.model.reader.label_names()
-        return any(row.values.get(name) not in (None, "") for row in rows for name in names)
-
-    def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
-        """Predictions without figures."""
-        return self._kept(unlabelled(self.model, rows), rows, options)
-
-    def measured(self, rows: Rows, options: PredictOptions) -> Kept:
-        """Predictions, and the figures of a run's test."""
-        return self._kept(rows, rows, options)
-
-    def _kept(self, read: Rows, given: Rows, options: PredictOptions) -> Kept:
-        try:
-            found = predict(self.model, read, options.tokens)
-        except MissingColumn as error:
-            label_column = self.model.settings["label_column"]
-            labels = self.model.reader.state_dict().get("labels") or ()
-            columns = (self.text_column, label_column, labels, self.model.reader)
-            raise meant_error(error, given, *columns) from None
-        return Kept(without_left_out(given).rows, list(found.rows), found.figures)
-
-
-class Answers(Kind):
-    """A vision-language model."""
-
-    name, at_once = "vision_language", 256
-
-    def __init__(self, run: str, changes: Mapping[str, Any]) -> None:
-        columns = {"question": changes["text_column"]} if "text_column" in changes else {}
-        check_settings(changes, ("text_column", *Reading._fields))
-        self.model = load_answerer(run, columns=columns)
-        self.text_column, self.changes = self.model.reader.columns["question"], changes
-
-    def values(self, text: str, options: PredictOptions) -> dict[str, Any]:
-        """The question, with its images."""
-        return {self.text_column: text, self.model.reader.columns["image"]: list(options.image)}
-
-    def reading(self, path: str) -> Reading:
-        """By the ending of the file."""
-        return given_reading(super().reading(path), self.changes)
-
-    def columns(self) -> tuple[str, ...]:
-        """None: conversations have others than questions."""
-        return ()
-
-    def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
-        """What the model writes."""
-        if options.max_new_tokens < 1:
-            raise ValueError(f"max_new_tokens={options.max_new_tokens}: expected at least 1")
-        files: Any = ImageFiles() if options.images is None else ImageFolder(options.images)
-        questions = questions_of(self.model, rows.rows)
-        return Kept(rows.rows, list(answer(self.model, questions, files, options.max_new_tokens)))
 
 
 class OfTexts(Kind):
@@ -215,11 +126,6 @@ class OfTexts(Kind):
     def values(self, text: str, options: PredictOptions) -> dict[str, Any]:
         """The text alone."""
         return {self.text_column: text}
-
-    def reading(self, path: str) -> Reading:
-        """By the ending of the file."""
-        found = given_reading(super().reading(path), self.changes)
-        return found._replace(format="txt") if ending_format(Path(path)) in ("txt", "md") else found
 
     def texts(self, rows: Rows) -> tuple[list[Row], list[str]]:
         """The rows that can be used, and the text of each."""
@@ -287,6 +193,9 @@ def check_settings(changes: Mapping[str, Any], known: Sequence[str]) -> None:
             raise ValueError(f"data.{name} is not read by this model{suggest(name, known)}")
 
 
-def given_reading(reading: Reading, changes: Mapping[str, Any]) -> Reading:
-    """How a file is read, with the settings that are given."""
-    return reading._replace(**{name: changes[name] for name in Reading._fields if name in changes})
+def option_defaults(group: str, option: str) -> dict[str, Any]:
+    """The defaults of an option without its target; empty where there is no such option."""
+    if option not in OPTIONS[group]:
+        return {}
+    values: Any = OmegaConf.to_container(OmegaConf.structured(OPTIONS[group][option]), resolve=False)
+    return {name: value for name, value in values.items() if name != "_target_"}

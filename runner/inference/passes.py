@@ -8,10 +8,15 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from omegaconf import DictConfig
 from torch import Tensor
 
+from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.data.batches import VALIDATION_STREAM, GatheredSequences, GlobalBatches
+from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
 from tiryns.runner.data.micro_batch import MicroBatch, Share
+from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.evaluation.totals import LabelledSet, Totals, mean_loss
 from tiryns.runner.models.autocast import autocast_dtype
 from tiryns.runner.models.initial.dtypes import weights_dtype
 from tiryns.runner.models.packed.rows import choose_layout, may_be_padded
@@ -43,6 +48,10 @@ class Computation(NamedTuple):
             parameter.data = parameter.data.clone()
         return self._replace(layout=layout)
 
+    def bounded(self, tokens: int | None) -> "Computation":
+        """Returns this with micro-batches of so many tokens; unchanged for None."""
+        return self if tokens is None else self._replace(micro_batch_tokens=tokens)
+
     @property
     def cut(self) -> tuple[int | None, int | None, bool]:
         """`micro_batch_tokens`, `micro_batch_size` and `packed` of `GlobalBatches`."""
@@ -70,6 +79,12 @@ def as_trained(run: str) -> Computation:
     if known.get("precision") in ("16-mixed", "16-true") and not torch.cuda.is_available():
         known["precision"] = "32-true"
     return Computation(**{"micro_batch_tokens": None, **known})
+
+
+def run_config(run: str) -> DictConfig | None:
+    """The config of the run that a model is of; None for a model of others."""
+    file = Path(model_folder(run)).parent / "config.yaml"
+    return read_config(file) if file.is_file() else None
 
 
 class Passed(NamedTuple):
@@ -118,15 +133,11 @@ def _moved(value: Any, device: torch.device) -> Any:
 def _samples(share: Share) -> list[NDArray[np.int64]]:
     """The samples of each micro-batch's rows; an objective may lay out several copies of them, one after the other."""
     numbers = share["sample_ids"][:, 1].numpy()
-    rows = [_num_rows(micro_batch) for micro_batch in share["micro_batches"]]
+    # The rows that a model tells the sums of: the documents, or the samples whose choices they are
+    rows = [len(batch.get("num_choices", batch["sample_keys"])) for batch in share["micro_batches"]]
     copies = sum(rows) // len(numbers)
     ends = np.cumsum([count // copies for count in rows])[:-1]
     return [np.tile(part, copies) for part in np.split(numbers, ends)]
-
-
-def _num_rows(micro_batch: MicroBatch) -> int:
-    """The rows that a model tells the sums of: the documents, or the samples whose choices they are."""
-    return len(micro_batch.get("num_choices", micro_batch["sample_keys"]))
 
 
 class RowSums:
@@ -143,3 +154,38 @@ class RowSums:
         for name, value in passed.output.get("row_sums", {}).items():
             mine = np.bincount(owners, value.double().cpu().numpy(), self.num_owners).astype(np.float64)
             self.sums[name] = self.sums.get(name, 0.0) + mine
+
+
+class Measured(NamedTuple):
+    """Predictions for a set, and its figures."""
+
+    predictions: Predictions
+    figures: dict[str, float]
+    """The loss and the metrics, as of a run's test; none without labels."""
+    sums: dict[str, NDArray[np.float64]]
+    """The `loss`, the `weight` and the `correct` targets of each example [E], where the model tells them apart."""
+
+
+def measure_set(
+    predictions: Predictions,
+    model: Any,
+    collator: Any,
+    computation: Computation,
+    report: Report | None = None,
+    output: Callable[[MicroBatch], Mapping[str, Any]] | None = None,
+    of_sums: Callable[[Totals], Totals] = mean_loss,
+    calibrating: bool = False,
+) -> Measured:
+    """The `predictions` for their set, filled, and its figures; `output` is the model's for a micro-batch, and more.
+
+    With `calibrating` the task chooses by this set what decides in others, such as thresholds.
+    """
+    sequences = predictions.sequences
+    evaluated = LabelledSet(predictions, calibrating)
+    apart = RowSums(sequences.owners(), len(sequences.examples))
+    model.by_row = True
+    for passed in passes(output or model, collator, sequences, computation, 0, EVALUATED_AT_ONCE, report):
+        evaluated.add(passed.micro_batch, passed.output)
+        apart.add(passed)
+    figures = evaluated.finish(lambda mine: [mine], lambda sums: sums, of_sums)
+    return Measured(evaluated.predictions, figures, apart.sums)

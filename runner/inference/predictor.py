@@ -9,19 +9,17 @@ from tiryns.runner.data.labelled.examples import READER_SETTINGS
 from tiryns.runner.data.read.bad_rows import RAISED, BadRows
 from tiryns.runner.data.read.opened import File, Reading, opened
 from tiryns.runner.data.read.rows import HowRead, Row, Rows, stream_rows
-from tiryns.runner.inference.answering import sees_images
+from tiryns.runner.inference.answering import Answers, sees_images
 from tiryns.runner.inference.kinds import (
     PLAIN,
-    Answers,
     Continuations,
     Kept,
     Kind,
-    Labels,
     Masks,
     PredictOptions,
     check_settings,
 )
-from tiryns.runner.inference.labelled import load_finetuned, task_of
+from tiryns.runner.inference.labelled import Labels, task_of
 from tiryns.runner.inference.language.generation import generates
 from tiryns.runner.inference.language.infill import open_model
 from tiryns.runner.inference.vectors import Vectors, makes_vectors
@@ -58,7 +56,7 @@ class Predictor:
             self.kind = Masks(str(run), changes)
         else:
             check_settings(changes, (*READER_SETTINGS, *Reading._fields))
-            self.kind = Labels(load_finetuned(str(run), task, config, tokenizer, changes))
+            self.kind = Labels(str(run), task, config, tokenizer, changes)
 
     @property
     def task(self) -> str:
@@ -125,7 +123,13 @@ class Predictor:
         if file_format is not None:
             reading = reading._replace(format=file_format)
         if reading.format in ("txt", "md"):
-            rows: Any = self._lines(Path(path), reading, options, bad)
+
+            def lines() -> Iterator[Row]:
+                with opened(File(Path(path), "txt", reading)) as found:
+                    for where, text in bad.filled(found, f"{path}, "):
+                        yield self.row_of_text(where, text, options)
+
+            rows: Any = lines()
             return Rows(rows, str(path), bad=bad)
         how = HowRead(bad, self.kind.columns(), lone_text=self.kind.text_column, rule=self.kind.rule)
         return stream_rows(str(path), reading, "train", how)
@@ -133,11 +137,6 @@ class Predictor:
     def row_of_text(self, where: str, text: str, options: PredictOptions = PLAIN) -> Row:
         """The row of a text; raises ValueError where the model reads a second one that is not given."""
         return Row(where, self.kind.values(text, options))
-
-    def _lines(self, path: Path, reading: Reading, options: PredictOptions, bad: BadRows) -> Iterator[Row]:
-        with opened(File(path, "txt", reading)) as lines:
-            for where, text in bad.filled(lines, f"{path}, "):
-                yield self.row_of_text(where, text, options)
 
     def _row(self, number: int, given: Any, options: PredictOptions) -> Row:
         if isinstance(given, str):

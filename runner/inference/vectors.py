@@ -45,8 +45,7 @@ class Vectors(OfTexts):
             raise ValueError(
                 f"dimensions={options.dimensions}: expected 1 to {width}, the size of the vectors"
             )
-        tokens = options.tokens or self.computation.micro_batch_tokens
-        self.model.computation = self.computation._replace(micro_batch_tokens=tokens)
+        self.model.computation = self.computation.bounded(options.tokens or None)
         vectors = self.model.embed(texts, prompt=options.prompt)[:, : options.dimensions] if texts else []
         pairs = zip(texts, vectors, strict=True)
         return Kept(kept, [{"text": text, "embedding": vector.tolist()} for text, vector in pairs])

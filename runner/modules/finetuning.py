@@ -110,7 +110,7 @@ class FinetuningRun(TrainingModule):
     def _begin(self, stage: str, sets: dict[str, Any]) -> None:
         calibrating = next(iter(sets), None) if stage == "val" else None
         self._sets = [
-            (f"{stage}/{name}", LabelledSet(self.make_predictions(s), self.device, name == calibrating))
+            (f"{stage}/{name}", LabelledSet(self.make_predictions(s), name == calibrating))
             for name, s in sets.items()
         ]
         self.begin_evaluation()

@@ -1,10 +1,9 @@
 """Classification of words: a label for each word of a sentence, such as the tags of entities."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, cast
 
-from torch import Tensor
 from transformers import AutoModelForTokenClassification
 
 from tiryns.runner.data.labelled.token_classification import TokenClassificationReader
@@ -58,16 +57,11 @@ class TokenClassification(TrainerTask):
         yield Measured(self.name, predicted, targets, only=["accuracy"])
         if tagging := tagging_of(names):
             rows = (micro_batch["target_positions"] // micro_batch["input_ids"].shape[1]).tolist()
-            sides = (_by_row(rows, labels, names) for labels in (predicted, targets))
-            ours, theirs = ([tagging.iob(tags) for tags in side] for side in sides)
+            sides: tuple[dict[int, list[str]], ...] = (defaultdict(list), defaultdict(list))
+            for sentences, labels in zip(sides, (predicted, targets), strict=True):
+                for row, label in zip(rows, labels.tolist(), strict=True):
+                    sentences[row].append(names[label])
+            ours, theirs = ([tagging.iob(tags) for tags in side.values()] for side in sides)
             yield Measured(self.name, ours, theirs, only=ENTITY_FIGURES)
         else:
             yield Measured("classification", predicted, targets, only=["macro_f1"])
-
-
-def _by_row(rows: Sequence[int], labels: Tensor, names: Sequence[str]) -> list[list[str]]:
-    """The names of the labels of each row."""
-    sentences: dict[int, list[str]] = defaultdict(list)
-    for row, label in zip(rows, labels.tolist(), strict=True):
-        sentences[row].append(names[label])
-    return list(sentences.values())

@@ -16,7 +16,7 @@ from tests.inference.conftest import Runs, finetuned
 from tests.modules.conftest import TASKS
 from tests.report.pages import read
 from tiryns.runner.cli.commands import main
-from tiryns.runner.inference.labelled import load_finetuned, measure, rows_of_file, tokenized
+from tiryns.runner.inference.labelled import Labels
 from tiryns.runner.inference.language.infill import open_model
 from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.tasks import get_task
@@ -95,8 +95,8 @@ def test_intervals_repeat_with_their_seed(runs: Runs, capsys: pytest.CaptureFixt
 
 def test_loss_of_each_example_adds_up_to_the_loss(runs: Runs) -> None:
     for task, (run, file) in runs.items():
-        model: Any = Predictor(str(run)).kind.model
-        found = measure(model, tokenized(model, rows_of_file(model, str(file))))
+        model: Any = Predictor(str(run)).kind
+        found = model.measure(model.samples(model.rows_of(str(file))))
         assert len(found.sums["loss"]) == 17, task
         weights = found.sums["weight"].tolist()
         if task == "token_classification":
@@ -208,8 +208,8 @@ def losses_of(folder: Path, file: Path) -> list[float]:
     """The loss of each example of a file, whose texts are in `sentence`."""
     config, tokenizer = open_model(str(folder))
     changes = {"text_column": "sentence"}
-    model = load_finetuned(str(folder), get_task("classification"), config, tokenizer, changes)
-    found = measure(model, tokenized(model, rows_of_file(model, str(file))), micro_batch_tokens=40)
+    model = Labels(str(folder), get_task("classification"), config, tokenizer, changes)
+    found = model.measure(model.samples(model.rows_of(str(file))), tokens=40)
     return found.sums["loss"].tolist()
 
 

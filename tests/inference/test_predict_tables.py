@@ -14,7 +14,7 @@ from tests.inference.conftest import finetuned
 from tests.modules.conftest import TASKS
 from tiryns.runner.cli.commands import main
 from tiryns.runner.cli.models import predict_files
-from tiryns.runner.inference.kinds import Labels
+from tiryns.runner.inference.labelled import Labels
 
 TEXTS = [f"seven herons, watch {i}" for i in range(11)]
 

@@ -15,7 +15,7 @@ from tests.support.in_process import tiryns_here
 from tiryns.runner.config.loading import allow_custom_code
 from tiryns.runner.data.text.tokenizer import load_tokenizer
 from tiryns.runner.data.vision.processors import load_processor
-from tiryns.runner.inference.answering import load_answerer
+from tiryns.runner.inference.answering import Answers
 from tiryns.runner.inference.language.infill import open_model
 from tiryns.runner.models.encoder import load_encoder
 
@@ -71,7 +71,7 @@ def theirs(tmp_path: Path) -> Path:
         load_tokenizer,
         load_processor,
         open_model,
-        load_answerer,
+        lambda folder: Answers(folder, {}),
     ],
 )
 def test_model_that_needs_its_own_code_is_refused(

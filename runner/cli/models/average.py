@@ -46,25 +46,22 @@ tags: [tiryns]
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "sources",
         nargs="+",
         metavar="RUN",
         help="run, RUN@steps, checkpoint, model folder, or an allowed SETTING=VALUE",
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="the folder to write")
-    parser.add_argument("--weights", metavar="W1,W2", help="the weight of each model (default: equal ones)")
-    parser.add_argument("--last", type=int, metavar="N", help="takes the last N checkpoints of each run")
-    parser.add_argument("--ema", action="store_true", help="takes the running averages in the checkpoints")
-    parser.add_argument(
-        "--ties", metavar="BASE", help="merges differences from this run, checkpoint or folder"
-    )
-    parser.add_argument(
-        "--density", type=float, default=0.5, help="share of each difference that stays (0.5)"
-    )
-    parser.add_argument("--scale", type=float, default=1.0, help="factor on the merged difference (1.0)")
+    add("--out", type=Path, required=True, metavar="FOLDER", help="the folder to write")
+    add("--weights", metavar="W1,W2", help="the weight of each model (default: equal ones)")
+    add("--last", type=int, metavar="N", help="takes the last N checkpoints of each run")
+    add("--ema", action="store_true", help="takes the running averages in the checkpoints")
+    add("--ties", metavar="BASE", help="merges differences from this run, checkpoint or folder")
+    add("--density", type=float, default=0.5, help="share of each difference that stays (0.5)")
+    add("--scale", type=float, default=1.0, help="factor on the merged difference (1.0)")
     about = "measures finetuned models and their soups, and writes that one"
-    parser.add_argument("--soup", choices=("uniform", "greedy"), help=about)
+    add("--soup", choices=("uniform", "greedy"), help=about)
     add_json_argument(parser)
 
 

@@ -20,12 +20,13 @@ from tiryns.runner.run.model_folder import own_words
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a checkpoint, or a run folder")
-    parser.add_argument("target", type=Path, metavar="TARGET", help="the folder to write")
+    add = parser.add_argument
+    add("checkpoint", type=Path, metavar="CHECKPOINT", help="a checkpoint, or a run folder")
+    add("target", type=Path, metavar="TARGET", help="the folder to write")
     about = "raw: the trained weights, ema: their running average (default: what the run exports)"
-    parser.add_argument("--weights", choices=("raw", "ema"), help=about)
+    add("--weights", choices=("raw", "ema"), help=about)
     about = "settings of the run that let code of others run, such as allowed_targets=[mine]"
-    parser.add_argument("allowed", nargs="*", metavar="SETTING=VALUE", help=about)
+    add("allowed", nargs="*", metavar="SETTING=VALUE", help=about)
     add_json_argument(parser)
 
 

@@ -33,30 +33,20 @@ ALL = "all"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument(
-        "run", metavar="RUN", help="run folder, folder of a Hugging Face model, or its name on the hub"
-    )
+    add = parser.add_argument
+    add("run", metavar="RUN", help="run folder, folder of a Hugging Face model, or its name on the hub")
     about = "files to measure it on, and settings of how they are read, such as data.label_column=NAME"
-    parser.add_argument("files", nargs="*", metavar="FILE", help=about)
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="folder to write figures, predictions and page to"
-    )
+    add("files", nargs="*", metavar="FILE", help=about)
+    add("--out", type=Path, metavar="FOLDER", help="folder to write figures, predictions and page to")
     add_json_argument(parser)
-    parser.add_argument(
-        "--batch-size", type=int, metavar="N", help="most samples of a micro-batch (the run's)"
-    )
-    parser.add_argument(
-        "--tokens", type=int, metavar="N", help="tokens of a micro-batch (the run's, else 8192)"
-    )
-    about = "32-true or bf16-mixed (the run's, else 32-true)"
-    parser.add_argument("--precision", help=about)
-    parser.add_argument(
-        "--resamples", type=int, default=1000, metavar="N", help="of each interval (1000); 0 for none"
-    )
+    add("--batch-size", type=int, metavar="N", help="most samples of a micro-batch (the run's)")
+    add("--tokens", type=int, metavar="N", help="tokens of a micro-batch (the run's, else 8192)")
+    add("--precision", help="32-true or bf16-mixed (the run's, else 32-true)")
+    add("--resamples", type=int, default=1000, metavar="N", help="of each interval (1000); 0 for none")
     about = "of the resamples, and of the choice of documents (0)"
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help=about)
+    add("--seed", type=int, default=0, metavar="N", help=about)
     about = "a module of yours that registers the model's task, or metrics"
-    parser.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
+    add("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
     add_reading_arguments(parser)
     seeing = parser.add_argument_group("questions about images")
     about = "questions of each file that an answer is written for, or all (the run's, else 500)"
@@ -85,9 +75,14 @@ def main(arguments: Namespace) -> None:
     given = {"micro_batch_size": arguments.batch_size, "micro_batch_tokens": arguments.tokens}
     settings |= {name: value for name, value in given.items() if value is not None}
     import_modules(arguments.imports, "--import")
+    answers = None  # as many as the run
+    if arguments.answers is not None:
+        if (answers := _number_or_all("--answers", arguments.answers)) == 0:
+            raise ValueError(f"--answers 0: expected 1 or more, or {ALL}")
+        answers = answers or 0  # all
     asked = Asked(
         settings, arguments.precision, arguments.objective, arguments.resamples, arguments.seed,
-        _number_or_all("--pseudo-perplexity", arguments.pseudo_perplexity), _answers(arguments.answers),
+        _number_or_all("--pseudo-perplexity", arguments.pseudo_perplexity), answers,
         arguments.max_new_tokens, "--on-bad-row skip",
     )  # fmt: skip
     found = evaluate(arguments.run, sets_of(files), asked, progress)
@@ -192,16 +187,6 @@ def figures_table(content: Mapping[str, Any]) -> str:
     from tiryns.runner.report.table import as_text
 
     return as_text(*figures_rows(content))
-
-
-def _answers(given: str | None) -> int | None:
-    """The number of questions to answer, 0 for all of them; None for that of the run."""
-    if given is None:
-        return None
-    number = _number_or_all("--answers", given)
-    if number == 0:
-        raise ValueError(f"--answers 0: expected 1 or more, or {ALL}")
-    return number or 0
 
 
 def _number_or_all(option: str, given: str) -> int | None:

@@ -14,6 +14,7 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,6 @@ from tiryns.runner.run.files import writing
 from tiryns.runner.run.lazy import many_imports
 
 if TYPE_CHECKING:
-    from tiryns.runner.data.read.bad_rows import BadRows
     from tiryns.runner.inference.kinds import Kept, PredictOptions
     from tiryns.runner.inference.predictor import Predictor
 
@@ -46,19 +46,18 @@ STDIN = "-"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("run", metavar="RUN", help="run folder, or folder of a Hugging Face model")
+    add = parser.add_argument
+    add("run", metavar="RUN", help="run folder, or folder of a Hugging Face model")
     about = "a text, a file of examples, or - for texts on standard input, a line each"
-    parser.add_argument("input", nargs="*", metavar="TEXT|FILE|-", help=about)
-    parser.add_argument("--second", metavar="TEXT", help="the other text of a pair, or a question's context")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="file to write (the screen)")
+    add("input", nargs="*", metavar="TEXT|FILE|-", help=about)
+    add("--second", metavar="TEXT", help="the other text of a pair, or a question's context")
+    add("--out", type=Path, metavar="FILE", help="file to write (the screen)")
     about = "csv, tsv or jsonl, or npy for vectors (by the ending of --out, else jsonl)"
-    parser.add_argument("--format", choices=("csv", "tsv", "jsonl", "npy"), help=about)
-    parser.add_argument("--tokens", type=int, help="tokens of a micro-batch (those of the run, else 8192)")
-    parser.add_argument(
-        "--no-figures", action="store_true", help="leave out the metrics of a file with labels"
-    )
+    add("--format", choices=("csv", "tsv", "jsonl", "npy"), help=about)
+    add("--tokens", type=int, help="tokens of a micro-batch (those of the run, else 8192)")
+    add("--no-figures", action="store_true", help="leave out the metrics of a file with labels")
     about = "a module of yours that registers the model's task, or metrics"
-    parser.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
+    add("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
     add_json_argument(parser)
     add_reading_arguments(parser)
     seeing = parser.add_argument_group("questions about images")
@@ -116,64 +115,48 @@ def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
     options = _options(predictor, is_file, arguments)
     found = _found(predictor, is_file, options, bad, arguments)
     by_rows = is_file or arguments.input == STDIN
-    figures: dict[str, float] = {}
-    if arguments.json:
-        replaced: dict[str, None] = {}
-        rows = [one for kept in found for one in _joined(kept, by_rows, figures, replaced)]
-        print_json({"predictions": rows, "figures": figures}, arguments.out)
-        tell_replaced(replaced)
-        _tell_left_out(bad)
-        return
     chosen = arguments.format or format_of(arguments.out) or ("jsonl" if by_rows else "text")
-    if chosen == "npy":
-        write_array(bar(found, True), arguments.out)
-        _tell_left_out(bad)
-        return
-    with writing(arguments.out) as out:
-        written, count = Written(out, chosen, predictor.kind.separator), 0
-        for kept in bar(found, arguments.out is not None):
-            for row, prediction in zip(kept.rows, kept.predictions, strict=True):
-                written.add(row.values if by_rows else {}, prediction)
+    figures, replaced, count = dict[str, float](), dict[str, None](), 0
+    if arguments.json:
+        rows = []
+        for kept in found:
             figures |= kept.figures
-            count += len(kept.rows)
-    for name, value in figures.items():
-        print(f"{name} {value:.6g}", file=sys.stderr)
-    tell_replaced(written.replaced)
-    _tell_left_out(bad)
-    if arguments.out is not None:
-        print(f"predictions for {count_of(count, 'row')}: {arguments.out}")
-    if figures and arguments.out is not None:
-        with writing(figures_file(arguments.out)) as file:
-            file.write(json.dumps(figures, indent=1) + "\n")
-
-
-def _tell_left_out(bad: "BadRows") -> None:
+            pairs = zip(kept.rows, kept.predictions, strict=True)
+            rows += [joined(row.values if by_rows else {}, one, replaced) for row, one in pairs]
+        print_json({"predictions": rows, "figures": figures}, arguments.out)
+    elif chosen == "npy":
+        write_array(bar(found, True), arguments.out)
+    else:
+        with writing(arguments.out) as out:
+            written = Written(out, chosen, predictor.kind.separator, replaced)
+            for kept in bar(found, arguments.out is not None):
+                for row, prediction in zip(kept.rows, kept.predictions, strict=True):
+                    written.add(row.values if by_rows else {}, prediction)
+                figures |= kept.figures
+                count += len(kept.rows)
+        for name, value in figures.items():
+            print(f"{name} {value:.6g}", file=sys.stderr)
+    tell_replaced(replaced)
     if bad.places:
         print(as_typed(bad.described()), file=sys.stderr)
-
-
-def _joined(
-    kept: "Kept", by_rows: bool, figures: dict[str, float], replaced: dict[str, None]
-) -> Iterator[dict[str, Any]]:
-    """The predictions with the columns of their rows, for one document."""
-    figures |= kept.figures
-    for row, prediction in zip(kept.rows, kept.predictions, strict=True):
-        yield joined(row.values if by_rows else {}, prediction, replaced)
+    if arguments.out is None or arguments.json or chosen == "npy":
+        return
+    print(f"predictions for {count_of(count, 'row')}: {arguments.out}")
+    if figures:
+        with writing(figures_file(arguments.out)) as file:
+            file.write(json.dumps(figures, indent=1) + "\n")
 
 
 def _found(
     predictor: "Predictor", is_file: bool, options: "PredictOptions", bad: Any, arguments: Namespace
 ) -> Iterator["Kept"]:
     """The predictions for what is given, in batches."""
-    if is_file:
-        rows = predictor.rows_of_file(arguments.input, options, bad, arguments.input_format)
-        if arguments.samples != 1:
-            rows = rows._replace(rows=_repeated(rows.rows, arguments.samples))
-        yield from predictor.of_file(rows, options, figures=not arguments.no_figures)
-        return
-    if arguments.input == STDIN and arguments.input_format not in (None, "txt"):
-        with spooled(sys.stdin, arguments.input_format) as path:
-            rows = predictor.rows_of_file(path, options, bad, arguments.input_format)
+    input_format = arguments.input_format
+    if is_file or (arguments.input == STDIN and input_format not in (None, "txt")):
+        with nullcontext(arguments.input) if is_file else spooled(sys.stdin, input_format) as path:
+            rows = predictor.rows_of_file(path, options, bad, input_format)
+            if arguments.samples != 1:
+                rows = rows._replace(rows=_repeated(rows.rows, arguments.samples))
             yield from predictor.of_file(rows, options, figures=not arguments.no_figures)
         return
     texts = bad.filled(sys.stdin) if arguments.input == STDIN else iter([("the text", _text(arguments))])

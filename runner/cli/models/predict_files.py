@@ -35,10 +35,12 @@ class Written:
         {"text": "where is it", "nr": 7, "predicted": "order"}
     """
 
-    def __init__(self, out: TextIO, kind: str, separator: str | None) -> None:
+    def __init__(
+        self, out: TextIO, kind: str, separator: str | None, replaced: dict[str, None] | None = None
+    ) -> None:
+        """Columns of the rows that those of predictions take the place of are added to `replaced`, in their order."""
         self.out, self.kind, self.separator = out, kind, separator
-        self.replaced: dict[str, None] = {}
-        """Columns of the rows that those of predictions have taken the place of, in their order."""
+        self.replaced = {} if replaced is None else replaced
         self._table: Any = None
         self._columns: list[str] = []
 

@@ -39,17 +39,9 @@ def probe_model(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     folder.update_status(results=results)
     write_report(folder.path, "done")
     shown = {name: f"{value:.4f}" for name, value in results.items()}
-    show(
-        "done",
-        {
-            "model": {
-                "network": encoder.describe(),
-                **{n: str(v) for n, v in decided.items() if v is not None},
-            },
-            "figures": shown,
-            "files": {"report": str(typed_path(folder.path) / "report.html")},
-        },
-    )
+    model = {"network": encoder.describe(), **{n: str(v) for n, v in decided.items() if v is not None}}
+    files = {"report": str(typed_path(folder.path) / "report.html")}
+    show("done", {"model": model, "figures": shown, "files": files})
     folder.end("done")
     return results
 

@@ -15,10 +15,11 @@ from tiryns.runner.run.command.json_output import add_json_argument, print_json
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("run", metavar="RUN", help="run folder")
-    parser.add_argument("target", metavar="TARGET", help="a folder, or owner/name on the hub")
-    parser.add_argument("--replace", action="store_true", help="replaces an existing folder")
-    parser.add_argument("--public", action="store_true", help="makes a new repository of the hub public")
+    add = parser.add_argument
+    add("run", metavar="RUN", help="run folder")
+    add("target", metavar="TARGET", help="a folder, or owner/name on the hub")
+    add("--replace", action="store_true", help="replaces an existing folder")
+    add("--public", action="store_true", help="makes a new repository of the hub public")
     add_json_argument(parser)
 
 

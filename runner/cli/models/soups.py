@@ -21,9 +21,8 @@ from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.thresholds import Thresholds
-from tiryns.runner.inference.labelled import FinetunedModel, load_finetuned, task_of
+from tiryns.runner.inference.labelled import Labels, task_of
 from tiryns.runner.inference.language.infill import open_model
-from tiryns.runner.inference.measuring import measure_set
 from tiryns.runner.inference.passes import device_here
 from tiryns.runner.loop.assembly import make_data
 from tiryns.runner.run.folder import RunFolder
@@ -40,11 +39,6 @@ class Member(NamedTuple):
 
     run: Path
     weights: Source
-
-    @property
-    def model(self) -> Path:
-        """Its exported model."""
-        return self.run / "model"
 
 
 class Soups(NamedTuple):
@@ -66,17 +60,15 @@ def measure_soups(members: Sequence[Member], allowed: Sequence[str] = ()) -> Sou
     Raises ValueError for runs that did not train on the same labelled data, or without a validation set: what one held
     out, another may have trained on.
     """
-    config = _config_of(members[0].run, allowed)
+    config, run = _config_of(members[0].run, allowed), members[0].run
     for member in members[1:]:
-        _check_same_data(config, _config_of(member.run, allowed), members[0].run, member.run)
-    data = make_data(config, RunFolder(members[0].run).status().get("resolved"))
+        _check_same_data(config, _config_of(member.run, allowed), run, member.run)
+    data = make_data(config, RunFolder(run).status().get("resolved"))
     if not hasattr(data, "task_name"):
-        raise ValueError(
-            f"{str(members[0].run)!r} was not trained on labelled data, so there is nothing to measure"
-        )
+        raise ValueError(f"{str(run)!r} was not trained on labelled data, so there is nothing to measure")
     data.prepare_data()
     if not data.validation:
-        raise ValueError(f"{str(members[0].run)!r} has no validation set to measure soups on")
+        raise ValueError(f"{str(run)!r} has no validation set to measure soups on")
     sets = {f"val/{name}": s for name, s in data.validation.items()}
     sets |= {f"test/{name}": s for name, s in data.test.items()}
     return _Measuring(config, members, sets).soups()
@@ -109,8 +101,11 @@ class _Measuring:
     """One model whose weights are replaced by those of each member or soup."""
 
     def __init__(self, config: DictConfig, members: Sequence[Member], sets: Mapping[str, Any]) -> None:
-        self.members, self.sets = members, sets
-        self.model = _opened(members[0])
+        self.members, self.sets, self.runs = members, sets, [str(member.run) for member in members]
+        opened, tokenizer = open_model(self.runs[0])
+        task = task_of(self.runs[0], opened.architectures or [])
+        assert task is not None
+        self.model = Labels(self.runs[0], task, opened, tokenizer)
         self.thresholds = config.objective.get("thresholds")
         known = RunFolder(members[0].run).status()
         self.monitor = str(known.get("monitor") or f"{next(iter(sets))}/loss")
@@ -119,14 +114,12 @@ class _Measuring:
 
     def soups(self) -> Soups:
         every = list(range(len(self.members)))
-        alone = {
-            str(member.run): self.figures(str(member.run), [[i]]) for i, member in enumerate(self.members)
-        }
+        alone = {run: self.figures(run, [[i]]) for i, run in enumerate(self.runs)}
         scores = [self.score(found) for found in alone.values()]
-        order = sorted(every, key=lambda i: -scores[i])
-        chosen, best, found = order[:1], scores[order[0]], alone[str(self.members[order[0]].run)]
-        self.settings[GREEDY] = self.settings[str(self.members[order[0]].run)]
-        for i in order[1:]:
+        first, *others = sorted(every, key=lambda i: -scores[i])
+        chosen, best, found = [first], scores[first], alone[self.runs[first]]
+        self.settings[GREEDY] = self.settings[self.runs[first]]
+        for i in others:
             tried = self.figures("tried", [sorted([*chosen, i])])
             if self.score(tried) >= best:
                 chosen, best, found = [*chosen, i], self.score(tried), tried
@@ -151,28 +144,17 @@ class _Measuring:
         model, states = self.model, [self.state(numbers) for numbers in soups]
         if self.thresholds in THRESHOLDS:
             model.collator.thresholds = Thresholds(self.thresholds, model.collator.labels)
+
+        def output(batch: MicroBatch) -> Mapping[str, Any]:
+            outputs: list[dict[str, Any]] = [functional_call(model.model, s, (batch,)) for s in states]
+            self.outputs = set(outputs[0])
+            if len(outputs) == 1:
+                return outputs[0]
+            return {**outputs[0], "logits": torch.stack([one["logits"] for one in outputs]).mean(0)}
+
         found: Figures = {}
         for number, (place, sequences) in enumerate(self.sets.items()):
-            predictions = model.task.predictions(sequences, model.collator)
-
-            def output(batch: MicroBatch) -> Mapping[str, Any]:
-                outputs: list[dict[str, Any]] = [
-                    functional_call(model.model, state, (batch,)) for state in states
-                ]
-                self.outputs = set(outputs[0])
-                if len(outputs) == 1:
-                    return outputs[0]
-                return {**outputs[0], "logits": torch.stack([one["logits"] for one in outputs]).mean(0)}
-
-            measured = measure_set(
-                predictions,
-                model.model,
-                model.collator,
-                model.computation,
-                None,
-                output,
-                calibrating=number == 0,
-            )
+            measured = model.measure(sequences, output=output, calibrating=number == 0)
             found |= {f"{place}/{figure}": value for figure, value in measured.figures.items()}
         self.settings[name] = model.collator.settings()
         return found
@@ -182,13 +164,6 @@ class _Measuring:
         sources = [self.members[i].weights for i in numbers]
         made = combined(sources[0], sources, lambda name, tensors: mean(tensors, [1.0] * len(tensors)))
         return {f"pretrained.{name}": tensor.to(device_here()) for name, tensor in made}
-
-
-def _opened(member: Member) -> FinetunedModel:
-    config, tokenizer = open_model(str(member.run))
-    task = task_of(str(member.run), config.architectures or [])
-    assert task is not None
-    return load_finetuned(str(member.run), task, config, tokenizer)
 
 
 def _config_of(run: Path, allowed: Sequence[str] = ()) -> DictConfig:

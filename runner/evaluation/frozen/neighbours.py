@@ -28,13 +28,9 @@ class Neighbours(NamedTuple):
 
     def votes(self, features: Tensor) -> Tensor:
         """The votes [Q, C] of the nearest training examples for each class; the first of the largest ones counts."""
-        size = max(1, AT_ONCE // len(self.features))
-        blocks = [self._votes(block) for block in unit(features).split(size)]
-        return torch.cat(blocks)
-
-    def _votes(self, features: Tensor) -> Tensor:
-        nearest = (features @ self.features.T).topk(self.number, dim=1).indices
-        return functional.one_hot(self.labels[nearest], self.num_classes).sum(1)
+        blocks = unit(features).split(max(1, AT_ONCE // len(self.features)))
+        nearest = ((block @ self.features.T).topk(self.number, dim=1).indices for block in blocks)
+        return torch.cat([functional.one_hot(self.labels[n], self.num_classes).sum(1) for n in nearest])
 
 
 def fit_neighbours(

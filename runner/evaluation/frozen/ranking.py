@@ -34,6 +34,10 @@ class Ranking(NamedTuple):
     figures: dict[str, Numbers]
     """By name, each [Q]: `ndcg_at_10`, `mrr_at_10`, `recall_at_10`."""
 
+    def means(self, weights: Numbers) -> dict[str, Numbers]:
+        """Returns the mean of each figure [R] over queries with weights [R, Q]."""
+        return {name: weights @ values / weights.sum(1) for name, values in self.figures.items()}
+
 
 def rank(queries: Tensor, passages: Tensor, relevant: Sequence[Sequence[int]]) -> Ranking:
     """Ranks all passages [P, H] for each of the queries [Q, H]; `relevant` are the passages that belong to a query [Q].

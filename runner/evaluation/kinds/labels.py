@@ -12,7 +12,33 @@ from tiryns.runner.evaluation.predictions import Compared, Predictions, confusio
 from tiryns.runner.evaluation.thresholds import Thresholds
 
 
-class ClassificationPredictions(Predictions):
+class OfLabels(Predictions):
+    """What is predicted for examples with `labels` of their own, of which those that are NaN or below 0 are unknown."""
+
+    def known(self) -> NDArray[np.bool_]:
+        """Returns whether each example has a prediction and a known label [D]."""
+        labels = self.sequences.labels
+        unknown = np.isnan(labels) if labels.dtype.kind == "f" else labels < 0
+        return np.asarray(self.seen & ~unknown.any(axis=tuple(range(1, labels.ndim))))
+
+    def owners(self) -> NDArray[np.int64]:
+        """The examples whose labels are known."""
+        return np.flatnonzero(self.known())
+
+    def of_known(self, value: str = "predicted") -> tuple[Any, Any]:
+        """Returns a predicted value and the label of each example whose label is known."""
+        known = self.known()
+        return self.values[value][known], self.sequences.labels[known]
+
+    def row(self, i: Any, gold: Any, predicted: Any, probability: Any) -> dict[str, Any]:
+        """Returns the line of an example."""
+        example = self.sequences.examples[i]
+        pair = {} if example.pair is None else {"pair": example.pair}
+        known = {"gold": gold, "predicted": predicted, "probability": probability}
+        return {"id": example.id, "text": example.text, **pair, **known}
+
+
+class ClassificationPredictions(OfLabels):
     """One label per example."""
 
     kind, monitor = "classification", "accuracy"
@@ -26,30 +52,19 @@ class ClassificationPredictions(Predictions):
 
     def scored(self) -> tuple[Any, Any]:
         """Probabilities [D, C], and class numbers [D]."""
-        return self._of_known("probabilities")
+        return self.of_known("probabilities")
 
     def compared(self) -> tuple[Any, Any]:
         """Class numbers [D]."""
-        return self._of_known("predicted")
-
-    def owners(self) -> NDArray[np.int64]:
-        """The examples whose labels are known."""
-        return np.flatnonzero(self._known())
-
-    def _of_known(self, value: str) -> tuple[Any, Any]:
-        known = self._known()
-        return self.values[value][known], self.sequences.labels[known]
-
-    def _known(self) -> NDArray[np.bool_]:
-        return np.asarray(self.seen & (self.sequences.labels >= 0))
+        return self.of_known()
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Label names."""
         names = self.sequences.names
         for i in np.flatnonzero(self.seen):
             label, predicted = self.sequences.labels[i], names[self.values["predicted"][i]]
-            gold, probability = names[label] if label >= 0 else None, float(self.values["probability"][i])
-            yield _row(self.sequences.examples[i], gold, predicted, round(probability, 6))
+            probability = round(float(self.values["probability"][i]), 6)
+            yield self.row(i, names[label] if label >= 0 else None, predicted, probability)
 
     def tables(self) -> dict[str, Any]:
         """Per-class figures and the confusion matrix."""
@@ -57,7 +72,7 @@ class ClassificationPredictions(Predictions):
         return confusion_tables(self.sequences.names, true, predicted)
 
 
-class LabelPredictions(Predictions):
+class LabelPredictions(OfLabels):
     """Any number of labels per example, each above its threshold, which is 0.5 if none is given."""
 
     kind, monitor = "multi_label", "micro_f1"
@@ -68,9 +83,9 @@ class LabelPredictions(Predictions):
 
     def calibrate(self) -> None:
         """Chooses the thresholds, if that is asked for."""
-        known = self._known()
-        if known.any():
-            self.thresholds.choose(self.values["probability"][known], self.sequences.labels[known] > 0.5)
+        probability, labels = self.of_known("probability")
+        if len(labels):
+            self.thresholds.choose(probability, labels > 0.5)
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The probability of every label."""
@@ -78,29 +93,24 @@ class LabelPredictions(Predictions):
 
     def scored(self) -> tuple[Any, Any]:
         """Probabilities [D, C], and 1 for the labels that hold, else 0 [D, C]."""
-        known = self._known()
-        return self.values["probability"][known], (self.sequences.labels[known] > 0.5).astype(np.int64)
+        probability, labels = self.of_known("probability")
+        return probability, (labels > 0.5).astype(np.int64)
 
     def compared(self) -> tuple[Any, Any]:
         """Whether each label is predicted, and whether it holds, bool [D, C]."""
-        known = self._known()
-        return self._predicted()[known], self.sequences.labels[known] > 0.5
-
-    def owners(self) -> NDArray[np.int64]:
-        """The examples whose labels are known."""
-        return np.flatnonzero(self._known())
+        probability, labels = self.of_known("probability")
+        return np.asarray(probability > self.thresholds.values), labels > 0.5
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Label names, and the probabilities of those predicted; `none` is that of none, where none is predicted."""
-        names = self.sequences.names
-        labelled, predicted = self._known(), self._predicted()
+        names, known = self.sequences.names, self.known()
         for i in np.flatnonzero(self.seen):
             probability, labels = self.values["probability"][i], self.sequences.labels[i]
-            chosen = np.flatnonzero(predicted[i])
-            gold = [names[c] for c in np.flatnonzero(labels > 0.5)] if labelled[i] else None
+            chosen = np.flatnonzero(probability > self.thresholds.values)
+            gold = [names[c] for c in np.flatnonzero(labels > 0.5)] if known[i] else None
             rounded = [round(float(probability[c]), 6) for c in chosen]
             none = {} if len(chosen) else {"none": round(1 - float(probability.max()), 6)}
-            yield {**_row(self.sequences.examples[i], gold, [names[c] for c in chosen], rounded), **none}
+            yield {**self.row(i, gold, [names[c] for c in chosen], rounded), **none}
 
     def tables(self) -> dict[str, Any]:
         """Per-label figures, with the thresholds if they are not the usual one."""
@@ -112,15 +122,8 @@ class LabelPredictions(Predictions):
             rows = [{**row, "threshold": value} for row, value in zip(rows, values, strict=True)]
         return {"per_class": rows}
 
-    def _predicted(self) -> NDArray[np.bool_]:
-        """Whether each label is predicted, of all places [D, C]."""
-        return np.asarray(self.values["probability"] > self.thresholds.values)
 
-    def _known(self) -> NDArray[np.bool_]:
-        return np.asarray(self.seen & ~np.isnan(self.sequences.labels).any(1))
-
-
-class NumberPredictions(Predictions):
+class NumberPredictions(OfLabels):
     """A number per example."""
 
     kind, monitor = "regression", "spearman"
@@ -131,13 +134,8 @@ class NumberPredictions(Predictions):
 
     def scored(self) -> tuple[Any, Any]:
         """Numbers [D], float64."""
-        known = self._known()
-        predicted, true = self.values["predicted"][known], self.sequences.labels[known]
+        predicted, true = self.of_known()
         return predicted.astype(np.float64), true.astype(np.float64)
-
-    def owners(self) -> NDArray[np.int64]:
-        """The examples whose numbers are known."""
-        return np.flatnonzero(self._known())
 
     def parts(self) -> list[Compared]:
         """Correlations and the mean squared error, also of a subclass with a kind of its own."""
@@ -147,13 +145,10 @@ class NumberPredictions(Predictions):
         """Numbers; there is no probability."""
         for i in np.flatnonzero(self.seen):
             gold, predicted = float(self.sequences.labels[i]), float(self.values["predicted"][i])
-            yield _row(self.sequences.examples[i], None if np.isnan(gold) else gold, predicted, None)
-
-    def _known(self) -> NDArray[np.bool_]:
-        return np.asarray(self.seen & ~np.isnan(self.sequences.labels))
+            yield self.row(i, None if np.isnan(gold) else gold, predicted, None)
 
 
-class ChoicePredictions(Predictions):
+class ChoicePredictions(OfLabels):
     """One of the choices of each example."""
 
     kind, monitor = "multiple_choice", "accuracy"
@@ -165,12 +160,7 @@ class ChoicePredictions(Predictions):
 
     def scored(self) -> tuple[Any, Any]:
         """Numbers of choices [E]."""
-        known = self.owners()
-        return self.values["predicted"][known], self.sequences.labels[known]
-
-    def owners(self) -> NDArray[np.int64]:
-        """The examples whose labels are known."""
-        return np.flatnonzero(self.seen & (self.sequences.labels >= 0))
+        return self.of_known()
 
     def num_labels(self) -> int:
         """The choices of the example that has the most."""
@@ -180,35 +170,24 @@ class ChoicePredictions(Predictions):
         """Texts of choices."""
         for i in np.flatnonzero(self.seen):
             example, label = self.sequences.examples[i], self.sequences.labels[i]
-            context = {} if example.context is None else {"context": example.context}
+            chosen, probability = self.values["predicted"][i], float(self.values["probability"][i])
             yield {
                 "id": example.id,
-                **context,
+                **({} if example.context is None else {"context": example.context}),
                 "text": example.text,
                 "choices": example.choices,
                 "gold": example.choices[label] if label >= 0 else None,
-                "predicted": example.choices[self.values["predicted"][i]],
-                "predicted_choice": example.names[self.values["predicted"][i]],
-                "probability": round(float(self.values["probability"][i]), 6),
+                "predicted": example.choices[chosen],
+                "predicted_choice": example.names[chosen],
+                "probability": round(probability, 6),
             }
 
     def tables(self) -> dict[str, Any]:
         """`numbers_of_choices`: for each number of choices the examples, their accuracy, and that of guessing."""
-        known, counts = self.owners(), self.sequences.counts
-        right = self.values["predicted"][known] == self.sequences.labels[known]
-        rows = [
-            {
-                "choices": int(count),
-                "examples": int((counts[known] == count).sum()),
-                "accuracy": float(right[counts[known] == count].mean()),
-                "chance": 1 / float(count),
-            }
-            for count in np.unique(counts[known])
-        ]
+        predicted, true = self.of_known()
+        right, counts, rows = predicted == true, self.sequences.counts[self.owners()], []
+        for count in np.unique(counts).tolist():
+            some = right[counts == count]
+            known = {"choices": count, "examples": len(some)}
+            rows.append({**known, "accuracy": float(some.mean()), "chance": 1 / count})
         return {"numbers_of_choices": rows} if rows else {}
-
-
-def _row(example: Any, gold: Any, predicted: Any, probability: Any) -> dict[str, Any]:
-    pair = {} if example.pair is None else {"pair": example.pair}
-    known = {"gold": gold, "predicted": predicted, "probability": probability}
-    return {"id": example.id, "text": example.text, **pair, **known}

@@ -75,13 +75,8 @@ class QuestionPredictions(Predictions):
         """Texts; all accepted answers as gold."""
         for i, (text, probability) in self.answers.items():
             example = self.sequences.examples[i]
-            yield {
-                "id": example.id,
-                "text": example.question,
-                "gold": example.answers,
-                "predicted": text,
-                "probability": round(probability, 6),
-            }
+            row = {"id": example.id, "text": example.question, "gold": example.answers}
+            yield {**row, "predicted": text, "probability": round(probability, 6)}
 
     def files(self) -> dict[str, str]:
         """`answers`: id -> text, the format of SQuAD's evaluation script."""

@@ -43,10 +43,7 @@ class JointPredictions(Predictions):
         """Also completes the sentences, in each column."""
         super().join(gather)
         for name, one in self.columns.items():
-            mine = f"{name}/"
-            own = {
-                key.removeprefix(mine): value for key, value in self.values.items() if key.startswith(mine)
-            }
+            own = {k.removeprefix(f"{name}/"): v for k, v in self.values.items() if k.startswith(f"{name}/")}
             one.seen, one.values = self.seen, own
             one.complete()
 
@@ -74,9 +71,8 @@ class JointPredictions(Predictions):
 
     def losses(self, totals: Mapping[str, float]) -> dict[str, float]:
         """The mean loss of each column in which the set has labels, and as `loss` their sum by the columns' weights."""
-        known = {
-            n: totals[f"{n}/loss"] / totals[f"{n}/weight"] for n in self.columns if totals.get(f"{n}/weight")
-        }
+        weights = {name: totals.get(f"{name}/weight") for name in self.columns}
+        known = {name: totals[f"{name}/loss"] / weight for name, weight in weights.items() if weight}
         if not known:
             return {}
         loss = sum(self.weights[name] * value for name, value in known.items())
@@ -87,18 +83,11 @@ class JointPredictions(Predictions):
         for together in zip(*(one.rows() for one in self.columns.values()), strict=True):
             rows = dict(zip(self.columns, together, strict=True))
             gold = {name: row["gold"] for name, row in rows.items() if row["gold"] is not None}
-            entities = {
-                name: row["predicted_entities"] for name, row in rows.items() if "predicted_entities" in row
-            }
-            yield {
-                **{key: together[0][key] for key in ("id", "text", "words")},
-                "gold": gold or None,
-                **{
-                    key: {name: row[key] for name, row in rows.items()}
-                    for key in ("predicted", "probability")
-                },
-                **({"predicted_entities": entities} if entities else {}),
-            }
+            row = {key: together[0][key] for key in ("id", "text", "words")} | {"gold": gold or None}
+            for key in ("predicted", "probability", "predicted_entities"):
+                known = {name: one[key] for name, one in rows.items() if key in one}
+                row |= {key: known} if known else {}
+            yield row
 
     def tables(self) -> dict[str, Any]:
         """The tables of each column in which the set has labels, with its name behind theirs."""

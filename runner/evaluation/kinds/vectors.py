@@ -33,11 +33,8 @@ class PairVectors(Predictions):
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The `vectors` [D, K, H] of each row, and the temperature of the loss."""
-        return {
-            "places": micro_batch["samples"],
-            "vectors": output["rows"],
-            "temperature": output["temperature"],
-        }
+        own = {"vectors": output["rows"], "temperature": output["temperature"]}
+        return {"places": micro_batch["samples"], **own}
 
     def measured_names(self) -> list[str]:
         """The loss, those of its batches, those of each size of vectors, and the temperature where it is learnt."""
@@ -60,13 +57,8 @@ class PairVectors(Predictions):
         found = {name: float(values.mean()) for name, (values, _) in self.means().items()}
         temperature = float(self.values["temperature"][0])
         learnt = {"temperature": temperature} if self.objective.learn_temperature else {}
-        sets = self.sequences
-        rows = (
-            self.values["vectors"],
-            sets.laid_out_ids(self.values["vectors"].shape[1]),
-            sets.match_ids,
-            sets.scores,
-        )
+        sets, vectors = self.sequences, self.values["vectors"]
+        rows = (vectors, sets.laid_out_ids(vectors.shape[1]), sets.match_ids, sets.scores)
         return {**super().measure(), **found, **self.objective.batch_figures(*rows, temperature), **learnt}
 
     def vectors(self, size: int | None) -> Tensor:
@@ -128,9 +120,8 @@ class Retrieved(PairVectors):
         numbers[there] = passage_of
         own = numbers.reshape(len(ids), -1)[rows, 0]
         relevant = [np.unique(own[query_of == query]).tolist() for query in range(len(queries))]
-        return _Texts(
-            rows[queries], there[passages], relevant, dict(zip(rows.tolist(), query_of.tolist(), strict=True))
-        )
+        numbered = dict(zip(rows.tolist(), query_of.tolist(), strict=True))
+        return _Texts(rows[queries], there[passages], relevant, numbered)
 
     @cached_property
     def _found(self) -> NDArray[np.int64]:
@@ -139,12 +130,9 @@ class Retrieved(PairVectors):
 
     def row(self, i: int) -> dict[str, Any]:
         """The own passage, the one that ranks first, and that one's cosine."""
-        examples, (row, place) = (
-            self.sequences.examples,
-            divmod(int(self._found[self._texts.query_of[i]]), self.values["vectors"].shape[1] - 1),
-        )
-        whole = self.vectors(None)
-        cosine = round(float(cosines(whole[i, 0], whole[row, 1 + place])), 6)
+        examples, vectors = self.sequences.examples, self.vectors(None)
+        row, place = divmod(int(self._found[self._texts.query_of[i]]), vectors.shape[1] - 1)
+        cosine = round(float(cosines(vectors[i, 0], vectors[row, 1 + place])), 6)
         found = examples[row].texts[1 + place]
         return {"gold": examples[i].pair, "predicted": found, "probability": None, "cosine": cosine}
 
@@ -171,23 +159,16 @@ class PairScores(PairVectors):
     def parts(self) -> list[Compared]:
         """The correlations of rows that have a score, for each size of vectors."""
         known = np.flatnonzero(self.seen & ~np.isnan(self.sequences.scores))
-        scores = self.sequences.scores[known]
+        scores, sized = self.sequences.scores[known], ((self.vectors(n), end) for n, end in self.sizes())
         return [
-            Compared("regression", self._cosines(size)[known], scores, known, self.names, ending)
-            for size, ending in self.sizes()
+            Compared(
+                "regression", cosines(v[:, 0], v[:, 1]).numpy()[known], scores, known, self.names, ending
+            )
+            for v, ending in sized
         ]
-
-    def _cosines(self, size: int | None) -> NDArray[np.float64]:
-        vectors = self.vectors(size)
-        found: NDArray[np.float64] = cosines(vectors[:, 0], vectors[:, 1]).numpy()
-        return found
 
     def row(self, i: int) -> dict[str, Any]:
         """The score and the cosine."""
-        score = float(self.sequences.scores[i])
-        vectors = self.vectors(None)[i]
-        return {
-            "gold": None if np.isnan(score) else score,
-            "predicted": round(float(cosines(vectors[0], vectors[1])), 6),
-            "probability": None,
-        }
+        score, vectors = float(self.sequences.scores[i]), self.vectors(None)[i]
+        predicted = round(float(cosines(vectors[0], vectors[1])), 6)
+        return {"gold": None if np.isnan(score) else score, "predicted": predicted, "probability": None}

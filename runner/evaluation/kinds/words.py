@@ -109,19 +109,12 @@ class TokenPredictions(Predictions):
             words = slice(*self.sequences.word_starts[i : i + 2])
             if self.evaluated[words].all():
                 tags = [names[n] for n in self.values["predicted"][words]]
-                yield {
-                    "id": e.id,
-                    "text": " ".join(e.words) if e.text is None else e.text,
-                    "words": e.words,
-                    "gold": e.labels,
-                    "predicted": tags,
-                    "probability": [round(float(p), 6) for p in self.values["probability"][words]],
-                    **(
-                        {"predicted_entities": spans_of(e.text, e.places, self._tagging.iob(tags))}
-                        if e.text and self._tagging
-                        else {}
-                    ),
-                }
+                text = " ".join(e.words) if e.text is None else e.text
+                row = {"id": e.id, "text": text, "words": e.words, "gold": e.labels, "predicted": tags}
+                row["probability"] = [round(float(p), 6) for p in self.values["probability"][words]]
+                if e.text and self._tagging:
+                    row["predicted_entities"] = spans_of(e.text, e.places, self._tagging.iob(tags))
+                yield row
 
     def tables(self) -> dict[str, Any]:
         """Per-tag figures and confusions, and figures per type of entity."""

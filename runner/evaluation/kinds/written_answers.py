@@ -85,31 +85,22 @@ class AnswerPredictions(Predictions):
         rows = []
         for kind, members in sorted(by_kind.items()):
             constant, times = best_constant([self.sequences.examples[i].accepted for i in members])
-            right = sum(self._is_right(i) for i in members)
-            rows.append(
-                {
-                    "kind": kind,
-                    "examples": len(members),
-                    "exact_match": right / len(members),
-                    "constant": constant,
-                    "constant_exact_match": times / len(members),
-                }
-            )
+            size, right = len(members), sum(self._is_right(i) for i in members)
+            own = {"kind": kind, "examples": size, "exact_match": right / size}
+            rows.append({**own, "constant": constant, "constant_exact_match": times / size})
         return rows
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Texts; all accepted answers as gold."""
         for i, text in self.answers.items():
             example = self.sequences.examples[i]
-            yield {
+            row = {
                 "id": example.id,
                 "kind": example.kind,
                 "image": example.images,
                 "text": question_of(example),
-                "gold": example.accepted,
-                "predicted": text,
-                "probability": None,
             }
+            yield {**row, "gold": example.accepted, "predicted": text, "probability": None}
 
     def tables(self) -> dict[str, Any]:
         """`samples` of the set, `kinds`, and `shown`: some examples with small images as data URIs."""

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
 from tiryns.runner.data.labelled.examples import TaskSequences, tokenized
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch, tokenizer_arguments
-from tiryns.runner.inference.passes import Computation, Passed, Report, passes
+from tiryns.runner.inference.passes import Computation, Report, passes
 from tiryns.runner.models.embedding.folder import Embedding
 from tiryns.runner.models.embedding.pooling import pooled
 from tiryns.runner.models.wrapped import WrappedModel
@@ -98,7 +98,9 @@ class FrozenEncoder:
         report = self.progress(name) if self.progress else None
         given = self.model, self.collator, sequences, self.computation
         for passed in passes(*given, seed=0, samples_at_once=EVALUATED_AT_ONCE, report=report):
-            made[_places(passed)] = passed.output["features"].cpu()
+            of_words = passed.micro_batch.get("words")
+            places = torch.from_numpy(passed.samples) if of_words is None else of_words.cpu()
+            made[places] = passed.output["features"].cpu()
         return made
 
     def embed(self, texts: Sequence[str], name: str = "", prompt: str | None = None) -> Tensor:
@@ -107,9 +109,3 @@ class FrozenEncoder:
         cut = {"truncation": True, "max_length": self.embedding.max_length}
         ids = [encoding.ids for _, encoding in tokenized(self.tokenizer, given, **cut)]
         return self.features(TaskSequences(given, ids), name)
-
-
-def _places(passed: Passed) -> Tensor:
-    """The numbers of a micro-batch's words, or of its samples, in their set."""
-    words = passed.micro_batch.get("words")
-    return torch.from_numpy(passed.samples) if words is None else words.cpu()

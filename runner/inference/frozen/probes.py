@@ -9,16 +9,14 @@ from torch import Tensor
 from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE
 from tiryns.runner.data.labelled.mteb_tasks import MtebTasks
 from tiryns.runner.data.labelled.retrieval import RetrievalPairs, RetrievalSet
-from tiryns.runner.evaluation.files import entry_of
 from tiryns.runner.evaluation.frozen.linear import fit_probe
 from tiryns.runner.evaluation.frozen.neighbours import fit_neighbours
-from tiryns.runner.evaluation.frozen.ranking import Numbers, Ranking, cosines, rank
+from tiryns.runner.evaluation.frozen.ranking import Ranking, cosines, rank
 from tiryns.runner.evaluation.kinds.labels import ClassificationPredictions, NumberPredictions
 from tiryns.runner.evaluation.kinds.words import TokenPredictions
 from tiryns.runner.evaluation.predictions import Predictions
-from tiryns.runner.evaluation.resampling import intervals
-from tiryns.runner.evaluation.statistics.intervals import RESAMPLES, Statistic, bootstrap
-from tiryns.runner.inference.evaluated import with_intervals
+from tiryns.runner.evaluation.statistics.intervals import bootstrap
+from tiryns.runner.inference.evaluated import entry_with_intervals
 from tiryns.runner.inference.frozen.encoder import FrozenEncoder
 from tiryns.runner.inference.passes import device_here
 
@@ -90,47 +88,60 @@ def probe(data: Any, encoder: FrozenEncoder) -> Probed:
 
 def _classified(data: Any, encoder: FrozenEncoder) -> Probed:
     """A linear probe and nearest neighbours of the features of texts."""
-    sets = {"train": data.train_set, **data.evaluated_sets}
-    features = {name: encoder.features(given, name).to(device_here()) for name, given in sets.items()}
-    labels = {name: torch.from_numpy(given.labels).to(device_here()) for name, given in sets.items()}
-    held_out = _validation(data)
+    features, labels, accuracy = _labelled(data, encoder, lambda given: given.labels)
     known = features["train"], labels["train"], len(data.train_set.names)
-    linear = fit_probe(*known, lambda one: _accuracy(one.logits, features, labels, held_out))
-    knn = fit_neighbours(*known, lambda one: _accuracy(one.votes, features, labels, held_out))
-    entries, predictions = {}, {}
+    linear = fit_probe(*known, lambda one: accuracy(one.logits))
+    knn = fit_neighbours(*known, lambda one: accuracy(one.votes))
+    predictions, entries = {}, {}
     for name, given in data.evaluated_sets.items():
-        mine = _predicted(ClassificationPredictions(given), linear.logits(features[name]))
-        theirs = _predicted(ClassificationPredictions(given), knn.votes(features[name]).double())
-        predictions[name], entries[name] = mine, _entry(mine)
-        beside = _entry(theirs)
+        predictions[name] = _predicted(ClassificationPredictions(given), linear.logits(features[name]))
+        votes = _entry(_predicted(ClassificationPredictions(given), knn.votes(features[name]).double()))
+        entries[name] = _entry(predictions[name])
         for part in ("metrics", "intervals"):
-            own = {
-                f"knn_{figure}": beside[part][figure] for figure in OF_NEIGHBOURS if figure in beside[part]
-            }
-            entries[name][part] |= own
+            entries[name][part] |= {f"knn_{n}": votes[part][n] for n in OF_NEIGHBOURS if n in votes[part]}
     chosen = {"linear_penalty": linear.penalty, "neighbours": knn.number}
     return Probed("classification", "accuracy", entries, predictions, chosen)
 
 
 def _tagged(data: Any, encoder: FrozenEncoder) -> Probed:
     """A linear probe of the features of words; sentences are decoded as in training."""
-    held_out, sets = _validation(data), {"train": data.train_set, **data.evaluated_sets}
-    features = {name: encoder.features(given, name).to(device_here()) for name, given in sets.items()}
-    labels = {name: torch.from_numpy(given.word_labels).to(device_here()) for name, given in sets.items()}
+    features, labels, accuracy = _labelled(data, encoder, lambda given: given.word_labels)
     there = torch.from_numpy(data.train_set.has_pieces).nonzero()[:, 0]
     there = there[:: -(-len(there) // MOST_WORDS)].to(device_here())
-    linear = fit_probe(
-        features["train"][there],
-        labels["train"][there],
-        len(data.train_set.names),
-        lambda one: _accuracy(one.logits, features, labels, held_out),
-    )
-    predictions, entries = {}, {}
-    for name, given in data.evaluated_sets.items():
-        predictions[name] = _predicted(TokenPredictions(given, True), linear.logits(features[name]))
-        entries[name] = _entry(predictions[name])
+    known = features["train"][there], labels["train"][there], len(data.train_set.names)
+    linear = fit_probe(*known, lambda one: accuracy(one.logits))
+    predictions = {
+        name: _predicted(TokenPredictions(given, True), linear.logits(features[name]))
+        for name, given in data.evaluated_sets.items()
+    }
+    entries = {name: _entry(one) for name, one in predictions.items()}
     monitor = next(iter(predictions.values())).monitor
     return Probed("token_classification", monitor, entries, predictions, {"linear_penalty": linear.penalty})
+
+
+def _labelled(
+    data: Any, encoder: FrozenEncoder, labels_of: Callable[[Any], Any]
+) -> tuple[dict[str, Tensor], dict[str, Tensor], Callable[[Scores], float]]:
+    """Computes the features and the labels of each set, and makes the accuracy of scores on the validation sets.
+
+    The accuracy is the share of the examples or words with a label whose class has the largest score. Raises ValueError
+    without a validation set.
+    """
+    sets = {"train": data.train_set, **data.evaluated_sets}
+    features = {name: encoder.features(given, name).to(device_here()) for name, given in sets.items()}
+    labels = {name: torch.from_numpy(labels_of(given)).to(device_here()) for name, given in sets.items()}
+    held_out = [name for name in data.evaluated_sets if name.startswith("val/")]
+    if not held_out:
+        raise ValueError(
+            "mode=probe chooses its settings on validation examples, and there are none: set data.validation, or "
+            "data.validation_documents above 0"
+        )
+
+    def accuracy(scores: Scores) -> float:
+        right = [(scores(features[n]).argmax(1) == labels[n])[labels[n] >= 0] for n in held_out]
+        return float(torch.cat(right).double().mean())
+
+    return features, labels, accuracy
 
 
 def _compared(data: Any, encoder: FrozenEncoder) -> Probed:
@@ -156,14 +167,8 @@ class RankedPassages(NamedTuple):
         """Query, first passage, and the passages that belong to it."""
         passages, relevant = self.given.passages, self.given.relevant
         for number, (query, top) in enumerate(zip(self.given.queries, self.ranking.first, strict=True)):
-            gold = [passages[place] for place in relevant[number]]
-            yield {
-                "id": number,
-                "text": query,
-                "gold": gold,
-                "predicted": passages[top[0]],
-                "probability": None,
-            }
+            gold, first = [passages[place] for place in relevant[number]], passages[top[0]]
+            yield {"id": number, "text": query, "gold": gold, "predicted": first, "probability": None}
 
     def files(self) -> dict[str, str]:
         """None."""
@@ -174,12 +179,10 @@ def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
     """All passages of a set, ranked for each query by their cosine."""
     predictions, entries = {}, {}
     for name, given in sets.items():
-        queries, passages = (
-            encoder.embed(given.queries, f"{name}, queries", prompt="query"),
-            encoder.embed(given.passages, name, prompt="passage"),
-        )
+        queries = encoder.embed(given.queries, f"{name}, queries", prompt="query")
+        passages = encoder.embed(given.passages, name, prompt="passage")
         ranking = rank(queries, passages, given.relevant)
-        ends = bootstrap(_means_of(ranking.figures), len(given.queries))
+        ends = bootstrap(ranking.means, len(given.queries))
         predictions[name] = RankedPassages(given, ranking)
         entries[name] = {
             "examples": len(given.queries),
@@ -189,19 +192,6 @@ def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
             "passages": len(given.passages),
         }
     return Probed("retrieval", "ndcg_at_10", entries, predictions)
-
-
-def _accuracy(
-    scores: Scores, features: Mapping[str, Tensor], labels: Mapping[str, Tensor], names: Iterable[str]
-) -> float:
-    """The share of the examples or words of these sets, of those with a label, whose class has the largest score."""
-    hits = [(scores(features[name]).argmax(1) == labels[name])[labels[name] >= 0] for name in names]
-    return float(torch.cat(hits).double().mean())
-
-
-def _means_of(figures: Mapping[str, Numbers]) -> Statistic:
-    """The mean of each figure over weighted queries."""
-    return lambda weights: {name: weights @ values / weights.sum(1) for name, values in figures.items()}
 
 
 def _predicted(predictions: Any, logits: Tensor) -> Any:
@@ -214,16 +204,4 @@ def _predicted(predictions: Any, logits: Tensor) -> Any:
 
 def _entry(predictions: Predictions) -> dict[str, Any]:
     """The entry of a set in `evaluation.json`, with intervals."""
-    entry = entry_of(predictions, predictions.metrics())
-    return with_intervals(entry, intervals(predictions, {}, RESAMPLES, 0))
-
-
-def _validation(data: Any) -> list[str]:
-    """The names of the validation sets; raises ValueError where there is none."""
-    names = [name for name in data.evaluated_sets if name.startswith("val/")]
-    if not names:
-        raise ValueError(
-            "mode=probe chooses its settings on validation examples, and there are none: set data.validation, or "
-            "data.validation_documents above 0"
-        )
-    return names
+    return entry_with_intervals(predictions, predictions.metrics(), {})

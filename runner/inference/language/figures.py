@@ -1,9 +1,8 @@
 """Measures a language model on documents as its run did: its loss on masked or next tokens, or the bound of diffusion."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,6 @@ from tiryns.conf.config import Config
 from tiryns.conf.registry import OPTIONS, option_of
 from tiryns.conf.values import suggest
 from tiryns.runner.build import build
-from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.data.labelled.examples import TaskSequences
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from tiryns.runner.data.read.documents import open_source
@@ -24,14 +22,13 @@ from tiryns.runner.data.store.reader import entropy
 from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.evaluation.statistics.intervals import bootstrap, each
 from tiryns.runner.evaluation.totals import add_sums, bits_per_byte
-from tiryns.runner.inference.labelled import option_defaults
+from tiryns.runner.inference.kinds import option_defaults
 from tiryns.runner.inference.language.generation import generates
 from tiryns.runner.inference.language.infill import check_language_model
-from tiryns.runner.inference.passes import Computation, Report, RowSums, as_trained, passes
+from tiryns.runner.inference.passes import Report, RowSums, as_trained, passes, run_config
 from tiryns.runner.models.encoder import load_encoder
 from tiryns.runner.models.head import LANGUAGE_MODEL
 from tiryns.runner.models.positions import longest_text
-from tiryns.runner.run.model_folder import model_folder
 
 OBJECTIVES = ("mlm", "diffusion", "clm")
 """Objectives that a model of others may be measured by."""
@@ -40,62 +37,148 @@ SETTINGS = ("text_column", "split", "text_unit", "max_length", "long_documents",
 """Settings of `data` that say what a document is, and how it is cut."""
 
 
-class LanguageModel(NamedTuple):
-    """A language model with its tokenizer, and what its run validated it by."""
+class DocumentSequences(TaskSequences):
+    """Sequences of documents, each cut into one or several; a document without any token has none."""
 
-    model: Any
-    tokenizer: Any
-    collator: Any
-    objective: str
-    settings: Mapping[str, Any]
-    """The data settings of its training."""
-    computation: Computation
-    seed: int
-    samples_at_once: int
+    def __init__(self, ids: list[NDArray[np.int64]], owners: list[int], num_bytes: list[int]) -> None:
+        super().__init__(num_bytes, ids)
+        self.documents = np.array(owners, dtype=np.int64)
+        self.num_bytes = np.array(num_bytes, dtype=np.int64)
+        """Bytes of UTF-8 of each document [E]; 0 for one that came as token ids."""
+
+    def owners(self) -> NDArray[np.int64]:
+        """The document of each sequence [D]."""
+        return self.documents
+
+    def by_document(self, counted: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """How many tokens [E] of each document are of ids that are `counted` [V]."""
+        owners = np.repeat(self.documents, self.lengths(np.arange(len(self))))
+        return np.bincount(owners, counted[self.ids], len(self.num_bytes)).astype(np.int64)
 
 
-def load_language_model(
-    run: str, config: Any, tokenizer: Any, changes: Mapping[str, Any], objective: str | None = None
-) -> LanguageModel:
+class MeasuredText(NamedTuple):
+    """The figures of a language model on documents."""
+
+    figures: dict[str, float]
+    """As a validation of its run."""
+    intervals: dict[str, NDArray[np.float64]]
+    """The ends [2] of the interval of each figure, over documents; of models that tell rows apart."""
+    sums: dict[str, NDArray[np.float64]]
+    """Sums of each document [E], such as its `loss` and `weight`."""
+
+
+class LanguageModel:
     """The language model of a run, with its objective and settings, or of a folder, with those of `objective`: by default
     mlm, or clm of a model that guesses next tokens.
 
     `changes` are data settings in the place of these. A run of enhanced masked language modelling, whose decoder is not
     exported, is measured as mlm. Raises ValueError for another model, or an objective that cannot be measured so.
     """
-    check_language_model(run, config)
-    if objective is not None and objective not in OBJECTIVES:
-        known = ", ".join(OBJECTIVES)
-        raise ValueError(f"--objective {objective}: there are {known}{suggest(objective, OBJECTIVES)}")
-    trained = run_config(run)
-    settings = {**_data_settings(trained), **changes}
-    name, node = _objective(trained, objective or ("clm" if trained is None and generates(config) else None))
-    pretrained = load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
-    longest = longest_text(pretrained)
-    if settings.get("max_length") is None:
-        settings["max_length"] = min(longest or 512, tokenizer.model_max_length)
-    if longest is not None and settings["max_length"] > longest:
-        raise ValueError(
-            f"data.max_length={settings['max_length']} is more than the {longest} tokens that the model reads"
-        )
-    arguments: CollatorArguments = {
-        **tokenizer_arguments(tokenizer), "text_column": "text", "label_column": None,
-        "max_sequence_length": settings["max_length"],
-    }  # fmt: skip
-    collator = build(node, **arguments)
-    model = collator.task_model(pretrained)
-    computation = as_trained(run).set_up(collator, model)
-    seed = Config().seed if trained is None else int(trained.seed)
-    size = option_defaults("sampler", "shuffled")["global_batch_size"]
-    if trained is not None:
-        size = int(OmegaConf.select(trained, "sampler.global_batch_size") or size)
-    return LanguageModel(model, tokenizer, collator, name, settings, computation, seed, size)
 
+    def __init__(
+        self, run: str, config: Any, tokenizer: Any, changes: Mapping[str, Any], objective: str | None = None
+    ) -> None:
+        check_language_model(run, config)
+        if objective is not None and objective not in OBJECTIVES:
+            known = ", ".join(OBJECTIVES)
+            raise ValueError(f"--objective {objective}: there are {known}{suggest(objective, OBJECTIVES)}")
+        trained = run_config(run)
+        self.tokenizer, self.settings = tokenizer, {**_data_settings(trained), **changes}
+        asked = objective or ("clm" if trained is None and generates(config) else None)
+        self.objective, node = _objective(trained, asked)
+        pretrained = load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
+        longest = longest_text(pretrained)
+        if self.settings.get("max_length") is None:
+            self.settings["max_length"] = min(longest or 512, tokenizer.model_max_length)
+        length = self.settings["max_length"]
+        if longest is not None and length > longest:
+            raise ValueError(
+                f"data.max_length={length} is more than the {longest} tokens that the model reads"
+            )
+        arguments: CollatorArguments = {
+            **tokenizer_arguments(tokenizer), "text_column": "text", "label_column": None,
+            "max_sequence_length": length,
+        }  # fmt: skip
+        self.collator = build(node, **arguments)
+        self.model = self.collator.task_model(pretrained)
+        self.computation = as_trained(run).set_up(self.collator, self.model)
+        self.seed = Config().seed if trained is None else int(trained.seed)
+        size = trained and OmegaConf.select(trained, "sampler.global_batch_size")
+        self.samples_at_once = int(size or option_defaults("sampler", "shuffled")["global_batch_size"])
 
-def run_config(run: str) -> DictConfig | None:
-    """The config of the run that a model is of; None for a model of others."""
-    file = Path(model_folder(run)).parent / "config.yaml"
-    return read_config(file) if file.is_file() else None
+    def read(self, place: Any, name: str) -> DocumentSequences:
+        """The documents of a file, folder, glob or data set, cut as in training; ValueError where it holds no text."""
+        given = self.settings
+        how = (given["text_column"], given["split"], given["text_unit"])
+        source = open_source(place, *how, reading=Reading(*(given[name] for name in Reading._fields)))
+        where = source.describe()
+        chunker = Chunker(self.tokenizer.backend_tokenizer, given["max_length"], given["long_documents"])
+        ids: list[NDArray[np.int64]] = []
+        owners: list[int] = []
+        sizes: list[int] = []
+        for number, document in enumerate(source.documents()):
+            if isinstance(document, str):
+                (flat, lengths), num_bytes = chunker.measured_texts([document])
+            else:
+                (flat, lengths), num_bytes = chunker.tokens([document]), 0
+                if flat.max(initial=0) >= len(self.tokenizer):
+                    raise ValueError(
+                        f"{where}, document {number + 1}: a token id is beyond the model's vocabulary"
+                    )
+            ends = np.cumsum([0, *lengths])
+            ids += [flat[start:stop] for start, stop in pairwise(ends)]
+            owners += [number] * len(lengths)
+            sizes.append(num_bytes)
+        if not ids:
+            raise ValueError(f"{where} holds no text")
+        return DocumentSequences(ids, owners, sizes)
+
+    def measure(
+        self, sequences: DocumentSequences, resamples: int, seed: int, report: Report | None = None
+    ) -> MeasuredText:
+        """The figures of a validation over the sequences; masks depend on the run's seed and their numbers alone."""
+        model, collator = self.model, self.collator
+        model.by_row = True
+        sums: dict[str, Tensor] = {}
+        apart = RowSums(sequences.owners(), len(sequences.num_bytes))
+        settings = (self.computation, self.seed, self.samples_at_once, report)
+        for passed in passes(model, collator, sequences, *settings):
+            scalars = {name: value for name, value in passed.output.items() if name != "row_sums"}
+            add_sums(sums, passed.micro_batch, scalars)
+            apart.add(passed)
+        ordinary = np.ones(max(len(self.tokenizer), int(sequences.ids.max()) + 1), dtype=bool)
+        ordinary[self.tokenizer.all_special_ids] = False
+        tokens, sizes = sequences.by_document(ordinary), sequences.num_bytes
+
+        def figures(totals: dict[str, float], num_tokens: float, num_bytes: float) -> dict[str, float]:
+            found: dict[str, float] = dict(model.figures(totals))
+            if not totals["weight"]:
+                found = dict.fromkeys(found, math.nan)
+            if num_bytes and collator.nats_per_token:
+                found["bits_per_byte"] = bits_per_byte(found["loss"], num_tokens / num_bytes)
+            return found
+
+        if not float(sums["weight"]):
+            raise ValueError(
+                f"none of the {int(tokens.sum()):,} tokens is a target: the text is too short to be measured"
+            )
+        whole = figures({n: float(v) for n, v in sums.items()}, int(tokens.sum()), int(sizes.sum()))
+        intervals: dict[str, NDArray[np.float64]] = {}
+        if apart.sums and resamples:
+            names = list(apart.sums)
+            table = np.stack([*apart.sums.values(), tokens, sizes], 1)
+
+            def resampled(total: NDArray[np.float64]) -> dict[str, float]:
+                *sums, num_tokens, num_bytes = total.tolist()
+                return figures(dict(zip(names, sums, strict=True)), num_tokens, num_bytes)
+
+            intervals = bootstrap(
+                lambda weights: each(weights @ table, resampled), len(sizes), resamples, seed
+            )
+        if collator.nats_per_token:
+            counts = np.bincount(sequences.ids, minlength=len(ordinary)) * ordinary
+            whole["unigram_entropy"] = entropy(counts)
+        return MeasuredText(whole, intervals, apart.sums)
 
 
 def _data_settings(trained: DictConfig | None) -> dict[str, Any]:
@@ -119,116 +202,3 @@ def _objective(trained: DictConfig | None, asked: str | None) -> tuple[str, Dict
     name = asked or "mlm"
     node = {"_target_": OPTIONS["objective"][name]._target_, **option_defaults("objective", name)}  # type: ignore[attr-defined]
     return name, OmegaConf.create({"objective": node}).objective
-
-
-class DocumentSequences(TaskSequences):
-    """Sequences of documents, each cut into one or several; a document without any token has none."""
-
-    def __init__(self, ids: list[NDArray[np.int64]], owners: list[int], num_bytes: list[int]) -> None:
-        super().__init__(num_bytes, ids)
-        self.documents = np.array(owners, dtype=np.int64)
-        self.num_bytes = np.array(num_bytes, dtype=np.int64)
-        """Bytes of UTF-8 of each document [E]; 0 for one that came as token ids."""
-
-    def owners(self) -> NDArray[np.int64]:
-        """The document of each sequence [D]."""
-        return self.documents
-
-    def by_document(self, counted: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """How many tokens [E] of each document are of ids that are `counted` [V]."""
-        owners = np.repeat(self.documents, self.lengths(np.arange(len(self))))
-        return np.bincount(owners, counted[self.ids], len(self.num_bytes)).astype(np.int64)
-
-
-def read_documents(language: LanguageModel, place: Any) -> DocumentSequences:
-    """The documents of a file, folder, glob or data set, cut as in training; ValueError where it holds no text."""
-    given = language.settings
-    how = (given["text_column"], given["split"], given["text_unit"])
-    source = open_source(place, *how, reading=Reading(*(given[name] for name in Reading._fields)))
-    return cut_documents(language, source.documents(), source.describe())
-
-
-def cut_documents(language: LanguageModel, documents: Iterable[Any], where: str) -> DocumentSequences:
-    """The sequences of documents, which are texts or token ids; raises ValueError where there is no token in them."""
-    given = language.settings
-    chunker = Chunker(language.tokenizer.backend_tokenizer, given["max_length"], given["long_documents"])
-    ids: list[NDArray[np.int64]] = []
-    owners: list[int] = []
-    sizes: list[int] = []
-    for number, document in enumerate(documents):
-        if isinstance(document, str):
-            (flat, lengths), num_bytes = chunker.measured_texts([document])
-        else:
-            (flat, lengths), num_bytes = chunker.tokens([document]), 0
-            if flat.max(initial=0) >= len(language.tokenizer):
-                raise ValueError(
-                    f"{where}, document {number + 1}: a token id is beyond the model's vocabulary"
-                )
-        ends = np.cumsum([0, *lengths])
-        ids += [flat[start:stop] for start, stop in pairwise(ends)]
-        owners += [number] * len(lengths)
-        sizes.append(num_bytes)
-    if not ids:
-        raise ValueError(f"{where} holds no text")
-    return DocumentSequences(ids, owners, sizes)
-
-
-class MeasuredText(NamedTuple):
-    """The figures of a language model on documents."""
-
-    figures: dict[str, float]
-    """As a validation of its run."""
-    intervals: dict[str, NDArray[np.float64]]
-    """The ends [2] of the interval of each figure, over documents; of models that tell rows apart."""
-    sums: dict[str, NDArray[np.float64]]
-    """Sums of each document [E], such as its `loss` and `weight`."""
-
-
-def measure_text(
-    language: LanguageModel,
-    sequences: DocumentSequences,
-    resamples: int,
-    seed: int,
-    report: Report | None = None,
-) -> MeasuredText:
-    """The figures of a validation over the sequences; masks depend on the run's seed and their numbers alone."""
-    model, collator = language.model, language.collator
-    model.by_row = True
-    sums: dict[str, Tensor] = {}
-    apart = RowSums(sequences.owners(), len(sequences.num_bytes))
-    settings = (language.computation, language.seed, language.samples_at_once, report)
-    for passed in passes(model, collator, sequences, *settings):
-        scalars = {name: value for name, value in passed.output.items() if name != "row_sums"}
-        add_sums(sums, passed.micro_batch, scalars)
-        apart.add(passed)
-    ordinary = np.ones(max(len(language.tokenizer), int(sequences.ids.max()) + 1), dtype=bool)
-    ordinary[language.tokenizer.all_special_ids] = False
-    tokens, sizes = sequences.by_document(ordinary), sequences.num_bytes
-
-    def figures(totals: dict[str, float], num_tokens: float, num_bytes: float) -> dict[str, float]:
-        found: dict[str, float] = dict(model.figures(totals))
-        if not totals["weight"]:
-            found = dict.fromkeys(found, math.nan)
-        if num_bytes and collator.nats_per_token:
-            found["bits_per_byte"] = bits_per_byte(found["loss"], num_tokens / num_bytes)
-        return found
-
-    if not float(sums["weight"]):
-        raise ValueError(
-            f"none of the {int(tokens.sum()):,} tokens is a target: the text is too short to be measured"
-        )
-    whole = figures({n: float(v) for n, v in sums.items()}, int(tokens.sum()), int(sizes.sum()))
-    intervals: dict[str, NDArray[np.float64]] = {}
-    if apart.sums and resamples:
-        names = list(apart.sums)
-        table = np.stack([*apart.sums.values(), tokens, sizes], 1)
-
-        def resampled(total: NDArray[np.float64]) -> dict[str, float]:
-            *sums, num_tokens, num_bytes = total.tolist()
-            return figures(dict(zip(names, sums, strict=True)), num_tokens, num_bytes)
-
-        intervals = bootstrap(lambda weights: each(weights @ table, resampled), len(sizes), resamples, seed)
-    if collator.nats_per_token:
-        counts = np.bincount(sequences.ids, minlength=len(ordinary)) * ordinary
-        whole["unigram_entropy"] = entropy(counts)
-    return MeasuredText(whole, intervals, apart.sums)

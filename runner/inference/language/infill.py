@@ -66,16 +66,12 @@ def check_language_model(run: str, config: Any) -> None:
         return
     if not is_of_own_class(config):
         raise ValueError(f"the model in {run!r} is a {', '.join(classes)}, not a language model")
-    _check_read_as_masked(run, ", ".join(classes))
-
-
-def _check_read_as_masked(run: str, own: str) -> None:
-    """Raises ValueError unless the weights of a class of the user's own have the head of a masked language model."""
     from transformers import AutoModelForMaskedLM
 
     from tiryns.runner.models.weights import load_trained
 
-    try:
+    own = ", ".join(classes)
+    try:  # the weights of a class of the user's own need the head of a masked language model
         read_as = type(load_trained(AutoModelForMaskedLM, model_folder(run))).__name__
     except ValueError as error:
         raise ValueError(f"the model in {run!r} is a {own}, not a language model: {error}") from error

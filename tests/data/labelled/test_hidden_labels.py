@@ -12,7 +12,8 @@ from tiryns.runner.data.labelled.classification import ClassificationReader
 from tiryns.runner.data.labelled.labels import MULTI, known_labels
 from tiryns.runner.data.labelled.spelling import is_hidden, is_negative
 from tiryns.runner.data.read.rows import read_rows
-from tiryns.runner.inference.labelled import arranged, predict, usable_samples
+from tiryns.runner.inference.kinds import PLAIN
+from tiryns.runner.inference.labelled import Labels
 
 
 @pytest.mark.parametrize(
@@ -135,6 +136,13 @@ def test_a_hidden_label_in_validation_is_an_error(tmp_path: Path) -> None:
         prepared("classification", train=files[0], validation=files[1])
 
 
+def model_of(reader: Any, **parts: Any) -> Labels:
+    """A trained model as far as reading rows needs it: without its weights."""
+    model = object.__new__(Labels)
+    vars(model).update(reader=reader, **parts)
+    return model
+
+
 @pytest.mark.parametrize(
     ("learnt", "labels", "hidden"),
     [
@@ -149,8 +157,7 @@ def test_later_data_may_hide_labels_as_well(learnt: Any, labels: Any, hidden: in
     reader = SimpleNamespace(
         state_dict=lambda: learnt, label_names=lambda: ("label",), arranged=lambda rows: rows
     )
-    model: Any = SimpleNamespace(reader=reader)
-    found = arranged(model, read_rows(texts(*labels)))
+    found = model_of(reader).arranged(read_rows(texts(*labels)))
     assert sum(row.values["label"] is None for row in found.rows) == hidden
     assert not is_hidden(True)
 
@@ -174,12 +181,12 @@ def test_rows_to_predict_are_arranged_once_and_their_hidden_labels_counted_once(
     monkeypatch.setattr(reader, "arranged", counted)
     monkeypatch.setattr(reader, "tokenize", tokenized)
     tokenizer = SimpleNamespace(model_max_length=9)
-    model: Any = SimpleNamespace(reader=reader, tokenizer=tokenizer, settings={"max_length": 9})
+    model = model_of(reader, tokenizer=tokenizer, settings={"max_length": 9})
     rows = read_rows([{"text": "x", "a": -1, "b": -1}, {"text": "y", "a": 1, "b": 0}])
     with caplog.at_level("INFO", "tiryns"):
-        predict(model, rows)
+        model.measured(rows, PLAIN)
         assert [[one.label.label for one in some] for some in calls] == [[None, ["a"]]]
-        usable_samples(model, arranged(model, rows))
+        model.samples(model.arranged(rows), usable=True)
     assert [[one.label.label for one in some] for some in calls] == [[None, ["a"]]] * 2
     assert caplog.text.count("1 of 2 labels are hidden (-1)") == 2
 

@@ -16,7 +16,7 @@ import pytest
 from tiryns.runner.data.read.documents import open_source
 from tiryns.runner.data.read.opened import AS_FOUND, Reading
 from tiryns.runner.data.read.rows import read_rows
-from tiryns.runner.inference.labelled import FinetunedModel, rows_of_file
+from tiryns.runner.inference.labelled import Labels
 from tiryns.runner.loaders.reading import open_splits
 from tiryns.runner.tasks import get_task
 
@@ -93,16 +93,16 @@ def rows(spec: Any, split: str = "train", reading: Reading = AS_FOUND) -> list[d
     return [dict(row.values) for row in read_rows(spec, reading, split).rows]
 
 
-def classification(reading: Reading = AS_FOUND) -> FinetunedModel:
+def classification(reading: Reading = AS_FOUND) -> Labels:
     settings: dict[str, Any] = {
         "text_column": "text", "pair_column": None, "context_column": "context",
         "label_column": "label", "id_column": None, "labels": None, "problem_type": "auto", "label_separator": None,
         "doc_stride": 64,
     }  # fmt: skip
     task = get_task("classification")
-    return FinetunedModel(
-        task, task.make_reader(settings), None, None, None, {**settings, **reading._asdict()}
-    )
+    model = object.__new__(Labels)  # without the weights, which reading does without
+    vars(model).update(reader=task.make_reader(settings), settings={**settings, **reading._asdict()})
+    return model
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -114,7 +114,7 @@ def test_every_format_is_the_same_to_every_reader(tmp_path: Path, name: str) -> 
     predictor = classification()
     examples = predictor.reader.examples(read_rows(path), labelled=True)
     assert [(e.text, e.label.label) for e in examples] == list(zip(TEXTS, LABELS, strict=True))
-    assert [dict(row.values) for row in rows_of_file(predictor, str(path)).rows] == TABLE
+    assert [dict(row.values) for row in predictor.rows_of(str(path)).rows] == TABLE
 
 
 def test_folder_glob_and_list_are_the_same(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import io
 import json
 import math
 import subprocess
@@ -43,6 +44,18 @@ def lines_of(capsys: pytest.CaptureFixture[str], *words: object) -> list[list[st
     """What the command prints, as words."""
     main(["predict", *map(str, words)])
     return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_rows_of_standard_input_are_repeated_as_those_of_a_file(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = "text\nthe [MASK] runs\n"
+    (tmp_path / "a.csv").write_text(table)
+    asked = ("--samples=2", "--steps=2")
+    of_file = lines_of(capsys, run_folder, tmp_path / "a.csv", *asked)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(table.encode())))
+    assert lines_of(capsys, run_folder, "-", "--input-format=csv", *asked) == of_file
+    assert len(of_file) == 2
 
 
 def test_the_command_puts_words_for_masks_and_keeps_the_rest(run_folder: Path) -> None:

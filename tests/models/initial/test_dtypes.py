@@ -22,7 +22,7 @@ from tests.models.test_adapters import loaded as with_adapter
 from tests.models.tiny import tiny
 from tests.models.vision.test_backbones import TEXT, built
 from tests.support.processes import ROOT
-from tiryns.runner.inference.labelled import option_defaults
+from tiryns.runner.inference.kinds import option_defaults
 from tiryns.runner.models.adapters import save_model
 from tiryns.runner.models.distillation.teacher import load_teacher
 from tiryns.runner.models.encoder import build_encoder, load_encoder

@@ -9,7 +9,7 @@ import pytest
 from conftest import Made
 from PIL import Image
 
-from tiryns.runner.inference.measured_answers import load_answering_model
+from tiryns.runner.inference.answering import AnswersAsTested
 
 pytest.importorskip("lmms_eval")
 
@@ -26,7 +26,7 @@ def asked(text: str, shown: Any, number: int = 0, **settings: Any) -> Any:
 
 
 def test_requests_become_questions(made: Made) -> None:
-    answering = AnsweringTasks(load_answering_model(str(made.run), AS_READ))
+    answering = AnsweringTasks(AnswersAsTested(str(made.run), AS_READ))
     answering.task_dict["task"] = {"test": [None] * 5}
     red, blue = Image.new("RGB", (9, 9), "red"), Image.new("RGBA", (9, 9), (0, 0, 255, 0))
 

@@ -8,8 +8,8 @@ import pytest
 from conftest import CHOICES, PROMPTS, Made, predicted
 
 from tiryns.conf import registry
+from tiryns.runner.inference.answering import AnswersAsTested
 from tiryns.runner.inference.kinds import PredictOptions
-from tiryns.runner.inference.measured_answers import load_answering_model, measure_answers, read_questions
 from tiryns.runner.inference.predictor import Predictor
 
 pytest.importorskip("lmms_eval")
@@ -78,9 +78,9 @@ def test_figures_are_those_of_predictions(
         for one in CHOICES
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in asked))
-    model = load_answering_model(str(made.run), {"images": str(made.images)})
-    model = model._replace(computation=model.computation._replace(precision="32-true"))
-    sums = measure_answers(model, read_questions(model, str(file), "choices")).sums
+    model = AnswersAsTested(str(made.run), {"images": str(made.images)})
+    model.computation = model.computation._replace(precision="32-true")
+    sums = model.measure(model.read(str(file), "choices")).sums
     least = (sums["loss"] / sums["weight"]).reshape(-1, len(CHOICES)).argmin(1)
     lines = lines_of(tmp_path, "choice")
     assert [line["predicted"] for line in lines] == [CHOICES[i] for i in least]

@@ -17,8 +17,7 @@ from tiryns.runner.data.vision.conversation_sequences import encode_conversation
 from tiryns.runner.data.vision.conversations import IMAGE_PLACE, Conversation
 from tiryns.runner.data.vision.image_inputs import Size
 from tiryns.runner.data.vision.images import in_rgb
-from tiryns.runner.inference.answering import AT_ONCE, answer, questions_of
-from tiryns.runner.inference.measured_answers import AnsweringModel, load_answering_model
+from tiryns.runner.inference.answering import AT_ONCE, AnswersAsTested
 from tiryns.runner.inference.passes import Report, passes
 
 log = logging.getLogger("tiryns")
@@ -50,7 +49,7 @@ class AnsweringTasks(lmms):
     front. `too_long` counts by task the prompts that are longer than the model reads, whose answers are empty.
     """
 
-    def __init__(self, model: AnsweringModel, report: Report | None = None) -> None:
+    def __init__(self, model: AnswersAsTested, report: Report | None = None) -> None:
         super().__init__()
         self.model, self.report = model, report
         self.too_long: dict[str, int] = {}
@@ -65,10 +64,11 @@ class AnsweringTasks(lmms):
             raise ValueError(
                 f"--model_args {arg_string}: expected run=RUN, a run folder or a Hugging Face folder"
             )
-        model = load_answering_model(str(given["run"]), AS_READ)
+        model = AnswersAsTested(str(given["run"]), AS_READ)
         size = (additional_config or {}).get("batch_size")
-        computation = model.computation._replace(micro_batch_size=None if size is None else int(size))
-        return cls(model._replace(computation=computation))
+        size = None if size is None else int(size)
+        model.computation = model.computation._replace(micro_batch_size=size)
+        return cls(model)
 
     def generate_until(self, requests: Sequence[Instance]) -> list[str]:
         """What the model writes for each request; raises ValueError for one that shows other than images."""
@@ -93,7 +93,7 @@ class AnsweringTasks(lmms):
         wrapped as texts are, or its evaluator (0.7) would turn them into text. Raises ValueError as `generate_until`, and
         for a request that is longer than the model reads.
         """
-        answerer, found = self.model.answerer, []
+        model, found = self.model, []
         for start in range(0, len(requests), AT_ONCE):
             shown, rows = Shown(), []
             for one in requests[start : start + AT_ONCE]:
@@ -101,14 +101,12 @@ class AnsweringTasks(lmms):
                 continuation = (
                     one.args[1] if isinstance(one.args[1], str) else one.args[1](self._document(one))
                 )
-                rows.append(
-                    row._replace(values={**row.values, answerer.reader.columns["answer"]: continuation})
-                )
-            asked = [answerer.reader(row, i) for i, row in enumerate(rows)]
-            sequences = encode_conversations(asked, shown, answerer.encoder, 0, "--tasks")
-            answerer.model.by_row = True
+                rows.append(row._replace(values={**row.values, model.reader.columns["answer"]: continuation}))
+            asked = [model.reader(row, i) for i, row in enumerate(rows)]
+            sequences = encode_conversations(asked, shown, model.encoder, 0, "--tasks")
+            model.model.by_row = True
             sums: dict[int, tuple[float, bool]] = {}
-            done = passes(answerer.model, answerer.collator, sequences, self.model.computation, 0, AT_ONCE)
+            done = passes(model.model, model.collator, sequences, model.computation, 0, AT_ONCE)
             for passed in done:
                 of_rows = {name: value.tolist() for name, value in passed.output["row_sums"].items()}
                 every = zip(of_rows["loss"], of_rows["weight"], of_rows["correct"], strict=True)
@@ -125,18 +123,18 @@ class AnsweringTasks(lmms):
 
     def _written(self, requests: Sequence[Instance], max_new_tokens: int) -> Iterator[str]:
         """The answers to some requests, in their order."""
-        answerer, shown = self.model.answerer, Shown()
-        questions = questions_of(answerer, [self._row(one, shown) for one in requests])
+        shown = Shown()
+        questions = self.model.questions([self._row(one, shown) for one in requests])
         fits = [self._fits(question, shown, one) for question, one in zip(questions, requests, strict=True)]
         asked = [question for question, fit in zip(questions, fits, strict=True) if fit]
         with self.model.computation.autocast():
-            answers = iter(list(answer(answerer, asked, shown, max_new_tokens)))
+            answers = iter(list(self.model.answers(asked, shown, max_new_tokens)))
         return (next(answers)["predicted"] if fit else "" for fit in fits)
 
     def _fits(self, question: Conversation, shown: Shown, request: Instance) -> bool:
         """Whether the model reads a prompt as long as this one, which is counted if not."""
         try:
-            self.model.answerer.encoder.text(question, [shown[name].size for name in question.images])
+            self.model.encoder.text(question, [shown[name].size for name in question.images])
         except SampleTooLong:
             self.too_long[request.task_name] = self.too_long.get(request.task_name, 0) + 1
             return False
@@ -154,7 +152,7 @@ class AnsweringTasks(lmms):
             shown[references[-1]] = in_rgb(image)
         if text.count(IMAGE_PLACE) != len(references):
             text = text.replace(IMAGE_PLACE, "")
-        names = self.model.answerer.reader.columns
+        names = self.model.reader.columns
         return Row(
             where, {names["id"]: str(request.doc_id), names["question"]: text, names["image"]: references}
         )

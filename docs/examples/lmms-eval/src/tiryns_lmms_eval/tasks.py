@@ -16,10 +16,9 @@ from tiryns.conf.values import suggest
 from tiryns.runner.evaluation.files import PREDICTIONS
 from tiryns.runner.evaluation.resampling import mean_of
 from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap
-from tiryns.runner.inference.answering import sees_images
+from tiryns.runner.inference.answering import AnswersAsTested, sees_images
 from tiryns.runner.inference.evaluated import Asked, Evaluation, computation_of, facts_of
 from tiryns.runner.inference.language.infill import open_model
-from tiryns.runner.inference.measured_answers import load_answering_model
 from tiryns.runner.inference.passes import Report
 from tiryns.runner.run.command.json_output import plain
 from tiryns_lmms_eval.model import AS_READ, AnsweringTasks
@@ -99,8 +98,8 @@ def evaluate_tasks(
         raise ValueError(f"the model in {run!r} reads no images: --tasks is for vision-language models")
     manager = FoundTasks(tasks.include_path)
     manager.check(tasks.names)
-    model = load_answering_model(run, AS_READ)
-    model = model._replace(computation=computation_of(model.computation, asked))
+    model = AnswersAsTested(run, AS_READ)
+    model.computation = computation_of(model.computation, asked)
     answering = AnsweringTasks(model, report and report(", ".join(tasks.names)))
     longest = None if asked.max_new_tokens is None else f"max_new_tokens={asked.max_new_tokens}"
     found = simple_evaluate(
