@@ -61,7 +61,7 @@ class Span(NamedTuple):
 class Chart:
     """Curves over the steps, or over another count, and levels to compare them with, by their names.
 
-    `spans` are stretches of the steps, drawn behind the curves. With `ticks`, the names of places on the axis across, it
+    `spans` are stretches of the steps, drawn behind the curves. With `ticks`, the values at places on the axis across, it
     is not zoomed.
     """
 
@@ -74,9 +74,9 @@ class Chart:
     note: str = ""
     has_legend: bool = True
     across: str = "step"
-    ticks: dict[float, str] = field(default_factory=dict)
+    ticks: dict[float, float] = field(default_factory=dict)
     spans: tuple[Span, ...] = ()
-    highest: float = math.inf
+    highest: float | None = None
     """The greatest value that there can be, beyond which the axis does not go."""
 
 
@@ -185,7 +185,7 @@ def _rates(left: dict[str, Series]) -> list[Chart]:
 def _one(left: dict[str, Series], key: str, title: str, unit: str = "", from_zero: bool = False) -> Chart:
     label = key.rsplit("/", 1)[-1].replace("_", " ")
     curves = curves_of(label, left.pop(key), 0, smoothed=key in KNOWN)
-    return Chart(title, unit, curves, from_zero=from_zero, highest=1.0 if key == "perf/fill" else math.inf)
+    return Chart(title, unit, curves, from_zero=from_zero, highest=1.0 if key == "perf/fill" else None)
 
 
 def _validation(left: dict[str, Series], results: dict[str, float]) -> list[Chart]:

@@ -10,7 +10,6 @@ from tiryns.runner.report import page
 from tiryns.runner.report.curves import Chart, Span, of_set
 from tiryns.runner.report.runs import Run
 from tiryns.runner.report.summary import validation_set
-from tiryns.runner.report.svg import label
 
 NAMED = {
     "data.max_length": "sequence length",
@@ -66,11 +65,11 @@ def shared_phases(runs: Sequence[Run]) -> list[RunPhase]:
     return each[0] if len(places) == 1 else []
 
 
-def phases_table(run: Run) -> str:
+def phases_table(run: Run) -> page.Part:
     """Steps, tokens, settings, learning rate and validation losses of each phase; nothing of a run without phases."""
     phases = phases_of_run(run)
     if not phases:
-        return ""
+        return {}
     columns = [name for name in NAMED if _value(run, phases[0], name) is not None]
     own = dict.fromkeys(name for phase in phases for name in phase.settings)
     columns += [n for n in own if n not in NAMED and n not in BY_CURVE and not n.startswith("scheduler.")]
@@ -90,7 +89,7 @@ def phases_table(run: Run) -> str:
                 *(_at_end(run, phase, key) for key in sets),
             ]
         )
-    return page.table(heads, rows, sortable=False)
+    return page.table(heads, rows, sorts=False)
 
 
 def _value(run: Run, phase: RunPhase, name: str) -> Any:
@@ -101,8 +100,7 @@ def _value(run: Run, phase: RunPhase, name: str) -> Any:
 def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {part}" for name, part in value.items())
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return label(float(value)) if number else "" if value is None else str(value)
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _logged(run: Run, phase: RunPhase, key: str) -> list[float]:

@@ -14,7 +14,6 @@ from tiryns.runner.report.curves import Chart, Curve, Floats, curves_of, in_word
 from tiryns.runner.report.phases import shared_phases, with_phases
 from tiryns.runner.report.runs import Run
 from tiryns.runner.report.summary import bits_level, validation_set
-from tiryns.runner.report.svg import label as short
 from tiryns.runner.run.metrics_file import Series
 
 MAX_CURVES = 12
@@ -182,7 +181,7 @@ def setting_chart(compared: Comparison) -> Chart | None:
     note = f"The best {len(drawn)} of {len(lines)} lines." if len(drawn) < len(lines) else ""
     one = "one fold" if compared.has_folds else "one seed"
     over = f"mean and standard deviation over {compared.replicated}" if compared.has_seeds else one
-    ticks = {math.log10(number) if is_log else number: short(number) for number in numbers}
+    ticks = {math.log10(number) if is_log else number: number for number in numbers}
     return Chart(
         in_words(compared.goal.title.capitalize()),
         f"by {name}, {over}",
