@@ -1,9 +1,10 @@
 """The phases of a run on its page: where they lie in the charts, and a table of what each of them has."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from tiryns.conf.phases import CHANGED
 from tiryns.runner.report import page
@@ -76,19 +77,14 @@ def phases_table(run: Run) -> page.Part:
     sets = {key: name for key in run.metrics if (name := validation_set(key)) is not None}
     heads = ["phase", "steps", "tokens", "learning rate", *(NAMED.get(name, name) for name in columns)]
     heads += [of_set("validation loss", name, sets) for name in sets.values()]
-    rows: list[page.Row] = []
+    rate = next((key for key in run.metrics if key.startswith("optim/lr/")), "")
+    rows = []
     for phase in phases:
-        rates = _logged(run, phase, next((key for key in run.metrics if key.startswith("optim/lr/")), ""))
-        rows.append(
-            [
-                phase.name,
-                f"{phase.first + 1:,} to {phase.last:,}",
-                phase.tokens,
-                " to ".join(dict.fromkeys(f"{rate:.3g}" for rate in (*rates[:1], *rates[-1:]))),
-                *(_shown(_value(run, phase, name)) for name in columns),
-                *(_at_end(run, phase, key) for key in sets),
-            ]
-        )
+        rates = [f"{value:.3g}" for value in _logged(run, rate, phase.first, phase.last)]
+        row = [phase.name, f"{phase.first + 1:,} to {phase.last:,}", phase.tokens]
+        row += [" to ".join(dict.fromkeys([*rates[:1], *rates[-1:]]))]
+        row += [_shown(_value(run, phase, name)) for name in columns]
+        rows.append(row + [([*_logged(run, key, phase.last - 1, phase.last)] or [None])[-1] for key in sets])
     return page.table(heads, rows, sorts=False)
 
 
@@ -103,17 +99,10 @@ def _shown(value: Any) -> str:
     return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _logged(run: Run, phase: RunPhase, key: str) -> list[float]:
-    """The values of a figure logged in a phase."""
+def _logged(run: Run, key: str, after: int, last: int) -> list[float]:
+    """The values of a metric logged in the steps (after, last]."""
     if key not in run.metrics:
         return []
     series = run.metrics[key]
-    inside = (series.steps > phase.first) & (series.steps <= phase.last)
-    return [float(value) for value in series.values[inside] if math.isfinite(value)]
-
-
-def _at_end(run: Run, phase: RunPhase, key: str) -> float | None:
-    """A figure at the last step of a phase; None before."""
-    series = run.metrics[key]
-    found = series.values[series.steps == phase.last]
-    return float(found[-1]) if len(found) else None
+    inside = (series.steps > after) & (series.steps <= last) & np.isfinite(series.values)
+    return [float(value) for value in series.values[inside]]

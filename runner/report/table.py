@@ -5,9 +5,10 @@ import io
 from collections.abc import Collection
 from typing import Any
 
+from tiryns.runner.evaluation.statistics.student import Spread, spread_of
 from tiryns.runner.report.comparison.folds import folds_table, joined_folds, lacking
 from tiryns.runner.report.comparison.importance import Importance, importance_table, variance_explained
-from tiryns.runner.report.comparison.settings import Comparison, mean_and_deviation
+from tiryns.runner.report.comparison.settings import Comparison
 from tiryns.runner.report.runs import Run
 
 
@@ -72,10 +73,9 @@ def compared_content(runs: list[Run]) -> dict[str, Any]:
                 "settings": each.values,
                 "kind": None if each.kind is None else each.kind + 1,
                 "best": is_best,
-                "mean": each.mean,
-                "standard_deviation": each.deviation,
-                "interval": each.interval,
-                "tests": {key: _spread(values) for key, values in each.tests.items()},
+                **_mean_and_deviation(each.spread),
+                "interval": each.spread.interval,
+                "tests": {key: _mean_and_deviation(spread_of(values)) for key, values in each.tests.items()},
                 "seeds": len(each.figures),
                 "runs": [runs[i].path for i in each.runs],
             }
@@ -99,8 +99,8 @@ def compared_content(runs: list[Run]) -> dict[str, Any]:
     }
 
 
-def _spread(values: list[float]) -> dict[str, float | None]:
-    return dict(zip(("mean", "standard_deviation"), mean_and_deviation(values), strict=True))
+def _mean_and_deviation(spread: Spread) -> dict[str, float | None]:
+    return {"mean": spread.mean, "standard_deviation": spread.deviation}
 
 
 def as_text(heads: list[str], rows: list[list[Any]], best: Collection[int] = ()) -> str:

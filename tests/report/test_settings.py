@@ -28,8 +28,8 @@ def test_lucky_seed_is_not_the_best_setting(tmp_path: Path) -> None:
     assert [(each.label, len(each.figures)) for each in found.settings] == [("lr=0.1", 3), ("lr=0.2", 3)]
     assert (found.best, found.best_runs()) == ([1], {3, 4, 5})
     best = found.settings[1]
-    assert (best.mean, best.deviation) == (pytest.approx(2.1), pytest.approx(0.1))
-    assert best.interval == pytest.approx((1.85159, 2.34841), abs=1e-5)  # 4.30265 standard errors
+    assert best.spread[:2] == (pytest.approx(2.1), pytest.approx(0.1))
+    assert best.spread.interval == pytest.approx((1.85159, 2.34841), abs=1e-5)  # 4.30265 standard errors
     (said,) = found.notes
     assert said.startswith("Best setting: lr=0.2, mean best validation loss 2.1 over 3 seeds (")
     assert "(standard deviation 0.1, 95 % interval 1.8516 to 2.3484)" in said

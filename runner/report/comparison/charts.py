@@ -185,7 +185,7 @@ def _numbers(settings: Sequence[Setting], name: str) -> list[float]:
 def _line(label: str, settings: Sequence[Setting], name: str, colour: int, is_log: bool) -> Curve:
     ordered = sorted(settings, key=lambda each: float(each.values[name]))
     across: Floats = np.array([float(each.values[name]) for each in ordered])
-    means = np.array([each.mean or 0.0 for each in ordered])
-    room = np.array([each.deviation or 0.0 for each in ordered])
+    means = np.array([each.spread.mean or 0.0 for each in ordered])
+    room = np.array([each.spread.deviation or 0.0 for each in ordered])
     steps = np.log10(across) if is_log else across
     return Curve(label, steps, means, colour, dots=True, band=(means - room, means + room))

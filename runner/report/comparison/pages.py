@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tiryns.runner.config.permissions import words_to_repeat
+from tiryns.runner.evaluation.statistics.student import spread_of
 from tiryns.runner.logging import log_file
 from tiryns.runner.report import page
 from tiryns.runner.report.comparison.charts import colours_of, curve_charts, drawn_settings, setting_chart
@@ -14,7 +15,7 @@ from tiryns.runner.report.comparison.differences import BRANCH, FOLD, FOLDS
 from tiryns.runner.report.comparison.folds import Joined, folds_table, joined_folds, lacking, write_folds
 from tiryns.runner.report.comparison.goal import titles_of
 from tiryns.runner.report.comparison.importance import Importance, importance_table, variance_explained
-from tiryns.runner.report.comparison.settings import Comparison, Setting, mean_and_deviation
+from tiryns.runner.report.comparison.settings import Comparison, Setting
 from tiryns.runner.report.page import Part, Tile
 from tiryns.runner.report.runs import Branch, Run, load_run
 from tiryns.runner.report.summary import typed_path
@@ -76,8 +77,10 @@ def _best(compared: Comparison) -> list[Part]:
         name = compared.name(number) if best.values else "the only one"
         tiles.append(Tile(f"Best setting{of_kind}", name, f"rests on {best.rests_on}"))
         title = compared.goal.title if count == 1 else f"mean {compared.goal.title}"
-        spread = f"standard deviation {page.number(best.deviation, 2)}" if best.deviation else ""
-        tiles.append(Tile(title[:1].upper() + title[1:], page.number(best.mean), spread))
+        spread = (
+            f"standard deviation {page.number(best.spread.deviation, 2)}" if best.spread.deviation else ""
+        )
+        tiles.append(Tile(title[:1].upper() + title[1:], page.number(best.spread.mean), spread))
         tiles += _tested(compared, best)
     notes = [page.note(text.replace("`", "")) for text in compared.notes]
     first = compared.runs[compared.settings[compared.best[0]].runs[0]]
@@ -109,7 +112,7 @@ def _tested(compared: Comparison, best: Setting) -> list[Tile]:
     """The figures of test sets, which have chosen nothing."""
     titles, tiles = titles_of(compared.tests), []
     for key in compared.tests:
-        mean, deviation = mean_and_deviation(best.tests[key])
+        mean, deviation, _ = spread_of(best.tests[key])
         if mean is not None:
             title = titles[key] if deviation is None else f"Mean {titles[key].lower()}"
             spread = "" if deviation is None else f"standard deviation {page.number(deviation, 2)}; "

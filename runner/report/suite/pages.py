@@ -5,7 +5,7 @@ from typing import Any
 
 from tiryns.runner.report import page
 from tiryns.runner.report.suite.figures import Content, setting_text
-from tiryns.runner.report.suite.table import best_rows, interval_rows, notes, suite_rows
+from tiryns.runner.report.suite.table import best_rows, notes, suite_rows
 
 CHOSEN = (
     *(
@@ -36,10 +36,7 @@ def write_suite(folder: Path, content: Content, path: Path | None = None) -> Pat
     failures = {f"{run['run']} ({run['task']})": run["problem"] for run in content["runs"] if run["problem"]}
     heads, rows = suite_rows(content)
     best = best_rows(content)
-    cells = [
-        [row[0], *({"text": mean, "small": end} for mean, end in zip(row[1:], ends[1:], strict=True))]
-        for row, ends in zip(rows, interval_rows(content), strict=True)
-    ]
+    cells = [[model, *({"text": mean, "small": end} for mean, end in own)] for model, own in rows]
     marks = [{"class": "best"} if i in best else {} for i in range(len(rows))]
     parts = [
         page.section("Models", page.table(heads, cells, marks, sorts=False), *map(page.note, notes(content))),

@@ -35,9 +35,9 @@ def test_setting_is_the_mean_over_folds_and_seeds_of_what_was_held_out(tmp_path:
     values = accuracies(runs[:6])
     low, high = stats.t.interval(0.95, 5, np.mean(values), stats.sem(values))
     assert best.label == "lr=0.1"
-    assert best.mean == pytest.approx(np.mean(values))
-    assert best.deviation == pytest.approx(np.std(values, ddof=1))
-    assert best.interval == pytest.approx((low, high))
+    assert best.spread.mean == pytest.approx(np.mean(values))
+    assert best.spread.deviation == pytest.approx(np.std(values, ddof=1))
+    assert best.spread.interval == pytest.approx((low, high))
     heads, rows, _ = found.setting_rows()
     assert (heads[1], rows[0][1]) == ("runs", 6)
     assert "over 6 runs of 3 folds and 2 seeds" in found.notes[0]
