@@ -230,7 +230,7 @@ function spoken(data) {
   return `${data.title} over ${Object.keys(data.ticks).length ? data.across : `the ${data.across}s`}: ${ends.join("; ")}`;
 }
 
-function chartOf(data, whole) {
+function chartOf(data, whole, isNamed = true) {
   const named = Object.entries(data.ticks).map(([at, value]) => [Number(at), label(value)]).sort((a, b) => a[0] - b[0]);
   const chart = { data, whole, x: whole, named: named.length ? named : null, svg: draw("svg", { "aria-hidden": "true" }),
     tip: make("div", { class: "tip", hidden: true }), reset: make("button", { type: "button", hidden: true }, "whole run"),
@@ -238,7 +238,7 @@ function chartOf(data, whole) {
   chart.y = heights(chart, true);
   chart.plot = make("div", { class: "plot", tabindex: "0", role: "img", "aria-label": spoken(data) }, chart.svg, chart.tip);
   const unit = [data.unit, chart.log && "log scale"].filter(Boolean).join(" · "), names = namesOf(data);
-  const hasLegend = data.has_legend && (Object.keys(names).length > 1 || data.curves.some((curve) => curve.faint));
+  const hasLegend = isNamed && (Object.keys(names).length > 1 || data.curves.some((curve) => curve.faint));
   const shown = make("figure", { class: "chart" + (data.wide ? " wide" : "") },
     make("figcaption", {}, make("h3", {}, data.title), make("span", { class: "unit" }, unit), chart.reset, chart.picture),
     hasLegend && legend(names), chart.plot, data.note && make("p", { class: "note" }, data.note));

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,20 +55,12 @@ class Curve:
     band: tuple[Floats, Floats] | None = None
 
 
-class Span(NamedTuple):
-    """A stretch of the axis across with a name: the steps (first, last] of a phase."""
-
-    name: str
-    first: int
-    last: int
-
-
 @dataclass(frozen=True)
 class Chart:
     """Curves over the steps, or over another count, and levels to compare them with, by their names.
 
-    `spans` are stretches of the steps, drawn behind the curves. With `ticks`, the values at places on the axis across, it
-    is not zoomed.
+    `spans` are named stretches (first, last] of the steps, drawn behind the curves. With `ticks`, the values at places on
+    the axis across, it is not zoomed.
     """
 
     title: str
@@ -79,10 +70,9 @@ class Chart:
     from_zero: bool = False
     wide: bool = False
     note: str = ""
-    has_legend: bool = True
     across: str = "step"
     ticks: dict[float, float] = field(default_factory=dict)
-    spans: tuple[Span, ...] = ()
+    spans: tuple[tuple[str, int, int], ...] = ()
     highest: float | None = None
     """The greatest value that there can be, beyond which the axis does not go."""
 

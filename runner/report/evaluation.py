@@ -74,7 +74,11 @@ def _section(folder: Path, name: str, entry: Entry) -> Part:
         predictions_table(folder, name),
         *(part for column in columns or [""] for part in _of_classes(entry, column)),
         *page.listed("Types of questions", QUESTIONS, entry.get("kinds") or []),
-        *([page.part("label", text="Some images and answers"), _images(images)] if images else []),
+        *(
+            [page.part("label", text="Some images and answers"), page.part("images", images=images)]
+            if images
+            else []
+        ),
         *(part for title, rows in entry.items() if title not in known for part in _own_table(title, rows)),
     )
 
@@ -130,49 +134,22 @@ def _cell(value: Any) -> Any:
 
 
 def _confusions(of: str, labels: list[str], counts: list[list[int]]) -> list[Part]:
-    """A matrix whose cells are tinted by their share of the true class; of many labels the most frequent pairs."""
-    cells: list[dict[str, Any]] = [
-        {
-            "true": labels[i],
-            "as": labels[j],
-            "count": count,
-            "share": count / max(sum(row), 1),
-            "right": i == j,
-        }
+    """The confusion matrix; of many labels the most frequent confusions."""
+    if len(labels) <= MATRIX_LABELS:
+        title = f"Confusion matrix{of}: a row per true class, a column per predicted one"
+        return (
+            [page.part("label", text=title), page.part("matrix", labels=labels, counts=counts)]
+            if counts
+            else []
+        )
+    pairs = [
+        {"true": labels[i], "as": labels[j], "count": count, "share": count / sum(row)}
         for i, row in enumerate(counts)
         for j, count in enumerate(row)
+        if count and i != j
     ]
-    if len(labels) > MATRIX_LABELS:
-        wrong = [cell for cell in cells if cell["count"] and not cell["right"]]
-        return page.listed(
-            f"Most frequent confusions{of}", CONFUSIONS, sorted(wrong, key=lambda c: -c["count"])[:LISTED]
-        )
-    shown = [
-        {
-            "text": str(cell["count"] or ""),
-            "share": round(cell["share"], 3),
-            "title": f"{cell['true']} as {cell['as']}",
-            "kind": "number right" if cell["right"] else "number",
-        }
-        for cell in cells
-    ]
-    size = len(labels)
-    rows = [[name, *shown[i * size : (i + 1) * size]] for i, name in enumerate(labels)]
-    title = page.part("label", text=f"Confusion matrix{of}: a row per true class, a column per predicted one")
-    return [title, page.table(["", *labels], rows, sorts=False, kind="matrix")] if counts else []
-
-
-def _images(rows: list[dict[str, Any]]) -> Part:
-    """Images with the question, the accepted answers and the model's own."""
-    cards = [
-        {
-            **{key: str(row[key]) for key in ("image", "text", "predicted")},
-            "gold": ", ".join(row["gold"]),
-            "right": bool(row["right"]),
-        }
-        for row in rows
-    ]
-    return page.part("images", images=cards)
+    most = sorted(pairs, key=lambda pair: -pair["count"])[:LISTED]
+    return page.listed(f"Most frequent confusions{of}", CONFUSIONS, most)
 
 
 def samples_section(folder: Path) -> Part:

@@ -15,8 +15,8 @@ const PARTS = {
   tiles: ({ tiles }) => make("dl", { class: "tiles" }, tiles.map(([name, value, hint]) =>
     make("div", { class: "tile" }, make("dt", {}, name), make("dd", {}, value, make("span", { class: "hint" }, hint))))),
   charts: ({ charts: shown, names }) => [names && make("div", { class: "shared" }, legend(names)),
-    make("div", { class: "charts" }, shown.map((data) => chartOf(data, spanOf(shown))))],
-  table, samples, images,
+    make("div", { class: "charts" }, shown.map((data) => chartOf(data, spanOf(shown), !names)))],
+  table, matrix, samples, images,
 };
 const drawn = (part) => PARTS[part.is](part);
 
@@ -50,6 +50,13 @@ function table(part) {
   const whole = grid(part, all);
   return [over && make("p", { class: "label" }, over), first.length > 0 && grid({ ...part, sorts: part.sorts && !find }, first),
     folded(fold, find && finder(whole, part), whole)];
+}
+
+function matrix({ labels, counts }) {
+  const cellOf = (row, i) => (count, j) => ({ text: count || "", share: count / Math.max(1, row.reduce((a, b) => a + b)),
+    title: `${labels[i]} as ${labels[j]}`, kind: i === j ? "number right" : "number" });
+  const rows = counts.map((row, i) => [labels[i], ...row.map(cellOf(row, i))]);
+  return grid({ heads: ["", ...labels], rows, marks: [], kind: "matrix" }, rows.map((_, i) => i));
 }
 
 function sort(heads, column, body) {
@@ -90,7 +97,7 @@ function samples({ sets }) {
 function images({ images: shown }) {
   return make("div", { class: "shown" }, shown.map(({ image, text, predicted, gold, right }) =>
     make("figure", { class: right ? "right" : "wrong" }, make("img", { src: image, alt: "" }), make("figcaption", {}, text, make("br"),
-      make("b", {}, predicted || "nothing"), !right && [make("br"), `accepted: ${gold}`]))));
+      make("b", {}, predicted || "nothing"), !right && [make("br"), `accepted: ${gold.join(", ")}`]))));
 }
 
 const body = document.body, main = make("main");

@@ -8,7 +8,7 @@ import numpy as np
 
 from tiryns.conf.phases import CHANGED
 from tiryns.runner.report import page
-from tiryns.runner.report.curves import Chart, Span, of_set
+from tiryns.runner.report.curves import Chart, of_set
 from tiryns.runner.report.runs import Run
 from tiryns.runner.report.summary import validation_set
 
@@ -55,7 +55,7 @@ def phases_of_run(run: Run) -> list[RunPhase]:
 
 def with_phases(charts: Iterable[Chart], phases: Sequence[RunPhase]) -> list[Chart]:
     """Charts over the steps with the places of phases, where there are several."""
-    spans = tuple(Span(phase.name, phase.first, phase.last) for phase in phases)
+    spans = tuple((phase.name, phase.first, phase.last) for phase in phases)
     return [replace(c, spans=spans) if c.across == "step" and len(spans) > 1 else c for c in charts]
 
 
@@ -81,10 +81,11 @@ def phases_table(run: Run) -> page.Part:
     rows = []
     for phase in phases:
         rates = [f"{value:.3g}" for value in _logged(run, rate, phase.first, phase.last)]
-        row = [phase.name, f"{phase.first + 1:,} to {phase.last:,}", phase.tokens]
+        row: list[Any] = [phase.name, f"{phase.first + 1:,} to {phase.last:,}", phase.tokens]
         row += [" to ".join(dict.fromkeys([*rates[:1], *rates[-1:]]))]
         row += [_shown(_value(run, phase, name)) for name in columns]
-        rows.append(row + [([*_logged(run, key, phase.last - 1, phase.last)] or [None])[-1] for key in sets])
+        row += [next(iter(_logged(run, key, phase.last - 1, phase.last)), None) for key in sets]
+        rows.append(row)
     return page.table(heads, rows, sorts=False)
 
 

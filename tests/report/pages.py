@@ -181,3 +181,18 @@ def evaluated_run(folder: Path) -> Path:
     guess = {"true": "bridge", "right": False, "guesses": [["river", 0.5], ["bridge", 0.25]]}
     (run / "samples.json").write_text(json.dumps({"books": [["the old ", guess, " runs on" * 40]]}))
     return run
+
+
+EVIL = "</script><script>alert(1)</script><object x=\"'&<img src=x onerror=alert(2)>"
+
+
+def evil_run(folder: Path) -> Path:
+    """A run in which every text would be markup."""
+    run = make_run(folder, error=EVIL, state=EVIL, started=EVIL, results={EVIL: 1.0, f"val/{EVIL}/loss": 2.0})
+    quoted = EVIL.replace('"', '""')
+    (run / "metrics.csv").write_text(f'step,time,"val/{quoted}/loss","{quoted}"\n1,0,2,3\n2,0,1,3\n')
+    (run / "environment.json").write_text(json.dumps({EVIL: EVIL, "gpus": [EVIL]}))
+    (run / "overrides.json").write_text(json.dumps([f"seed={EVIL}", f"{EVIL}=2"]))
+    (run / "command.txt").write_text(EVIL)
+    (run / "config.yaml").write_text(f"seed: {json.dumps(EVIL)}\n")
+    return run

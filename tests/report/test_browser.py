@@ -1,6 +1,5 @@
 """The pages in a real browser: on a phone and on a desk, in light and dark, zoomed, sorted, searched and printed."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from PIL import Image
 
 from tests.report.browser import DESK, PHONE, opened, running_browser
 from tests.report.comparison.fold_runs import make_folds
-from tests.report.pages import evaluated_run, make_run, read, sweep
+from tests.report.pages import evaluated_run, evil_run, make_run, read, sweep
 from tests.report.test_phases import phased
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.runs import load_run
@@ -45,19 +44,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "folds": write_comparison(folder / "folds", make_folds(folder / "folds")),
         "evil": write_report(evil_run(folder / "evil")),
     }
-
-
-def evil_run(folder: Path) -> Path:
-    """A run in which every text would be markup."""
-    evil = "</script><script>alert(1)</script><object x=\"'&<img src=x onerror=alert(2)>"
-    run = make_run(folder, error=evil, state=evil, started=evil, results={evil: 1.0, f"val/{evil}/loss": 2.0})
-    quoted = evil.replace('"', '""')
-    (run / "metrics.csv").write_text(f'step,time,"val/{quoted}/loss","{quoted}"\n1,0,2,3\n2,0,1,3\n')
-    (run / "environment.json").write_text(json.dumps({evil: evil, "gpus": [evil]}))
-    (run / "overrides.json").write_text(json.dumps([f"seed={evil}", f"{evil}=2"]))
-    (run / "command.txt").write_text(evil)
-    (run / "config.yaml").write_text(f"seed: {json.dumps(evil)}\n")
-    return run
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -293,3 +279,20 @@ def test_charts_share_their_steps_and_hide_phases_to_come(browser: Any, pages: d
         assert tab.evaluate(names) == ["stable", "<long>"] * 4
         tab.evaluate("() => zoomAll([0, 20])")
         assert tab.evaluate(names) == ["stable"] * 4
+
+
+def test_cells_of_a_confusion_matrix_have_their_share_of_the_true_class(
+    browser: Any, pages: dict[str, Path]
+) -> None:
+    with opened(browser, pages["run"]) as tab:
+        first = tab.locator(".matrix tbody tr").nth(1).locator("td")
+        marks = first.evaluate_all(
+            "(cells) => cells.map((c) => [c.title, c.style.getPropertyValue('--share'), c.className])"
+        )
+        counts = first.all_inner_texts()
+    matrix = read(pages["run"]).of("matrix")[0]
+    whole, names = sum(matrix["counts"][1]), matrix["labels"]
+    assert counts == [str(count or "") for count in matrix["counts"][1]]
+    assert [float(share) for _, share, _ in marks] == pytest.approx([c / whole for c in matrix["counts"][1]])
+    assert [title for title, *_ in marks] == [f"{names[1]} as {name}" for name in names]
+    assert ["right" in kind for *_, kind in marks] == [i == 1 for i in range(25)]

@@ -117,4 +117,3 @@ def test_first_charts_alone_are_wide_and_one_legend_serves_all(tmp_path: Path) -
     shown = [chart for part in page.of("charts") for chart in part["charts"]]
     assert [chart["wide"] for chart in shown] == [True, True, False, False, False]
     assert [bool(part["names"]) for part in page.of("charts")] == [False, True]
-    assert not any(chart["has_legend"] for chart in page.of("charts")[1]["charts"])

@@ -1,4 +1,3 @@
-import json
 import math
 import re
 from base64 import b64encode
@@ -7,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.pages import make_run, read
+from tests.report.pages import EVIL, evil_run, make_run, read
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.runs import changed_settings, load_run
 from tiryns.runner.report.single import write_report
@@ -17,8 +16,9 @@ from tiryns.runner.report.summary import end_summary
 def test_report_shows_curves_figures_and_how_to_go_on(tmp_path: Path) -> None:
     run = make_run(tmp_path / "2026-11-03" / "12-30-11-ab12")
     path = write_report(run)
-    page = read(path)
+    page, content = read(path), path.read_bytes()
     assert path == run / "report.html"
+    assert write_report(run).read_bytes() == content, "the same run is the same page"
     assert page.facts["name"] == "2026-11-03/12-30-11-ab12"
     assert list(page.charts) == ["Loss", "Learning rate", "Throughput", "Gradient norm"]
     assert [c["label"] for c in page.charts["Loss"]["curves"]] == ["training", "validation"]
@@ -158,26 +158,13 @@ def test_damaged_files_are_no_obstacle(tmp_path: Path) -> None:
 
 
 def test_everything_shown_is_escaped(tmp_path: Path) -> None:
-    evil = "</script><script>alert(1)</script><b x=\"'&"
-    run = make_run(
-        tmp_path / "<img src=x>",
-        error=evil,
-        state=evil,
-        started=evil,
-        results={evil: 1.0, f"val/{evil}/loss": 2.0},
-    )
-    quoted = evil.replace('"', '""')
-    (run / "metrics.csv").write_text(f'step,time,"val/{quoted}/loss","{quoted}"\n1,0,2,3\n2,0,1,3\n')
-    (run / "environment.json").write_text(json.dumps({evil: evil, "gpus": [evil]}))
-    (run / "overrides.json").write_text(json.dumps([f"seed={evil}", f"{evil}=2"]))
-    (run / "command.txt").write_text(evil)
-    (run / "config.yaml").write_text(f"seed: {json.dumps(evil)}\n")
+    run = evil_run(tmp_path / "<img src=x>")
     other = make_run(tmp_path / "b", seed=1)
     for page in (read(write_report(run)), read(write_comparison(tmp_path, [run, other]))):
         elements = [name for name, _, _ in page.shell.elements]
         assert elements.count("script") == 2, "the facts and the page's own"
-        assert {*elements}.isdisjoint({"b", "img"})
-        assert evil in page.text
+        assert {*elements}.isdisjoint({"object", "img"})
+        assert EVIL in page.text
 
 
 def test_long_run_stays_small_and_keeps_its_spikes(tmp_path: Path) -> None:

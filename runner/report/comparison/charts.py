@@ -54,7 +54,7 @@ def curve_charts(compared: Comparison) -> list[Chart]:
         if curves:
             levels, note = _levels(compared, key, curves)
             unit, wide = "smoothed" if smoothed else "", not found
-            found.append(Chart(titles[key], unit, curves, levels, wide=wide, note=note, has_legend=False))
+            found.append(Chart(titles[key], unit, curves, levels, wide=wide, note=note))
     return with_phases(found, shared_phases(compared.runs))
 
 
