@@ -142,7 +142,7 @@ def _confusions(of: str, labels: list[str], counts: list[list[int]]) -> list[Par
             if counts
             else []
         )
-    pairs = [
+    pairs: list[dict[str, Any]] = [
         {"true": labels[i], "as": labels[j], "count": count, "share": count / sum(row)}
         for i, row in enumerate(counts)
         for j, count in enumerate(row)
