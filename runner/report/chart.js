@@ -76,7 +76,7 @@ function heights(chart, isWhole) {
   const size = Math.max(Math.abs(low), Math.abs(high));
   const room = high - low > 1e-9 * size ? (high - low) * 0.06 : size * 0.1 || 1;
   const bottom = data.from_zero && isWhole && isPositive ? 0 : low - room;
-  return [bottom, Math.min(high + room, data.highest ?? Infinity)];
+  return [bottom, Math.min(high + Math.max(room, (high - bottom) * 0.06), data.highest ?? Infinity)];
 }
 
 function redraw(chart) {
