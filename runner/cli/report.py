@@ -6,8 +6,9 @@ from pathlib import Path
 
 from tiryns.runner.report.comparison.importance import Importance
 from tiryns.runner.report.comparison.pages import write_comparison
+from tiryns.runner.report.page import save
 from tiryns.runner.report.runs import find_runs, load_run
-from tiryns.runner.report.single import report_page, save
+from tiryns.runner.report.single import write_report
 from tiryns.runner.report.suite.figures import Content, read_suite_results
 from tiryns.runner.report.suite.pages import write_suite
 from tiryns.runner.report.suite.table import suite_csv, suite_markdown
@@ -69,7 +70,7 @@ def _write_page(folders: list[Path], runs: list[Path], out: Path | None) -> Path
     path = out or (folders[0] / "report.html" if len(folders) == 1 else common / "comparison.html")
     with replaceable(None if is_ours(path.parent) else path):
         if runs == folders[:1]:
-            return save(path, report_page(load_run(folders[0])))
+            return write_report(folders[0], path=path)
         return write_comparison(path.parent, runs, path.name, _importance(folders))
 
 

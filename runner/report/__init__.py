@@ -4,12 +4,12 @@
     tiryns report outputs/2026-11-03/*                         writes comparison.html beside them
     tiryns report outputs/2026-11-03/12-40-02-cd34             the folder of a sweep: writes its report.html
 
-The pages are single files: no network, no libraries.
+The pages are single files: no network, no libraries. Each holds one JSON of facts, which `page.js` draws in the browser.
 
 - `single`: the page of a run; `comparison`: that of several, with means over seeds; `runs`: a run folder as they read it.
 - `suite`: the table of a suite.
 - `phases`: the phases of a run in its charts, and as a table.
-- `curves`: metrics as curves; `svg`: curves as charts; `page`: HTML elements, with `page.css` and `page.js`.
-- `evaluation`, `predictions`, `samples`: sections on what a model gets right; `evaluated`: the page of `tiryns evaluate`.
+- `curves`: metrics as curves, which `chart.js` draws; `page`: the parts of a page, and its file.
+- `evaluation`, `predictions`: sections on what a model gets right; `evaluated`: the page of `tiryns evaluate`.
 - `table`: runs side by side as text; `summary`: a run's summary in the terminal.
 """

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +30,13 @@ KNOWN: dict[str, tuple[str, str, bool]] = {
 }
 """Metrics with a smoothed chart of their own: its title, its unit, and whether it begins at 0."""
 
+LOSS, SOURCES, RATES = "Loss", "Training loss", "Learning rate"
+UNITS = {LOSS: "", SOURCES: "by source", RATES: "per parameter group"}
+"""The titles of charts of several metrics, in their order, with their units."""
+
+CONSTANTS = {"the most frequent label": "majority", "guessing": "chance"}
+"""Levels that need no model, by the start of their names."""
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -49,20 +55,12 @@ class Curve:
     band: tuple[Floats, Floats] | None = None
 
 
-class Span(NamedTuple):
-    """A stretch of the axis across with a name: the steps (first, last] of a phase."""
-
-    name: str
-    first: int
-    last: int
-
-
 @dataclass(frozen=True)
 class Chart:
     """Curves over the steps, or over another count, and levels to compare them with, by their names.
 
-    `spans` are stretches of the steps, drawn behind the curves. With `ticks`, the names of places on the axis across, it
-    is not zoomed.
+    `spans` are named stretches (first, last] of the steps, drawn behind the curves. With `ticks`, the values at places on
+    the axis across, it is not zoomed.
     """
 
     title: str
@@ -72,11 +70,10 @@ class Chart:
     from_zero: bool = False
     wide: bool = False
     note: str = ""
-    has_legend: bool = True
     across: str = "step"
-    ticks: dict[float, str] = field(default_factory=dict)
-    spans: tuple[Span, ...] = ()
-    highest: float = math.inf
+    ticks: dict[float, float] = field(default_factory=dict)
+    spans: tuple[tuple[str, int, int], ...] = ()
+    highest: float | None = None
     """The greatest value that there can be, beyond which the axis does not go."""
 
 
@@ -124,32 +121,68 @@ def curves_of(
 
 def run_charts(metrics: dict[str, Series], results: dict[str, float]) -> list[Chart]:
     """The charts of one run: loss, learning rate, speed and gradient norm first, then all others."""
-    left = {key: series for key, series in metrics.items() if key not in ("train/epoch", "epoch")}
-    found = [*_loss(left, results), *_by_source(left), *_rates(left)]
-    found += [_one(left, key, *known) for key, known in KNOWN.items() if key in left]
-    found += _validation(left, results)
-    found += [_one(left, key, key) for key in list(left)[:MAX_OTHER_CHARTS]]
+    sets = [name for key in metrics if (name := validation_set(key)) is not None]
+    places: dict[str, dict[str, str]] = {
+        title: {} for title in (*UNITS, *(title for title, *_ in KNOWN.values()))
+    }
+    for key in metrics:
+        if key not in ("train/epoch", "epoch"):
+            title, name = _place(key, sets)
+            places.setdefault(title, {})[key] = name
+    titles = sorted((title for title in places if places[title]), key=lambda title: title in metrics)
+    others = [title for title in titles if title in metrics]  # charts of their own, named by their keys
+    left = others[MAX_OTHER_CHARTS:]
+    drawn = [_chart(title, places[title], metrics, results) for title in titles if title not in left]
     if left:
-        names = ", ".join(list(left)[:8]) + (f" and {len(left) - 8} more" if len(left) > 8 else "")
-        found[-1] = replace(found[-1], note=f"Not drawn, but in metrics.csv: {names}.")
-    return [replace(chart, note=f"{chart.note} {_gap(chart.curves)}".strip()) for chart in found]
+        names = ", ".join(left[:8]) + (f" and {len(left) - 8} more" if len(left) > 8 else "")
+        drawn[-1] = replace(drawn[-1], note=f"Not drawn, but in metrics.csv: {names}.")
+    return [replace(chart, note=f"{chart.note} {_gap(chart.curves)}".strip()) for chart in drawn]
 
 
-def _loss(left: dict[str, Series], results: dict[str, float]) -> list[Chart]:
-    sets = {key: name for key in left if (name := validation_set(key)) is not None}
-    curves = curves_of("training", left.pop("train/loss"), 0, smoothed=True) if "train/loss" in left else []
-    for colour, (key, name) in enumerate(sets.items(), start=1):
-        curves += curves_of(of_set("validation", name, sets), left.pop(key), colour)
-    levels = loss_levels(results)
-    return [Chart("Loss", "nats per token" if levels else "", curves, levels, wide=True)] if curves else []
+def _place(key: str, sets: Collection[str]) -> tuple[str, str]:
+    """The title of a metric's chart, and the name of its curve there."""
+    if (name := validation_set(key)) is not None:
+        return LOSS, of_set("validation", name, sets)
+    match key.split("/"):
+        case ["train", "loss"]:
+            return LOSS, "training"
+        case ["train", "loss", *source]:
+            return SOURCES, "/".join(source)
+        case ["optim", "lr", *group]:
+            return RATES, "/".join(group)
+        case ["val", name, metric]:
+            return f"Validation {in_words(metric)}", name
+    return KNOWN[key][0] if key in KNOWN else key, key.rsplit("/", 1)[-1].replace("_", " ")
 
 
-def _by_source(left: dict[str, Series]) -> list[Chart]:
-    """The training losses of a mixture's sources."""
-    keys = [key for key in left if key.startswith("train/loss/")]
-    named = [(key.removeprefix("train/loss/"), left.pop(key)) for key in keys]
-    curves = [c for i, one in enumerate(named, 1) for c in curves_of(*one, i, smoothed=True)]
-    return [Chart("Training loss", "by source", curves)] if curves else []
+def _chart(title: str, names: dict[str, str], metrics: dict[str, Series], results: dict[str, float]) -> Chart:
+    """The chart of these metrics, with the names of their curves; equal learning rates share one."""
+    shared: list[tuple[list[str], str]] = []
+    for key, name in sorted(names.items(), key=lambda item: item[0] != "train/loss"):
+        same = [own for own, other in shared if title == RATES and _are_equal(metrics[key], metrics[other])]
+        if same:
+            same[0].append(name)
+        else:
+            shared.append(([name], key))
+    first = shared[0][1]
+    after = 1 if first.startswith(("val/", "train/loss/")) else 0  # blue is that of the training loss
+    curves = [
+        curve
+        for colour, (own, key) in enumerate(shared, after)
+        for curve in curves_of(
+            ", ".join(own), metrics[key], colour, key.startswith("train/loss") or key in KNOWN
+        )
+    ]
+    levels = levels_of([*names], results)
+    _, unit, from_zero = KNOWN.get(first, ("", UNITS.get(title, ""), title == RATES))
+    unit = "nats per token" if title == LOSS and levels else unit
+    highest = 1.0 if first == "perf/fill" else None
+    return Chart(title, unit, curves, levels, from_zero, wide=title == LOSS, highest=highest)
+
+
+def _are_equal(one: Series, other: Series) -> bool:
+    same_steps = np.array_equal(one.steps, other.steps)
+    return same_steps and np.allclose(one.values, other.values, equal_nan=True)
 
 
 def of_set(what: str, name: str, sets: Collection[str]) -> str:
@@ -157,50 +190,23 @@ def of_set(what: str, name: str, sets: Collection[str]) -> str:
     return f"{what}, {name}" if len(sets) > 1 else what
 
 
-def loss_levels(results: dict[str, float]) -> dict[str, float]:
-    """Levels to compare losses with: guessing, ln(vocabulary), and each validation set's unigram entropy."""
-    entropies = ((re.fullmatch("val/(.+)/unigram_entropy", key), value) for key, value in results.items())
-    unigram = {key[1]: value for key, value in entropies if key}
-    levels = {"ln(vocabulary)": results.get("uniform_entropy", math.nan)}
-    levels |= {of_set("unigram entropy", name, unigram): value for name, value in unigram.items()}
-    return {label: value for label, value in levels.items() if math.isfinite(value)}
-
-
-def _rates(left: dict[str, Series]) -> list[Chart]:
-    """One curve per learning rate; parameter groups of the same rate share a curve."""
-    groups: list[tuple[list[str], Series]] = []
-    for key in [key for key in left if key.startswith("optim/lr/")]:
-        series, name = left.pop(key), key.removeprefix("optim/lr/")
-        for names, other in groups:
-            same_steps = np.array_equal(series.steps, other.steps)
-            if same_steps and np.allclose(series.values, other.values, equal_nan=True):
-                names.append(name)
-                break
+def levels_of(keys: Collection[str], results: dict[str, float]) -> dict[str, float]:
+    """What needs no model to reach these metrics: guessing, the most frequent label, and unigram entropies."""
+    ends = ("val/", "/unigram_entropy")
+    sets = [k.removeprefix(ends[0]).removesuffix(ends[1]) for k in results if k.endswith(ends[1])]
+    levels: dict[str, float | None] = {}
+    for key in keys:
+        prefix, _, metric = key.rpartition("/")
+        if metric == "loss":
+            levels["ln(vocabulary)"] = results.get("uniform_entropy")
+            own = (name for name in sets if prefix in ("train", f"val/{name}"))
+            levels |= {of_set("unigram entropy", n, sets): results[f"val/{n}/unigram_entropy"] for n in own}
         else:
-            groups.append(([name], series))
-    curves = [c for i, (names, series) in enumerate(groups) for c in curves_of(", ".join(names), series, i)]
-    return [Chart("Learning rate", "per parameter group", curves, from_zero=True)] if curves else []
-
-
-def _one(left: dict[str, Series], key: str, title: str, unit: str = "", from_zero: bool = False) -> Chart:
-    label = key.rsplit("/", 1)[-1].replace("_", " ")
-    curves = curves_of(label, left.pop(key), 0, smoothed=key in KNOWN)
-    return Chart(title, unit, curves, from_zero=from_zero, highest=1.0 if key == "perf/fill" else math.inf)
-
-
-def _validation(left: dict[str, Series], results: dict[str, float]) -> list[Chart]:
-    """One chart per figure of the validation sets, a curve per set."""
-    keys_of: dict[str, dict[str, str]] = {}
-    for key in left:
-        if len(parts := key.split("/")) == 3 and parts[0] == "val":
-            keys_of.setdefault(parts[2], {})[parts[1]] = key
-    charts = []
-    for figure, keys in keys_of.items():
-        curves = [c for i, name in enumerate(keys, 1) for c in curves_of(name, left.pop(keys[name]), i)]
-        found = {name: v for name, key in keys.items() if (v := bits_level(key, results)) is not None}
-        levels = {of_set("unigram entropy", name, found): v for name, v in found.items()}
-        charts.append(Chart(f"Validation {in_words(figure)}", "", curves, levels))
-    return charts
+            name = prefix.removeprefix("val/")
+            known = {level: results.get(f"{prefix}/{start}_{metric}") for level, start in CONSTANTS.items()}
+            known["unigram entropy"] = bits_level(key, results)
+            levels |= {of_set(level, name, keys): value for level, value in known.items()}
+    return {level: value for level, value in levels.items() if value is not None and math.isfinite(value)}
 
 
 def in_words(figure: str) -> str:

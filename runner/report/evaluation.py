@@ -1,10 +1,11 @@
-"""Shows what a finetuned model gets right and wrong: figures per class, confusions, predictions to browse."""
+"""Shows what a model gets right and wrong: figures per class, confusions, predictions to browse, masked text."""
 
-from html import escape
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tiryns.runner.report import page
+from tiryns.runner.report.page import Part
 from tiryns.runner.report.predictions import predictions_table
 from tiryns.runner.run.files import read_json
 
@@ -15,17 +16,18 @@ LISTED = 50
 """Confusions listed."""
 
 KNOWN = (
-    "kind",
-    "examples",
-    "metrics",
-    "intervals",
-    "labels",
-    "confusion",
-    "confusions",
-    "per_class",
-    "entities",
-    "kinds",
-    "shown",
+    *(
+        "kind",
+        "examples",
+        "metrics",
+        "intervals",
+        "labels",
+        "confusion",
+        "confusions",
+        "per_class",
+        "entities",
+    ),
+    *("kinds", "shown"),
 )
 """Entries with a place of their own in a section; rows under another name become a table."""
 
@@ -43,62 +45,67 @@ CONFUSIONS = {"true class": "true", "predicted as": "as", "examples": "count", "
 DATA_URI = "data:image/png;base64,"
 """Start of the images that are put into a page."""
 
-Row = dict[str, Any]
+HINT = "Held-out text. Marked tokens were masked: green ones the model guessed right; after a red one stands its guess."
+
+Entry = Mapping[str, Any]
 
 
-def evaluation_sections(folder: Path) -> list[str]:
+def evaluation_sections(folder: Path) -> list[Part]:
     """A section per evaluated set of a run folder, from `evaluation.json` and `predictions.jsonl`; none without."""
     sets = read_json(folder / "evaluation.json", {}).get("sets")
-    return [_section(folder, name, found) for name, found in sets.items()] if isinstance(sets, dict) else []
+    return [_section(folder, name, entry) for name, entry in sets.items()] if isinstance(sets, dict) else []
 
 
-def _section(folder: Path, name: str, found: Row) -> str:
-    columns = [key.removeprefix("labels") for key in found if key == "labels" or key.startswith("labels_")]
+def _section(folder: Path, name: str, entry: Entry) -> Part:
+    columns = [key.removeprefix("labels") for key in entry if key == "labels" or key.startswith("labels_")]
     known = {f"{key}{column}" for key in KNOWN for column in ("", *columns)}
+    samples, examples = entry.get("samples"), entry.get("examples", 0)
+    counted = f"{examples:,} {entry.get('over', 'examples')}"
+    if isinstance(samples, int):
+        counted = (
+            f"{samples:,} samples (loss and token accuracy), {examples:,} answered in writing (the rest)"
+        )
+    images = [row for row in entry.get("shown") or [] if str(row["image"]).startswith(DATA_URI)]
     return page.section(
-        f"Evaluation: {name}, {_counted(found)}",
-        page.facts({figure: with_interval(found, figure) for figure in found.get("metrics") or {}}),
+        f"Evaluation: {name}, {counted}",
+        page.part(
+            "facts", facts={figure: with_interval(entry, figure) for figure in entry.get("metrics") or {}}
+        ),
         predictions_table(folder, name),
-        *(part for column in columns or [""] for part in _of_classes(found, column)),
-        page.listed("Types of questions", QUESTIONS, found.get("kinds") or []),
-        _shown_images(found.get("shown") or []),
-        *(_own_table(title, rows) for title, rows in found.items() if title not in known),
+        *(part for column in columns or [""] for part in _of_classes(entry, column)),
+        *page.listed("Types of questions", QUESTIONS, entry.get("kinds") or []),
+        *(
+            [page.part("label", text="Some images and answers"), page.part("images", images=images)]
+            if images
+            else []
+        ),
+        *(part for title, rows in entry.items() if title not in known for part in _own_table(title, rows)),
     )
 
 
-def _counted(found: Row) -> str:
-    """What a set's figures are over: its examples, or its samples and those of them that were answered in writing."""
-    samples, examples = found.get("samples"), found.get("examples", 0)
-    if isinstance(samples, int):
-        return f"{samples:,} samples (loss and token accuracy), {examples:,} answered in writing (the rest)"
-    return f"{examples:,} {found.get('over', 'examples')}"
-
-
-def _of_classes(found: Row, column: str) -> list[str]:
+def _of_classes(entry: Entry, column: str) -> list[Part]:
     """Figures of entities and classes, and confusions; of several columns of labels those of one."""
     of = column.replace("_", " of ", 1)
-    confusion = found.get(f"confusion{column}")
     return [
-        _classes(f"Entities{of}", "type", found.get(f"entities{column}") or []),
-        _classes(f"Classes{of}", "class", found.get(f"per_class{column}") or []),
-        page.label(f"Confusions{of}") if confusion and of else "",
-        _confusions(found[f"labels{column}"], confusion) if confusion else "",
-        page.listed("Most frequent confusions", CONFUSIONS, found.get(f"confusions{column}") or []),
+        *_classes(f"Entities{of}", "type", entry.get(f"entities{column}") or []),
+        *_classes(f"Classes{of}", "class", entry.get(f"per_class{column}") or []),
+        *_confusions(of, entry.get(f"labels{column}") or [], entry.get(f"confusion{column}") or []),
+        *page.listed("Most frequent confusions", CONFUSIONS, entry.get(f"confusions{column}") or []),
     ]
 
 
-def with_interval(entry: Row, figure: str) -> str:
+def with_interval(entry: Entry, figure: str) -> str:
     """A figure of a set to read, with the ends of its interval in brackets if it has one."""
     ends = (entry.get("intervals") or {}).get(figure)
     shown = page.number(entry["metrics"].get(figure), 5)
     return f"{shown} [{_ends(ends)}]" if ends and None not in ends else shown
 
 
-def _ends(ends: list[float]) -> str:
+def _ends(ends: Sequence[float]) -> str:
     return ", ".join(page.number(end, 5) for end in ends)
 
 
-def _classes(title: str, kind: str, rows: list[Row]) -> str:
+def _classes(title: str, kind: str, rows: list[dict[str, Any]]) -> list[Part]:
     """The figures of each class, and the interval of its F1 where there is one."""
     columns = {kind: "label", **SCORES}
     if rows and "threshold" in rows[0]:
@@ -109,53 +116,58 @@ def _classes(title: str, kind: str, rows: list[Row]) -> str:
     return page.listed(title, columns, rows)
 
 
-def _own_table(title: str, rows: Any) -> str:
+def _own_table(title: str, rows: Any) -> list[Part]:
     """Rows of a task of the user's own, with a column for each key; nothing where they are no rows."""
     if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
-        return ""
+        return []
     names = {name: name for row in rows for name in row}
-    filled = [dict.fromkeys(names, "") | row for row in rows]
+    filled = [{name: _cell(row.get(name, "")) for name in names} for row in rows]
     return page.listed(title.replace("_", " ").capitalize(), names, filled)
 
 
-def _confusions(labels: list[str], counts: list[list[int]]) -> str:
+def _cell(value: Any) -> Any:
+    return (
+        value
+        if value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+        else str(value)
+    )
+
+
+def _confusions(of: str, labels: list[str], counts: list[list[int]]) -> list[Part]:
+    """The confusion matrix; of many labels the most frequent confusions."""
     if len(labels) <= MATRIX_LABELS:
-        return _matrix(labels, counts)
-    pairs: list[Row] = [
+        title = f"Confusion matrix{of}: a row per true class, a column per predicted one"
+        return (
+            [page.part("label", text=title), page.part("matrix", labels=labels, counts=counts)]
+            if counts
+            else []
+        )
+    pairs: list[dict[str, Any]] = [
         {"true": labels[i], "as": labels[j], "count": count, "share": count / sum(row)}
         for i, row in enumerate(counts)
         for j, count in enumerate(row)
         if count and i != j
     ]
     most = sorted(pairs, key=lambda pair: -pair["count"])[:LISTED]
-    return page.listed("Most frequent confusions", CONFUSIONS, most)
+    return page.listed(f"Most frequent confusions{of}", CONFUSIONS, most)
 
 
-def _matrix(labels: list[str], counts: list[list[int]]) -> str:
-    """A table whose cells are tinted by their share of the true class."""
-    title = page.label("Confusion matrix: a row per true class, a column per predicted one")
-    heads = "".join(f'<th scope="col"><span>{escape(name)}</span></th>' for name in labels)
-    lines = []
-    for i, row in enumerate(counts):
-        whole = max(sum(row), 1)
-        cells = "".join(
-            f'<td class="number{" right" if i == j else ""}" style="--share:{count / whole:.3f}" '
-            f'title="{escape(labels[i])} as {escape(labels[j])}">{count or ""}</td>'
-            for j, count in enumerate(row)
-        )
-        lines.append(f'<tr><th scope="row">{escape(labels[i])}</th>{cells}</tr>')
-    return title + page.framed("matrix", f"<td></td>{heads}", lines)
+def samples_section(folder: Path) -> Part:
+    """Masked text with the model's guesses from `samples.json`; an empty part without, or if it is damaged."""
+    sets = read_json(folder / "samples.json", {})
+    try:
+        shown = {name: [[*map(_piece, pieces)] for pieces in texts] for name, texts in sets.items() if texts}
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return {}
+    return (
+        page.section("Samples", page.part("label", text=HINT), page.part("samples", sets=shown))
+        if shown
+        else {}
+    )
 
 
-def _shown_images(rows: list[Row]) -> str:
-    """Images with the question, the accepted answers and the model's own."""
-    cards = "".join(_card(row) for row in rows if str(row["image"]).startswith(DATA_URI))
-    return page.label("Some images and answers") + f'<div class="shown">{cards}</div>' if cards else ""
-
-
-def _card(row: Row) -> str:
-    question, answer = escape(str(row["text"])), escape(str(row["predicted"])) or "nothing"
-    gold = "" if row["right"] else f"<br>accepted: {escape(', '.join(row['gold']))}"
-    image = f'<img src="{escape(row["image"])}" alt="">'
-    caption = f"<figcaption>{question}<br><b>{answer}</b>{gold}</figcaption>"
-    return f'<figure class="{"right" if row["right"] else "wrong"}">{image}{caption}</figure>'
+def _piece(piece: Any) -> Any:
+    if isinstance(piece, str):
+        return piece
+    guesses = [(str(guess), float(share)) for guess, share in piece["guesses"]]
+    return {"text": str(piece["true"]), "right": bool(piece["right"] or not guesses), "guesses": guesses}

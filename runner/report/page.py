@@ -1,22 +1,38 @@
-"""The HTML elements of the pages. Every function takes plain text and escapes it."""
+"""The file of a page: its facts as one JSON, and the script and style that draw them in the browser."""
 
+import json
 import math
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from hashlib import sha256
 from html import escape
 from importlib.resources import files as files_of
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from tiryns.runner.report.curves import Chart
-from tiryns.runner.report.svg import draw, element, span_of
+import numpy as np
 
-STYLE, SCRIPT = (
-    "\n" + files_of("tiryns.runner.report").joinpath(name).read_text("utf-8")
-    for name in ("page.css", "page.js")
+from tiryns.runner.report.curves import Chart, Curve
+from tiryns.runner.run.files import replacing
+
+STYLE, CHARTS, PARTS = (
+    files_of("tiryns.runner.report").joinpath(name).read_text("utf-8")
+    for name in ("page.css", "chart.js", "page.js")
 )
-"""CSS (light and dark, phone and print) and JavaScript of the pages, which are readable without the script."""
+SCRIPT = f"{CHARTS}{PARTS}"
+SCRIPT_HASH = b64encode(sha256(SCRIPT.encode()).digest()).decode()
+
+POLICY = (
+    f"default-src 'none'; script-src 'sha256-{SCRIPT_HASH}'; style-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'"
+)
+"""The content security policy of the pages: the browser runs their own script alone, and loads nothing."""
+
+Part = dict[str, Any]
+"""A part of a page as `page.js` draws it, by `is`; an empty one is left out."""
+
+Row = Sequence[Any]
+"""Cells of a table: text, a number, None, or a mapping with `text` and `href`, `colour`, `small`, `share` or `title`."""
 
 
 class Tile(NamedTuple):
@@ -27,113 +43,51 @@ class Tile(NamedTuple):
     hint: str = ""
 
 
-class Html(str):
-    """Text that is HTML already."""
+def part(kind: str, **content: Any) -> Part:
+    """A part of this kind; an empty one if its content is empty."""
+    return {"is": kind, **content} if any(content.values()) else {}
 
 
-NUMBER = ' class="number"'
-"""Marks cells, and heads of columns, that are sorted by figures."""
-
-Row = Sequence[str | float | None]
-"""The cells of a table's row: text, `Html`, or a figure by which its column is sorted."""
+def note(text: str) -> Part:
+    """A sentence in small letters."""
+    return part("note", text=text)
 
 
-SCRIPT_HASH = b64encode(sha256(SCRIPT.encode()).digest()).decode()
-
-POLICY = (
-    f"default-src 'none'; script-src 'sha256-{SCRIPT_HASH}'; style-src 'unsafe-inline'; img-src data:; "
-    "base-uri 'none'; form-action 'none'"
-)
-"""The content security policy of the pages: the browser runs their own script alone, and loads nothing."""
+def section(title: str, *parts: Part, is_folded: bool = False) -> Part:
+    """A titled part; an empty one if nothing is in it."""
+    shown = [each for each in parts if each]
+    return {"is": "details" if is_folded else "section", "title": title, "parts": shown} if shown else {}
 
 
-def page(title: str, body: Iterable[str]) -> str:
-    """A whole page in one file."""
-    made = datetime.now().strftime("%Y-%m-%d %H:%M")
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>\n"
-        + "\n".join(part for part in body if part)
-        + f"\n<footer>Written by Tiryns on {made}.</footer>\n<script>{SCRIPT}</script></body></html>\n"
-    )
-
-
-def header(kind: str, name: str, meta: Iterable[str], state: str = "", error: str = "") -> str:
-    """The top of a page: its kind, the run's name, facts in a line, state and error."""
-    shown = element("span", escape(state), f"state {escape(state)}")
-    shown += "".join(element("span", escape(part)) for part in meta)
-    title = f'<p class="over">{escape(kind)}</p><h1>{escape(name)}</h1>'
-    return f'<header>{title}<p class="meta">{shown}</p>{problem(error)}</header>'
-
-
-def problem(text: str) -> str:
-    """A sentence that says what is wrong."""
-    return element("p", escape(text), "problem")
-
-
-def tiles(shown: Iterable[Tile]) -> str:
-    """Headline figures side by side."""
-    boxes = ""
-    for name, value, hint in shown:
-        under = element("span", escape(hint), "hint")
-        boxes += f'<div class="tile"><dt>{escape(name)}</dt><dd>{escape(value)}{under}</dd></div>'
-    return element("dl", boxes, "tiles")
-
-
-def charts(shown: list[Chart], shared_legend: str = "") -> str:
-    """Charts over the same steps, side by side where there is room."""
-    figures = "\n".join(draw(chart, span_of(shown)) for chart in shown)
-    return f'{shared_legend}<div class="charts">\n{figures}\n</div>' if figures else ""
-
-
-def section(title: str, *body: str) -> str:
-    """A titled part; nothing where it would be empty."""
-    inside = "\n".join(part for part in body if part)
-    return f"<section><h2>{escape(title)}</h2>\n{inside}\n</section>" if inside else ""
-
-
-def facts(shown: Mapping[str, str]) -> str:
-    """Names with their values, one below the other."""
-    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(v)}</dd>" for name, v in shown.items() if v)
-    return element("dl", rows, "facts")
-
-
-def command(text: str, title: str) -> str:
+def command(text: str, title: str) -> Part:
     """A command to copy: one click selects it."""
-    return label(title) + element("pre", escape(text), "command") if text else ""
+    return {"is": "command", "title": title, "text": text} if text else {}
 
 
-def details(title: str, body: str) -> str:
-    """A part that is folded away."""
-    return f"<details><summary>{escape(title)}</summary>{body}</details>" if body else ""
+def charts(shown: Sequence[Chart], names: Mapping[int, str] | None = None) -> Part:
+    """Charts over the same steps; `names` of the colours are their shared legend."""
+    return {"is": "charts", "charts": shown, "names": names} if shown else {}
 
 
-def label(text: str) -> str:
-    """A title in small letters."""
-    return element("p", escape(text), "label")
+def table(
+    heads: Iterable[str],
+    rows: Sequence[Row],
+    marks: Sequence[Mapping[str, Any]] = (),
+    sorts: bool = True,
+    **more: Any,
+) -> Part:
+    """A table, sorted by a click on a head if `sorts`; `marks` are class and data of each row.
+
+    With `fold`, the words that unfold it, only the rows at `first` are in sight.
+    """
+    known = {"heads": list(heads), "rows": rows, "marks": marks, "sorts": sorts, **more}
+    return {"is": "table", **known} if rows else {}
 
 
-def table(heads: Iterable[str], rows: Sequence[Row], marks: Sequence[str] = (), sortable: bool = True) -> str:
-    """A table, sorted by a click on a head unless `sortable` is false; `marks` are attributes of its rows."""
-    top = ""
-    for i, head in enumerate(heads):
-        is_number = sortable and not all(isinstance(row[i], str) for row in rows)
-        shown = f'<button type="button">{escape(head)}</button>' if sortable else escape(head)
-        top += f'<th scope="col"{NUMBER if is_number else ""}>{shown}</th>'
-    lines = []
-    for mark, (first, *others) in zip(marks or [""] * len(rows), rows, strict=True):
-        cells = _cell(first, "th", ' scope="row"') + "".join(_cell(value, "td") for value in others)
-        lines.append(f"<tr{mark}>{cells}</tr>")
-    return framed("sorts" if sortable else "fits", top, lines)
-
-
-def listed(title: str, columns: Mapping[str, str], rows: list[dict[str, Any]]) -> str:
+def listed(title: str, columns: Mapping[str, str], rows: list[dict[str, Any]]) -> list[Part]:
     """A table under a title, with the values that each row has under the keys of `columns`; nothing without rows."""
-    if not rows:
-        return ""
-    return label(title) + table(columns, [[row[key] for key in columns.values()] for row in rows])
+    cells = [[row[key] for key in columns.values()] for row in rows]
+    return [part("label", text=title), table(columns, cells)] if rows else []
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -147,15 +101,53 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:#.{digits}g}" if abs(value) >= 1e-3 else f"{value:.2e}"
 
 
-def framed(kind: str, top: str, lines: list[str]) -> str:
-    """A table of this class that scrolls within itself, of rows in HTML."""
-    body = "\n".join(lines)
-    return f'<div class="scroll"><table class="{kind}"><thead><tr>{top}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+def save_page(
+    path: Path,
+    kind: str,
+    name: str,
+    parts: Iterable[Part],
+    *,
+    meta: Iterable[str] = (),
+    state: str = "",
+    error: str = "",
+) -> Path:
+    """Writes a page of a `kind`, with the facts of the line under its name; returns its path."""
+    shown = [each for each in parts if each]
+    facts = {"kind": kind, "name": name, "state": state, "meta": [*meta], "error": error, "parts": shown}
+    # No text can end the element: it has no `<`
+    content = json.dumps(_plain(facts), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    tiles = (tile for each in shown if each["is"] == "tiles" for tile in each["tiles"])
+    rows = "".join(
+        f"<tr><th>{escape(tile[0])}</th><td>{escape(' '.join(tile[1:]))}</td></tr>" for tile in tiles
+    )
+    return save(
+        path,
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(f'{name}: {state or kind}')}</title><style>\n{STYLE}</style></head><body>\n"
+        f"<noscript><h1>{escape(name)}</h1><p>This page is drawn by its script, and scripts are off in this browser.</p>"
+        f"<table>{rows}</table></noscript>\n<footer>Written by Tiryns.</footer>\n"
+        f'<script type="application/json" id="facts">{content}</script>\n<script>{SCRIPT}</script></body></html>\n',
+    )
 
 
-def _cell(value: str | float | None, tag: str, marks: str = "") -> str:
-    if isinstance(value, str):
-        shown, kind = (value, "run") if isinstance(value, Html) else (escape(value), "wrap")
-        return f'<{tag}{marks} class="{kind}">{shown}</{tag}>'
-    known = value is not None and math.isfinite(value)
-    return f'<{tag}{marks}{NUMBER} data-value="{repr(value) if known else ""}">{number(value)}</{tag}>'
+def save(path: Path, text: str) -> Path:
+    """Writes a page or a table atomically."""
+    with replacing(path, "the report ") as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return path
+
+
+def _plain(value: Any) -> Any:
+    """Values as JSON has them: points that are no numbers are None, other such figures words."""
+    if isinstance(value, np.ndarray):
+        points = value.tolist()
+        return [x if isinstance(x, int) else float(f"{x:.5g}") if math.isfinite(x) else None for x in points]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Chart | Curve):
+        return _plain(vars(value))
+    return number(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,16 +1,16 @@
 """The phases of a run on its page: where they lie in the charts, and a table of what each of them has."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tiryns.conf.phases import CHANGED
 from tiryns.runner.report import page
-from tiryns.runner.report.curves import Chart, Span, of_set
+from tiryns.runner.report.curves import Chart, of_set
 from tiryns.runner.report.runs import Run
 from tiryns.runner.report.summary import validation_set
-from tiryns.runner.report.svg import label
 
 NAMED = {
     "data.max_length": "sequence length",
@@ -55,7 +55,7 @@ def phases_of_run(run: Run) -> list[RunPhase]:
 
 def with_phases(charts: Iterable[Chart], phases: Sequence[RunPhase]) -> list[Chart]:
     """Charts over the steps with the places of phases, where there are several."""
-    spans = tuple(Span(phase.name, phase.first, phase.last) for phase in phases)
+    spans = tuple((phase.name, phase.first, phase.last) for phase in phases)
     return [replace(c, spans=spans) if c.across == "step" and len(spans) > 1 else c for c in charts]
 
 
@@ -66,31 +66,27 @@ def shared_phases(runs: Sequence[Run]) -> list[RunPhase]:
     return each[0] if len(places) == 1 else []
 
 
-def phases_table(run: Run) -> str:
+def phases_table(run: Run) -> page.Part:
     """Steps, tokens, settings, learning rate and validation losses of each phase; nothing of a run without phases."""
     phases = phases_of_run(run)
     if not phases:
-        return ""
+        return {}
     columns = [name for name in NAMED if _value(run, phases[0], name) is not None]
     own = dict.fromkeys(name for phase in phases for name in phase.settings)
     columns += [n for n in own if n not in NAMED and n not in BY_CURVE and not n.startswith("scheduler.")]
     sets = {key: name for key in run.metrics if (name := validation_set(key)) is not None}
     heads = ["phase", "steps", "tokens", "learning rate", *(NAMED.get(name, name) for name in columns)]
     heads += [of_set("validation loss", name, sets) for name in sets.values()]
-    rows: list[page.Row] = []
+    rate = next((key for key in run.metrics if key.startswith("optim/lr/")), "")
+    rows = []
     for phase in phases:
-        rates = _logged(run, phase, next((key for key in run.metrics if key.startswith("optim/lr/")), ""))
-        rows.append(
-            [
-                phase.name,
-                f"{phase.first + 1:,} to {phase.last:,}",
-                phase.tokens,
-                " to ".join(dict.fromkeys(f"{rate:.3g}" for rate in (*rates[:1], *rates[-1:]))),
-                *(_shown(_value(run, phase, name)) for name in columns),
-                *(_at_end(run, phase, key) for key in sets),
-            ]
-        )
-    return page.table(heads, rows, sortable=False)
+        rates = [f"{value:.3g}" for value in _logged(run, rate, phase.first, phase.last)]
+        row: list[Any] = [phase.name, f"{phase.first + 1:,} to {phase.last:,}", phase.tokens]
+        row += [" to ".join(dict.fromkeys([*rates[:1], *rates[-1:]]))]
+        row += [_shown(_value(run, phase, name)) for name in columns]
+        row += [next(iter(_logged(run, key, phase.last - 1, phase.last)), None) for key in sets]
+        rows.append(row)
+    return page.table(heads, rows, sorts=False)
 
 
 def _value(run: Run, phase: RunPhase, name: str) -> Any:
@@ -101,21 +97,13 @@ def _value(run: Run, phase: RunPhase, name: str) -> Any:
 def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {part}" for name, part in value.items())
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return label(float(value)) if number else "" if value is None else str(value)
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _logged(run: Run, phase: RunPhase, key: str) -> list[float]:
-    """The values of a figure logged in a phase."""
+def _logged(run: Run, key: str, after: int, last: int) -> list[float]:
+    """The values of a metric logged in the steps (after, last]."""
     if key not in run.metrics:
         return []
     series = run.metrics[key]
-    inside = (series.steps > phase.first) & (series.steps <= phase.last)
-    return [float(value) for value in series.values[inside] if math.isfinite(value)]
-
-
-def _at_end(run: Run, phase: RunPhase, key: str) -> float | None:
-    """A figure at the last step of a phase; None before."""
-    series = run.metrics[key]
-    found = series.values[series.steps == phase.last]
-    return float(found[-1]) if len(found) else None
+    inside = (series.steps > after) & (series.steps <= last) & np.isfinite(series.values)
+    return [float(value) for value in series.values[inside]]

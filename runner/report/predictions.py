@@ -23,13 +23,6 @@ HEADS = ("text", "true", "predicted", "probability")
 SHOWN_LETTERS = 400
 """Letters shown of a text."""
 
-FIND = (
-    '<p class="find"><input type="search" placeholder="find" aria-label="find">'
-    "%s<output>%s shown</output></p>"
-)
-ONLY_WRONG = '<label><input type="checkbox"> only wrong</label>'
-"""Fields to look for words in the table, and to hide right predictions."""
-
 
 class Judged(NamedTuple):
     """A prediction: whether it is wrong, how gravely (how sure the model was, or how far off), and its table row."""
@@ -40,40 +33,29 @@ class Judged(NamedTuple):
     cells: page.Row
 
 
-def predictions_table(folder: Path, name: str) -> str:
+def predictions_table(folder: Path, name: str) -> page.Part:
     """The gravest mistakes of the set `name` in `predictions.jsonl`, and its predictions folded away; nothing without."""
     judged = list(_judged(folder / "predictions.jsonl", name))
-    if not judged:
-        return ""
-    if all(j.wrong is None for j in judged):
-        return _numbers(judged)
-    wrong = sorted((j for j in judged if j.wrong), key=lambda j: -j.weight)
-    right = [j for j in judged if not j.wrong]
-    listed = [*wrong[:LISTED], *right[:LISTED]]
-    title = f"Predictions: {len(wrong):,} wrong, {len(right):,} right"
-    worst = page.label(GRAVEST) + _table(wrong[:WORST], sortable=False) if wrong else ""
-    return worst + _folded(title, listed, len(judged), ONLY_WRONG)
-
-
-def _numbers(judged: list[Judged]) -> str:
-    """Predicted numbers, the farthest off first."""
-    farthest = sorted(judged, key=lambda j: -j.weight)
-    worst = page.label(FARTHEST) + _table(farthest[:WORST], sortable=False)
-    title = f"Predictions: {len(judged):,}, the farthest off first"
-    return worst + _folded(title, farthest[: 2 * LISTED], len(judged))
-
-
-def _folded(title: str, listed: list[Judged], whole: int, more_fields: str = "") -> str:
-    """The table of `listed` predictions of `whole` ones, folded away, with fields to look for words in it."""
-    cut = f", of which {len(listed):,} are listed" if len(listed) < whole else ""
-    fields = FIND % (more_fields, f"{len(listed):,}")
-    return page.details(title + cut, f'<div class="browse">{fields}{_table(listed)}</div>')
-
-
-def _table(listed: list[Judged], sortable: bool = True) -> str:
-    marks = ["" if j.wrong is None else f' class="{"wrong" if j.wrong else "right"}"' for j in listed]
-    heads = HEADS[:-1] if all(j.wrong is None for j in listed) else HEADS
-    return page.table(heads, [j.cells[: len(heads)] for j in listed], marks, sortable)
+    has_numbers = bool(judged) and all(j.wrong is None for j in judged)
+    wrong = sorted((j for j in judged if has_numbers or j.wrong), key=lambda j: -j.weight)
+    right = [] if has_numbers else [j for j in judged if not j.wrong]
+    listed = wrong[: 2 * LISTED] if has_numbers else [*wrong[:LISTED], *right[:LISTED]]
+    counted = (
+        f"{len(judged):,}, the farthest off first"
+        if has_numbers
+        else f"{len(wrong):,} wrong, {len(right):,} right"
+    )
+    cut = f", of which {len(listed):,} are listed" if len(listed) < len(judged) else ""
+    heads = HEADS[:-1] if has_numbers else HEADS
+    return page.table(
+        heads,
+        [j.cells[: len(heads)] for j in listed],
+        [] if has_numbers else [{"class": "wrong" if j.wrong else "right"} for j in listed],
+        find=True,
+        fold=f"Predictions: {counted}{cut}",
+        label=(FARTHEST if has_numbers else GRAVEST) if wrong else "",
+        first=list(range(min(WORST, len(wrong)))),
+    )
 
 
 def _judged(path: Path, name: str) -> Iterator[Judged]:

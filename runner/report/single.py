@@ -4,7 +4,6 @@ import contextlib
 import math
 from dataclasses import replace
 from datetime import datetime
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,10 @@ from tiryns.runner.data.read.opened import Dialect
 from tiryns.runner.data.read.rows import described_tables
 from tiryns.runner.report import page, summary
 from tiryns.runner.report.curves import Chart, in_words, is_single, of_set, run_charts
-from tiryns.runner.report.evaluation import evaluation_sections
+from tiryns.runner.report.evaluation import evaluation_sections, samples_section
 from tiryns.runner.report.page import Tile
 from tiryns.runner.report.phases import phases_of_run, phases_table, with_phases
 from tiryns.runner.report.runs import RECIPE, SCALE, Run, changed_settings, load_run
-from tiryns.runner.report.samples import samples_section
-from tiryns.runner.report.svg import element
-from tiryns.runner.run.files import replacing
 
 FILES_BESIDE = (
     *(name for name in summary.FILES.values() if name != "report.html"),
@@ -30,10 +26,10 @@ FILES_BESIDE = (
 """Files of a run folder that its page links to."""
 
 
-def write_report(run_folder: Path, state: str | None = None) -> Path:
-    """Writes `report.html` into a run folder, without sections whose files are missing, and returns its path.
+def write_report(run_folder: Path, state: str | None = None, path: Path | None = None) -> Path:
+    """Writes `report.html` into a run folder, or the page to another path; returns the path.
 
-    `state`, if given, is that which the run is about to have.
+    Sections whose files are missing are left out. `state`, if given, is that which the run is about to have.
 
     Raises:
         FileNotFoundError: there is no such folder.
@@ -41,49 +37,44 @@ def write_report(run_folder: Path, state: str | None = None) -> Path:
         OSError: the page cannot be written.
     """
     run = load_run(Path(run_folder))
-    return save(run.path / "report.html", report_page(replace(run, state=state or run.state)))
-
-
-def save(path: Path, text: str) -> Path:
-    """Writes a page atomically."""
-    with replacing(path, "the report ") as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    return path
-
-
-def report_page(run: Run) -> str:
-    """The page as text."""
+    run = replace(run, state=state or run.state)
     drawn = run_charts(run.metrics, run.results)
-    curves = [chart for chart in drawn if not is_single(chart)]
-    charts = page.charts(with_phases(curves, phases_of_run(run))) + _measured_once(drawn)
-    config = element("pre", escape(run.config_text))
+    curves = with_phases([chart for chart in drawn if not is_single(chart)], phases_of_run(run))
+    measured_once = _measured_once([chart for chart in drawn if is_single(chart)])
     changed = " with local changes" if run.environment.get("git_dirty") else ""
     commit = run.environment.get("git_commit")
     made_at = f", at commit {str(commit)[:12]}{changed}" if commit else ""
-    links = [f'<a href="{name}">{name}</a>' for name in FILES_BESIDE if (run.path / name).exists()]
     results = {name: page.number(value, 5) for name, value in sorted(run.results.items())}
-    status, probed = {**run.status, "state": run.state}, _is_probe(run)
-    again = summary.resume_command(summary.typed_path(run.path), status)
-    return page.page(
-        f"{run.name}: {run.state}",
-        [
-            page.header("Tiryns run", run.name, _meta(run), run.state, str(run.status.get("error") or "")),
-            page.tiles(_tiles(run)),
-            page.problem(run.plateau or ""),
-            *evaluation_sections(run.path),
-            charts or ("" if probed else '<p class="note">Nothing has been logged yet.</p>'),
-            page.section("Phases", phases_table(run)),
-            samples_section(run.path),
-            page.section(
-                "Run it again",
-                page.command(run.command, f"The command that made it{made_at}"),
-                "" if probed or again is None else page.command(again, "Go on from its last checkpoint"),
-            ),
-            page.section("Settings", _changes(run), _resolved(run), page.details("The whole config", config)),
-            page.section("Results", page.facts(results)),
-            page.section("Environment", page.facts(_environment(run.environment))),
-            page.section("Files", element("p", ", ".join(links))),
-        ],
+    files = [name for name in FILES_BESIDE if (run.path / name).exists()]
+    again = summary.resume_command(summary.typed_path(run.path), {**run.status, "state": run.state})
+    parts = [
+        page.part("tiles", tiles=_tiles(run)),
+        page.part("problem", text=run.plateau),
+        *evaluation_sections(run.path),
+        page.section("Curves", page.charts(curves)),
+        page.section("Measured once", *measured_once),
+        {} if drawn or _is_probe(run) else page.note("Nothing has been logged yet."),
+        page.section("Phases", phases_table(run)),
+        samples_section(run.path),
+        page.section(
+            "Run it again",
+            page.command(run.command, f"The command that made it{made_at}"),
+            {} if _is_probe(run) or again is None else page.command(again, "Go on from its last checkpoint"),
+        ),
+        page.section(
+            "Settings",
+            *_changes(run),
+            *_resolved(run),
+            page.section("The whole config", page.part("pre", text=run.config_text), is_folded=True),
+        ),
+        page.section("Results", page.part("facts", facts=results), is_folded=True),
+        page.section("Environment", page.part("facts", facts=_environment(run.environment)), is_folded=True),
+        page.section("Files", page.part("links", files=files), is_folded=True),
+    ]
+    error = str(run.status.get("error") or "")
+    target = path or run.path / "report.html"
+    return page.save_page(
+        target, "Tiryns run", run.name, parts, meta=_meta(run), state=run.state, error=error
     )
 
 
@@ -130,9 +121,8 @@ def _tiles(run: Run) -> list[Tile]:
     return shown
 
 
-def _measured_once(drawn: list[Chart]) -> str:
+def _measured_once(single: list[Chart]) -> list[page.Part]:
     """The figures of charts that would have a single point."""
-    single = [chart for chart in drawn if is_single(chart)]
     shown = {
         chart.title if len(chart.curves) == 1 else f"{chart.title}, {curve.label}": (
             f"{page.number(float(curve.values[0]), 5)} at step {curve.steps[0]:,.0f}"
@@ -140,8 +130,10 @@ def _measured_once(drawn: list[Chart]) -> str:
         for chart in single
         for curve in chart.curves
     }
-    notes = " ".join(chart.note for chart in single if chart.note)
-    return page.section("Measured once", page.facts(shown), element("p", escape(notes), "note"))
+    return [
+        page.part("facts", facts=shown),
+        page.note(" ".join(chart.note for chart in single if chart.note)),
+    ]
 
 
 def _measured(run: Run) -> list[Tile]:
@@ -167,24 +159,27 @@ def _is_probe(run: Run) -> bool:
     return run.settings.get("mode") == "probe"
 
 
-def _changes(run: Run) -> str:
+def _changes(run: Run) -> list[page.Part]:
     recipe, scale = run.overrides.get(RECIPE), run.overrides.get(SCALE)
     changes = changed_settings(run.settings, recipe, scale) if run.settings else None
     if changes is None:
-        return page.facts(run.overrides)
+        return [page.part("facts", facts=run.overrides)]
     if not changes:
-        return f"<p>Every setting is {'that of the recipe' if recipe else 'the default'}.</p>"
+        return [
+            page.part("text", text=f"Every setting is {'that of the recipe' if recipe else 'the default'}.")
+        ]
     rows = [[name, _value(value), _value(default)] for name, value, default in changes]
     named = " ".join(f"{name}={value}" for name, value in {RECIPE: recipe, SCALE: scale}.items() if value)
-    return page.table(["setting", "here", named or "default"], rows, sortable=False)
+    return [page.table(["setting", "here", named or "default"], rows, sorts=False)]
 
 
-def _resolved(run: Run) -> str:
+def _resolved(run: Run) -> list[page.Part]:
     """The values of `auto` settings."""
     noted = run.status.get("resolved")
     found = noted.items() if isinstance(noted, dict) else []
-    shown = page.facts({str(name).replace("_", " "): _decided(str(name), value) for name, value in found})
-    return page.label("Automatic settings, decided when it began") + shown if shown else ""
+    shown = {str(name).replace("_", " "): _decided(str(name), value) for name, value in found}
+    title = page.part("label", text="Automatic settings, decided when it began")
+    return [title, page.part("facts", facts=shown)] if shown else []
 
 
 def _decided(name: str, value: Any) -> str:

@@ -5,9 +5,10 @@ import io
 from collections.abc import Collection
 from typing import Any
 
+from tiryns.runner.evaluation.statistics.student import Spread, spread_of
 from tiryns.runner.report.comparison.folds import folds_table, joined_folds, lacking
 from tiryns.runner.report.comparison.importance import Importance, importance_table, variance_explained
-from tiryns.runner.report.comparison.settings import Comparison, mean_and_deviation
+from tiryns.runner.report.comparison.settings import Comparison
 from tiryns.runner.report.runs import Run
 
 
@@ -29,13 +30,11 @@ def as_markdown(runs: list[Run], importance: Importance | None = None) -> str:
     `importance` is that of a search; without it that of a grid is computed.
     """
     compared = Comparison(runs)
-    joined, mattered = joined_folds(compared), importance or variance_explained(compared)
-    folds = [(*folds_table(compared, joined), ())] if joined else []
-    tables = [markdown(*table) for table in (*_tables(compared), *folds)]
-    notes = [*compared.notes, *lacking(compared, joined)]
+    mattered = importance or variance_explained(compared)
+    tables, notes = _tables(compared)
     if mattered:
         notes += [mattered.sentence, markdown(*importance_table(mattered), ())]
-    return "\n".join([*tables, *(f"{note}\n" for note in notes)])
+    return "\n".join([*(markdown(*table) for table in tables), *(f"{note}\n" for note in notes)])
 
 
 def compared_text(runs: list[Run]) -> str:
@@ -49,11 +48,8 @@ def settings_text(compared: Comparison) -> str:
 
 
 def _text(compared: Comparison, with_runs: bool) -> str:
-    joined = joined_folds(compared)
-    folds = [(*folds_table(compared, joined), ())] if joined else []
-    tables = [as_text(*table) for table in (*_tables(compared, with_runs), *folds)]
-    notes = [*compared.notes, *lacking(compared, joined)]
-    return "\n".join([*tables, "".join(f"{note}\n" for note in notes)])
+    tables, notes = _tables(compared, with_runs)
+    return "\n".join([*(as_text(*table) for table in tables), "".join(f"{note}\n" for note in notes)])
 
 
 def compared_content(runs: list[Run]) -> dict[str, Any]:
@@ -72,10 +68,9 @@ def compared_content(runs: list[Run]) -> dict[str, Any]:
                 "settings": each.values,
                 "kind": None if each.kind is None else each.kind + 1,
                 "best": is_best,
-                "mean": each.mean,
-                "standard_deviation": each.deviation,
-                "interval": each.interval,
-                "tests": {key: _spread(values) for key, values in each.tests.items()},
+                **_mean_and_deviation(each.spread),
+                "interval": each.spread.interval,
+                "tests": {key: _mean_and_deviation(spread_of(values)) for key, values in each.tests.items()},
                 "seeds": len(each.figures),
                 "runs": [runs[i].path for i in each.runs],
             }
@@ -99,8 +94,8 @@ def compared_content(runs: list[Run]) -> dict[str, Any]:
     }
 
 
-def _spread(values: list[float]) -> dict[str, float | None]:
-    return dict(zip(("mean", "standard_deviation"), mean_and_deviation(values), strict=True))
+def _mean_and_deviation(spread: Spread) -> dict[str, float | None]:
+    return {"mean": spread.mean, "standard_deviation": spread.deviation}
 
 
 def as_text(heads: list[str], rows: list[list[Any]], best: Collection[int] = ()) -> str:
@@ -117,15 +112,20 @@ def as_text(heads: list[str], rows: list[list[Any]], best: Collection[int] = ())
 
 def _tables(
     compared: Comparison, with_runs: bool = True
-) -> list[tuple[list[str], list[list[Any]], Collection[int]]]:
-    """The table of settings where some have several seeds, and that of runs, each with its best rows."""
+) -> tuple[list[tuple[list[str], list[list[Any]], Collection[int]]], list[str]]:
+    """The tables of settings with several seeds, of runs, and of folds, each with its best rows; and the notes."""
     heads, rows, numbers = compared.setting_rows()
-    best = [row for row, number in enumerate(numbers) if number in compared.best]
-    settings = [
-        (["rank", *heads], [[i, *row] for i, row in zip(compared.ranks(numbers), rows, strict=True)], best)
-    ]
-    each = [(*compared.run_rows(), compared.best_runs())] if with_runs else []
-    return [*(settings if compared.has_seeds else []), *each]
+    joined = joined_folds(compared)
+    tables: list[tuple[list[str], list[list[Any]], Collection[int]]] = []
+    if compared.has_seeds:
+        ranked = [[rank, *row] for rank, row in zip(compared.ranks(numbers), rows, strict=True)]
+        best = [row for row, number in enumerate(numbers) if number in compared.best]
+        tables.append((["rank", *heads], ranked, best))
+    if with_runs:
+        tables.append((*compared.run_rows(), compared.best_runs()))
+    if joined:
+        tables.append((*folds_table(compared, joined), ()))
+    return tables, [*compared.notes, *lacking(compared, joined)]
 
 
 def markdown(heads: list[str], rows: list[list[Any]], best: Collection[int]) -> str:

@@ -90,7 +90,7 @@ def test_sdist_and_wheel_hold_the_program_and_nothing_else(
     needed = {
         "py.typed",
         "conf/suite/small.yaml",
-        "runner/report/page.js",
+        *(f"runner/report/{name}" for name in ("chart.js", "page.js", "page.css")),
         "runner/cli/new/project/gitignore",
     }
     assert {f"tiryns/{name}" for name in needed} <= names_in(wheel)

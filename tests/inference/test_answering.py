@@ -165,7 +165,7 @@ def test_evaluation_has_the_figures_of_the_run_to_the_last_digit(
     )
     without = [{**json.loads(line), "set": ""} for line in theirs]
     assert [{**json.loads(line), "set": ""} for line in ours] == without
-    assert 'img src="data:image/png;base64,' in (tmp_path / "report.html").read_text()
+    assert '"image":"data:image/png;base64,' in (tmp_path / "report.html").read_text()
 
 
 def test_evaluation_asks_as_many_questions_as_it_is_told(

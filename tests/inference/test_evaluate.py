@@ -143,7 +143,7 @@ def test_examples_without_a_label_are_counted_apart(
     heads, first, second = capsys.readouterr().out.splitlines()
     assert "without label" in heads
     assert (first.split()[1:3], second.split()[1]) == (["17", "6"], "17")
-    assert "without label" in read(tmp_path / "out" / "report.html").text
+    assert "without label" in read(tmp_path / "out" / "report.html").heads
 
 
 def test_json_has_the_keys_that_are_documented(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,12 +166,12 @@ def test_page_shows_figures_with_intervals_classes_and_mistakes(
     assert "written to" in capsys.readouterr().err
     page = read(tmp_path / "report.html")
     assert {"Figures", f"Evaluation: {file}, 17 examples", "How it was computed", "Files"} <= {
-        *page.texts("h2")
+        *page.texts("section")
     }
     assert "intervals from 1,000 bootstrap resamples of the examples (seed 0)" in page.text
-    assert "interval of F1" in page.text
-    assert "Entities" in page.text
-    assert any(text.startswith("Predictions: ") for text in page.texts("summary"))
+    assert "interval of F1" in page.heads
+    assert "Entities" in page.texts("label")
+    assert page.table("probability").part["fold"].startswith("Predictions: ")
     assert page.text.count("[") >= 10
 
 

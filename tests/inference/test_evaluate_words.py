@@ -149,7 +149,7 @@ def test_bad_rows_are_left_out_and_counted_or_an_error(
         f"{messy}: 2 rows left out: 1 empty text ({messy}, line 6), 1 unknown label ({messy}, line 5)"
         in told.err
     )
-    assert "left out" in read(out / "report.html").texts("th")
+    assert "left out" in read(out / "report.html").heads
     messy.write_text("".join(bad[:1]))
     with pytest.raises(SystemExit, match=r"holds no row that can be used: .*line 1: the label '\?'"):
         main(["evaluate", str(run), str(messy), "--on-bad-row", "skip"])

@@ -3,6 +3,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.report.pages import make_run, read, sweep
 from tiryns.runner.report.comparison.pages import write_comparison
@@ -18,38 +19,29 @@ def test_comparison_ranks_runs_and_names_the_best_command(tmp_path: Path) -> Non
     finals = [load_run(run).final("objective") for run in runs]
     best = [2, 3]  # the setting with the least mean
     assert path == tmp_path / "sweep" / "comparison.html"
-    assert page.texts("pre", "command") == [(runs[2] / "command.txt").read_text().strip()]
-    assert [
-        int(marks["data-run"])
-        for _, marks, _ in page.elements
-        if "data-run" in marks and marks.get("class") == "best"
-    ] == best
-    heads = page.texts("button")
-    heads = heads[heads.index("run") :]
-    assert heads[:2] == ["run", "best validation loss"]
-    assert heads[heads.index("optimizer.lr") :][:4] == ["optimizer.lr", "seed", "state", "step"]
-    links = [marks["href"] for tag, marks, _ in page.elements if tag == "a"]
-    assert links == ["0/report.html", "1", "2", "3", "4"]
-    values = [float(m["data-value"]) for tag, m, _ in page.elements if tag == "td" and m.get("data-value")]
-    assert [value for value in values if value in finals][-5:] == finals
+    assert page.texts("command") == [(runs[2] / "command.txt").read_text().strip()]
+    table = page.table("run")
+    assert table.best == best
+    assert table.heads[:2] == ["run", "best validation loss"]
+    assert table.heads[-4:] == ["optimizer.lr", "seed", "state", "step"]
+    assert table.links == ["0/report.html", "1", "2", "3", "4"]
+    assert table.column("best validation loss") == finals
 
 
 def test_comparison_averages_over_seeds(tmp_path: Path) -> None:
     runs = sweep(tmp_path / "sweep")
     page = read(write_comparison(tmp_path / "sweep", runs))
     finals = [load_run(run).final("objective") or 0.0 for run in runs]
-    (row,) = [t for tag, marks, t in page.elements if tag == "tr" and marks.get("data-group") == "1"]
+    row = page.table("rank").rows[0]
     mean, deviation = np.mean(finals[2:4]), float(np.std(finals[2:4], ddof=1))
     room = 12.7062 * deviation / 2**0.5  # Student's t of one degree of freedom
-    assert row[:3] == ["1", f"{mean:.3f}", "2"], "ranked first, with its mean and its seeds"
-    assert row[3] == f"{deviation:#.4g}"
+    assert row[:3] == ["1", pytest.approx(mean), 2], "ranked first, with its mean and its seeds"
+    assert row[3] == pytest.approx(deviation)
     assert row[4] == f"{mean - room:.5g} to {mean + room:.5g}"
-    assert "lr=2.0, mean best validation loss" in page.texts("p", "note")[0]
-    assert page.texts("ul", "legend")[0] == "lr=3.0lr=2.0lr=2.5"
-    classes = [m["class"] for tag, m, _ in page.elements if tag == "path" and "line" in m.get("class", "")]
-    assert classes[1:6] == ["line c0", "line c0", "line c1", "line c1", "line c2"], (
-        "seeds of one setting share a colour"
-    )
+    assert "lr=2.0, mean best validation loss" in page.texts("note")[0]
+    assert page.of("charts")[-1]["names"] == {"0": "lr=3.0", "1": "lr=2.0", "2": "lr=2.5"}
+    colours = [curve["colour"] for curve in page.charts["Validation loss"]["curves"]]
+    assert colours == [0, 0, 1, 1, 2], "seeds of one setting share a colour"
 
 
 def with_vocabulary(folder: Path, size: int, per_byte: float, loss: float) -> Path:
@@ -67,19 +59,21 @@ def test_runs_of_other_vocabularies_are_ranked_by_bits_per_byte_and_share_no_lev
     small = with_vocabulary(tmp_path / "small", 1000, 0.5, loss=5.9)
     large = with_vocabulary(tmp_path / "large", 8000, 0.25, loss=6.2)  # the larger loss, but of longer tokens
     page = read(write_comparison(tmp_path, [small, large]))
-    assert page.texts("pre", "command") == [(large / "command.txt").read_text().strip()]
-    assert "validation bits per byte" in page.texts("button")
-    assert page.texts("span", "level-name") == []
+    assert page.texts("command") == [(large / "command.txt").read_text().strip()]
+    assert "validation bits per byte" in page.heads
+    assert not any(chart["levels"] for chart in page.charts.values())
     same = [small, with_vocabulary(tmp_path / "same", 1000, 0.5, loss=6.2)]
     page = read(write_comparison(tmp_path, same))
-    assert page.texts("pre", "command") == [(small / "command.txt").read_text().strip()]
-    assert set(page.texts("span", "level-name")) == {"ln(vocabulary) 6.908", "unigram entropy 6.408"}
-    assert "best validation loss" in page.texts("button")
+    assert page.texts("command") == [(small / "command.txt").read_text().strip()]
+    assert page.charts["Validation loss"]["levels"] == pytest.approx(
+        {"ln(vocabulary)": math.log(1000), "unigram entropy": math.log(1000) - 0.5}
+    )
+    assert "best validation loss" in page.heads
 
 
 def test_comparison_has_no_seed_table_where_seeds_do_not_vary(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / name, loss=loss) for name, loss in (("a", 2.0), ("b", 3.0))]
-    assert "Settings" not in read(write_comparison(tmp_path, runs)).texts("h2")
+    assert "Settings" not in read(write_comparison(tmp_path, runs)).texts("section")
 
 
 def test_comparison_keeps_runs_that_failed(tmp_path: Path) -> None:
@@ -87,7 +81,7 @@ def test_comparison_keeps_runs_that_failed(tmp_path: Path) -> None:
     (runs[1] / "metrics.csv").unlink()
     page = read(write_comparison(tmp_path, runs))
     assert "1 of 2 done" in page.text
-    assert "failed" in page.texts("td", "wrap")
+    assert "failed" in page.table("run").column("state")
     for run in runs:
         for file in run.iterdir():
             if file.name != "config.yaml":
@@ -99,7 +93,7 @@ def test_comparison_falls_back_on_the_configs(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / name, loss=loss) for name, loss in (("a", 2.0), ("b", 3.0))]
     for run in runs:
         (run / "overrides.json").unlink()
-    assert "optimizer.lr" in read(write_comparison(tmp_path, runs)).texts("button")
+    assert "optimizer.lr" in read(write_comparison(tmp_path, runs)).heads
 
 
 def test_larger_is_better_where_the_checkpoint_says_so(tmp_path: Path) -> None:
@@ -107,8 +101,8 @@ def test_larger_is_better_where_the_checkpoint_says_so(tmp_path: Path) -> None:
     for run in runs:
         (run / "config.yaml").write_text("checkpoint:\n  mode: max\n  monitor: val/books/accuracy\n")
     page = read(write_comparison(tmp_path, runs))
-    assert "optimizer.lr=3.0" in page.texts("pre", "command")[0]
-    assert "best validation accuracy" in page.texts("button")
+    assert "optimizer.lr=3.0" in page.texts("command")[0]
+    assert "best validation accuracy" in page.heads
 
 
 def test_runs_of_a_sweep_are_found_in_the_order_of_their_numbers(tmp_path: Path) -> None:
@@ -120,6 +114,6 @@ def test_runs_of_a_sweep_are_found_in_the_order_of_their_numbers(tmp_path: Path)
 
 def test_first_charts_alone_are_wide_and_one_legend_serves_all(tmp_path: Path) -> None:
     page = read(write_comparison(tmp_path / "sweep", sweep(tmp_path / "sweep")))
-    figures = [marks["class"] for tag, marks, _ in page.elements if tag == "figure"]
-    assert figures == ["chart wide", "chart wide", "chart", "chart", "chart"]
-    assert len(page.texts("ul", "legend")) == 1
+    shown = [chart for part in page.of("charts") for chart in part["charts"]]
+    assert [chart["wide"] for chart in shown] == [True, True, False, False, False]
+    assert [bool(part["names"]) for part in page.of("charts")] == [False, True]

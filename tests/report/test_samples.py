@@ -15,15 +15,19 @@ def test_masked_tokens_are_marked_as_guessed_or_not(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     (run / "samples.json").write_text(json.dumps({"books": [TEXT]}))
     page = read(write_report(run))
-    assert page.texts("p", "sample") == ["the old bridge and <b> winter<i>."]
-    assert page.texts("mark", "right") == ["bridge"]
-    assert page.texts("mark", "wrong") == ["winter<i>"]
-    titles = [marks["title"] for tag, marks, _ in page.elements if tag == "mark"]
-    assert titles == ["bridge 75%, river 25%", "<i> 50%, again 10%"]
+    (samples,) = page.of("samples")
+    (pieces,) = samples["sets"]["books"]
+    assert [piece if isinstance(piece, str) else piece["text"] for piece in pieces] == [
+        *("the old ", "bridge", " and <b>", " winter", "."),
+    ]
+    assert [(piece["right"], piece["guesses"][0][0]) for piece in (pieces[1], pieces[3])] == [
+        (True, "bridge"),
+        (False, "<i>"),
+    ]
 
 
 @pytest.mark.parametrize("damaged", [{}, {"books": []}, [1], {"books": [[{"true": 1}]]}])
 def test_damaged_samples_are_left_out(tmp_path: Path, damaged: Any) -> None:
     run = make_run(tmp_path / "run")
     (run / "samples.json").write_text(json.dumps(damaged))
-    assert "Samples" not in read(write_report(run)).texts("h2")
+    assert "Samples" not in read(write_report(run)).texts("section")

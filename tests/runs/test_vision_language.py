@@ -46,7 +46,7 @@ def test_run_leaves_figures_predictions_and_a_report_with_images(run: Any) -> No
     right = sum(line["predicted"] in line["gold"] for line in lines) / len(lines)
     assert results["val/validation/exact_match"] == pytest.approx(right)
     page = (run.path / "report.html").read_text()
-    assert page.count('<img src="data:image/png;base64,') == 12
+    assert page.count('"image":"data:image/png;base64,') == 12
     assert "best constant answer" in page
 
 

@@ -224,11 +224,10 @@ def test_page_shows_what_others_wrote_and_runs_none_of_it(tmp_path: Path) -> Non
         (run / "overrides.json").write_text(json.dumps([f"seed={evil}", f"{evil}=2"]))
         (run / "command.txt").write_text(evil)
         (run / "config.yaml").write_text(f"seed: {json.dumps(evil)}\n")
-        page = read(write_report(run))
-        scripts = [text for name, _, text in page.elements if name == "script"]
-        assert len(scripts) == len(page.charts) + 1
-        assert {name for name, _, _ in page.elements}.isdisjoint({"b", "img", "iframe"})
-        marks = [pair for _, marks, _ in page.elements for pair in marks.items()]
+        elements = read(write_report(run)).shell.elements
+        assert [name for name, _, _ in elements].count("script") == 2, "the facts and the page's own"
+        assert {name for name, _, _ in elements}.isdisjoint({"b", "img", "iframe"})
+        marks = [pair for _, marks, _ in elements for pair in marks.items()]
         assert not any(name.startswith("on") for name, _ in marks)
         assert not any("javascript:" in value for name, value in marks if name in ("href", "src", "action"))
 

@@ -184,7 +184,7 @@ def test_hopeless_trials_of_real_runs_are_pruned(tmp_path: Path, text_file: Path
     assert states == {3e-3: {"COMPLETE"}, 1e-7: {"PRUNED"}, 1e30: {"FAIL"}}
     (page,) = tmp_path.glob("outputs/*/*-sweep/report.html")
     assert str(page.relative_to(tmp_path)) in done.stdout
-    assert "pruned" in read(page).texts("td", "wrap")
+    assert "pruned" in read(page).table("run").column("state")
     (pruned,) = (path.parent for path in page.parent.glob("*/status.json") if '"pruned"' in path.read_text())
     assert RunFolder(pruned).status()["step"] == 2
     assert not (pruned / "model").exists()

@@ -84,25 +84,23 @@ def test_failed_jobs_do_not_end_the_sweep_but_are_named_at_its_end(swept: Swept)
 def test_page_ranks_the_settings_and_gives_a_command_of_the_best(swept: Swept) -> None:
     assert str(swept.folder.relative_to(swept.folder.parents[2]) / "report.html") in swept.first.stdout
     page = read(swept.folder / "report.html")
-    heads = page.texts("button")
-    assert heads[:3] == ["rank", "mean best validation loss", "seeds"]
-    runs = heads[heads.index("run") :]
-    assert runs[runs.index("optimizer.lr") :][:5] == ["optimizer.lr", "seed", "state", "step", "failure"]
-    assert sum("not a number" in cell for cell in page.texts("td", "wrap")) == 2, "why both jobs have failed"
-    table = [marks for tag, marks, _ in page.elements if tag == "tr" and "data-run" in marks]
-    assert len(table) == 4
+    settings, runs = page.table("rank"), page.table("run")
+    assert settings.heads[:3] == ["rank", "mean best validation loss", "seeds"]
+    settings_on = runs.heads[runs.heads.index("optimizer.lr") :]
+    assert settings_on[:5] == ["optimizer.lr", "seed", "state", "step", "failure"]
+    assert sum("not a number" in cell for cell in runs.column("failure")) == 2, "why both jobs have failed"
+    assert len(runs.rows) == 4
     results = [swept.run(i).status()["results"]["objective"] for i in (0, 1)]
-    assert [marks.get("class") == "best" for marks in table] == [True, True, False, False]
-    (command,) = page.texts("pre", "command")
+    assert runs.best == [0, 1]
+    (command,) = page.texts("command")
     words = shlex.split(command)
     assert words[0] == "tiryns"
     assert "seed=1" in words
     assert "optimizer.lr=0.003" in words
     assert not {"-m", "--multirun", "resume=auto"} & set(words[1:])
-    mean = sum(results) / 2
-    assert f"{mean:.3f}"[:4] in page.text
-    assert "standard deviation" in page.text.lower()
-    assert page.texts("ul", "legend")[0] == "lr=0.003lr=1e+30"
+    assert settings.rows[0][1] == pytest.approx(sum(results) / 2)
+    assert "standard deviation" in settings.heads
+    assert list(page.of("charts")[-1]["names"].values()) == ["lr=0.003", "lr=1e+30"]
 
 
 @pytest.mark.slow

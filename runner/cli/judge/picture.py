@@ -1,7 +1,6 @@
 """The page of an answer: one picture for each change, with the numbers behind it."""
 
 from collections.abc import Mapping
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,6 @@ from tiryns.runner.cli.judge.answer import shown, signed
 from tiryns.runner.evaluation.statistics import paired
 from tiryns.runner.report import page
 from tiryns.runner.report.curves import Chart, Curve
-from tiryns.runner.report.single import save
-from tiryns.runner.report.svg import element
 
 SHARED = {"initial_weights": "initial weights", "order_and_masks": "samples, their order and their masks"}
 
@@ -24,19 +21,19 @@ def write_page(path: Path, found: Mapping[str, Any]) -> Path:
     better = {
         each["metric"]: "larger" if each["direction"] == "max" else "smaller" for each in found["comparisons"]
     }
-    facts = [fact for metric, side in better.items() for fact in (metric, f"{side} is better")]
-    body = [page.header("Tiryns judge", title, [*facts, *filter(None, [found["note"]])])]
+    meta = [fact for metric, side in better.items() for fact in (metric, f"{side} is better")]
+    parts = []
     for each in found["comparisons"]:
-        body += [
+        parts += [
             page.section(
                 ": ".join([each["change"], *([each["metric"]] if len(better) > 1 else [])]),
-                element("p", escape(each["sentence"])),
+                page.part("text", text=each["sentence"]),
+                page.charts([chart(each, each["metric"])]),
             ),
-            page.charts([chart(each, each["metric"])]),
-            page.section("Pairs", _pairs(each), page.facts(_facts(each))),
+            page.section("Pairs", _pairs(each), page.part("facts", facts=_facts(each))),
             page.section("At equal budgets", _budgets(each)),
         ]
-    return save(path, page.page(title, body))
+    return page.save_page(path, "Tiryns judge", title, parts, meta=[*meta, *filter(None, [found["note"]])])
 
 
 def chart(numbers: Mapping[str, Any], metric: str) -> Chart:
@@ -55,7 +52,7 @@ def chart(numbers: Mapping[str, Any], metric: str) -> Chart:
     return Chart("Difference", unit, curves, {"no difference": 0.0}, wide=True, across="pair")
 
 
-def _pairs(numbers: Mapping[str, Any]) -> str:
+def _pairs(numbers: Mapping[str, Any]) -> page.Part:
     heads = ["seed", numbers["against"], numbers["change"], "difference"]
     shared = [
         ", fold ".join(str(p[name]) for name in ("seed", "fold") if name in p) for p in numbers["pairs"]
@@ -64,7 +61,7 @@ def _pairs(numbers: Mapping[str, Any]) -> str:
         [own, p["against"], p["change"], signed(p["difference"])]
         for own, p in zip(shared, numbers["pairs"], strict=True)
     ]
-    return page.table(heads, rows, sortable=False)
+    return page.table(heads, rows, sorts=False)
 
 
 def _facts(numbers: Mapping[str, Any]) -> dict[str, str]:
@@ -81,7 +78,7 @@ def _facts(numbers: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _budgets(numbers: Mapping[str, Any]) -> str:
+def _budgets(numbers: Mapping[str, Any]) -> page.Part:
     words = {True: "yes", False: "no", None: ""}
     rows = []
     for budget, found in numbers["at_equal"].items():
@@ -90,4 +87,4 @@ def _budgets(numbers: Mapping[str, Any]) -> str:
             [budget, signed(found["difference"]) if found["difference"] is not None else "cannot be told"]
         )
         rows[-1] += [shown(found["p"]) if found["p"] is not None else "", words[found["holds"]], whole]
-    return page.table(["equal", "difference", "sign-flip p", "holds", ""], rows, sortable=False)
+    return page.table(["equal", "difference", "sign-flip p", "holds", ""], rows, sorts=False)

@@ -3,9 +3,33 @@
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 ERROR = 0.05
 """How often two settings that are alike may be called different."""
+
+
+class Spread(NamedTuple):
+    """Mean, standard deviation and Student's 95 % interval of figures; None for what too few of them give."""
+
+    mean: float | None
+    deviation: float | None
+    interval: tuple[float, float] | None
+
+
+def spread_of(figures: Sequence[float]) -> Spread:
+    """Returns the spread of figures over seeds or folds [N].
+
+    Example:
+        >>> spread_of([2.0]), spread_of([])
+        (Spread(mean=2.0, deviation=None, interval=None), Spread(mean=None, deviation=None, interval=None))
+    """
+    several = len(figures) > 1
+    return Spread(
+        statistics.mean(figures) if figures else None,
+        statistics.stdev(figures) if several else None,
+        t_interval(figures) if several else None,
+    )
 
 
 def t_interval(differences: Sequence[float], error: float = ERROR) -> tuple[float, float]:

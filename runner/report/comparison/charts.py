@@ -10,11 +10,8 @@ import numpy as np
 from tiryns.runner.report.comparison.differences import label_of
 from tiryns.runner.report.comparison.goal import titles_of
 from tiryns.runner.report.comparison.settings import Comparison, Setting
-from tiryns.runner.report.curves import Chart, Curve, Floats, curves_of, in_words, of_set
+from tiryns.runner.report.curves import Chart, Curve, Floats, curves_of, in_words, levels_of
 from tiryns.runner.report.phases import shared_phases, with_phases
-from tiryns.runner.report.runs import Run
-from tiryns.runner.report.summary import bits_level, validation_set
-from tiryns.runner.report.svg import label as short
 from tiryns.runner.run.metrics_file import Series
 
 MAX_CURVES = 12
@@ -57,7 +54,7 @@ def curve_charts(compared: Comparison) -> list[Chart]:
         if curves:
             levels, note = _levels(compared, key, curves)
             unit, wide = "smoothed" if smoothed else "", not found
-            found.append(Chart(titles[key], unit, curves, levels, wide=wide, note=note, has_legend=False))
+            found.append(Chart(titles[key], unit, curves, levels, wide=wide, note=note))
     return with_phases(found, shared_phases(compared.runs))
 
 
@@ -124,7 +121,7 @@ def _levels(compared: Comparison, key: str, curves: Sequence[Curve]) -> tuple[di
     found: dict[tuple[str, int], list[float]] = {}
     for setting in compared.settings:
         for i in setting.runs:
-            for name, value in _baselines(compared.runs[i], key).items():
+            for name, value in levels_of([key], compared.runs[i].results).items():
                 found.setdefault((name, setting.kind or 0), []).append(value)
     values = np.concatenate([curve.values[np.isfinite(curve.values)] for curve in curves])
     low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
@@ -141,23 +138,6 @@ def _levels(compared: Comparison, key: str, curves: Sequence[Curve]) -> tuple[di
     return levels, f"Not in view: {', '.join(off)}." if off else ""
 
 
-def _baselines(run: Run, key: str) -> dict[str, float]:
-    """The levels of a figure by their names."""
-    results, (prefix, _, figure) = run.results, key.rpartition("/")
-    found: dict[str, float | None] = {}
-    if key == "train/loss" or validation_set(key) is not None:
-        sets = [k.split("/")[1] for k in results if k.endswith("/unigram_entropy")]
-        wanted = sets if key == "train/loss" else [s for s in sets if prefix == f"val/{s}"]
-        found["ln(vocabulary)"] = results.get("uniform_entropy")
-        found |= {of_set("unigram entropy", s, sets): results[f"val/{s}/unigram_entropy"] for s in wanted}
-    elif figure == "accuracy":
-        found["the most frequent label"] = results.get(f"{prefix}/majority_accuracy")
-        found["guessing"] = results.get(f"{prefix}/chance_accuracy")
-    else:
-        found["unigram entropy"] = bits_level(key, results)
-    return {name: value for name, value in found.items() if value is not None and math.isfinite(value)}
-
-
 def setting_chart(compared: Comparison) -> Chart | None:
     """The figure against the one numeric setting that varies: means, and a band of a standard deviation over seeds.
 
@@ -165,52 +145,47 @@ def setting_chart(compared: Comparison) -> Chart | None:
     """
     scored = [each for each in compared.settings if each.figures]
     names = compared.differences.names
-    numeric = [n for n in names if len({each.values[n] for each in scored}) > 1 and _all_numbers(scored, n)]
+    numbers = {
+        name: _numbers(scored, name) for name in names if len({each.values[name] for each in scored}) > 1
+    }
+    numeric = {name: known for name, known in numbers.items() if known}
     if len(numeric) != 1:
         return None
-    (name,) = numeric
+    ((name, known),) = numeric.items()
     lines: dict[str, list[Setting]] = {}
     for i in compared.order():
         each = compared.settings[i]
         rest = label_of({n: v for n, v in each.values.items() if n != name})
         kind = f"kind {(each.kind or 0) + 1}" if len(compared.kinds) > 1 else ""
         lines.setdefault(", ".join(filter(None, [rest, kind])), []).append(each)
-    numbers = sorted({float(each.values[name]) for each in scored})
-    is_log = numbers[0] > 0 and numbers[-1] / numbers[0] >= LOG_FROM
-    drawn = list(lines.items())[:MAX_CURVES]
-    curves = [_line(label or "mean", each, name, i, is_log) for i, (label, each) in enumerate(drawn)]
-    note = f"The best {len(drawn)} of {len(lines)} lines." if len(drawn) < len(lines) else ""
+    is_log = known[0] > 0 and known[-1] / known[0] >= LOG_FROM
+    curves = [_line(label or "mean", each, name, i, is_log) for i, (label, each) in enumerate(lines.items())]
     one = "one fold" if compared.has_folds else "one seed"
     over = f"mean and standard deviation over {compared.replicated}" if compared.has_seeds else one
-    ticks = {math.log10(number) if is_log else number: short(number) for number in numbers}
     return Chart(
         in_words(compared.goal.title.capitalize()),
         f"by {name}, {over}",
-        curves,
+        curves[:MAX_CURVES],
         wide=True,
-        note=note,
+        note=f"The best {MAX_CURVES} of {len(curves)} lines." if len(curves) > MAX_CURVES else "",
         across=name,
-        ticks=ticks,
+        ticks={math.log10(number) if is_log else number: number for number in known},
     )
 
 
-def _all_numbers(settings: Sequence[Setting], name: str) -> bool:
+def _numbers(settings: Sequence[Setting], name: str) -> list[float]:
+    """The values of a setting in ascending order; none where one is no number."""
     try:
-        return all(math.isfinite(float(each.values[name])) for each in settings)
+        found = sorted({float(each.values[name]) for each in settings})
     except ValueError:
-        return False
+        return []
+    return found if all(map(math.isfinite, found)) else []
 
 
 def _line(label: str, settings: Sequence[Setting], name: str, colour: int, is_log: bool) -> Curve:
     ordered = sorted(settings, key=lambda each: float(each.values[name]))
     across: Floats = np.array([float(each.values[name]) for each in ordered])
-    means = np.array([each.mean or 0.0 for each in ordered])
-    room = np.array([each.deviation or 0.0 for each in ordered])
-    return Curve(
-        label,
-        np.log10(across) if is_log else across,
-        means,
-        colour,
-        dots=True,
-        band=(means - room, means + room),
-    )
+    means = np.array([each.spread.mean or 0.0 for each in ordered])
+    room = np.array([each.spread.deviation or 0.0 for each in ordered])
+    steps = np.log10(across) if is_log else across
+    return Curve(label, steps, means, colour, dots=True, band=(means - room, means + room))

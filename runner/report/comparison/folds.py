@@ -1,13 +1,12 @@
 """Predictions joined over the folds of each setting and seed: their figures beside the means of the folds, and files."""
 
 import json
-import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiryns.conf.data.labelled import FOLD_SET
-from tiryns.runner.evaluation.statistics.student import t_interval
+from tiryns.runner.evaluation.statistics.student import spread_of
 from tiryns.runner.report.comparison.differences import FOLDS
 from tiryns.runner.report.comparison.settings import Cells, Comparison
 from tiryns.runner.report.runs import Run
@@ -92,10 +91,8 @@ def folds_table(compared: Comparison, joined: list[Joined]) -> Cells:
         label = compared.settings[each.setting].label
         monitored = compared.goal.key.rpartition("/")[2]
         for name, values in sorted(each.metrics.items(), key=lambda metric: metric[0] != monitored):
-            deviation = statistics.stdev(values) if len(values) > 1 else None
-            mean = statistics.mean(values) if values else None
             seed = "" if each.seed is None else str(each.seed)
-            rows.append([label, seed, len(each.runs), name, mean, deviation, each.joined.get(name)])
+            rows.append([label, seed, len(each.runs), name, *spread_of(values)[:2], each.joined.get(name)])
     return heads, rows
 
 
@@ -136,28 +133,19 @@ def _setting(compared: Comparison, number: int, joined: list[Joined]) -> Row:
         "setting": own.label,
         "values": own.values,
         "runs": len(own.figures),
-        "mean": own.mean,
-        "deviation": own.deviation,
-        "interval": own.interval,
+        **own.spread._asdict(),
         "seeds": [
             {
                 "seed": each.seed,
                 "runs": {str(fold): run.path.name for fold, run in each.runs.items()},
                 "missing": each.missing,
-                "metrics": {name: _over_folds(values) for name, values in each.metrics.items()},
+                "metrics": {
+                    name: {**spread_of(values)._asdict(), "folds": values}
+                    for name, values in each.metrics.items()
+                },
                 "joined": None if each.missing else each.joined,
             }
             for each in joined
             if each.setting == number
         ],
-    }
-
-
-def _over_folds(values: list[float]) -> Row:
-    several = len(values) > 1
-    return {
-        "mean": statistics.mean(values) if values else None,
-        "deviation": statistics.stdev(values) if several else None,
-        "interval": t_interval(values) if several else None,
-        "folds": values,
     }

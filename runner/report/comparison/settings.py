@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tiryns.conf.values import count_of
-from tiryns.runner.evaluation.statistics.student import t_interval
+from tiryns.runner.evaluation.statistics.student import Spread, spread_of
 from tiryns.runner.report.comparison.comparable import PER_BYTE, Kinds, kinds_of
 from tiryns.runner.report.comparison.differences import Values, differences, label_of
 from tiryns.runner.report.comparison.goal import (
@@ -59,26 +59,16 @@ class Setting(NamedTuple):
         return f"{len(self.figures)} runs of {folds} folds and {seeds} seeds"
 
     @property
-    def mean(self) -> float | None:
-        """The mean over seeds and folds; None where no run has the figure."""
-        return mean_and_deviation(self.figures)[0]
-
-    @property
-    def deviation(self) -> float | None:
-        """The standard deviation over seeds and folds, of two or more."""
-        return mean_and_deviation(self.figures)[1]
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Student's 95 % interval for the mean, of two or more seeds or folds."""
-        return t_interval(self.figures) if len(self.figures) > 1 else None
+    def spread(self) -> Spread:
+        """Mean, deviation and interval over seeds and folds."""
+        return spread_of(self.figures)
 
     @property
     def shown_interval(self) -> str:
-        """The same in words, within the range of the figure."""
-        if self.interval is None:
+        """The interval in words, within the range of the figure."""
+        if self.spread.interval is None:
             return ""
-        (low, high), (least, most) = self.interval, self.limits
+        (low, high), (least, most) = self.spread.interval, self.limits
         return f"{max(low, least):.5g} to {min(high, most):.5g}"
 
 
@@ -124,7 +114,7 @@ class Comparison:
             i for i, each in enumerate(self.settings) if each.figures and (kind is None or each.kind == kind)
         ]
         failed = {i: any(self.runs[run].state == "failed" for run in self.settings[i].runs) for i in have}
-        return sorted(have, key=lambda i: (failed[i], sign * (self.settings[i].mean or 0.0)))
+        return sorted(have, key=lambda i: (failed[i], sign * (self.settings[i].spread.mean or 0.0)))
 
     def columns(self) -> list[str]:
         """The figures in the tables, that which ranks first."""
@@ -166,8 +156,8 @@ class Comparison:
         rows = []
         for each in (self.settings[i] for i in ranked):
             kind = [str(each.kind + 1) if each.kind is not None else ""] * several
-            spread = [each.mean, len(each.figures), each.deviation, each.shown_interval]
-            tested = [value for key in self.tests for value in mean_and_deviation(each.tests[key])]
+            spread = [each.spread.mean, len(each.figures), each.spread.deviation, each.shown_interval]
+            tested = [value for key in self.tests for value in spread_of(each.tests[key])[:2]]
             rows.append([*spread, *tested, *kind, *each.values.values()])
         return heads, rows, ranked
 
@@ -218,11 +208,11 @@ class Comparison:
         """The best setting of a kind, what it rests on, and whether it may be luck."""
         order = self.order(kind)
         first, *others = (self.settings[i] for i in order)
-        count, mean = len(first.figures), f"{first.mean:.5g}"
+        count, own, mean = len(first.figures), first.spread, f"{first.spread.mean:.5g}"
         of_kind = f" of kind {kind + 1}" if len(self.kinds) > 1 else ""
         one = "one seed" if first.replicates[0][1] is None else "one fold"
-        if count > 1 and first.interval:
-            spread = f"standard deviation {first.deviation:.2g}, 95 % interval {first.shown_interval}"
+        if own.interval:
+            spread = f"standard deviation {own.deviation:.2g}, 95 % interval {first.shown_interval}"
             what = f"mean {self.goal.title} {mean} over {first.rests_on} ({spread})"
         else:
             what = f"{self.goal.title} {mean} with {one}"
@@ -233,28 +223,17 @@ class Comparison:
         more = "." if self.judged else ": `tiryns judge` trains more and tells."
         if count == 1:
             return f"{text}{one.capitalize()} may be luck{more}"
-        second, next_one = others[0], f"the next, {self.name(order[1])},"
-        if second.interval is None or first.interval is None:
+        other, next_one = others[0].spread, f"the next, {self.name(order[1])},"
+        if other.interval is None or own.interval is None:
             return f"{text}T{next_one[1:]} has {one}{more}"
         if self.judged:  # by pairs, which tell more than intervals of each
             return text.rstrip()
-        apart = first.interval[1] < second.interval[0] or first.interval[0] > second.interval[1]
+        apart = own.interval[1] < other.interval[0] or own.interval[0] > other.interval[1]
         return text + (
             f"The interval of {next_one} lies apart from it."
             if apart
             else f"The interval of {next_one} overlaps: `tiryns judge` tells whether it may be luck."
         )
-
-
-def mean_and_deviation(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """Mean and standard deviation, each None where there are too few values for it.
-
-    Example:
-        >>> mean_and_deviation([1.0, 3.0]), mean_and_deviation([2.0]), mean_and_deviation([])
-        ((2.0, 1.4142135623730951), (2.0, None), (None, None))
-    """
-    mean = statistics.mean(values) if values else None
-    return mean, statistics.stdev(values) if len(values) > 1 else None
 
 
 def _ranked_by(runs: Sequence[Run]) -> tuple[Goal, dict[int, int], list[str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tiryns.conf.values import suggest
-from tiryns.runner.evaluation.statistics.student import t_interval, t_quantile
+from tiryns.runner.evaluation.statistics.student import spread_of, t_quantile
 from tiryns.runner.run.files import read_json
 
 SUITE = "suite.json"
@@ -60,21 +60,6 @@ def _is_of(key: str, stage: str, name: str) -> bool:
     return key.count("/") == 2 and key.startswith(f"{stage}/") and key.endswith(f"/{name}")
 
 
-def mean_of(figures: Sequence[float]) -> Content:
-    """Mean, standard deviation and Student's 95 % interval over seeds; None for what one seed does not give.
-
-    Example:
-        >>> mean_of([0.5])
-        {'mean': 0.5, 'deviation': None, 'interval': None}
-    """
-    several = len(figures) > 1
-    return {
-        "mean": statistics.mean(figures),
-        "deviation": statistics.stdev(figures) if several else None,
-        "interval": list(t_interval(figures)) if several else None,
-    }
-
-
 def mean_over_tasks(tasks: Sequence[Sequence[float]]) -> Content:
     """The mean of the tasks' means, from the figures of each task's seeds.
 
@@ -103,18 +88,20 @@ def summed_up(suite: Content, models: Sequence[str], cells: Mapping[tuple[str, s
         cells: By model and task: `figures` by seed (None where no setting has all), and more, which is kept.
     """
     rows: list[Content] = []
-    none: Content = {"mean": None, "deviation": None, "interval": None}
     for model in models:
         of_tasks = {}
         for task in suite["tasks"]:
             cell = cells[model, task]
             figures = list((cell.get("figures") or {}).values())
-            of_tasks[task] = {**(mean_of(figures) if figures else none), **cell}
+            of_tasks[task] = {**spread_of(figures)._asdict(), **cell}
         summary = {}
         for name, tasks in suite["summary"].items():
             found = [list((of_tasks[task].get("figures") or {}).values()) for task in tasks]
             lacking = [task for task, figures in zip(tasks, found, strict=True) if not figures]
-            summary[name] = {**(none if lacking else mean_over_tasks(found)), "lacking": lacking}
+            summary[name] = {
+                **(spread_of([])._asdict() if lacking else mean_over_tasks(found)),
+                "lacking": lacking,
+            }
         rows.append({"model": model, "tasks": of_tasks, "summary": summary})
     complete = all(cell["mean"] is not None for row in rows for cell in row["tasks"].values())
     return {**suite, "complete": complete, "models": rows, "best": _best(suite, rows)}

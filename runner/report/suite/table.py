@@ -1,7 +1,6 @@
 """The table of a suite as text: for the terminal, in Markdown and csv."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from tiryns.runner.report.suite.figures import Content, cells_of, setting_text
 from tiryns.runner.report.table import as_text, csv_text, markdown
@@ -11,20 +10,21 @@ def suite_text(content: Content) -> str:
     """For the terminal: means with deviations, and below them the intervals; the best model has a star."""
     best = best_rows(content)
     heads, rows = suite_rows(content)
-    text = as_text(heads, rows, best)
-    if any(cell["interval"] for row in content["models"] for cell in cells_of(row).values()):
-        text += "\n95 % intervals (Student, over seeds)\n" + as_text(heads, interval_rows(content), best)
+    text = as_text(heads, [[model, *(mean for mean, _ in cells)] for model, cells in rows], best)
+    if any(end for _, cells in rows for _, end in cells):
+        ends = [[model, *(end for _, end in cells)] for model, cells in rows]
+        text += "\n95 % intervals (Student, over seeds)\n" + as_text(heads, ends, best)
     return text + "\n" + "".join(f"{note}\n" for note in notes(content))
 
 
 def suite_markdown(content: Content) -> str:
     """One table, each cell with its interval, and the notes."""
     heads, rows = suite_rows(content)
-    both = zip(rows, interval_rows(content), strict=True)
-    joined = [[row[0], *map(_with_interval, row[1:], ends[1:])] for row, ends in both]
-    return (
-        markdown(heads, joined, best_rows(content)) + "\n" + "".join(f"- {note}\n" for note in notes(content))
-    )
+    joined = [
+        [model, *(f"{mean} ({ends})" if ends else mean for mean, ends in cells)] for model, cells in rows
+    ]
+    listed = "".join(f"- {note}\n" for note in notes(content))
+    return f"{markdown(heads, joined, best_rows(content))}\n{listed}"
 
 
 def suite_csv(content: Content) -> str:
@@ -52,34 +52,21 @@ def suite_csv(content: Content) -> str:
     return csv_text(heads, rows)
 
 
-def suite_rows(content: Content) -> tuple[list[str], list[list[Any]]]:
-    """Heads, and a row for each model: mean and deviation of every column."""
-    columns = [*content["summary"], *content["tasks"]]
-    rows = [
-        [row["model"], *(shown_mean(content, cells_of(row)[c]) for c in columns)] for row in content["models"]
-    ]
-    return ["model", *columns], rows
+def suite_rows(content: Content) -> tuple[list[str], list[tuple[str, list[tuple[str, str]]]]]:
+    """Heads, and of each model for every column its mean with deviation, and its 95 % interval if it has one."""
+    form = "{:.4g}" if _scale(content) == 1 else "{:.1f}"
 
+    def shown(value: float) -> str:
+        return form.format(_scale(content) * value)
 
-def interval_rows(content: Content) -> list[list[Any]]:
-    """The same rows with the 95 % intervals; empty where there is one seed."""
-    return [
-        [row["model"], *(shown_interval(content, cell) for cell in cells_of(row).values())]
-        for row in content["models"]
-    ]
+    def both(cell: Content) -> tuple[str, str]:
+        if cell["mean"] is None:
+            return "none", ""
+        deviation = "" if cell["deviation"] is None else f" ± {shown(cell['deviation'])}"
+        return shown(cell["mean"]) + deviation, " to ".join(map(shown, cell["interval"] or ()))
 
-
-def shown_mean(content: Content, cell: Content) -> str:
-    """A mean with its deviation, such as `79.3 ± 0.6`."""
-    if cell["mean"] is None:
-        return "none"
-    text = _shown(content, cell["mean"])
-    return text if cell["deviation"] is None else f"{text} ± {_shown(content, cell['deviation'])}"
-
-
-def shown_interval(content: Content, cell: Content) -> str:
-    """An interval, such as `77.8 to 80.8`."""
-    return " to ".join(_shown(content, end) for end in cell["interval"] or ())
+    heads = ["model", *content["summary"], *content["tasks"]]
+    return heads, [(row["model"], [*map(both, cells_of(row).values())]) for row in content["models"]]
 
 
 def best_rows(content: Content) -> set[int]:
@@ -90,7 +77,7 @@ def best_rows(content: Content) -> set[int]:
 
 def notes(content: Content) -> Iterator[str]:
     """Sentences on what the figures are, how they were chosen, and which model is best."""
-    scaled = ", in hundredths" if _is_scaled(content) else ""
+    scaled = ", in hundredths" if _scale(content) == 100 else ""
     yield f"Suite {content['suite']}: means ± standard deviations over seeds{scaled}."
     for where in ("test", "validation"):
         tasks = [
@@ -131,20 +118,8 @@ def _best_sentence(column: str, best: Content) -> str:
     )
 
 
-def _is_scaled(content: Content) -> bool:
-    """Whether figures are shown as hundredths: where all lie in -1 to 1, as correlations do."""
-    means = [
-        cell["mean"]
-        for row in content["models"]
-        for cell in row["tasks"].values()
-        if cell["mean"] is not None
-    ]
-    return bool(means) and all(abs(mean) <= 1 for mean in means)
-
-
-def _shown(content: Content, value: float) -> str:
-    return f"{100 * value:.1f}" if _is_scaled(content) else f"{value:.4g}"
-
-
-def _with_interval(mean: str, ends: str) -> str:
-    return f"{mean} ({ends})" if ends else mean
+def _scale(content: Content) -> int:
+    """Returns 100 if all figures lie in -1 to 1, as correlations do: they are shown as hundredths."""
+    means = [cell["mean"] for row in content["models"] for cell in row["tasks"].values()]
+    known = [mean for mean in means if mean is not None]
+    return 100 if known and all(abs(mean) <= 1 for mean in known) else 1

@@ -56,13 +56,13 @@ def test_clear_difference_is_a_sentence_a_page_and_status_0(swept: Path) -> None
     assert sentence in page.text
     drawn = page.charts["Difference"]
     assert drawn["across"] == "pair"
-    assert drawn["curves"][0]["y"] == pytest.approx([-drop for drop in DROPS], abs=1e-4)
-    assert [curve["name"] for curve in drawn["curves"]] == [
+    assert drawn["curves"][0]["values"] == pytest.approx([-drop for drop in DROPS], abs=1e-4)
+    assert [curve["label"] for curve in drawn["curves"]] == [
         "difference of the pair",
         "mean so far",
         *["interval"] * 2,
     ]
-    assert drawn["curves"][2]["y"][:5] == [None] * 5
+    assert drawn["curves"][2]["values"][:5] == [None] * 5
 
 
 def test_json_has_the_documented_names(swept: Path) -> None:

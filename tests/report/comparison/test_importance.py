@@ -86,12 +86,12 @@ def test_too_few_runs_say_nothing(tmp_path: Path, kept: str) -> None:
 def test_page_and_markdown_show_the_shares(tmp_path: Path) -> None:
     runs = grid(tmp_path, by_hand())
     page = read(write_comparison(tmp_path, runs))
-    assert "What mattered" in page.texts("h2")
-    assert page.texts("dl", "bars") == ["optimizer.lr88.9%model.layers5.6%"]
-    widths = [float(marks["width"]) for tag, marks, _ in page.elements if tag == "rect"]
-    assert widths == pytest.approx([88.89, 5.56])
-    assert "ANOVA" in page.texts("p", "note")[-1] or any("ANOVA" in text for text in page.texts("p", "note"))
+    assert "What mattered" in page.texts("section")
+    table = page.table("share")
+    assert table.rows == [["optimizer.lr", "88.9%", "14.3%"], ["model.layers", "5.6%", "14.3%"]]
+    assert [row[1]["share"] for row in table.part["rows"]] == pytest.approx([16 / 18, 1 / 18]), "its bars"
+    assert any("ANOVA" in text for text in page.texts("note"))
     text = as_markdown([load_run(run) for run in runs])
     assert "| optimizer.lr | 88.9% | 14.3% |" in text
     few = grid(tmp_path / "few", dict(list(by_hand().items())[:4]))
-    assert "What mattered" not in read(write_comparison(tmp_path / "few", few)).texts("h2")
+    assert "What mattered" not in read(write_comparison(tmp_path / "few", few)).texts("section")

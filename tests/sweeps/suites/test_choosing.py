@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from tiryns.runner.report.suite.figures import mean_of, mean_over_tasks, measured, summed_up
+from tiryns.runner.evaluation.statistics.student import spread_of
+from tiryns.runner.report.suite.figures import mean_over_tasks, measured, summed_up
 from tiryns.runner.sweeps.suite.choosing import Place, Standing, standing
 
 Figures = dict[Place, float | None]
@@ -76,11 +77,11 @@ def test_figures_are_found_by_key_or_by_their_last_part() -> None:
 def test_interval_over_seeds_is_students(count: int) -> None:
     draw = random.Random(count)
     figures = [draw.gauss(0.7, 0.1) for _ in range(count)]
-    found = mean_of(figures)
+    found = spread_of(figures)
     expected = stats.t.interval(0.95, count - 1, loc=stats.tmean(figures), scale=stats.sem(figures))
-    assert found["mean"] == pytest.approx(stats.tmean(figures))
-    assert found["deviation"] == pytest.approx(stats.tstd(figures))
-    assert found["interval"] == pytest.approx(expected)
+    assert found.mean == pytest.approx(stats.tmean(figures))
+    assert found.deviation == pytest.approx(stats.tstd(figures))
+    assert found.interval == pytest.approx(expected)
 
 
 def test_interval_of_the_mean_over_tasks_is_welchs() -> None:

@@ -85,8 +85,8 @@ def test_stages_table_and_what_a_second_start_does(tmp_path: Path, monkeypatch: 
     assert mini.startswith("* bert_mini")
     assert "Measured on the test set, chosen on the validation set: hard, easy." in done.stdout
     page = read(sweep / "suite.html")
-    assert "41.4 ± 0.7" in page.text
-    assert len([1 for tag, _, _ in page.elements if tag == "table"]) == 3
+    assert "41.4 ± 0.7" in page.table("mean").column("hard")
+    assert len(page.tables) == 3
     table = list(
         csv.DictReader(io.StringIO(tiryns_here(tmp_path, "report", str(sweep), "--format", "csv").stdout))
     )
