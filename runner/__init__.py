@@ -11,5 +11,5 @@ Imports run downwards in this list:
 - `data`: from text, rows and images to micro-batches; `config`: checks of configs.
 - `optim`, `samplers`, `order`: optimizers, global batches, and their functions of seed and step.
 - `manifest`: what made a run, by digest; `run`: a run on disk; `patches`: what is private of libraries.
-- `widening`: numbers in at least fp32.
+- `protocols`: what parts of a run are asked for; `widening`: numbers in at least fp32.
 """

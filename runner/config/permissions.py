@@ -44,9 +44,9 @@ from tiryns.runner.config.reach import (
 from tiryns.runner.config.targets import allow_targets, built_in_targets, check_target
 from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.patches.hydra.composed import checking
+from tiryns.runner.run.command.seals import trusting
 from tiryns.runner.run.model_folder import is_sealed, trusted_words
 from tiryns.runner.run.redaction import redacted
-from tiryns.runner.run.seals import trusting
 from tiryns.runner.run.sweep_folder import literal
 
 BUILT = ("hydra.callbacks", "hydra.launcher", "hydra.sweeper")

@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from tiryns.conf.config import OF_PROBES, Config, as_before
 from tiryns.conf.registry import OPTIONS, execution_names
 from tiryns.conf.values import rules_of
+from tiryns.runner.run.command.seals import sealed, sealed_words
 from tiryns.runner.run.environment import environment
 from tiryns.runner.run.errors import explain
 from tiryns.runner.run.files import (
@@ -30,7 +31,6 @@ from tiryns.runner.run.files import (
     write_atomically,
 )
 from tiryns.runner.run.redaction import HIDDEN, is_secret, redacted, resolve_public
-from tiryns.runner.run.seals import sealed, sealed_words
 
 _NAMES_A_PLACE = re.compile(r"""['"]?\$\{[^{}]*\}['"]?""")
 

@@ -5,9 +5,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from tiryns.runner.run.command.seals import sealed_words
 from tiryns.runner.run.files import meant_run, read_text
 from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.run.seals import sealed_words
 from tiryns.runner.run.sweep_folder import OF_SWEEPS, quoted, read_sweep
 
 TASK = "task.json"

@@ -32,11 +32,11 @@ from tiryns.runner.config.reach import allow_place
 from tiryns.runner.launch.processes import return_freed_memory
 from tiryns.runner.launch.rank import left_error
 from tiryns.runner.patches.hydra.plugins import plugins
+from tiryns.runner.run.command.seals import sealed
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
 from tiryns.runner.run.files import newest, write_atomically
 from tiryns.runner.run.folder import RunFolder, flags, new_name, public_overrides, typed_overrides
 from tiryns.runner.run.model_folder import check_free
-from tiryns.runner.run.seals import sealed
 from tiryns.runner.run.sweep_folder import SWEEP, quoted, read_sweep
 from tiryns.runner.sweeps.combinations import combinations
 from tiryns.runner.sweeps.job_configs import JobConfigs

@@ -9,9 +9,9 @@ import pytest
 from lightning.pytorch import LightningModule
 
 from tiryns.runner.callbacks import OrderAudit
+from tiryns.runner.run.command.seals import seal_of
 from tiryns.runner.run.files import replacing, write_atomically
 from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.run.seals import seal_of
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])

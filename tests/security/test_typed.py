@@ -13,9 +13,9 @@ from tests.security.attacks import LOOKUPS, SUITES
 from tests.security.conftest import COUNTS, Problem
 from tiryns.runner.cli.models import average, soups
 from tiryns.runner.config.permissions import check_permissions, on_command_line, words_to_repeat
+from tiryns.runner.run.command.seals import sealed
 from tiryns.runner.run.folder import RunFolder
 from tiryns.runner.run.model_folder import is_sealed, own_words
-from tiryns.runner.run.seals import sealed
 from tiryns.runner.run.sweep_folder import literal
 from tiryns.runner.sweeps.suite.in_training import check_evaluations
 
