@@ -130,7 +130,7 @@ def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
         yield from _reached(hydra, name, values.get(name), f"hydra.{name}")  # type: ignore[union-attr]
     if isinstance(job := values["job"].get("name"), str):  # type: ignore[call-overload,index,union-attr]
         yield from _reached(hydra.job, "name", job, "hydra.job.name")
-        yield from _places_of(hydra.job, "name", job, "hydra.job.name", True)  # which the log is called by
+        yield from _places_of(str(_used(hydra.job, "name", job)), job, "hydra.job.name", True)  # of the log
     if hydra.mode == RunMode.MULTIRUN:
         if not {"-m", "--multirun"} & {*sys.argv}:
             yield Reached("hydra.mode", "MULTIRUN", "MULTIRUN", "starts several runs, as -m does")
@@ -162,14 +162,11 @@ def _reached(parent: Any, name: Any, value: Any, key: str, library: bool = False
             yield Reached(key, value, found[1], FETCHES)
         else:
             names = _WRITTEN if key.startswith((*_COMPONENTS, "hydra.")) else _KNOWN_WRITTEN
-            yield from _places_of(parent, name, value, key, bool(names.fullmatch(str(name))), library)
+            yield from _places_of(str(used), value, key, bool(names.fullmatch(str(name))), library)
 
 
-def _places_of(
-    parent: Any, name: Any, value: str, key: str, is_place: bool, library: bool = False
-) -> Iterator[Reached]:
-    """A value that names a place outside of the run; components have their places below the run's folder."""
-    used = str(_used(parent, name, value))
+def _places_of(used: str, value: str, key: str, is_place: bool, library: bool = False) -> Iterator[Reached]:
+    """A value, as it is `used`, that names a place outside of the run; components have theirs below the run's folder."""
     is_path = used.startswith(("/", "~")) or ".." in Path(used).parts
     in_component = key.startswith(_COMPONENTS)
     by_position = library and "._args_[" in key and re.search(r"[^\d:]", used) is not None
