@@ -14,7 +14,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint, entry_of
 from tiryns.runner.checkpoints.monitored import loss_beside, monitored_metric
 from tiryns.runner.protocols import asked_callbacks
-from tiryns.runner.run.files import replacing
+from tiryns.runner.run.files import copy_folder, replacing
 from tiryns.runner.run.folder import RunFolder
 
 log = logging.getLogger("tiryns")
@@ -218,7 +218,7 @@ def link(folder: Path, name: str, step: int) -> None:
         except OSError:  # FAT, exFAT, some network disks
             if path.is_dir():  # none can take its place
                 delete_checkpoint(path)
-            (shutil.copytree if saved.is_dir() else shutil.copyfile)(saved, temporary)
+            (copy_folder if saved.is_dir() else shutil.copyfile)(saved, temporary)
 
 
 def _io(trainer: Trainer) -> AtomicCheckpointIO:

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -217,6 +218,15 @@ def held(file: Path, patience: float) -> Iterator[None]:
 def own_cache() -> Path:
     """The folder of what this user's runs keep: that of TIRYNS_CACHE, else ~/.cache/tiryns."""
     return Path(os.environ.get("TIRYNS_CACHE") or "~/.cache/tiryns").expanduser()
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """Copies the files of a folder, without their modes, which some disks refuse to set; OSError if `target` is there."""
+    target.mkdir(parents=True)
+    for file in filter(Path.is_file, source.rglob("*")):
+        place = target / file.relative_to(source)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, place)
 
 
 def write_atomically(path: Path, text: str) -> None:

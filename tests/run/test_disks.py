@@ -80,13 +80,16 @@ def test_disk_without_links_and_modes_serves_a_run(
     tmp_path: Path, arguments: list[str], undisturbed: RunFolder
 ) -> None:
     plan = {"refused": WITHOUT_LINKS}
-    shorter = [
-        *arguments,
+    words = [*arguments, "hydra.run.dir=outputs/a/run"]
+    stopped = [
+        *words,
         "allowed_targets=[tests]",
         "+callback.stop={_target_: tests.support.callbacks.Stop, step: 7}",
     ]
-    ended = on_a_disk(tmp_path, plan, shorter, arguments)
-    assert [done.returncode for done, _ in ended] == [75, 0], ended
+    average = ["average", "outputs/a/run", "--last", "1", "--out", "averaged"]
+    ended = on_a_disk(tmp_path, plan, stopped, words, average)
+    assert [done.returncode for done, _ in ended] == [75, 0, 0], ended
+    assert "averaged/model.safetensors" in ended[-1][1]
     run = kept_run(tmp_path)
     assert_bitwise(weights(undisturbed, 12), weights(run, 12))
     assert rows(undisturbed) == rows(run)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tiryns.runner.cli.models.consolidate import consolidate
 from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
-from tiryns.runner.run.files import naming
+from tiryns.runner.run.files import copy_folder, naming
 from tiryns.runner.run.model_folder import TASK
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def _write_template(path: Path, folder: Path, allow: Sequence[str]) -> None:
     exported = path if path.suffix != ".ckpt" else run / "model"
     phases = [] if exported == path else read_config(run / "config.yaml").get("phases") or []
     if exported.is_dir() and not any(phase.get("model") for phase in phases):
-        shutil.copytree(exported, folder)
+        copy_folder(exported, folder)
     else:
         consolidate(path, folder, allow)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.files import copy_folder
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -68,7 +69,7 @@ def copy_to_folder(source: Path, target: Path, replace: bool) -> Path:
     before = target.with_name(f".{target.name}.{os.getpid()}.old")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(source, temporary)
+        copy_folder(source, temporary)
         if target.exists():
             target.rename(before)
         temporary.rename(target)
