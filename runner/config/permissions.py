@@ -239,6 +239,8 @@ def _is_own(key: str, value: Any, words: Sequence[str]) -> bool:
     given = OmegaConf.create({})
     for word in words:
         name = word.partition("=")[0].lstrip("+")
+        if name in OPTIONS:  # a choice of an option gives no value
+            continue
         if name == key or key.startswith((f"{name}.", f"{name}[")) or name.startswith(f"{key}."):
             values = list(given_by(word))
             if len(values) == 1:

@@ -16,6 +16,7 @@ import torch
 from torch.utils.data import Dataset
 
 from tests.conftest import ROOT
+from tests.support.processes import lives
 from tiryns.runner.data.workers import StepLoader, StepSampler, WorkerLoader, begun
 from tiryns.runner.loaders.passes import Passes, PassLoader
 from tiryns.runner.patches.torch import loaders
@@ -152,6 +153,6 @@ def test_loader_processes_end_when_their_parent_is_killed(tmp_path: Path) -> Non
     process.kill()
     process.wait()
     deadline = time.monotonic() + 10
-    while any(Path(f"/proc/{worker}").exists() for worker in workers):
+    while any(map(lives, workers)):
         assert time.monotonic() < deadline, "a loader process is left"
         time.sleep(0.1)

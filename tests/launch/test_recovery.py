@@ -192,7 +192,7 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
         patch.setattr(RunFolder, "end", end)
         tiryns_here(tmp_path, *words, "resume=auto")
     assert ends == [("running", "done", True)], "done is written last"
-    assert 'class="state done"' in (run.path / "report.html").read_text()
+    assert ": done</title>" in (run.path / "report.html").read_text()
     assert (run.path / "model" / "config.json").exists()
     assert {path.name for path in run.path.rglob(".*")} == {".lock", living.name}
 

@@ -154,7 +154,8 @@ def test_secrets_are_in_no_file_of_a_run(tmp_path: Path, text_file: Path) -> Non
     )
     command = [
         "--config-dir", "own", *TINY, f"data.source={text_file}", "trainer.max_steps=2", "callback=[default,mine]",
-        "allowed_targets=[mine]", "+callback.mine.options.token=fake-token-of-command", "logger=[csv,wandb]",
+        "allowed_targets=[mine]", "callback.mine.api_token=${oc.env:MY_SERVICE}",
+        "+callback.mine.options.token=fake-token-of-command", "logger=[csv,wandb]",
     ]  # fmt: skip
     done = run_program(
         *command, cwd=tmp_path, check=False, PYTHONPATH=f"{Path(__file__).parents[2]}:{tmp_path}", **SECRETS

@@ -64,7 +64,7 @@ def measure_soups(members: Sequence[Member], allowed: Sequence[str] = ()) -> Sou
     for member in members[1:]:
         _check_same_data(config, _config_of(member.run, allowed), run, member.run)
     data = make_data(config, RunFolder(run).status().get("resolved"))
-    if not hasattr(data, "task_name"):
+    if data.task_name is None:
         raise ValueError(f"{str(run)!r} was not trained on labelled data, so there is nothing to measure")
     data.prepare_data()
     if not data.validation:

@@ -223,7 +223,7 @@ class AutomaticModule(ModelModule):
         """The prefix of each evaluated set's figures: the stage, or with several sets `<stage>/<name>`."""
         kind = "test_names" if self.trainer.testing else "validation_names"
         count = len(getattr(self.trainer, f"num_{self.stage}_batches"))
-        names = list(getattr(self.datamodule, kind, []))
+        names = list(getattr(self.datamodule, kind, None) or [])
         if count < 2:
             return [self.stage]
         return [f"{self.stage}/{name}" for name in (names if len(names) == count else range(count))]

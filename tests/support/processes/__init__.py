@@ -99,6 +99,14 @@ def wait_for_steps(process: subprocess.Popen[bytes], cwd: Path, steps: int) -> N
         time.sleep(0.02)
 
 
+def lives(process: int) -> bool:
+    """Whether a process runs; one that has ended may stay as a zombie, as this process inherits orphans."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def started_in(cwd: Path) -> list[str]:
     """Command lines of the living processes whose working directory is `cwd`."""
     found = []
@@ -150,12 +158,12 @@ def assert_workers_end_with_their_parent(read: Callable[[Connection], None]) -> 
         assert receiving.poll(60), "the reader has started no workers"
         workers = receiving.recv()
         assert len(workers) == 2
-        assert all(Path(f"/proc/{worker}").exists() for worker in workers)
+        assert all(map(lives, workers))
     finally:
         reader.kill()
         reader.join()
     deadline = time.monotonic() + 10
-    while left := [worker for worker in workers if Path(f"/proc/{worker}").exists()]:
+    while left := [*filter(lives, workers)]:
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
 
