@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ class PhaseChanges(Callback, RunCallback):
         named = enumerate(zip(self.timeline.ends, self.timeline.names, strict=True), 1)
         return {end: f"phase-{number}-{_as_file(name)}" for number, (end, name) in named}
 
-    @property
+    @cached_property
     def other_losses(self) -> set[int]:
         """The first step, counted from 1, of each phase whose loss is not that of the phase before."""
         own = [[phase.settings.get(group) for group in OF_LOSS] for phase in self.phases]

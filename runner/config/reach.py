@@ -211,11 +211,12 @@ def reaches(word: str) -> bool:
     """
     if word.lstrip("+~").startswith(("hydra/", "hydra.mode", "hydra.job")):
         return True
-    for given in given_by(word):
-        values = plain(given)
+    keys = keys_that_run_code()
+    for values in map(plain, given_by(word)):
+        if any(value_at(values, key) for key in keys):
+            return True
         of_hydra = {f"hydra.{name}": value for name, value in (values.pop("hydra", None) or {}).items()}
-        found = reached(OmegaConf.create({"hydra": {}, **values, **of_hydra}))
-        if any(value_at(given, key) for key in keys_that_run_code()) or any(True for _ in found):
+        if any(True for _ in reached(OmegaConf.create({"hydra": {}, **values, **of_hydra}))):
             return True
     return False
 

@@ -86,7 +86,8 @@ class NominalPhase:
 
     def rate(self, progress: float) -> float | None:
         """The masking rate when so much of the run is done; None for an objective without one."""
-        return rate_of(self.objective, progress)
+        rate: float | None = self.objective.rate_at(progress)
+        return rate
 
 
 class NominalRun:
@@ -156,6 +157,8 @@ class NominalRun:
         """What a step, counted from 0, trains with."""
         place, inside = self.timeline.at(step), self.timeline.inside(step)
         phase, optimizer = self.phases[place], self.phases[place].settings["optimizer"]
+        objective: Any
+        objective, progress = self.objectives.at(step, self.steps)
         return {
             "step": step,
             "tokens": self._tokens[place] + phase.tokens_before(inside),
@@ -164,7 +167,7 @@ class NominalRun:
             "weight_decay": optimizer.get("weight_decay"),
             "batch": phase.sampler.size_at(inside),
             "length": phase.length,
-            "masking_rate": rate_of(*self.objectives.at(step, self.steps)),
+            "masking_rate": objective.rate_at(progress),
             "theta": phase.settings["model"].get("rope_theta"),
             "local_theta": phase.settings["model"].get("local_rope_theta"),
         }  # fmt: skip
@@ -176,12 +179,6 @@ def nominal_objective(settings: Mapping[str, Any]) -> Any:
     target = locate(node._target_, "objective")
     of_images = {"image_token_id": 2} if "image_token_id" in inspect.signature(target).parameters else {}
     return build(node, **TOKENIZER, **of_images)
-
-
-def rate_of(objective: Any, progress: float) -> float | None:
-    """The masking rate of an objective when so much is done; None without one."""
-    rate: float | None = objective.rate_at(progress)
-    return rate
 
 
 def _phases(config: DictConfig) -> list[Phase]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.data.labelled.tasks import data_module
+from tests.data.labelled.test_cards import CARD
 from tiryns.runner.data.labelled.classification import ClassificationReader
 from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE, Labels
 from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
@@ -170,19 +171,8 @@ def test_a_model_is_exported_with_the_rule_of_its_run(began: dict[str, Any]) -> 
     assert labels.target(LocatedLabel(3, "here")) == (3 if rule is FROM_ZERO else 1)
 
 
-CARD = """---
-dataset_info:
-  features:
-  - name: label
-    dtype:
-      class_label:
-        names: [neg, pos]
----
-"""
-
-
 def test_a_run_of_0_3_goes_on_without_cards_and_without_refusals_of_later(tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text(CARD)
+    (tmp_path / "README.md").write_text(CARD.format(names="neg, pos"))
     (tmp_path / "a.csv").write_text("text,label\nheron,1\nbridge,0\nriver,1\n")
     (tmp_path / "b.csv").write_text('text,topics\nheron,a\nbridge,b\nriver,"a,b"\n')
     (tmp_path / "c.jsonl").write_text('{"words": ["a", "b"], "label": [1, 0]}\n')
