@@ -221,12 +221,14 @@ def own_cache() -> Path:
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """Copies the files of a folder, without their modes, which some disks refuse to set; OSError if `target` is there."""
+    """
+    Copies the files of a folder, without their modes, which some disks refuse to set.
+
+    OSError if `target` is there, or where a file cannot be read: a link to nothing is such a file.
+    """
     target.mkdir(parents=True)
-    for file in filter(Path.is_file, source.rglob("*")):
-        place = target / file.relative_to(source)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, place)
+    for path in source.iterdir():
+        (copy_folder if path.is_dir() else shutil.copyfile)(path, target / path.name)
 
 
 def write_atomically(path: Path, text: str) -> None:
