@@ -9,7 +9,6 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +53,7 @@ def main(words: Sequence[str]) -> None:
     """Trains by the words of a command, or as one rank of a run."""
     outlast_readers()
     if words[:1] == ["--rank"]:
-        with without_teardown():
-            run_rank(Path(words[1]), train)
+        run_rank(Path(words[1]), train)
         return
     os.environ.setdefault("TIRYNS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors and does not print them
@@ -63,8 +61,7 @@ def main(words: Sequence[str]) -> None:
     typed = flags_first(words)
     sys.argv[1:] = as_sweep(saved_overrides(typed, composing_words))  # Hydra reads them there
     prepare()
-    at_the_end = nullcontext() if member() is None else without_teardown()
-    with at_the_end, forwarding(), on_command_line([*typed, *as_sweep(typed)]), checked_files():
+    with forwarding(), on_command_line([*typed, *as_sweep(typed)]), checked_files():
         hydra.main(config_path="pkg://tiryns.conf", config_name="config", **VERSION_BASE)(run)()
 
 
@@ -296,4 +293,5 @@ def finish(
 
 
 if __name__ == "__main__":
-    commands.main(["train", *sys.argv[1:]])
+    with without_teardown():
+        commands.main(["train", *sys.argv[1:]])

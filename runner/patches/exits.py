@@ -1,11 +1,17 @@
-"""The functions that Python runs at its end: `atexit` (Python 3.11 to 3.14) runs them on request in `_run_exitfuncs`.
+"""What Python does at its end: waits for threads, then runs functions (`threading._shutdown`, `atexit._run_exitfuncs`).
 
-A process that ends by `os._exit`, to leave out the teardown of libraries with threads, has to run them itself.
+A process that ends by `os._exit`, to leave out the teardown of libraries with threads, has to ask for both itself
+(Python 3.11 to 3.14).
 """
 
 import atexit
+import threading
+from typing import Any
+
+LIBRARY: Any = threading
 
 
 def run_exit_functions() -> None:
-    """Runs and forgets what is registered with `atexit`."""
+    """Waits for the threads that are no daemons, then runs and forgets what is registered with `atexit`."""
+    LIBRARY._shutdown()
     atexit._run_exitfuncs()

@@ -46,12 +46,28 @@ def test_process_ends_with_its_own_status() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (75, "work\nexit function\n", "")
 
 
-def test_message_of_an_error_is_shown() -> None:
-    plain = (
-        "from tiryns.runner.run.lifetime import without_teardown\nwith without_teardown():\n    exit('why')"
-    )
-    done = process("-c", plain, cwd=ROOT)
-    assert (done.returncode, done.stderr) == (1, "why\n")
+LAST_WORDS = [
+    ("exit('why')", 1, "why\n"),
+    ("exit()", 0, ""),
+    ("raise ValueError('why')", 1, "ValueError: why\n"),
+    ("threading.Thread(target=lambda: (time.sleep(1), print('why', file=sys.stderr))).start()", 0, "why\n"),
+    ("ThreadPoolExecutor(1).submit(lambda: (time.sleep(1), print('why', file=sys.stderr)))", 0, "why\n"),
+]
+
+
+@pytest.mark.parametrize(("line", "status", "message"), LAST_WORDS)
+def test_last_words_are_read(line: str, status: int, message: str) -> None:
+    imports = "import sys, threading, time\nfrom concurrent.futures import ThreadPoolExecutor\n"
+    plain = f"from tiryns.runner.run.lifetime import without_teardown\nwith without_teardown():\n    {line}"
+    done = process("-c", imports + plain, cwd=ROOT)
+    assert (done.returncode, done.stderr[-len(message) :]) == (status, message)
+
+
+def test_command_ends_without_what_libraries_say_then(tmp_path: Path) -> None:
+    done = process("-m", "tiryns", "data.source=nowhere.txt", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "nanobind" not in done.stderr
+    assert done.stderr.count("\n") < 10
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
 """Operations on lists of tensors, one kernel for all.
 
 torch's optimizers use them (`torch/optim/_multi_tensor`), and torch documents them (`docs/source/torch.md`, "Foreach
-Operations") under names that begin with an underscore, in 2.10 to 2.15. One call for each tensor instead takes up to ten
-times as long for the many small tensors of a model.
+Operations") under names that begin with an underscore; from 2.15 on `torch.foreach` has them, as a beta. One call for
+each tensor instead takes up to ten times as long for the many small tensors of a model.
 """
 
 import torch
