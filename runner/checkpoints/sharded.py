@@ -74,7 +74,9 @@ class ShardWriter:
     def start(self, checkpoint: dict[str, Any], path: Path, first: bool) -> Callable[[], None]:
         """Copies the shards and begins to write them; returns a function that finishes the checkpoint; collective."""
         if self._group is None:
-            self._group = torch.distributed.new_group(backend="gloo")
+            group = torch.distributed.new_group(backend="gloo")
+            assert isinstance(group, ProcessGroup)  # every rank is a member
+            self._group = group
         temporary = path.with_name(f".{path.name}.tmp")
         if first:
             delete_partial(path.parent)
