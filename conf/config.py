@@ -77,6 +77,36 @@ def as_before(group: str, values: dict[str, Any]) -> dict[str, Any]:
     return {n: former[n].get(value, value) if n in former else value for n, value in kept.items()}
 
 
+HELP = """tiryns [train] GROUP=OPTION ... FIELD=VALUE ...    pretrains or finetunes; alone, the default run
+
+  tiryns model=bert_tiny optimizer=muon                 another model and another optimizer
+  tiryns experiment=classification data=classification data.train=reviews.csv
+                                                        a recipe, on a file of yours
+  tiryns -m optimizer.lr=1e-3,3e-3 seed=1,2             a sweep: four runs, and a page that compares them
+
+Groups, whose options and fields `tiryns info` and `tiryns info GROUP` list:
+  experiment, scale    whole recipes, and a small size of each
+  data, objective      what is read, and the targets and the loss made of it
+  sampler, model       which samples make up a global batch, and the network
+  module, optimizer    the training step, and the update rule
+  scheduler, trainer   the learning rate over the steps; devices, precision and length
+  checkpoint, logger   what is kept, and where metrics go
+  callback, suite      what else happens as the run trains; tasks that models are measured on
+
+Settings of the whole run, such as `seed`, `resume` and `phases`: `tiryns info` too. `tiryns plan` with the same words
+shows what the run would do. `+FIELD=VALUE` adds what has no place yet, `~FIELD` removes it.
+
+Flags:
+  -m, --multirun         every combination of the values that commas separate, as one sweep
+  -cd, --config-dir DIR  a folder of recipes and options of yours
+  --cfg job [--resolve]  prints the config, and trains nothing
+  --info [defaults]      where each part of the config comes from
+  -sc, --shell-completion install=bash    completion of every word (`eval "$$(tiryns -sc install=bash)"`)
+  --hydra-help           all flags of Hydra
+"""
+"""What `tiryns train --help` prints."""
+
+
 HYDRA: dict[str, Any] = {
     "run": {"dir": "${run_folder:}"},
     "sweep": {"dir": "${sweep_folder:}", "subdir": "${hydra.job.num}"},
@@ -86,10 +116,7 @@ HYDRA: dict[str, Any] = {
     },
     "output_subdir": None,
     "job": {"chdir": False},
-    "help": {
-        "app_name": "tiryns",
-        "header": "tiryns [train] GROUP=OPTION ... FIELD=VALUE ...   pretrain or finetune; alone, the default run.",
-    },
+    "help": {"app_name": "tiryns", "template": HELP},
     "job_logging": {"formatters": {"simple": {"format": "%(message)s"}}},
 }
 

@@ -57,6 +57,19 @@ OF_TWO_WORDS = {
 }
 """Subcommands of two words, as those of one."""
 
+HELP = """tiryns [train] GROUP=OPTION ... FIELD=VALUE ...    trains; `tiryns` alone is the default run
+tiryns COMMAND ...    does something else; `tiryns COMMAND --help` says more
+
+  tiryns                                          pretrains a small encoder on real text
+  tiryns experiment=classification seed=1,2 -m    finetunes, in a sweep of two runs
+  tiryns report outputs                           a page of all runs
+
+{commands}
+
+`tiryns info` lists all that can be set, `tiryns train --help` the flags of a training. A failed command prints one line;
+TIRYNS_FULL_ERROR=1 adds the traceback."""
+"""What `tiryns --help` prints."""
+
 VALUED = (
     "--config-dir",
     "-cd",
@@ -102,10 +115,10 @@ def _run(words: list[str]) -> None:
     name, rest = command_of(words)
     if rest[:1] != ["--rank"] and (line := unread_variables(os.environ)):
         print(line, file=sys.stderr)
-    if words[: name.count(" ") + 1] != name.split() and {"-h", "--help"} & set(words):
-        print("tiryns COMMAND ...; `tiryns COMMAND --help` says more\n")
+    if words in (["-h"], ["--help"]):
         commands = (COMMANDS | OF_TWO_WORDS).items()
-        print(*(f"  {command:<12} {about}" for command, (about, _) in commands), "", sep="\n")
+        print(HELP.format(commands="\n".join(f"  {command:<14} {about}" for command, (about, _) in commands)))
+        return
     module = _module_of(name)
     if name == "train":
         module.main(rest)

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,15 +11,19 @@ from typing import Any
 import pytest
 from hydra._internal.utils import get_args_parser
 
+import tiryns.conf  # noqa: F401 - registers the groups
 from tests.conftest import ROOT
 from tests.support.in_process import Done, tiryns_here
 from tests.support.processes import PROGRAM, process
+from tiryns.conf.registry import OPTIONS
 from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS, command_first
 from tiryns.runner.cli.compose import flags_first
 from tiryns.runner.run.command.started import same_modules
 from tiryns.runner.run.folder import command_line
 
 DOCUMENTS = (ROOT / "README.md", *ROOT.glob("docs/**/*.md"))
+
+KNOWN = COMMANDS | OF_TWO_WORDS
 
 READ_BY_HYDRA = ("train", "plan")
 
@@ -64,14 +69,33 @@ def test_package_is_the_command_and_pages_name_no_other_way(tmp_path: Path) -> N
     assert pages == [], "names of version 0.1"
 
 
-def test_help_lists_every_subcommand_and_every_group(tmp_path: Path) -> None:
+def test_help_is_a_screen_with_every_subcommand_and_examples(tmp_path: Path) -> None:
     lines = tiryns_here(tmp_path, "--help").stdout.splitlines()
-    for name, (about, _) in (COMMANDS | OF_TWO_WORDS).items():
-        assert f"  {name:<12} {about}" in lines
-    assert any(line.startswith("optimizer: ") for line in lines)
-    assert not any(
-        line.startswith("  push ") for line in tiryns_here(tmp_path, "train", "--help").stdout.splitlines()
-    )
+    assert [line for line in lines if line in {f"  {n:<14} {a}" for n, (a, _) in KNOWN.items()}] == [
+        f"  {name:<14} {about}" for name, (about, _) in KNOWN.items()
+    ]
+    assert tiryns_here(tmp_path, "-h").stdout.splitlines() == lines
+    of_training = tiryns_here(tmp_path, "train", "--help").stdout.splitlines()
+    assert tiryns_here(tmp_path, "optimizer=muon", "--help").stdout.splitlines() == of_training
+    for page in (lines, of_training):
+        assert len(page) <= 40
+        assert max(map(len, page)) < 125
+        assert sum(line.startswith("  tiryns ") for line in page) == 3
+    groups = " ".join(line.split("   ")[0] for line in of_training if line.startswith("  "))
+    assert {group for group in OPTIONS if "/" not in group} <= {*re.findall(r"\w+", groups)}
+
+
+@pytest.mark.parametrize("page", ["tiryns", "train"])
+def test_examples_of_the_help_compose(page: str, tmp_path: Path) -> None:
+    words = [] if page == "tiryns" else ["train"]
+    lines = tiryns_here(tmp_path, *words, "--help").stdout.splitlines()
+    examples = [line.split("   ")[0].split()[1:] for line in lines if line.startswith("  tiryns ")]
+    runs = [words for words in examples if words[:1] != ["report"]]
+    (tmp_path / "reviews.csv").write_text("text,label\ngood,yes\nbad,no\n" * 9)
+    for example in runs:
+        plain = [word.partition(",")[0] for word in example if word not in ("-m",)]
+        assert tiryns_here(tmp_path, *plain, "--cfg", "job").returncode == 0, example
+    assert len(runs) == 2 + len(words)
 
 
 @pytest.mark.parametrize(
