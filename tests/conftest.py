@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from tests.support.precision import BF16, PRECISION, as_in_training, in_fp64
 from tests.support.processes import ROOT, process, run_warm
+from tiryns.runner.patches.exits import run_exit_functions
 
 pytest_plugins = ["tests.support.needs.skips"]
 
@@ -48,6 +49,14 @@ WHOLE_RUNS = ("runs", "cli", "sweeps", "launch", "loop", "logging", "checkpoints
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole runs first: what is short fills the end, where processes would wait for each other."""
     items.sort(key=lambda item: item.path.parent.name not in WHOLE_RUNS)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Ends a worker of pytest-xdist without Python's teardown, in which triton 3.9 prints what its own objects leaked."""
+    if hasattr(config, "workerinput"):
+        run_exit_functions()
+        os._exit(0)  # the status is that of pytest, which has been told all results
 
 
 Command = Callable[..., subprocess.CompletedProcess[str]]

@@ -1,4 +1,4 @@
-"""A report of a run or a suite, or a comparison of runs: `tiryns report RUN [RUN ...] [--format html|md|csv]`."""
+"""A report of a run or a suite, or a comparison of runs: `tiryns report RUN [RUN ...] [--format html|md|csv|tex]`."""
 
 import os
 from argparse import ArgumentParser, Namespace
@@ -11,12 +11,14 @@ from tiryns.runner.report.runs import find_runs, load_run
 from tiryns.runner.report.single import write_report
 from tiryns.runner.report.suite.figures import Content, read_suite_results
 from tiryns.runner.report.suite.pages import write_suite
-from tiryns.runner.report.suite.table import suite_csv, suite_markdown
-from tiryns.runner.report.table import as_csv, as_markdown, compared_content
+from tiryns.runner.report.suite.table import suite_csv, suite_latex, suite_markdown
+from tiryns.runner.report.table import as_csv, as_latex, as_markdown, compared_content
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.files import replaceable
 from tiryns.runner.run.model_folder import is_ours
 from tiryns.runner.sweeps.importance import study_importance
+
+FORMATS = ("html", "md", "csv", "tex")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -25,15 +27,17 @@ def add_arguments(parser: ArgumentParser) -> None:
         "runs", nargs="+", type=Path, metavar="RUN", help="run folders, or that of a sweep or suite"
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write")
-    formats = ("html", "md", "csv")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--format", choices=formats, default="html", help="a page, or the table alone")
+    about = "a page, or the table alone (by the ending of --out, else html)"
+    how.add_argument("--format", choices=FORMATS, help=about)
     add_json_argument(how)
 
 
 def main(arguments: Namespace) -> None:
     """Writes the page and prints its path, or prints the table."""
     folders, out = arguments.runs, arguments.out
+    ending = out.suffix.removeprefix(".") if out else ""
+    arguments.format = arguments.format or (ending if ending in FORMATS else "html")
     if len(folders) == 1 and (suite := read_suite_results(folders[0])):
         _show_suite(folders[0], suite, arguments)
         return
@@ -44,7 +48,8 @@ def main(arguments: Namespace) -> None:
         print(_write_page(folders, runs, out))
     else:
         loaded = [load_run(run) for run in runs]
-        _show(as_csv(loaded) if arguments.format == "csv" else as_markdown(loaded, _importance(folders)), out)
+        text = as_latex if arguments.format == "tex" else as_markdown
+        _show(as_csv(loaded) if arguments.format == "csv" else text(loaded, _importance(folders)), out)
 
 
 def _show_suite(folder: Path, suite: Content, arguments: Namespace) -> None:
@@ -55,7 +60,8 @@ def _show_suite(folder: Path, suite: Content, arguments: Namespace) -> None:
         with replaceable(arguments.out):
             print(write_suite(folder, suite, arguments.out))
     else:
-        _show((suite_csv if arguments.format == "csv" else suite_markdown)(suite), arguments.out)
+        text = {"csv": suite_csv, "md": suite_markdown, "tex": suite_latex}[arguments.format]
+        _show(text(suite), arguments.out)
 
 
 def _show(table: str, out: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""Runs side by side as tables of text: for the terminal, in Markdown and CSV."""
+"""Runs side by side as tables of text: for the terminal, in Markdown, LaTeX and CSV."""
 
 import csv
 import io
@@ -10,6 +10,9 @@ from tiryns.runner.report.comparison.folds import folds_table, joined_folds, lac
 from tiryns.runner.report.comparison.importance import Importance, importance_table, variance_explained
 from tiryns.runner.report.comparison.settings import Comparison
 from tiryns.runner.report.runs import Run
+
+Table = tuple[list[str], list[list[Any]], Collection[int]]
+"""Heads, rows, and the numbers of the best rows."""
 
 
 def as_csv(runs: list[Run]) -> str:
@@ -29,12 +32,24 @@ def as_markdown(runs: list[Run], importance: Importance | None = None) -> str:
 
     `importance` is that of a search; without it that of a grid is computed.
     """
+    tables, notes = _document(runs, importance)
+    return "\n".join([*(markdown(*table) for table in tables), *(f"{note}\n" for note in notes)])
+
+
+def as_latex(runs: list[Run], importance: Importance | None = None) -> str:
+    """The same as tables of LaTeX."""
+    tables, notes = _document(runs, importance)
+    return "\n".join([*(latex(*table) for table in tables), *map(latex_comment, notes)])
+
+
+def _document(runs: list[Run], importance: Importance | None) -> tuple[list[Table], list[str]]:
     compared = Comparison(runs)
     mattered = importance or variance_explained(compared)
     tables, notes = _tables(compared)
     if mattered:
-        notes += [mattered.sentence, markdown(*importance_table(mattered), ())]
-    return "\n".join([*(markdown(*table) for table in tables), *(f"{note}\n" for note in notes)])
+        tables.append((*importance_table(mattered), ()))
+        notes.append(mattered.sentence)
+    return tables, notes
 
 
 def compared_text(runs: list[Run]) -> str:
@@ -110,13 +125,11 @@ def as_text(heads: list[str], rows: list[list[Any]], best: Collection[int] = ())
     return "".join(f"{line}\n" for line in lines)
 
 
-def _tables(
-    compared: Comparison, with_runs: bool = True
-) -> tuple[list[tuple[list[str], list[list[Any]], Collection[int]]], list[str]]:
+def _tables(compared: Comparison, with_runs: bool = True) -> tuple[list[Table], list[str]]:
     """The tables of settings with several seeds, of runs, and of folds, each with its best rows; and the notes."""
     heads, rows, numbers = compared.setting_rows()
     joined = joined_folds(compared)
-    tables: list[tuple[list[str], list[list[Any]], Collection[int]]] = []
+    tables: list[Table] = []
     if compared.has_seeds:
         ranked = [[rank, *row] for rank, row in zip(compared.ranks(numbers), rows, strict=True)]
         best = [row for row, number in enumerate(numbers) if number in compared.best]
@@ -135,6 +148,29 @@ def markdown(heads: list[str], rows: list[list[Any]], best: Collection[int]) -> 
         cells = [shown_value(value).replace("|", "\\|") for value in row]
         lines.append([f"**{cell}**" if cell else cell for cell in cells] if number in best else cells)
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def latex(heads: list[str], rows: list[list[Any]], best: Collection[int]) -> str:
+    """A table of LaTeX with the lines of booktabs; the best rows are bold."""
+    words = [heads, *([shown_value(value) for value in row] for row in rows)]
+    cells = [["".join(LATEX.get(c, c) for c in word) for word in row] for row in words]
+    for number in best:
+        cells[number + 1] = [f"\\textbf{{{cell}}}" if cell else cell for cell in cells[number + 1]]
+    lines = [f"{' & '.join(row)} \\\\" for row in cells]
+    head = [f"\\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}", "\\toprule", lines[0], "\\midrule"]
+    return "\n".join([*head, *lines[1:], "\\bottomrule", "\\end{tabular}", ""])
+
+
+def latex_comment(note: str) -> str:
+    """A sentence in a comment of LaTeX."""
+    return "".join(f"% {line}\n" for line in note.splitlines())
+
+
+LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
+    "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}",
+    "±": "$\\pm$", "<": "$<$", ">": "$>$",
+}  # fmt: skip
+"""How LaTeX spells letters that mean something to it."""
 
 
 def shown_value(value: Any) -> str:

@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 from tests.report.pages import sweep
 from tests.support.in_process import Done, tiryns_here
 from tiryns.runner.cli.commands import main
+from tiryns.runner.report.table import latex
 from tiryns.runner.run.folder import RunFolder
 
 
@@ -120,6 +121,27 @@ def test_comparison_comes_as_markdown_and_csv(outputs: Path, capsys: pytest.Capt
     assert all(line.count("|") == part[0].count("|") for part in (settings, runs) for line in part)
     assert sum("**" in line for line in runs) == 2, "both seeds of the best setting"
     assert "over 2 seeds" in notes[0]
+    main(["report", str(folder), "--out", str(outputs / "table.tex")])
+    latex = (outputs / "table.tex").read_text().splitlines()
+    lines = [line for line in latex if line.endswith("\\\\")]
+    assert len(lines) == len(settings) - 1 + len(runs) - 1, "the heads and rows of both tables"
+    assert sum("textbf" in line for line in lines) == sum("**" in line for line in settings + runs)
+    assert latex[-1] == f"% {notes[0]}"
+
+
+def test_latex_means_what_the_cells_say() -> None:
+    heads, rows = ["model", "F1 50%"], [["a_b & c\\d", "41.4 ± 0.7"], ["x^2", None], ["$1 {#}", 0.25]]
+    assert latex(heads, rows, {0}).splitlines() == [
+        r"\begin{tabular}{lr}",
+        r"\toprule",
+        r"model & F1 50\% \\",
+        r"\midrule",
+        r"\textbf{a\_b \& c\textbackslash{}d} & \textbf{41.4 $\pm$ 0.7} \\",
+        r"x\textasciicircum{}2 &  \\",
+        r"\$1 \{\#\} & 0.25 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
 
 
 def test_seconds_are_those_of_the_sessions_and_not_between_them(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from tiryns.runner.cli.judge import missing
 from tiryns.runner.cli.judge.answer import Compared, answer
+from tiryns.runner.cli.judge.forest import check_figure_file, write_figure
 from tiryns.runner.cli.judge.measure import check_figure, check_metric, measure_of
 from tiryns.runner.cli.judge.picture import write_page
 from tiryns.runner.cli.judge.sides import (
@@ -68,6 +69,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="FILE",
         help=f"the page ({PAGE} in the folder of the runs, of two RUNs in a new one)",
     )
+    about = "a picture of the answer for a paper too, svg or pdf by the ending"
+    parser.add_argument("--figure", type=Path, metavar="FILE", help=about)
     add_json_argument(parser)
 
 
@@ -76,7 +79,8 @@ def main(arguments: Namespace) -> None:
     folders = [Path(word) for word in arguments.words if "=" not in word or Path(word).is_dir()]
     words = [word for word in arguments.words if Path(word) not in folders]
     _check(arguments, folders, words)
-    with replaceable(arguments.out):
+    check_figure_file(arguments.figure)
+    with replaceable(arguments.out), replaceable(arguments.figure):
         pass  # nothing is trained for a page that could not be written
     changes = [setting_of(change) for change in arguments.change]
     against = setting_of(arguments.against or "")
@@ -91,6 +95,9 @@ def main(arguments: Namespace) -> None:
     place = place or missing.new_folder(Path("outputs"))
     with replaceable(arguments.out):
         found |= {"folder": str(place), "page": str(write_page(arguments.out or place / PAGE, found))}
+    if arguments.figure:
+        with replaceable(arguments.figure):
+            found["figure"] = str(write_figure(arguments.figure, found))
     _print(found, arguments.json)
     sys.stdout.flush()
     if not found["clear"]:
@@ -230,3 +237,5 @@ def _print(found: dict[str, Any], as_json: bool) -> None:
         end="\n" if found["note"] else "",
     )
     print(f"the page: {found['page']}")
+    if "figure" in found:
+        print(f"the picture: {found['figure']}")

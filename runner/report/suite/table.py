@@ -1,9 +1,9 @@
-"""The table of a suite as text: for the terminal, in Markdown and csv."""
+"""The table of a suite as text: for the terminal, in Markdown, LaTeX and csv."""
 
 from collections.abc import Iterator
 
 from tiryns.runner.report.suite.figures import Content, cells_of, setting_text
-from tiryns.runner.report.table import as_text, csv_text, markdown
+from tiryns.runner.report.table import Table, as_text, csv_text, latex, latex_comment, markdown
 
 
 def suite_text(content: Content) -> str:
@@ -19,12 +19,20 @@ def suite_text(content: Content) -> str:
 
 def suite_markdown(content: Content) -> str:
     """One table, each cell with its interval, and the notes."""
+    return f"{markdown(*_table(content))}\n" + "".join(f"- {note}\n" for note in notes(content))
+
+
+def suite_latex(content: Content) -> str:
+    """The same as a table of LaTeX, with the notes as comments."""
+    return latex(*_table(content)) + "".join(map(latex_comment, notes(content)))
+
+
+def _table(content: Content) -> Table:
     heads, rows = suite_rows(content)
     joined = [
         [model, *(f"{mean} ({ends})" if ends else mean for mean, ends in cells)] for model, cells in rows
     ]
-    listed = "".join(f"- {note}\n" for note in notes(content))
-    return f"{markdown(heads, joined, best_rows(content))}\n{listed}"
+    return heads, joined, best_rows(content)
 
 
 def suite_csv(content: Content) -> str:

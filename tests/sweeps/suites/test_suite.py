@@ -94,6 +94,9 @@ def test_stages_table_and_what_a_second_start_does(tmp_path: Path, monkeypatch: 
     assert float(table[1]["mean"]) == pytest.approx(0.414)
     markdown = tiryns_here(tmp_path, "report", str(sweep), "--format", "md").stdout
     assert "| **bert_mini** |" in markdown
+    latex = tiryns_here(tmp_path, "report", str(sweep), "--format", "tex").stdout
+    assert r"\textbf{bert\_mini} & " in latex
+    assert "\n% Measured on the test set" in latex
 
     before, count = len(stages), len(content["runs"])
     same = run(tmp_path, "suite=my.yaml", "model=bert_tiny,bert_mini", "resume=auto")[0]

@@ -1,0 +1,178 @@
+"""The picture of an answer for a paper: a row for each change, with its pairs, their mean and its interval.
+
+The same lines, dots and words are written as svg or as pdf, by the ending of the file; fonts are Helvetica's, which
+every reader of pdf has.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tiryns.runner.cli.judge.answer import shown, signed
+from tiryns.runner.run.files import replacing
+
+ENDINGS = (".svg", ".pdf")
+
+PLOT, ROW, AXIS, GAP, SIZE = 200, 22, 34, 8, 8
+"""Width of the plot, heights of a row and of the axis, gap beside words and their size, in points (72 an inch)."""
+
+INK, GREY, ACCENT = "#222222", "#9a9a9a", "#1f5fa8"
+
+WIDTHS = {
+    191: "'", 222: "ijl", 260: "|", 278: " !,./:;I[\\]ft", 333: "()-`r", 334: "{}", 355: '"', 389: "*", 469: "^",
+    500: "Jcksvxyz", 584: "+<=>~", 611: "FTZ", 667: "&ABEKPSVXY", 722: "CDHNRUw", 778: "GOQ", 833: "Mm", 889: "%",
+    944: "W", 1015: "@",
+}  # fmt: skip
+"""Widths of Helvetica's letters in thousandths of the size; those of the others are 556."""
+
+
+class Mark(NamedTuple):
+    """A line (`x`, `y` to `x2`, `y2`), a dot of `radius`, or a `text` that starts, is centred or ends at `x`."""
+
+    x: float
+    y: float
+    x2: float = 0.0
+    y2: float = 0.0
+    radius: float = 0.0
+    text: str = ""
+    at: str = "start"
+    colour: str = INK
+    width: float = 0.7
+
+
+def check_figure_file(path: Path | None) -> None:
+    """Raises ValueError for a file whose ending says no kind of picture."""
+    if path is not None and path.suffix not in ENDINGS:
+        raise ValueError(f"--figure {path}: expected a file that ends with {' or '.join(ENDINGS)}")
+
+
+def write_figure(path: Path, found: Mapping[str, Any]) -> Path:
+    """Writes the picture of an answer as `answer` gives it, and returns its path."""
+    comparisons = found["comparisons"]
+    left = 2 * GAP + max(_width(_cut(each["change"])) for each in comparisons)
+    marks, top = list[Mark](), 6.0
+    for metric in dict.fromkeys(each["metric"] for each in comparisons):
+        of_metric = [each for each in comparisons if each["metric"] == metric]
+        marks += _panel(of_metric, left, top)
+        top += ROW * len(of_metric) + AXIS
+    size = left + PLOT + 2 * GAP + max(_width(_told(each)) for each in comparisons), top
+    drawn = _svg(marks, *size).encode() if path.suffix == ".svg" else _pdf(marks, *size)
+    with replacing(path) as temporary:
+        temporary.write_bytes(drawn)
+    return path
+
+
+def _told(comparison: Mapping[str, Any]) -> str:
+    """The numbers of a row in words."""
+    interval = comparison["interval"]
+    between = f" [{signed(interval[0])}, {signed(interval[1])}]" if interval else ""
+    return f"{signed(comparison['difference'])}{between}, p {shown(comparison['p_corrected'])}"
+
+
+def _panel(comparisons: list[Mapping[str, Any]], left: float, top: float) -> Iterator[Mark]:
+    """The rows of one metric and their axis."""
+    values = [0.0]
+    for each in comparisons:
+        values += [pair["difference"] for pair in each["pairs"]] + list(each["interval"] or ())
+    low, step, count = _ticks(min(values), max(values))
+    bottom = top + ROW * len(comparisons)
+
+    def across(value: float) -> float:
+        return left + PLOT * (value - low) / (step * count)
+
+    yield Mark(across(0), top, across(0), bottom, colour=GREY)
+    for row, each in enumerate(comparisons):
+        y = top + ROW * (row + 0.5)
+        interval = each["interval"]
+        yield Mark(left - GAP, y + SIZE / 3, text=_cut(each["change"]), at="end")
+        for pair in each["pairs"]:
+            yield Mark(across(pair["difference"]), y - 4, radius=1.4, colour=GREY)
+        if interval:
+            yield Mark(across(interval[0]), y + 3, across(interval[1]), y + 3, colour=ACCENT, width=1.4)
+        yield Mark(across(each["difference"]), y + 3, radius=2.6, colour=ACCENT)
+        yield Mark(left + PLOT + GAP, y + SIZE / 3, text=_told(each))
+    yield Mark(left, bottom, left + PLOT, bottom)
+    for number in range(count + 1):
+        x = left + PLOT * number / count
+        yield Mark(x, bottom, x, bottom + 3)
+        yield Mark(x, bottom + 12, text=f"{round(low + step * number, 12):g}", at="middle")
+    side = "larger" if comparisons[0]["direction"] == "max" else "smaller"
+    title = f"{comparisons[0]['metric']} less that of {_cut(comparisons[0]['against'])} ({side} is better)"
+    yield Mark(left + PLOT / 2, bottom + 26, text=title, at="middle")
+
+
+def _ticks(low: float, high: float) -> tuple[float, float, int]:
+    """The first tick, the distance of ticks and their number less one, which cover [low, high].
+
+    Example:
+        >>> _ticks(-0.011, 0.003)
+        (-0.015, 0.005, 4)
+    """
+    wide = (high - low) or abs(high) or 1.0
+    power = 10.0 ** int(f"{wide:e}".partition("e")[2])
+    step = next(power * unit for unit in (0.1, 0.2, 0.5, 1, 2, 5) if wide / (power * unit) <= 4)
+    first = -int(-low / step + 1 - 1e-9) if low < 0 else int(low / step)
+    count = max(1, int(high / step - first + 1 - 1e-9))
+    return round(first * step, 12), step, count
+
+
+def _cut(words: str, longest: int = 38) -> str:
+    return words if len(words) <= longest else f"{words[: longest - 3]}..."
+
+
+def _svg(marks: list[Mark], width: float, height: float) -> str:
+    parts = []
+    for m in marks:
+        if m.text:
+            words = escape(m.text)
+            parts.append(
+                f'<text x="{m.x:.2f}" y="{m.y:.2f}" text-anchor="{m.at}" fill="{m.colour}">{words}</text>'
+            )
+        elif m.radius:
+            parts.append(f'<circle cx="{m.x:.2f}" cy="{m.y:.2f}" r="{m.radius}" fill="{m.colour}"/>')
+        else:
+            ends = f'x1="{m.x:.2f}" y1="{m.y:.2f}" x2="{m.x2:.2f}" y2="{m.y2:.2f}"'
+            parts.append(f'<line {ends} stroke="{m.colour}" stroke-width="{m.width}"/>')
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}pt" height="{height:.0f}pt"'
+    font = f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="Helvetica, Arial, sans-serif" font-size="{SIZE}"'
+    return "\n".join([f"{head} {font}>", *parts, "</svg>\n"])
+
+
+def _pdf(marks: list[Mark], width: float, height: float) -> bytes:
+    """A page of the size of the picture; a dot is a line of no length with round ends."""
+    drawn = ["1 J"]
+    for m in marks:
+        paint = " ".join(f"{int(m.colour[i : i + 2], 16) / 255:.3f}" for i in (1, 3, 5))
+        y = height - m.y
+        if m.text:
+            x = m.x - {"start": 0.0, "middle": 0.5, "end": 1.0}[m.at] * _width(m.text)
+            words = re.sub(r"([\\()])", r"\\\1", m.text)
+            drawn.append(f"BT {paint} rg /F {SIZE} Tf {x:.2f} {y:.2f} Td ({words}) Tj ET")
+        else:
+            ends = (m.x, y) if m.radius else (m.x2, height - m.y2)
+            thick = 2 * m.radius or m.width
+            drawn.append(f"{paint} RG {thick} w {m.x:.2f} {y:.2f} m {ends[0]:.2f} {ends[1]:.2f} l S")
+    content = "\n".join(drawn).encode("cp1252", "replace")
+    box = f"/MediaBox [0 0 {width:.0f} {height:.0f}]"
+    font = "/Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding"
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        f"<< /Type /Page /Parent 2 0 R {box} /Contents 4 0 R /Resources << /Font << /F 5 0 R >> >> >>".encode(),
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
+        f"<< {font} >>".encode(),
+    ]
+    file, places = b"%PDF-1.4\n", []
+    for number, each in enumerate(objects, 1):
+        places.append(b"%010d 00000 n \n" % len(file))
+        file += b"%d 0 obj\n%s\nendobj\n" % (number, each)
+    table = b"xref\n0 %d\n0000000000 65535 f \n%s" % (len(objects) + 1, b"".join(places))
+    end = b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, len(file))
+    return file + table + end
+
+
+def _width(words: str) -> float:
+    """The width of words in points."""
+    return SIZE * sum(next((w for w, letters in WIDTHS.items() if c in letters), 556) for c in words) / 1000
