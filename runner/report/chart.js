@@ -7,7 +7,7 @@ const charts = [];
 function fill(node, marks, inside) {
   for (const [name, value] of Object.entries(marks))
     if (value !== undefined && value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
-  node.append(...inside.flat(2).filter((part) => part || part === 0));
+  node.append(...inside.flat(Infinity).filter((part) => part || part === 0));
   return node;
 }
 
@@ -15,11 +15,17 @@ const make = (tag, marks = {}, ...inside) => fill(document.createElement(tag), m
 const draw = (tag, marks = {}, ...inside) => fill(document.createElementNS(SVG, tag), marks, inside);
 const colour = (n) => `c${n % COLOURS}` + (n >= COLOURS ? ` dash${Math.min(Math.floor(n / COLOURS), 3)}` : "");
 
-function figure(value) {
+function figure(value, digits = 4) {
   if (value === null) return "";
   const size = Math.abs(value);
-  if (Number.isInteger(value) || size >= 1000) return value.toLocaleString("en-US", { maximumFractionDigits: 0 });
-  return size >= 0.001 ? value.toPrecision(4) : value.toExponential(2);
+  if (size >= 1e10) return value.toExponential(2).replace("e+", "e");
+  if (Number.isInteger(value) || size >= 10 ** (digits - 1)) return value.toLocaleString("en-US", { maximumFractionDigits: 0 });
+  return size >= 0.001 ? value.toPrecision(digits) : value.toExponential(digits - 1).replace("e+", "e");
+}
+
+function digitsOf(values) {  // three, or as many as tell all values apart that five tell
+  const known = values.filter((value) => typeof value === "number"), kinds = (digits) => new Set(known.map((v) => figure(v, digits))).size;
+  return [3, 4].find((digits) => kinds(digits) === kinds(5)) ?? 5;
 }
 
 function label(value) {
@@ -113,8 +119,8 @@ function redraw(chart) {
     if (band) inside.push(draw("path", { ...marks, class: kind("spread"), d: "M" + [
       ...steps.map((x, i) => at(x, band[0][i])), ...steps.map((x, i) => at(x, band[1][i])).reverse()].join("L") + "z" }));
     const line = known.map((i) => (isShown(values[i - 1] ?? null) ? "L" : "M") + at(steps[i], values[i])).join("");
-    inside.push(draw("path", { ...marks, class: kind("line"), d: line }));
-    if (curve.dots) inside.push(draw("path", { ...marks, class: kind("dots"), d: known.map((i) => `M${at(steps[i], values[i])}h0`).join("") }));
+    if (!curve.loose) inside.push(draw("path", { ...marks, class: kind("line"), d: line }));
+    if (curve.dots || curve.loose) inside.push(draw("path", { ...marks, class: kind("dots"), d: known.map((i) => `M${at(steps[i], values[i])}h0`).join("") }));
   }
   let before = -Infinity;
   const columns = chart.named ?? ticks(first, last, wide < 420 ? 4 : 6)

@@ -42,7 +42,7 @@ CONSTANTS = {"the most frequent label": "majority", "guessing": "chance"}
 class Curve:
     """A line of a chart: `faint` behind its smoothed version, with `dots` at its points, of a `run` of a comparison.
 
-    A `band` around it has a least and a greatest value for each point.
+    A `band` around it has a least and a greatest value for each point. `loose` points have no line.
     """
 
     label: str
@@ -53,6 +53,7 @@ class Curve:
     dots: bool = False
     run: int = 0
     band: tuple[Floats, Floats] | None = None
+    loose: bool = False
 
 
 @dataclass(frozen=True)
@@ -218,6 +219,11 @@ def in_words(figure: str) -> str:
     """
     words = re.sub(r" at (\d+)\b", r"@\1", figure.replace("_", " "))
     return re.sub(r"\b(?:f1|mcc|mrr|ndcg)\b", lambda found: found[0].upper(), words)
+
+
+def is_constant(chart: Chart) -> bool:
+    """Whether all points of the chart have one value, as the fill of packed rows has."""
+    return len({float(value) for curve in chart.curves for value in curve.values}) == 1
 
 
 def is_single(chart: Chart) -> bool:

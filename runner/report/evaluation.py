@@ -51,12 +51,19 @@ Entry = Mapping[str, Any]
 
 
 def evaluation_sections(folder: Path) -> list[Part]:
-    """A section per evaluated set of a run folder, from `evaluation.json` and `predictions.jsonl`; none without."""
+    """A section per evaluated set of a run folder, from `evaluation.json` and `predictions.jsonl`; none without.
+
+    Those of test sets come first; beside them the others are folded away.
+    """
     sets = read_json(folder / "evaluation.json", {}).get("sets")
-    return [_section(folder, name, entry) for name, entry in sets.items()] if isinstance(sets, dict) else []
+    if not isinstance(sets, dict):
+        return []
+    ranked = sorted(sets, key=lambda name: not name.startswith("test/"))
+    tested = bool(ranked) and ranked[0].startswith("test/")
+    return [_section(folder, n, sets[n], tested and not n.startswith("test/")) for n in ranked]
 
 
-def _section(folder: Path, name: str, entry: Entry) -> Part:
+def _section(folder: Path, name: str, entry: Entry, is_folded: bool) -> Part:
     columns = [key.removeprefix("labels") for key in entry if key == "labels" or key.startswith("labels_")]
     known = {f"{key}{column}" for key in KNOWN for column in ("", *columns)}
     samples, examples = entry.get("samples"), entry.get("examples", 0)
@@ -80,6 +87,7 @@ def _section(folder: Path, name: str, entry: Entry) -> Part:
             else []
         ),
         *(part for title, rows in entry.items() if title not in known for part in _own_table(title, rows)),
+        is_folded=is_folded,
     )
 
 
@@ -97,12 +105,12 @@ def _of_classes(entry: Entry, column: str) -> list[Part]:
 def with_interval(entry: Entry, figure: str) -> str:
     """A figure of a set to read, with the ends of its interval in brackets if it has one."""
     ends = (entry.get("intervals") or {}).get(figure)
-    shown = page.number(entry["metrics"].get(figure), 5)
+    shown = page.number(entry["metrics"].get(figure))
     return f"{shown} [{_ends(ends)}]" if ends and None not in ends else shown
 
 
 def _ends(ends: Sequence[float]) -> str:
-    return ", ".join(page.number(end, 5) for end in ends)
+    return ", ".join(page.number(end) for end in ends)
 
 
 def _classes(title: str, kind: str, rows: list[dict[str, Any]]) -> list[Part]:

@@ -20,9 +20,9 @@ const PARTS = {
 };
 const drawn = (part) => PARTS[part.is](part);
 
-function cell(value, tag, marks = {}) {
+function cell(value, tag, marks = {}, digits = 4) {
   if (value === null || typeof value === "number")
-    return make(tag, { ...marks, class: "number", "data-value": value ?? "" }, figure(value));
+    return make(tag, { ...marks, class: "number", "data-value": value ?? "", title: value }, figure(value, digits));
   if (typeof value === "string") return make(tag, { ...marks, class: value.length < 24 ? "run" : "wrap" }, value);
   const { text, href, colour: group, small, share, kind, title } = value;
   return make(tag, { ...marks, title, class: kind ?? (share === undefined ? "run" : "bar"), style: share === undefined ? null : `--share:${share}` },
@@ -33,11 +33,15 @@ function cell(value, tag, marks = {}) {
 function grid({ heads, rows, marks, kind, find, sorts }, chosen) {
   const head = heads.map((name, i) => make("th", { scope: "col", class: rows.some((row) => row[i] === null || typeof row[i] === "number") && "number" },
     sorts ? make("button", { type: "button" }, name) : make("span", {}, name)));
+  const digits = heads.map((_, j) => digitsOf(rows.map((row) => row[j])));
   const body = make("tbody", {}, chosen.map((i) => {
-    const { class: mark, ...data } = marks[i] ?? {};
-    const row = make("tr", { class: mark }, rows[i].map((value, j) => j ? cell(value, "td", { "data-head": find && heads[j] }) : cell(value, "th", { scope: "row" })));
+    const { class: mark, below, ...data } = marks[i] ?? {};
+    const row = make("tr", { class: mark }, rows[i].map((value, j) =>
+      j ? cell(value, "td", { "data-head": find && heads[j] }, digits[j]) : cell(value, "th", { scope: "row" })));
     Object.assign(row.dataset, data);
-    return row;
+    if (!below) return row;
+    row.below = make("tr", { class: "below" }, make("td", { colspan: heads.length }, below));
+    return [row, row.below];
   }));
   const shown = make("table", { class: [kind, find && "browse"].filter(Boolean).join(" ") }, make("thead", {}, make("tr", {}, head)), body);
   if (sorts) head.forEach((one, i) => one.firstChild.addEventListener("click", () => sort(head, i, body)));
@@ -64,12 +68,13 @@ function sort(heads, column, body) {
   for (const other of heads) other.removeAttribute("aria-sort");
   heads[column].setAttribute("aria-sort", up ? "ascending" : "descending");
   const value = (row) => row.children[column].dataset.value ?? row.children[column].textContent;
-  body.append(...[...body.rows].sort((a, b) => {
+  const rows = [...body.rows].filter((row) => row.className !== "below");
+  body.append(...rows.sort((a, b) => {
     const [left, right] = [value(a), value(b)], [x, y] = [Number(left), Number(right)];
     if (left === "" || right === "") return (left === "") - (right === "");
     const least = Number.isNaN(x) || Number.isNaN(y) ? left.localeCompare(right, "en", { numeric: true }) : x - y;
     return up ? least : -least;
-  }));
+  }).flatMap((row) => [row, row.below].filter(Boolean)));
 }
 
 function finder(whole, { marks }) {
@@ -105,7 +110,7 @@ main.append(make("header", {}, make("p", { class: "over" }, facts.kind), make("h
   make("p", { class: "meta" }, facts.state && make("span", { class: `state ${facts.state.replace(/\W+/g, "-")}` }, facts.state), facts.meta.map((text) => make("span", {}, text))),
   facts.error && make("p", { class: "problem" }, facts.error)));
 body.prepend(main);
-for (const part of facts.parts) main.append(...[drawn(part)].flat(3).filter(Boolean));
+fill(main, {}, facts.parts.map(drawn));
 const sections = [...main.querySelectorAll("section")];
 if (sections.length > 3) main.firstChild.append(make("nav", { "aria-label": "contents" }, sections.map((section, i) => {
   section.id = `part-${i + 1}`;

@@ -20,6 +20,9 @@ FARTHEST = "The farthest off, with which the table below begins"
 HEADS = ("text", "true", "predicted", "probability")
 """Of the table; numbers have no probability."""
 
+SHOWN_WORDS = 6
+"""Words with wrong labels that are shown of a sentence."""
+
 SHOWN_LETTERS = 400
 """Letters shown of a text."""
 
@@ -88,7 +91,9 @@ def _judge(row: dict[str, Any]) -> Judged:
         places = [i for i, tag in enumerate(gold) if tag != predicted[i]]
         wrong: bool | None = bool(places)
         places = places or [i for i, tag in enumerate(gold) if tag != "O"]
-        gold = [f"{row['words'][i]}: {gold[i]}" for i in places]
+        more = f"and {len(places) - SHOWN_WORDS} more words" if len(places) > SHOWN_WORDS else ""
+        places = places[:SHOWN_WORDS]
+        gold = [f"{row['words'][i]}: {gold[i]}" for i in places] + [more] * bool(more)
         predicted = [predicted[i] for i in places]
         probability = [probability[i] for i in places] or None
     else:
@@ -99,8 +104,9 @@ def _judge(row: dict[str, Any]) -> Judged:
     text = f"{row['text']} / {row['pair']}" if row.get("pair") else str(row["text"])
     if len(text) > SHOWN_LETTERS:
         text = f"{text[:SHOWN_LETTERS]}..."
+    shown: Any = {"text": text, "small": row["context"], "kind": "wrap"} if row.get("context") else text
     return Judged(
-        wrong, weight, [text, _shown(gold), _shown(predicted), None if probability is None else certainty]
+        wrong, weight, [shown, _shown(gold), _shown(predicted), None if probability is None else certainty]
     )
 
 

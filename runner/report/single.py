@@ -13,11 +13,14 @@ from tiryns.runner.data.read.bad_rows import described
 from tiryns.runner.data.read.opened import Dialect
 from tiryns.runner.data.read.rows import described_tables
 from tiryns.runner.report import page, summary
-from tiryns.runner.report.curves import Chart, in_words, is_single, of_set, run_charts
+from tiryns.runner.report.curves import Chart, in_words, is_constant, is_single, of_set, run_charts
 from tiryns.runner.report.evaluation import evaluation_sections, samples_section
 from tiryns.runner.report.page import Tile
 from tiryns.runner.report.phases import phases_of_run, phases_table, with_phases
 from tiryns.runner.report.runs import RECIPE, SCALE, Run, changed_settings, load_run
+
+SEEN = 4
+"""Charts of a run that are not folded away, beside the wide ones."""
 
 FILES_BESIDE = (
     *(name for name in summary.FILES.values() if name != "report.html"),
@@ -40,6 +43,7 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     run = replace(run, state=state or run.state)
     drawn = run_charts(run.metrics, run.results)
     curves = with_phases([chart for chart in drawn if not is_single(chart)], phases_of_run(run))
+    first, more = _by_weight(curves, run.monitor)
     measured_once = _measured_once([chart for chart in drawn if is_single(chart)])
     changed = " with local changes" if run.environment.get("git_dirty") else ""
     commit = run.environment.get("git_commit")
@@ -51,7 +55,11 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
         page.part("tiles", tiles=_tiles(run)),
         page.part("problem", text=run.plateau),
         *evaluation_sections(run.path),
-        page.section("Curves", page.charts(curves)),
+        page.section(
+            "Curves",
+            page.charts(first),
+            page.section("More curves", page.charts(more), is_folded=True),
+        ),
         page.section("Measured once", *measured_once),
         {} if drawn or _is_probe(run) else page.note("Nothing has been logged yet."),
         page.section("Phases", phases_table(run)),
@@ -64,7 +72,7 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
         page.section(
             "Settings",
             *_changes(run),
-            *_resolved(run),
+            page.section("Automatic settings, decided when it began", *_resolved(run), is_folded=True),
             page.section("The whole config", page.part("pre", text=run.config_text), is_folded=True),
         ),
         page.section("Results", page.part("facts", facts=results), is_folded=True),
@@ -76,6 +84,15 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     return page.save_page(
         target, "Tiryns run", run.name, parts, meta=_meta(run), state=run.state, error=error
     )
+
+
+def _by_weight(curves: list[Chart], monitor: str | None) -> tuple[list[Chart], list[Chart]]:
+    """The charts to see at once, that of the monitored figure behind the wide ones, and the others."""
+    monitored = f"Validation {in_words((monitor or '').rpartition('/')[2])}"
+    ranked = sorted(curves, key=lambda chart: (not chart.wide, chart.title != monitored, is_constant(chart)))
+    count = next((i for i, chart in enumerate(ranked) if is_constant(chart)), len(ranked))
+    count = min(count, SEEN + sum(chart.wide for chart in ranked))
+    return ranked[:count], ranked[count:]
 
 
 def _meta(run: Run) -> list[str]:
@@ -178,8 +195,7 @@ def _resolved(run: Run) -> list[page.Part]:
     noted = run.status.get("resolved")
     found = noted.items() if isinstance(noted, dict) else []
     shown = {str(name).replace("_", " "): _decided(str(name), value) for name, value in found}
-    title = page.part("label", text="Automatic settings, decided when it began")
-    return [title, page.part("facts", facts=shown)] if shown else []
+    return [page.part("facts", facts=shown)]
 
 
 def _decided(name: str, value: Any) -> str:

@@ -1,5 +1,6 @@
 """The pages in a real browser: on a phone and on a desk, in light and dark, zoomed, sorted, searched and printed."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.report.browser import DESK, PHONE, opened, running_browser
 from tests.report.comparison.fold_runs import make_folds
 from tests.report.pages import evaluated_run, evil_run, make_run, read, sweep
 from tests.report.test_phases import phased
+from tests.report.test_samples import TEXT
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.runs import load_run
 from tiryns.runner.report.single import write_report
@@ -20,7 +22,8 @@ from tiryns.runner.report.single import write_report
 TOO_WIDE = """() => [...document.querySelectorAll("body *")].filter((e) => !e.closest(".scroll, svg") &&
   e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.className)"""
 
-LINES = """() => [...document.querySelectorAll("path.line")].map((path) => path.getAttribute("d"))"""
+LINES = """() => [...document.querySelectorAll("path.line")].filter((path) => path.checkVisibility())
+  .map((path) => path.getAttribute("d"))"""
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +38,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     runs = sweep(folder / "sweep")
     long = make_run(folder / "long", steps=10_000)
+    (long / "samples.json").write_text(json.dumps({"books": [TEXT, TEXT]}))
     return {
         "run": write_report(evaluated_run(folder / "run")),
         "long": write_report(long),
@@ -185,8 +189,17 @@ def test_every_text_of_the_facts_is_shown(browser: Any, pages: dict[str, Path], 
         assert tab.locator("img, iframe, object, main script").count() == 0
 
 
+def test_samples_are_text_with_marks(browser: Any, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["long"]) as tab:
+        texts = tab.locator("p.sample").all_text_contents()
+        assert texts == ["the old bridge and <b> winter<i>."] * 2
+        assert tab.locator("p.sample mark.right").all_text_contents() == ["bridge"] * 2
+        assert "[object" not in tab.locator("main").text_content()
+
+
 def test_picture_of_each_chart_is_saved_whole(browser: Any, pages: dict[str, Path], tmp_path: Path) -> None:
     with opened(browser, pages["phases"]) as tab:
+        tab.get_by_text("More curves").click()
         for button in tab.locator("figcaption button", has_text="svg").all():
             with tab.expect_download() as saved:
                 button.click()

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.cli.judge.folders import KEY, make_run, make_sweep
@@ -192,7 +193,7 @@ def test_settings_are_compared_with_the_recipe(tmp_path: Path) -> None:
     assert ("data.own", 1, None) in (changed_settings({**settings, "data.own": 1}, "classification") or [])
 
 
-def test_reason_of_a_failure_is_in_its_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reason_of_a_failure_is_below_its_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_sweep(tmp_path / "s", {"optimizer.lr=0.1": [1.0], "optimizer.lr=0.2": [2.0]})
     make_run(tmp_path / "s" / "2", 1, 0.0, ["optimizer.lr=0.3"], state="failed", curve=False)
     status = {"state": "failed", "error": "the loss is not a number\nat step 3"}
@@ -201,7 +202,12 @@ def test_reason_of_a_failure_is_in_its_row(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "s" / "2" / "report.html").unlink(missing_ok=True)
     path = write_comparison(tmp_path / "s", find_runs(tmp_path / "s"))
     page = read(path)
-    assert page.table("run").column("failure") == ["", "", "the loss is not a number"]
+    assert [row.get("below") for row in page.table("run").part["marks"]] == [
+        None,
+        None,
+        "the loss is not a number",
+    ]
+    assert {len(row) for row in page.table("run").part["rows"]} == {len(page.table("run").part["heads"])}
     assert page.table("run").links[2] == "2/train.log", "where its traceback is"
     main(["runs", "--outputs", str(tmp_path)])
     rows = capsys.readouterr().out.splitlines()
@@ -243,9 +249,29 @@ def test_figure_is_drawn_against_the_one_numeric_setting_that_varies(tmp_path: P
     assert high == pytest.approx([2.1 + 0.02**0.5, 1.2 + 0.08**0.5, 3.0], abs=1e-4)
     losses = {"optimizer.lr=0.1 model.hidden_size=64": [1.0], "optimizer.lr=0.2 model.hidden_size=32": [2.0]}
     several = make_sweep(tmp_path / "two", losses)
-    assert not [
-        h for h in read(write_comparison(several, find_runs(several))).texts("section") if "Against" in h
-    ]
+    charts = read(write_comparison(several, find_runs(several))).of("charts")[0]["charts"]
+    assert [chart["across"] for chart in charts] == ["optimizer.lr", "model.hidden_size"]
+    assert [chart["curves"][0]["steps"] for chart in charts] == [[0.1, 0.2], [32, 64]]
+    assert [chart["curves"][0]["values"] for chart in charts] == [[1, 2], [2, 1]]
+    assert all(chart["curves"][0]["loose"] for chart in charts), (
+        "points, as a line would say what is between them"
+    )
+
+
+def test_means_over_seeds_have_a_band(tmp_path: Path) -> None:
+    losses = {f"optimizer.lr={lr / 1000}": [lr / 10, lr / 10 + 1] for lr in range(1, 9)}
+    page = read(write_comparison(tmp_path, find_runs(make_sweep(tmp_path, losses))))
+    curve = page.charts["Validation loss"]["curves"][0]
+    low, high = (np.array(end) for end in curve["band"])
+    assert (low + high) / 2 == pytest.approx(np.array(curve["values"]), abs=1e-3)
+    assert (high - low) / 2 == pytest.approx(np.full(len(low), 0.5**0.5), abs=1e-3)
+
+
+def test_what_was_measured_once_has_no_chart(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / str(seed), seed, 2.0 + seed, curve=False) for seed in (1, 2)]
+    page = read(write_comparison(tmp_path, runs))
+    assert "Validation loss" not in page.charts
+    assert page.table("run").part["rows"][0][1] == 3.0
 
 
 def test_hundred_runs_stay_readable(tmp_path: Path) -> None:

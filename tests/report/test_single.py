@@ -20,7 +20,10 @@ def test_report_shows_curves_figures_and_how_to_go_on(tmp_path: Path) -> None:
     assert path == run / "report.html"
     assert write_report(run).read_bytes() == content, "the same run is the same page"
     assert page.facts["name"] == "2026-11-03/12-30-11-ab12"
-    assert list(page.charts) == ["Loss", "Learning rate", "Throughput", "Gradient norm"]
+    assert list(page.charts) == ["Loss", "Throughput", "Gradient norm", "Learning rate"]
+    folded = next(each for each in page.of("details") if each["title"] == "More curves")
+    (constant,) = folded["parts"][0]["charts"]
+    assert constant["title"] == "Learning rate", "it does not change"
     assert [c["label"] for c in page.charts["Loss"]["curves"]] == ["training", "validation"]
     assert [c["label"] for c in page.charts["Learning rate"]["curves"]] == ["decay, no_decay"]
     assert page.charts["Loss"]["levels"] == {"ln(vocabulary)": 9.01, "unigram entropy": 6.25}
@@ -190,7 +193,7 @@ def test_settings_that_differ_come_before_the_whole_config(tmp_path: Path) -> No
     assert changed == [("seed", 7, 42), ("optimizer.strange", True, None)]
     page = read(write_report(run))
     assert page.table("setting").rows == [["seed", "7", "42"], ["optimizer.strange", "true", ""]]
-    assert page.texts("details")[0] == "The whole config"
+    assert page.texts("details")[-4:] == ["The whole config", "Results", "Environment", "Files"]
 
 
 def test_setting_that_depends_on_the_environment_is_no_change(

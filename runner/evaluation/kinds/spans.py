@@ -11,6 +11,9 @@ from torch import Tensor
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions
 
+AROUND = 75
+"""Letters of the context that are shown on each side of an answer."""
+
 
 class QuestionPredictions(Predictions):
     """A text per question: the best span over all windows of its context, or none where that may be and scores more."""
@@ -72,11 +75,12 @@ class QuestionPredictions(Predictions):
         return [*names, *(f"{name}_{kind}" for kind in apart for name in names)]
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Texts; all accepted answers as gold."""
+        """Texts; all accepted answers as gold, and the context around the first one, or around the prediction."""
         for i, (text, probability) in self.answers.items():
             example = self.sequences.examples[i]
             row = {"id": example.id, "text": example.question, "gold": example.answers}
-            yield {**row, "predicted": text, "probability": round(probability, 6)}
+            around = surroundings(example.context, (example.answers or [text])[0])
+            yield {**row, "predicted": text, "probability": round(probability, 6), "context": around}
 
     def files(self) -> dict[str, str]:
         """`answers`: id -> text, the format of SQuAD's evaluation script."""
@@ -93,3 +97,15 @@ class QuestionPredictions(Predictions):
         begin = sequences.char_starts[start + self.values["first"][window]]
         end = sequences.char_ends[start + self.values["last"][window]]
         return str(sequences.examples[sequences.questions[window]].context)[begin:end]
+
+
+def surroundings(context: str, answer: str) -> str:
+    """The context for so many letters on both sides of the first place of an answer, or its beginning.
+
+    Example:
+        >>> surroundings("a river " * 20, "river")
+        'a river a river a river a river a river a river a river a river a river a river a ...'
+    """
+    start = max(0, context.find(answer))
+    first, last = max(0, start - AROUND), start + len(answer) + AROUND
+    return "..." * (first > 0) + context[first:last] + "..." * (last < len(context))

@@ -10,9 +10,12 @@ import numpy as np
 from tiryns.runner.report.comparison.differences import label_of
 from tiryns.runner.report.comparison.goal import titles_of
 from tiryns.runner.report.comparison.settings import Comparison, Setting
-from tiryns.runner.report.curves import Chart, Curve, Floats, curves_of, in_words, levels_of
+from tiryns.runner.report.curves import Chart, Curve, Floats, curves_of, in_words, is_single, levels_of
 from tiryns.runner.report.phases import shared_phases, with_phases
 from tiryns.runner.run.metrics_file import Series
+
+MAX_SCATTERS = 6
+"""Charts of single settings, of those that vary."""
 
 MAX_CURVES = 12
 """Curves of a chart. Of more runs the settings' means are drawn, those of the best settings."""
@@ -47,19 +50,24 @@ def curve_charts(compared: Comparison) -> list[Chart]:
         smoothed = not key.startswith("val/")
         lines = _of_runs(compared, key) if chosen is None else _of_settings(compared, key, chosen)
         points = max(100, 3000 // max(1, len(lines)))
-        curves = [
-            replace(curves_of("", series, colour, smoothed, points)[-1], label=label, run=run)
-            for run, colour, label, series in lines
-        ]
+        curves = []
+        for run, colour, label, series, room in lines:
+            curve = replace(curves_of("", series, colour, smoothed, points)[-1], label=label, run=run)
+            if room is not None and len(room) == len(curve.values):
+                curve = replace(curve, band=(curve.values - room, curve.values + room))
+            curves.append(curve)
         if curves:
             levels, note = _levels(compared, key, curves)
             unit, wide = "smoothed" if smoothed else "", not found
             found.append(Chart(titles[key], unit, curves, levels, wide=wide, note=note))
-    return with_phases(found, shared_phases(compared.runs))
+    several = [
+        chart for chart in found if not is_single(chart)
+    ]  # what was measured once is in the table of runs
+    return with_phases(several, shared_phases(compared.runs))
 
 
-Line = tuple[int, int, str, Series]
-"""The position of a run, the number of its colour, a label, and the points."""
+Line = tuple[int, int, str, Series, Floats | None]
+"""The position of a run, the number of its colour, a label, the points, and their standard deviations over seeds."""
 
 
 def _of_runs(compared: Comparison, key: str) -> list[Line]:
@@ -72,7 +80,7 @@ def _of_runs(compared: Comparison, key: str) -> list[Line]:
             series = run.metrics[key]
             if parent is not None and parent is not run and key in parent.metrics:
                 series = _own_part(series, parent.metrics[key])
-            lines.append((i, compared.setting_of[i], run_label(compared, i), series))
+            lines.append((i, compared.setting_of[i], run_label(compared, i), series, None))
     return lines
 
 
@@ -82,7 +90,7 @@ def _of_settings(compared: Comparison, key: str, chosen: Sequence[int]) -> list[
         setting = compared.settings[number]
         have = [s for i in setting.runs if (s := compared.runs[i].metrics.get(key)) is not None]
         if have:
-            lines.append((setting.runs[0], colour, setting.label, _mean(have)))
+            lines.append((setting.runs[0], colour, setting.label, *_mean(have)))
     return lines
 
 
@@ -94,16 +102,16 @@ def run_label(compared: Comparison, position: int) -> str:
     return label_of({**shown.values[position], **own}) or compared.runs[position].path.name
 
 
-def _mean(several: Sequence[Series]) -> Series:
-    """The mean at the steps that all have; the first alone where they share none."""
+def _mean(several: Sequence[Series]) -> tuple[Series, Floats | None]:
+    """The mean at the steps that all have, with standard deviations; the first alone where they share none."""
     if len(several) == 1:
-        return several[0]
+        return several[0], None
     last = [dict(zip(each.steps.tolist(), each.values.tolist(), strict=True)) for each in several]
     steps = reduce(np.intersect1d, [each.steps for each in several])
     if not len(steps):
-        return several[0]
-    values = np.mean([[each[step] for step in steps.tolist()] for each in last], axis=0)
-    return Series(steps, values, np.zeros(len(steps)))
+        return several[0], None
+    values = np.array([[each[step] for step in steps.tolist()] for each in last])
+    return Series(steps, values.mean(0), np.zeros(len(steps))), values.std(0, ddof=1)
 
 
 def _own_part(series: Series, parent: Series) -> Series:
@@ -138,10 +146,11 @@ def _levels(compared: Comparison, key: str, curves: Sequence[Curve]) -> tuple[di
     return levels, f"Not in view: {', '.join(off)}." if off else ""
 
 
-def setting_chart(compared: Comparison) -> Chart | None:
-    """The figure against the one numeric setting that varies: means, and a band of a standard deviation over seeds.
+def setting_charts(compared: Comparison) -> list[Chart]:
+    """The figure against each numeric setting that varies.
 
-    A line for each combination of the other settings. None where no numeric setting varies, or several.
+    Of a lone one: means, and a band of a standard deviation over seeds, in a line for each combination of the other
+    settings. Of several: a chart each, with a point for the mean of each setting.
     """
     scored = [each for each in compared.settings if each.figures]
     names = compared.differences.names
@@ -150,7 +159,7 @@ def setting_chart(compared: Comparison) -> Chart | None:
     }
     numeric = {name: known for name, known in numbers.items() if known}
     if len(numeric) != 1:
-        return None
+        return [_scatter(compared, scored, *each) for each in list(numeric.items())[:MAX_SCATTERS]]
     ((name, known),) = numeric.items()
     lines: dict[str, list[Setting]] = {}
     for i in compared.order():
@@ -158,19 +167,38 @@ def setting_chart(compared: Comparison) -> Chart | None:
         rest = label_of({n: v for n, v in each.values.items() if n != name})
         kind = f"kind {(each.kind or 0) + 1}" if len(compared.kinds) > 1 else ""
         lines.setdefault(", ".join(filter(None, [rest, kind])), []).append(each)
-    is_log = known[0] > 0 and known[-1] / known[0] >= LOG_FROM
+    is_log = _is_log(known)
     curves = [_line(label or "mean", each, name, i, is_log) for i, (label, each) in enumerate(lines.items())]
     one = "one fold" if compared.has_folds else "one seed"
     over = f"mean and standard deviation over {compared.replicated}" if compared.has_seeds else one
-    return Chart(
+    chart = Chart(
         in_words(compared.goal.title.capitalize()),
         f"by {name}, {over}",
         curves[:MAX_CURVES],
         wide=True,
         note=f"The best {MAX_CURVES} of {len(curves)} lines." if len(curves) > MAX_CURVES else "",
         across=name,
-        ticks={math.log10(number) if is_log else number: number for number in known},
+        ticks=_ticks(known),
     )
+    return [chart]
+
+
+def _scatter(compared: Comparison, scored: Sequence[Setting], name: str, known: list[float]) -> Chart:
+    """The means of all settings against one that varies."""
+    line = _line(f"{name}, means", scored, name, 0, _is_log(known))
+    title = in_words(compared.goal.title.capitalize())
+    return Chart(
+        title, f"by {name}", [replace(line, band=None, loose=True)], across=name, ticks=_ticks(known)
+    )
+
+
+def _is_log(known: list[float]) -> bool:
+    return known[0] > 0 and known[-1] / known[0] >= LOG_FROM
+
+
+def _ticks(known: list[float]) -> dict[float, float]:
+    """The values of a setting by their places on its axis."""
+    return {math.log10(number) if _is_log(known) else number: number for number in known}
 
 
 def _numbers(settings: Sequence[Setting], name: str) -> list[float]:

@@ -10,12 +10,12 @@ from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.evaluation.statistics.student import spread_of
 from tiryns.runner.logging import log_file
 from tiryns.runner.report import page
-from tiryns.runner.report.comparison.charts import colours_of, curve_charts, drawn_settings, setting_chart
+from tiryns.runner.report.comparison.charts import colours_of, curve_charts, drawn_settings, setting_charts
 from tiryns.runner.report.comparison.differences import BRANCH, FOLD, FOLDS
 from tiryns.runner.report.comparison.folds import Joined, folds_table, joined_folds, lacking, write_folds
 from tiryns.runner.report.comparison.goal import titles_of
 from tiryns.runner.report.comparison.importance import Importance, importance_table, variance_explained
-from tiryns.runner.report.comparison.settings import Comparison, Setting
+from tiryns.runner.report.comparison.settings import FAILURE, Comparison, Setting
 from tiryns.runner.report.page import Part, Tile
 from tiryns.runner.report.runs import Branch, Run, load_run
 from tiryns.runner.report.summary import typed_path
@@ -49,7 +49,7 @@ def write_page(folder: Path, compared: Comparison, name: str, importance: Import
     finished = sum(run.state == "done" for run in runs)
     parents = {str(run.path.parent) for run in runs}
     meta = [f"{finished} of {len(runs)} done", *(parents if len(parents) == 1 else ())]
-    against = setting_chart(compared)
+    against = setting_charts(compared)
     joined = joined_folds(compared)
     if joined and all(run.path.resolve().parent == folder.resolve() for run in runs):
         write_folds(folder, compared, joined)
@@ -60,7 +60,11 @@ def write_page(folder: Path, compared: Comparison, name: str, importance: Import
         page.section("Folds joined", *_folds(compared, joined)),
         page.section("What mattered", *_importance(importance or variance_explained(compared))),
         page.section("Runs", _runs(compared, folder)),
-        page.section(f"Against {against.across}", page.charts([against])) if against else {},
+        page.section(
+            f"Against {against[0].across if len(against) == 1 else 'the settings'}", page.charts(against)
+        )
+        if against
+        else {},
         page.section("Curves", *_curves(compared)),
     ]
     return page.save_page(folder / name, "Tiryns comparison", f"{len(runs)} runs", parts, meta=meta)
@@ -159,12 +163,16 @@ def _runs(compared: Comparison, folder: Path) -> Part:
     heads[compared.goal.key] = compared.goal.title
     by_setting, best = drawn_settings(compared) is not None, compared.best_runs()
     colours, marks = colours_of(compared), []
+    place = keys.index(FAILURE) if FAILURE in keys else None
+    keys = [key for key in keys if key != FAILURE]
     for i, (row, run) in enumerate(zip(rows, compared.runs, strict=True)):
+        below = row.pop(place) if place is not None else ""
         colour = colours.get(compared.setting_of[i])
         row[0] = {**_link(run, folder), "colour": colour}
         if BRANCH in keys and run.branch:
             row[keys.index(BRANCH)] = _parent(compared, run.branch, folder)
-        marks.append(_mark(i in best, *(("group", colour) if by_setting else ("run", i))))
+        marked = _mark(i in best, *(("group", colour) if by_setting else ("run", i)))
+        marks.append(marked | ({"below": below} if below else {}))
     fold = _fold("runs", len(rows), sorted(best))
     return page.table([heads.get(key, key) for key in keys], rows, marks, **fold)
 

@@ -21,6 +21,9 @@ from tiryns.runner.report.comparison.goal import (
 from tiryns.runner.report.runs import Run
 from tiryns.runner.run.sweep_folder import JUDGE
 
+FAILURE = "failure"
+"""The column of the reasons of failed runs."""
+
 Cells = tuple[list[str], list[list[Any]]]
 """Heads, and rows of values, None where there is none."""
 
@@ -130,7 +133,7 @@ class Comparison:
         columns, names = self.columns(), list(shown.values[0])
         known = {"seed": shown.seeds, "fold": shown.folds}
         own = {name: numbers for name, numbers in known.items() if len(set(numbers)) > 1}
-        more = {"failure": [run.failure for run in self.runs], "note": [run.note for run in self.runs]}
+        more = {FAILURE: [run.failure for run in self.runs], "note": [run.note for run in self.runs]}
         more = {head: texts for head, texts in more.items() if any(texts)}
         heads = ["run", *columns, *names, *own, "state", "step", *more]
         rows = []
