@@ -1,7 +1,7 @@
 """Many runs.
 
 - `sweeper`: grids of runs in one folder; `combinations`, `job_configs`: their jobs and the configs of these;
-  `same_failure`: what the first jobs have all failed by.
+  `sweep_page`, `job_lines`: what is shown of them; `same_failure`: what the first jobs have all failed by.
 - `replicates`: the words `seeds=5` and `folds=5`.
 - `optuna`: search with Optuna; `study`: its storage, which sweepers share; `pruning`: stops hopeless trials;
   `importance`: which settings of a search mattered.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tiryns.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from tiryns.runner.sweeps.sweeper import SweepPage
+    from tiryns.runner.sweeps.sweep_page import SweepPage
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 

@@ -4,12 +4,10 @@ A sweep run again in its folder (`resume=auto`, `resume=<folder>` or `hydra.swee
 goes on with those that are not, and adds new ones. A job is identified by its overrides and the hash of its config.
 """
 
-import gc
 import json
 import logging
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -19,25 +17,20 @@ from typing import Any, NamedTuple
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, JobStatus
-from hydra.experimental.callback import Callback
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
-from hydra.types import HydraContext, RunMode, TaskFunction
-from omegaconf import DictConfig, OmegaConf, flag_override
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.registry import take_place_of
-from tiryns.runner.config.checks import refusing
 from tiryns.runner.config.permissions import words_to_repeat
-from tiryns.runner.config.reach import allow_place
-from tiryns.runner.launch.processes import return_freed_memory
 from tiryns.runner.launch.rank import left_error
 from tiryns.runner.patches.hydra.plugins import plugins
 from tiryns.runner.run.command.seals import sealed
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
 from tiryns.runner.run.files import newest, write_atomically
 from tiryns.runner.run.folder import RunFolder, flags, new_name, public_overrides, typed_overrides
-from tiryns.runner.run.model_folder import check_free
-from tiryns.runner.run.sweep_folder import SWEEP, quoted, read_sweep
+from tiryns.runner.run.sweep_folder import SWEEP, read_sweep
 from tiryns.runner.sweeps.combinations import combinations
 from tiryns.runner.sweeps.job_configs import JobConfigs
 from tiryns.runner.sweeps.same_failure import FIRST_JOBS, differ_alike, same_failure, words_apart
@@ -242,59 +235,3 @@ def result_of(run: RunFolder, name: str, overrides: Sequence[str]) -> JobReturn:
         why = status.get("error") or left_error(run.path) or f"it ended as {state!r} without a word"
         result.status, result.return_value = JobStatus.FAILED, TrainingFailure(f"{name}: {why}")
     return result
-
-
-class SweepPage(Callback):
-    """Around a multirun: its folder, the memory of its jobs, and at its end the page that compares the runs."""
-
-    _frozen = False
-
-    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Fixes the sweep's folder, for jobs that are composed in another process."""
-        folder = str(config.hydra.sweep.dir)
-        with refusing():
-            check_free(Path(folder))
-        allow_place(Path(folder))
-        # Hydra 1.4 has frozen it by now
-        with flag_override(config.hydra, ["struct", "readonly"], [False, False]):
-            config.hydra.sweep.dir = folder
-            config.hydra.overrides.hydra.append(f"hydra.sweep.dir={quoted(folder)}")
-
-    def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
-        """Lets go of what only this job needed; the process may run hundreds more."""
-        if config.hydra.mode == RunMode.MULTIRUN:
-            job_return.cfg = job_return.hydra_cfg = None
-            gc.collect()  # trainers and the threads that write checkpoints are in cycles
-            if not self._frozen:  # asking gc takes as long as it counts all that is frozen
-                gc.freeze()  # the libraries: looking at them again would take as long as a short job
-                self._frozen = True
-            return_freed_memory()
-
-    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
-        """Compares the runs in the sweep's folder; ends with exit status 1 where a job has failed."""
-        if sys.exception():  # Hydra 1.4 calls this also where the sweep has failed, which says why by itself
-            return
-        folder = Path(config.hydra.sweep.dir)
-        runs = runs_of(folder)
-        has_page = read_sweep(folder).get("sweeper") == "suite"
-        if has_page or not runs or config.hydra.launcher.get("wait") is False:  # the jobs are only queued
-            return
-        from tiryns.runner.report.comparison.pages import write_page
-        from tiryns.runner.report.comparison.settings import Comparison
-        from tiryns.runner.report.runs import load_run
-        from tiryns.runner.report.table import settings_text
-        from tiryns.runner.sweeps.importance import study_importance
-
-        compared = Comparison([load_run(run) for run in runs])
-        page = write_page(folder, compared, "report.html", study_importance(folder))
-        print(settings_text(compared), end="")
-        print(f"the runs compared: {page}", flush=True)
-        problems = {run: problem for run in runs if (problem := problem_of(RunFolder(run)))}
-        overrides = {run: RunFolder(run).overrides() for run in runs}
-        searching = read_sweep(folder).get("sweeper") == "optuna"
-        for run, problem in problems.items():
-            words = words_apart(list(overrides.values()), overrides[run])
-            print(f"failed: {run.name} ({words}): {problem}", file=sys.stderr)
-        if problems and (not searching or len(problems) == len(runs)):  # some trials may fail
-            again = shlex.join([f"resume={folder}", *words_to_repeat(folder)])
-            sys.exit(f"{len(problems)} of {len(runs)} jobs failed; run them again with: tiryns {again}")

@@ -130,7 +130,8 @@ def test_comparison_comes_as_markdown_and_csv(outputs: Path, capsys: pytest.Capt
 
 
 def test_latex_means_what_the_cells_say() -> None:
-    heads, rows = ["model", "F1 50%"], [["a_b & c\\d", "41.4 ± 0.7"], ["x^2", None], ["$1 {#}", 0.25]]
+    heads = ["model", "F1 50%"]
+    rows: list[list[Any]] = [["a_b & c\\d", "41.4 ± 0.7"], ["x^2", None], ["$1 {#}", 0.25]]
     assert latex(heads, rows, {0}).splitlines() == [
         r"\begin{tabular}{lr}",
         r"\toprule",

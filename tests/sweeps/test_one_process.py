@@ -19,7 +19,7 @@ from tests.benchmarks.sweeps.bench_sweep_memory import measure
 from tests.conftest import ROOT, TINY, run_program
 from tiryns.runner.launch.job import KERNEL_CACHES, bound_kernel_caches, start_processes_as_usual
 from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.sweeps.sweeper import SweepPage
+from tiryns.runner.sweeps.sweep_page import SweepPage
 
 STATM = Path("/proc/self/statm")
 

@@ -87,8 +87,9 @@ def test_page_ranks_the_settings_and_gives_a_command_of_the_best(swept: Swept) -
     settings, runs = page.table("rank"), page.table("run")
     assert settings.heads[:3] == ["rank", "mean best validation loss", "seeds"]
     settings_on = runs.heads[runs.heads.index("optimizer.lr") :]
-    assert settings_on[:5] == ["optimizer.lr", "seed", "state", "step", "failure"]
-    assert sum("not a number" in cell for cell in runs.column("failure")) == 2, "why both jobs have failed"
+    assert settings_on[:4] == ["optimizer.lr", "seed", "state", "step"]
+    reasons = ["not a number" in row.get("below", "") for row in runs.part["marks"]]
+    assert reasons == [False, False, True, True], "why both jobs have failed"
     assert len(runs.rows) == 4
     results = [swept.run(i).status()["results"]["objective"] for i in (0, 1)]
     assert runs.best == [0, 1]
@@ -117,7 +118,7 @@ def test_same_sweep_again_skips_what_is_done_and_goes_on_with_the_rest(swept: Sw
     assert len(list(swept.folder.parent.glob("*-sweep"))) == 1
     assert written(swept.run(0)) == swept.weights[0]
     assert written(swept.run(1)) > swept.weights[1]
-    assert "continuing at step 2" in swept.again.stdout
+    assert "continuing at step 2" in (swept.folder / "1" / "output.txt").read_text()
     assert swept.run(1).status()["state"] == "done"
     assert audit.length(swept.run(1).path) == 4
     assert swept.again.returncode == 1, "the hopeless ones fail again"
@@ -209,3 +210,19 @@ def test_jobs_that_fail_otherwise_or_in_training_tell_nothing_of_the_others(tmp_
     assert same_failure(runs) is None, "it had begun to train"
     runs[1].update_status(error="another")
     assert same_failure(runs[:2]) is None
+
+
+def test_a_line_is_printed_for_each_job_and_the_rest_kept_beside_it(swept: Swept) -> None:
+    lines, again = (re.findall(r"^\[\d/4\] .*", done.stdout, re.M) for done in (swept.first, swept.again))
+    assert [line.partition(":")[0] for line in lines] == [
+        f"[{number}/4] optimizer.lr={lr} seed={seed}"
+        for number, (lr, seed) in enumerate([("0.003", 1), ("0.003", 2), ("1e+30", 1), ("1e+30", 2)], 1)
+    ]
+    value = swept.run(0).status()["results"]["objective"]
+    assert re.fullmatch(rf".*: val/held_out/loss {value:#.4g}, \d:\d\d, outputs/\S+/0", lines[0])
+    assert re.fullmatch(r".*: failed, \d:\d\d, outputs/\S+/2", lines[2])
+    assert "step 1/4" not in swept.first.stdout
+    assert "HYDRA" not in swept.first.stdout
+    assert "step 1/4 loss" in (swept.folder / "0" / "output.txt").read_text()
+    assert "step 1/4 loss" in (swept.folder / "1" / "output.txt").read_text()
+    assert [line[:5] for line in again] == ["[2/4]", "[3/4]", "[4/4]"], "one was done"

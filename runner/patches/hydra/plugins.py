@@ -14,6 +14,9 @@ from tiryns.runner.patches.hydra.versions import VERSION_BASE
 
 LEFT_OUT = "hydra_plugins.hydra_msc_plugin"
 
+BASIC_LAUNCHER = "hydra._internal.core_plugins.basic_launcher"
+"""The logger of Hydra's own launcher in 1.3 and 1.4, which announces each job by all of its overrides."""
+
 
 def plugins() -> Plugins:
     """Returns Hydra's plugins; the first call searches for them.

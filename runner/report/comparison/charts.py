@@ -73,7 +73,7 @@ Line = tuple[int, int, str, Series, Floats | None]
 def _of_runs(compared: Comparison, key: str) -> list[Line]:
     """Of a branch only what is its own: the rest would lie over the run that it branched from."""
     folders = {run.path.resolve(): run for run in compared.runs}
-    lines = []
+    lines = list[Line]()
     for i, run in enumerate(compared.runs):
         if key in run.metrics:
             parent = folders.get(run.branch.parent) if run.branch else None
@@ -85,7 +85,7 @@ def _of_runs(compared: Comparison, key: str) -> list[Line]:
 
 
 def _of_settings(compared: Comparison, key: str, chosen: Sequence[int]) -> list[Line]:
-    lines = []
+    lines = list[Line]()
     for colour, number in enumerate(chosen):
         setting = compared.settings[number]
         have = [s for i in setting.runs if (s := compared.runs[i].metrics.get(key)) is not None]

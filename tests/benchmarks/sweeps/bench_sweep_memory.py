@@ -15,7 +15,7 @@ PROGRAM = """
 import os
 import sys
 from tiryns.runner.cli.commands import main
-from tiryns.runner.sweeps.sweeper import SweepPage
+from tiryns.runner.sweeps.sweep_page import SweepPage
 
 ended, jobs = SweepPage.on_job_end, 0
 

@@ -1,0 +1,82 @@
+"""A line for each job of a sweep whose jobs run one after the other in this process."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+from tiryns.runner.report.page import number
+from tiryns.runner.report.summary import clock, typed_path
+from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.sweeps.sweeper import ENDED, runs_of
+
+OUTPUT = "output.txt"
+"""In the folder of a job: what it printed."""
+
+BAR = 12
+"""Signs of the bar over all jobs, in a terminal."""
+
+
+def is_one_by_one(config: DictConfig) -> bool:
+    """Whether this job is one of a sweep that Hydra's own launcher runs, in the process that the user looks at."""
+    of_sweep = config.hydra.mode == RunMode.MULTIRUN
+    return (
+        of_sweep
+        and config.hydra.runtime.choices.get("hydra/launcher") == "basic"
+        and _is_standard(sys.stdout)
+    )
+
+
+def _is_standard(stream: object) -> bool:
+    """Whether a stream writes to the standard output of this process, and not into its memory."""
+    try:
+        return bool(stream.fileno() == 1)  # type: ignore[attr-defined]
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
+class JobLines:
+    """Sends what a job and its ranks print to a file in its folder, and prints one line when it ends."""
+
+    def __init__(self, sweep: Path) -> None:
+        jobs = [RunFolder(run) for run in runs_of(sweep)]
+        words = [job.overrides() for job in jobs]
+        self._shared = set[str]().union(*words).intersection(*words) if len(words) > 1 else set[str]()
+        self._done = sum(job.status().get("state") in ENDED for job in jobs)
+        self._total, self._screen = len(jobs), os.dup(1)
+        self._isatty = os.isatty(self._screen)
+
+    def begin(self, folder: Path) -> None:
+        """Sends standard output to the file of the job in this folder."""
+        self._run, self._began = RunFolder(folder), time.monotonic()
+        own = " ".join(word for word in self._run.overrides() if word not in self._shared)
+        self._done += 1
+        count = f"{self._done:>{len(str(self._total))}}/{self._total}"
+        self._head = f"[{count}] {own or folder.name}"
+        if self._isatty:
+            full = round(BAR * (self._done - 1) / max(1, self._total))
+            self._print(f"{'█' * full}{'░' * (BAR - full)} {self._head}", end="\r")
+        sys.stdout.flush()
+        folder.mkdir(parents=True, exist_ok=True)
+        file = os.open(folder / OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(file, 1)
+        os.close(file)
+
+    def end(self) -> None:
+        """Gives standard output back, and prints how the job ended."""
+        sys.stdout.flush()
+        os.dup2(self._screen, 1)
+        status = self._run.status()
+        state, name = str(status.get("state")), str(status.get("monitor") or "objective")
+        results = status.get("results") or {}
+        value = results.get("objective", results.get(name))
+        found = f"{name} {number(value)}" if state in ("done", "pruned") and value is not None else state
+        took = clock(time.monotonic() - self._began)
+        self._print(f"{self._head}: {found}, {took}, {typed_path(self._run.path)}")
+
+    def _print(self, line: str, end: str = "\n") -> None:
+        clear = "\r\033[K" if self._isatty else ""
+        os.write(self._screen, f"{clear}{line}{end}".encode())
