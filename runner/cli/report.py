@@ -7,7 +7,6 @@ from pathlib import Path
 from tiryns.runner.report.comparison.importance import Importance
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.page import save
-from tiryns.runner.report.runs import find_runs, load_run
 from tiryns.runner.report.single import write_report
 from tiryns.runner.report.suite.figures import Content, read_suite_results
 from tiryns.runner.report.suite.pages import write_suite
@@ -15,6 +14,7 @@ from tiryns.runner.report.suite.table import suite_csv, suite_markdown
 from tiryns.runner.report.table import as_csv, as_markdown, compared_content
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.files import replaceable
+from tiryns.runner.run.folder import find_runs, load_run
 from tiryns.runner.run.model_folder import is_ours
 from tiryns.runner.sweeps.importance import study_importance
 

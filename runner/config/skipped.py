@@ -6,10 +6,10 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.order.skipping import Pairs, merged
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
+from tiryns.runner.run.yaml_files import read_config
 
 NOTED = "skipped"
 """Key of a run's rewinds in `status.json` and `manifest.json`: the `batches` [first, last] that were left out, the `step`
@@ -37,7 +37,7 @@ def left_out(given: Iterable[Sequence[int]] | None, notes: Iterable[dict[str, An
 
 def noted_rewinds(folder: Path) -> list[dict[str, Any]]:
     """The rewinds of a run by `status.json`, or by `manifest.json` where that is lost; what is damaged is left out."""
-    found = RunFolder(folder).status().get(NOTED) or read_manifest(folder).get(NOTED)
+    found = Run(folder).status.get(NOTED) or read_manifest(folder).get(NOTED)
     return [note for note in found if _is_whole(note)] if isinstance(found, list) else []
 
 
@@ -50,6 +50,12 @@ def _is_whole(note: Any) -> bool:
 def own_rewinds(folder: Path) -> list[dict[str, Any]]:
     """The rewinds of a run, without those of the run that it has branched from."""
     return [note for note in noted_rewinds(folder) if not note.get("inherited")]
+
+
+def rewinds_in_words(folder: Path) -> str | None:
+    """How often a run was taken back, and what was left out the last time; None for a run that never was."""
+    noted = noted_rewinds(folder)
+    return f"{len(noted)}, the last: {described_rewind(noted[-1])}" if noted else None
 
 
 def described_rewind(note: dict[str, Any]) -> str:

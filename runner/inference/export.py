@@ -20,14 +20,14 @@ from tiryns.runner.models.positions import longest_text
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.models.weights import no_bars
 from tiryns.runner.run.files import naming
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import TASK
 
 
 def export_model(
     module: Any,
     preprocessor: Any,
-    folder: RunFolder,
+    folder: Run,
     results: dict[str, float],
     weights: dict[str, Any] | None,
     task: dict[str, Any],
@@ -52,7 +52,7 @@ def export_model(
         return write_model(model, preprocessor, folder.path / "model", card, weights, task)
 
 
-def check_export(module: Any, preprocessor: Any, folder: RunFolder, task: Mapping[str, Any]) -> None:
+def check_export(module: Any, preprocessor: Any, folder: Run, task: Mapping[str, Any]) -> None:
     """Tries before training what the export does beside the weights.
 
     Raises ValueError for a tokenizer, a config of the model or settings of the task that cannot be written, OSError for a

@@ -27,6 +27,15 @@ OF_STATUS = {
 }
 """Types of the fields of a `status.json` that are computed with."""
 
+JUDGE = "judge.json"
+"""In the folder that `tiryns judge` trains runs in: the overrides that all of them share."""
+
+SWEEP = "sweep.json"
+"""In the folder of a sweep: its overrides, and those of Hydra itself."""
+
+OF_SWEEPS = (JUDGE, SWEEP)
+"""Either of these marks the folder of a sweep."""
+
 
 def read_text(path: Path) -> str:
     """The text of a file; empty where there is none or it cannot be read."""
@@ -49,6 +58,11 @@ def read_status(file: Path) -> dict[str, Any]:
     """The fields of a `status.json`, without those of wrong types; empty where there is none or it cannot be read."""
     values = read_json(file, {})
     return {name: value for name, value in values.items() if isinstance(value, OF_STATUS.get(name, object))}
+
+
+def read_sweep(folder: Path) -> dict[str, Any]:
+    """What `sweep.json` says; empty where there is none or it cannot be read."""
+    return read_json(folder / SWEEP, {})
 
 
 def json_object(path: Path) -> dict[str, Any]:

@@ -33,11 +33,12 @@ from tiryns.runner.launch.processes import return_freed_memory
 from tiryns.runner.launch.rank import left_error
 from tiryns.runner.patches.hydra.plugins import plugins
 from tiryns.runner.run.command.seals import sealed
+from tiryns.runner.run.command.words import flags, public_overrides, quoted, typed_overrides
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
-from tiryns.runner.run.files import newest, write_atomically
-from tiryns.runner.run.folder import RunFolder, flags, new_name, public_overrides, typed_overrides
+from tiryns.runner.run.files import SWEEP, newest, read_sweep, write_atomically
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import check_free
-from tiryns.runner.run.sweep_folder import SWEEP, quoted, read_sweep
+from tiryns.runner.run.recording import new_name
 from tiryns.runner.sweeps.combinations import combinations
 from tiryns.runner.sweeps.job_configs import JobConfigs
 from tiryns.runner.sweeps.same_failure import FIRST_JOBS, differ_alike, same_failure, words_apart
@@ -98,7 +99,7 @@ class Job(NamedTuple):
     """A run of a sweep: its overrides, and its folder."""
 
     overrides: list[str]
-    folder: RunFolder
+    folder: Run
 
 
 class JobSweeper(Sweeper):
@@ -163,7 +164,7 @@ class Grid(JobSweeper):
         hashes = [self._checked(words, words_apart(overrides, words)) for words in overrides]
         self.begin()
         jobs = place(self.folder, overrides, hashes)
-        undone = [job for job in jobs if job.folder.status().get("state") not in ENDED]
+        undone = [job for job in jobs if job.folder.status.get("state") not in ENDED]
         if len(undone) < len(jobs):
             log.info("%d of %d jobs are done already", len(jobs) - len(undone), len(jobs))
         waiting = [job for job in undone if not job.folder.is_locked()]
@@ -200,7 +201,7 @@ class Grid(JobSweeper):
 
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
     """The jobs with their folders: that with the same overrides and config hash, else a new one of the next number."""
-    runs = [RunFolder(run) for run in runs_of(sweep)]
+    runs = [Run(run) for run in runs_of(sweep)]
     known = {(run.identity(), tuple(run.overrides())): run for run in runs}
     number = max((int(run.path.name) for run in runs if run.path.name.isdigit()), default=-1)
     placed = []
@@ -208,7 +209,7 @@ def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
         folder = known.pop((identity_hash, tuple(public_overrides(overrides))), None)
         if folder is None:
             number += 1
-            folder = RunFolder(sweep / str(number))
+            folder = Run(sweep / str(number))
             folder.announce(identity_hash, overrides)
         placed.append(Job(overrides, folder))
     return placed
@@ -220,9 +221,9 @@ def runs_of(sweep: Path) -> list[Path]:
     return sorted(runs, key=lambda run: (int(run.name) if run.name.isdigit() else 0, run.name))
 
 
-def problem_of(run: RunFolder) -> str | None:
+def problem_of(run: Run) -> str | None:
     """Why a job is not done, in one line; None where it is, or still may be."""
-    status = run.status()
+    status = run.status
     state = str(status.get("state"))
     if state in (*ENDED, "preempted") or run.is_locked():
         return None
@@ -231,9 +232,9 @@ def problem_of(run: RunFolder) -> str | None:
     return {"running": "ended without a word (killed?)", "waiting": "did not start"}.get(state, state)
 
 
-def result_of(run: RunFolder, name: str, overrides: Sequence[str]) -> JobReturn:
+def result_of(run: Run, name: str, overrides: Sequence[str]) -> JobReturn:
     """Hydra's record of a job that another process has run, from its run folder."""
-    status = run.status()
+    status = run.status
     state, result = status.get("state"), JobReturn(overrides=list(overrides), working_dir=os.getcwd())
     if state in ENDED:
         result.status = JobStatus.COMPLETED
@@ -281,16 +282,16 @@ class SweepPage(Callback):
             return
         from tiryns.runner.report.comparison.pages import write_page
         from tiryns.runner.report.comparison.settings import Comparison
-        from tiryns.runner.report.runs import load_run
         from tiryns.runner.report.table import settings_text
+        from tiryns.runner.run.folder import load_run
         from tiryns.runner.sweeps.importance import study_importance
 
         compared = Comparison([load_run(run) for run in runs])
         page = write_page(folder, compared, "report.html", study_importance(folder))
         print(settings_text(compared), end="")
         print(f"the runs compared: {page}", flush=True)
-        problems = {run: problem for run in runs if (problem := problem_of(RunFolder(run)))}
-        overrides = {run: RunFolder(run).overrides() for run in runs}
+        problems = {run: problem for run in runs if (problem := problem_of(Run(run)))}
+        overrides = {run: Run(run).overrides() for run in runs}
         searching = read_sweep(folder).get("sweeper") == "optuna"
         for run, problem in problems.items():
             words = words_apart(list(overrides.values()), overrides[run])

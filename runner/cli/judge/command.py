@@ -31,10 +31,10 @@ from tiryns.runner.cli.judge.sides import (
 )
 from tiryns.runner.evaluation.statistics.paired import first_look
 from tiryns.runner.evaluation.statistics.student import ERROR
-from tiryns.runner.report.runs import Run, find_runs
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.command.status import NOT_CLEAR
 from tiryns.runner.run.files import replaceable
+from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.model_folder import own_words
 
 SEEDS = 8

@@ -19,8 +19,8 @@ from tiryns.runner.report.comparison.comparable import (
     validation_of,
 )
 from tiryns.runner.report.comparison.goal import HELD_OUT
-from tiryns.runner.report.runs import Run
 from tiryns.runner.run import audit
+from tiryns.runner.run.folder import Run
 
 SHARED = (
     "Folds share training examples, so pairs of several folds are not independent: the error may be larger."
@@ -93,7 +93,7 @@ def check_metric(metric: str | None) -> None:
 def check_figure(run: Run, key: str) -> None:
     """Raises ValueError for a run that has no such figure, with near names."""
     if run.final(key) is None:
-        there = sorted({*run.results, *run.metrics})
+        there = sorted({*run.results, *run.series})
         raise ValueError(
             f"{str(run.path)!r} has no figure {key!r}; there are: {', '.join(there)}" + suggest(key, there)
         )

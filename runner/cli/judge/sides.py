@@ -4,15 +4,15 @@ import logging
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from tiryns.runner.report.comparison.differences import fold_of, is_replicate
-from tiryns.runner.report.runs import Run, find_runs, load_run
-from tiryns.runner.run.folder import RunFolder, config_hash, public_overrides
+from tiryns.runner.run.command.words import public_overrides
+from tiryns.runner.run.folder import Run, find_runs, load_run
+from tiryns.runner.run.recording import config_hash
 
 log = logging.getLogger("tiryns")
 
@@ -77,8 +77,7 @@ def canonical(words: Iterable[str]) -> list[str]:
 
 def noted(run: Run) -> set[str]:
     """The overrides that a run was started with, but for its seed."""
-    words = RunFolder(run.path).overrides()
-    return set(canonical(word for word in public_overrides(words) if not word.startswith("seed=")))
+    return set(canonical(word for word in public_overrides(run.overrides()) if not word.startswith("seed=")))
 
 
 def seed_of(run: Run) -> int | None:
@@ -101,7 +100,7 @@ def with_words(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
 def that_have(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
     """The runs with these settings, by their overrides or else by their configs."""
     given = [word.lstrip("+").partition("=") for word in words]
-    return [run for run in runs if all(_has(run, name, value) for name, _, value in given)]
+    return [run for run in runs if all(run.has(name, value) for name, _, value in given)]
 
 
 def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
@@ -175,23 +174,8 @@ def differing(runs: Sequence[Run]) -> list[str]:
 
 def _without_seed(run: Run) -> str:
     """The hash of a run's config, as if it had no seed and no fold."""
-    config: Any = OmegaConf.create(run.config_text)
-    config.pop("resolved", None)
+    config = run.config
     for name in run.settings:
         if is_replicate(run.settings, name):
             OmegaConf.update(config, name, None)
     return config_hash(config)
-
-
-def _has(run: Run, name: str, value: str) -> bool:
-    found = run.overrides[name] if name in run.overrides else run.settings.get(name)
-    return found is not None and _plain(found) == _plain(value)
-
-
-def _plain(value: Any) -> Any:
-    """A value as YAML reads it; also `1e-3`, which YAML takes for text."""
-    read = yaml.safe_load(value) if isinstance(value, str) else value
-    try:
-        return read if isinstance(read, bool) else float(read)
-    except (TypeError, ValueError):
-        return read

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiryns.runner.cli.models.consolidate import consolidate
-from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.files import copy_folder, naming
 from tiryns.runner.run.model_folder import TASK
+from tiryns.runner.run.yaml_files import read_config
 
 if TYPE_CHECKING:
     from tiryns.runner.checkpoints.averages import Source
@@ -192,12 +192,12 @@ def _paths(source: str, last: int | None) -> list[Path]:
 
 def _runs_of_sweep(folder: Path) -> list[Path]:
     """The runs of a sweep, all of which must be done; none for any other folder."""
-    from tiryns.runner.run.folder import RunFolder
+    from tiryns.runner.run.folder import Run
     from tiryns.runner.sweeps.sweeper import runs_of
 
     runs = [] if (folder / "status.json").is_file() else runs_of(folder)
     for run in runs:
-        if (state := RunFolder(run).state()) != "done":
+        if (state := Run(run).state) != "done":
             raise ValueError(f"the run {str(run)!r} of the sweep is {state}: finish it with resume={folder}")
     return runs
 

@@ -79,7 +79,7 @@ def rebuild(original: Recorded, arguments: Namespace) -> Path:
     from tiryns.runner.cli.compose import compose, initialized
     from tiryns.runner.manifest.differences import made_otherwise
     from tiryns.runner.run.command.started import same_modules
-    from tiryns.runner.run.folder import new_name
+    from tiryns.runner.run.recording import new_name
 
     steps = steps_to_train(original, arguments.steps)
     with initialized():
