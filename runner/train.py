@@ -179,9 +179,7 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
     values = resolved.resolve(config, chosen, before, data, module)
     resolved.note(folder, values)
     watching = watchers(callbacks_of(chosen, parts), data, module)
-    *saving, saver = savers(
-        build(chosen.checkpoint, folder=folder.checkpoints_folder), folder.checkpoints_folder
-    )
+    *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoint_dir), folder.checkpoint_dir)
     pruning = pruning_of(folder, saver)
     beating = [Heartbeat(Path(file)) for file in [os.environ.get(HEARTBEAT)] if file]
     trainer = make_trainer(

@@ -250,11 +250,11 @@ def last_good(folder: str | Path, before: int | None = None) -> str:
 
 def checkpoint_to_resume(folder: Run, resume: str | None) -> ResumePoint | None:
     """The newest whole checkpoint of this run, or else of its parent; raises ValueError where all are damaged."""
-    if found := newest_checkpoint(folder.checkpoints_folder):
+    if found := newest_checkpoint(folder.checkpoint_dir):
         return found
-    if resume is not None and any(folder.checkpoints_folder.glob("*.ckpt")):
+    if resume is not None and any(folder.checkpoint_dir.glob("*.ckpt")):
         raise ValueError(
-            f"every checkpoint in {str(folder.checkpoints_folder)!r} is damaged; remove them to begin again at step 0"
+            f"every checkpoint in {str(folder.checkpoint_dir)!r} is damaged; remove them to begin again at step 0"
         )
     if resume is None or resume == "auto" or folder.is_same(Path(resume)):
         resume = folder.status.get("branched_from")  # a branch that was killed before its first checkpoint

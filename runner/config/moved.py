@@ -15,7 +15,6 @@ from tiryns.runner.manifest.inputs import DATA, data_files, read_manifest
 from tiryns.runner.run.files import named_path, read_status
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.recording import config_hash, without_secrets
-from tiryns.runner.run.yaml_files import read_config
 
 GROUPS = ("data", "model", "objective")
 """Groups with settings that name files."""
@@ -95,11 +94,9 @@ def _exists(path: Path) -> bool:
 def config_of(run: Run) -> DictConfig | None:
     """The config that a run's folder holds, without what every `auto` came to; None where it cannot be read."""
     try:
-        config = read_config(run.path / "config.yaml")
+        return run.config
     except ValueError:
         return None
-    config.pop("resolved", None)
-    return config
 
 
 def is_moved(run: Run, config: DictConfig) -> bool:

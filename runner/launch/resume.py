@@ -264,7 +264,7 @@ def _name(override: str) -> str:
 
 def inherit(folder: Run, resume: str | None) -> None:
     """Gives a branch the curves of the run it starts from, and what that one left out, and notes that run."""
-    if resume == "auto" and not folder.checkpoints_folder.exists():
+    if resume == "auto" and not folder.checkpoint_dir.exists():
         log.info("resume=auto: no checkpoint of this config is here, so the run begins at step 0")
     if resume in (None, "auto"):
         return
@@ -287,9 +287,7 @@ def _value(name: str, arguments: list[str]) -> str | None:
 
 def _step(folder: Run, resume: str) -> int:
     """The step of the checkpoint that `resume` names, by its file name."""
-    names = (
-        [Path(resume)] if resume.endswith(".ckpt") else sorted(folder.checkpoints_folder.glob("step-*.ckpt"))
-    )
+    names = [Path(resume)] if resume.endswith(".ckpt") else sorted(folder.checkpoint_dir.glob("step-*.ckpt"))
     if not names:
         raise ValueError(f"resume: the run {resume!r} has no checkpoint yet")
     return int(names[-1].resolve().stem.removeprefix("step-"))

@@ -27,6 +27,7 @@ from tiryns.runner.loop.token_ramps import counted_ramps
 from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision
 from tiryns.runner.loop.trials.precision import precision_of
 from tiryns.runner.loop.trials.steps import can_be_tried, fitting_tokens
+from tiryns.runner.manifest import differences
 from tiryns.runner.models.autocast import cpu_has_bf16
 from tiryns.runner.models.packed.kernels import FLASH_KERNELS, gpu_has_flash
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
@@ -195,11 +196,10 @@ def note(folder: Run, values: Resolved) -> None:
 def changes(before: Resolved, now: Resolved) -> list[str]:
     """A line for each setting that changes where a run goes on, and one where the precision is slow here."""
     lines = [
-        f"{name} changes from {before[name]} to {now[name]} where this run goes on"
-        for name in now
-        if name in before
-        and before[name] != now[name]
-        and name not in ("phases", RAMPS)  # which the manifest tells
+        f"{name} changes from {was} to {is_now} where this run goes on"
+        for name, was, is_now in differences.changes(before, now)
+        if name.partition(".")[0]
+        in before.keys() & now.keys() - {"phases", RAMPS}  # which the manifest tells
     ]
     if now["accelerator"] == "cpu" and now["precision"].startswith("bf16") and not cpu_has_bf16():
         since = " as the run began" if before.get("precision") == now["precision"] else ""

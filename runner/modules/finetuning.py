@@ -99,7 +99,7 @@ class FinetuningRun(TrainingModule):
     def _take_best(self, folder: Run) -> int | None:
         """Loads the best checkpoint, unless it is the last state anyway; returns its step."""
         self.trainer.strategy.barrier()  # until the last checkpoint is on disk
-        path = folder.checkpoints_folder / "best.ckpt"
+        path = folder.checkpoint_dir / "best.ckpt"
         if not path.exists() or path.resolve().stem == f"step-{self.trainer.global_step:08d}":
             return None
         checkpoint = self.trainer.strategy.load_checkpoint(path, weights_only=True)

@@ -123,7 +123,7 @@ class Run(Recording):
 
     def checkpoints(self) -> list[Path]:
         """Its checkpoints by step, the newest last, for `resume=` and `tiryns consolidate`."""
-        return sorted(self.checkpoints_folder.glob("step-*.ckpt"))
+        return sorted(self.checkpoint_dir.glob("step-*.ckpt"))
 
     @property
     def step(self) -> int:

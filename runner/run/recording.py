@@ -86,7 +86,7 @@ class Recording:
         return "/".join(self.path.resolve().parts[-2:])
 
     @property
-    def checkpoints_folder(self) -> Path:
+    def checkpoint_dir(self) -> Path:
         """The folder of the checkpoints."""
         return self.path / "checkpoints"
 

@@ -36,7 +36,7 @@ from tiryns.runner.run.command.seals import sealed
 from tiryns.runner.run.command.words import flags, public_overrides, quoted, typed_overrides
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
 from tiryns.runner.run.files import SWEEP, newest, read_sweep, write_atomically
-from tiryns.runner.run.folder import Run
+from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.model_folder import check_free
 from tiryns.runner.run.recording import new_name
 from tiryns.runner.sweeps.combinations import combinations
@@ -201,7 +201,7 @@ class Grid(JobSweeper):
 
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
     """The jobs with their folders: that with the same overrides and config hash, else a new one of the next number."""
-    runs = [Run(run) for run in runs_of(sweep)]
+    runs = [Run(run) for run in find_runs(sweep)]
     known = {(run.identity(), tuple(run.overrides())): run for run in runs}
     number = max((int(run.path.name) for run in runs if run.path.name.isdigit()), default=-1)
     placed = []
@@ -213,12 +213,6 @@ def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
             folder.announce(identity_hash, overrides)
         placed.append(Job(overrides, folder))
     return placed
-
-
-def runs_of(sweep: Path) -> list[Path]:
-    """The run folders of a sweep, in the order of their numbers."""
-    runs = {file.parent for name in ("status.json", "config.yaml") for file in sweep.glob(f"*/{name}")}
-    return sorted(runs, key=lambda run: (int(run.name) if run.name.isdigit() else 0, run.name))
 
 
 def problem_of(run: Run) -> str | None:
@@ -276,26 +270,25 @@ class SweepPage(Callback):
         if sys.exception():  # Hydra 1.4 calls this also where the sweep has failed, which says why by itself
             return
         folder = Path(config.hydra.sweep.dir)
-        runs = runs_of(folder)
+        runs = [Run(run) for run in find_runs(folder)]
         has_page = read_sweep(folder).get("sweeper") == "suite"
         if has_page or not runs or config.hydra.launcher.get("wait") is False:  # the jobs are only queued
             return
         from tiryns.runner.report.comparison.pages import write_page
         from tiryns.runner.report.comparison.settings import Comparison
         from tiryns.runner.report.table import settings_text
-        from tiryns.runner.run.folder import load_run
         from tiryns.runner.sweeps.importance import study_importance
 
-        compared = Comparison([load_run(run) for run in runs])
+        compared = Comparison(runs)
         page = write_page(folder, compared, "report.html", study_importance(folder))
         print(settings_text(compared), end="")
         print(f"the runs compared: {page}", flush=True)
-        problems = {run: problem for run in runs if (problem := problem_of(Run(run)))}
-        overrides = {run: Run(run).overrides() for run in runs}
+        problems = {run: problem for run in runs if (problem := problem_of(run))}
+        overrides = [run.overrides() for run in runs]
         searching = read_sweep(folder).get("sweeper") == "optuna"
         for run, problem in problems.items():
-            words = words_apart(list(overrides.values()), overrides[run])
-            print(f"failed: {run.name} ({words}): {problem}", file=sys.stderr)
+            words = words_apart(overrides, run.overrides())
+            print(f"failed: {run.path.name} ({words}): {problem}", file=sys.stderr)
         if problems and (not searching or len(problems) == len(runs)):  # some trials may fail
             again = shlex.join([f"resume={folder}", *words_to_repeat(folder)])
             sys.exit(f"{len(problems)} of {len(runs)} jobs failed; run them again with: tiryns {again}")

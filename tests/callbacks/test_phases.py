@@ -39,7 +39,7 @@ def theta_of(model: Path) -> dict[str, float]:
 
 
 def decays_at(run: Run, step: int) -> list[float]:
-    saved = torch.load(run.checkpoints_folder / f"step-{step:08d}.ckpt", weights_only=True)
+    saved = torch.load(run.checkpoint_dir / f"step-{step:08d}.ckpt", weights_only=True)
     return [group["weight_decay"] for group in saved["optimizer_states"][0]["param_groups"]]
 
 
@@ -77,11 +77,11 @@ def test_first_phase_is_that_of_a_run_without_phases(whole: Run, tmp_path: Path,
 
 def test_ends_of_phases_are_saved_kept_and_named(tmp_path: Path, text_file: Path) -> None:
     run = train_here(tmp_path / "run", text_file, *PHASED, "checkpoint.every_steps=3")
-    names = {path.name: os.readlink(path) for path in run.checkpoints_folder.iterdir() if path.is_symlink()}
+    names = {path.name: os.readlink(path) for path in run.checkpoint_dir.iterdir() if path.is_symlink()}
     best = names.pop("best.ckpt")
     last, first = "step-00000010.ckpt", "step-00000005.ckpt"
     assert names == {"last.ckpt": last, "phase-1-first.ckpt": first, "phase-2-second-half.ckpt": last}
-    assert {path.name for path in run.checkpoints_folder.glob("step-*")} == {first, last, best}
+    assert {path.name for path in run.checkpoint_dir.glob("step-*")} == {first, last, best}
     assert (decays_at(run, 5)[0], decays_at(run, 10)[0]) == (0.4, 0.4)
 
 
@@ -98,12 +98,8 @@ def test_ends_of_phases_are_validated(whole: Run) -> None:
 
 
 def test_checkpoint_of_a_phase_is_exported_with_the_bases_of_its_phase(whole: Run, tmp_path: Path) -> None:
-    assert (
-        theta_of(consolidate(whole.checkpoints_folder / "step-00000005.ckpt", tmp_path / "first")) == AS_BUILT
-    )
-    assert (
-        theta_of(consolidate(whole.checkpoints_folder / "step-00000006.ckpt", tmp_path / "second")) == CHANGED
-    )
+    assert theta_of(consolidate(whole.checkpoint_dir / "step-00000005.ckpt", tmp_path / "first")) == AS_BUILT
+    assert theta_of(consolidate(whole.checkpoint_dir / "step-00000006.ckpt", tmp_path / "second")) == CHANGED
 
 
 def test_average_of_checkpoints_has_the_bases_of_the_first(whole: Run, tmp_path: Path) -> None:

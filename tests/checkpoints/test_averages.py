@@ -40,9 +40,7 @@ def averaged(out: Path, *words: Any) -> Tensors:
 
 
 def trained(run: Run, step: int) -> Tensors:
-    state = AtomicCheckpointIO().load_checkpoint(run.checkpoints_folder / f"step-{step:08d}.ckpt")[
-        "state_dict"
-    ]
+    state = AtomicCheckpointIO().load_checkpoint(run.checkpoint_dir / f"step-{step:08d}.ckpt")["state_dict"]
     return {name.removeprefix("model.pretrained."): tensor for name, tensor in state.items()}
 
 
@@ -66,7 +64,7 @@ def test_last_checkpoints_are_averaged_once_and_load_as_a_model(run: Run, tmp_pa
 
 def test_steps_weights_averages_and_exports_may_be_named(run: Run, tmp_path: Path) -> None:
     found = averaged(
-        tmp_path / "steps", f"{run.path}@2,4", run.checkpoints_folder / "last.ckpt", "--weights", "1,0,3"
+        tmp_path / "steps", f"{run.path}@2,4", run.checkpoint_dir / "last.ckpt", "--weights", "1,0,3"
     )
     states = [trained(run, 2), trained(run, 6)]
     exported = load_file(run.path / "model" / "model.safetensors")
@@ -115,7 +113,7 @@ def test_checkpoints_that_training_deletes_meanwhile_give_way_to_others(
     copy, read, names = Run(tmp_path / "run"), averages.read_checkpoint, []
 
     def trains_on(path: Path, ema: bool) -> averages.Source:
-        (copy.checkpoints_folder / f"step-{deleted:08d}.ckpt").unlink(missing_ok=True)
+        (copy.checkpoint_dir / f"step-{deleted:08d}.ckpt").unlink(missing_ok=True)
         names.append(path.name)
         return read(path, ema)
 

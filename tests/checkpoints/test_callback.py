@@ -28,7 +28,7 @@ def checkpoint(folder: Path, **fields: Any) -> Checkpoint:
 
 
 def steps_of(run: Run) -> list[int]:
-    return sorted(int(path.stem.removeprefix("step-")) for path in run.checkpoints_folder.glob("step-*.ckpt"))
+    return sorted(int(path.stem.removeprefix("step-")) for path in run.checkpoint_dir.glob("step-*.ckpt"))
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_checkpoints_are_saved_when_due_and_the_last_are_kept(
 ) -> None:
     run = run_here("trainer.max_steps=5", "trainer.validate_every=0", *settings)
     assert steps_of(run) == expected
-    assert (run.checkpoints_folder / "last.ckpt").resolve().name == f"step-{expected[-1]:08d}.ckpt"
-    assert not (run.checkpoints_folder / "best.ckpt").exists()
+    assert (run.checkpoint_dir / "last.ckpt").resolve().name == f"step-{expected[-1]:08d}.ckpt"
+    assert not (run.checkpoint_dir / "best.ckpt").exists()
 
 
 @pytest.mark.parametrize(("mode", "best"), [("min", 6), ("max", 2)])
@@ -57,7 +57,7 @@ def test_best_checkpoint_is_kept_beside_the_last(run_here: Train, mode: str, bes
         "trainer.max_steps=6", "trainer.validate_every=2", "checkpoint.keep_last=1", f"checkpoint.mode={mode}",
         "checkpoint.monitor=val/held_out/loss",
     )  # fmt: skip
-    assert (run.checkpoints_folder / "best.ckpt").resolve().name == f"step-{best:08d}.ckpt"
+    assert (run.checkpoint_dir / "best.ckpt").resolve().name == f"step-{best:08d}.ckpt"
     assert steps_of(run) == sorted({best, 6})
     assert run.status["results"]["best_step"] == best
 

@@ -35,7 +35,7 @@ def consolidated(*words: Any) -> Path:
 
 
 def test_last_checkpoint_is_the_exported_model(run: Run, tmp_path: Path) -> None:
-    for number, named in enumerate((run.path, run.checkpoints_folder / "last.ckpt")):
+    for number, named in enumerate((run.path, run.checkpoint_dir / "last.ckpt")):
         ours = load_file(consolidated(named, tmp_path / str(number)) / "model.safetensors")
         theirs = load_file(run.path / "model" / "model.safetensors")
         assert ours.keys() == theirs.keys()
@@ -45,7 +45,7 @@ def test_last_checkpoint_is_the_exported_model(run: Run, tmp_path: Path) -> None
 
 
 def test_earlier_checkpoint_is_another_model_that_loads(run: Run, tmp_path: Path) -> None:
-    folder = consolidated(run.checkpoints_folder / "step-00000003.ckpt", tmp_path / "deep" / "model")
+    folder = consolidated(run.checkpoint_dir / "step-00000003.ckpt", tmp_path / "deep" / "model")
     assert "for 3 steps" in (folder / "README.md").read_text()
     last = AutoModelForMaskedLM.from_pretrained(run.path / "model").state_dict()
     early = AutoModelForMaskedLM.from_pretrained(folder).state_dict()

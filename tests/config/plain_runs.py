@@ -40,7 +40,7 @@ def assert_one_line(done: Done, *words: str) -> None:
 
 
 def last_weights(run: Run) -> dict[str, torch.Tensor]:
-    path = run.checkpoints_folder / "last.ckpt"
+    path = run.checkpoint_dir / "last.ckpt"
     weights: dict[str, torch.Tensor] = torch.load(path, weights_only=True)["state_dict"]
     return weights
 

@@ -25,7 +25,7 @@ def test_module_and_data_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
     assert (run.path / "report.html").exists()
     assert not (run.path / "model").exists()
     assert not (run.path / "order.txt").exists()
-    assert (run.checkpoints_folder / "best.ckpt").exists()
+    assert (run.checkpoint_dir / "best.ckpt").exists()
     longer = tiny({"data": own("Points"), "module": own("Line")}, *words, "trainer.max_steps=30",
                   "resume=out", text=False, outputs="longer")  # fmt: skip
     assert run_in(tmp_path, longer, "longer").status["step"] == 30
@@ -48,7 +48,7 @@ def test_own_module_with_the_configs_optimizer(tiny: Tiryns, tmp_path: Path) -> 
         "scheduler": {"_target_": "torch.optim.lr_scheduler.CosineAnnealingLR"},
     }
     run = run_in(tmp_path, tiny(options, PLAIN, text=False))
-    state = torch.load(run.checkpoints_folder / "last.ckpt", weights_only=True)
+    state = torch.load(run.checkpoint_dir / "last.ckpt", weights_only=True)
     assert state["lr_schedulers"][0]["T_max"] == 4
     assert state["optimizer_states"][0]["param_groups"][0]["lr"] == pytest.approx(0, abs=1e-9)
 
@@ -69,7 +69,7 @@ def test_own_module_on_our_batches_resumes_exactly(tiny: Tiryns, tmp_path: Path,
         "checkpoint.keep_last=9",
     ]
     whole = run_in(tmp_path, tiny(options, *words, outputs="whole"), "whole")
-    point = f"resume={whole.checkpoints_folder}/step-00000003.ckpt"
+    point = f"resume={whole.checkpoint_dir}/step-00000003.ckpt"
     half = run_in(tmp_path, tiny(options, *words, point, outputs="half"), "half")
     assert half.status["step"] == 6
     rows = [(run.path / "metrics.csv").read_text().splitlines()[1:] for run in (whole, half)]

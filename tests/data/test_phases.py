@@ -154,12 +154,12 @@ def test_plan_and_order_tell_the_phases(whole: Run, arguments: list[str], tmp_pa
 def test_later_phases_may_change_on_a_branch_and_earlier_ones_may_not(
     whole: Run, arguments: list[str]
 ) -> None:
-    branch = [*arguments, "trainer.max_steps=-1", f"resume={whole.checkpoints_folder / 'step-00000009.ckpt'}"]
+    branch = [*arguments, "trainer.max_steps=-1", f"resume={whole.checkpoint_dir / 'step-00000009.ckpt'}"]
     other = PHASES.replace(LAST, "{name: longer, steps: 5, data: {mixture: {verses: 1}}}")
     run = train_as(whole.path.with_name("branch"), [*branch, other])
     assert audit.whole_lines(run.path / audit.FILE_NAME)[-1].startswith("14 ")
     assert "changed" not in read_manifest(run.path)["inputs"]
-    later = [*branch[:-1], f"resume={whole.checkpoints_folder / 'step-00000010.ckpt'}"]
+    later = [*branch[:-1], f"resume={whole.checkpoint_dir / 'step-00000010.ckpt'}"]
     for given, changed in (
         (branch, PHASES.replace("warmup_by: 4", "warmup_by: 2")),
         (later, PHASES.replace("steps: 4", "steps: 6")),
@@ -175,7 +175,7 @@ def test_a_run_without_phases_is_the_trunk_of_one_with_them(arguments: list[str]
         *arguments,
         phases,
         "trainer.max_steps=-1",
-        f"resume={trunk.checkpoints_folder}/step-00000004.ckpt",
+        f"resume={trunk.checkpoint_dir}/step-00000004.ckpt",
     ]
     run = train_as(tmp_path / "branch", branch)
     undisturbed = train_as(tmp_path / "whole", branch[:-1])

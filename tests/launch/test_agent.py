@@ -115,9 +115,7 @@ def test_terminated_run_whose_checkpoints_take_long_ends_in_time(
     assert process.wait(timeout=25) == 75, said(tmp_path)
     run = only_run(tmp_path / "outputs")
     assert run.status["state"] == "preempted"
-    assert (run.checkpoints_folder / f"step-{audit.length(run.path):08d}.ckpt").exists(), (
-        "the last step is saved"
-    )
+    assert (run.checkpoint_dir / f"step-{audit.length(run.path):08d}.ckpt").exists(), "the last step is saved"
     assert_clean(run, tmp_path)
 
 

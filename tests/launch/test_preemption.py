@@ -148,11 +148,11 @@ def test_validation_that_a_signal_prevented_is_made_up_for(
 
 def test_clock_bounds_what_a_dead_machine_costs(run_here: Callable[..., Run]) -> None:
     run = run_here("checkpoint.every_steps=0", "checkpoint.every_minutes=1e-9", "checkpoint.keep_last=99")
-    assert len(list(run.checkpoints_folder.glob("step-*.ckpt"))) == 12
+    assert len(list(run.checkpoint_dir.glob("step-*.ckpt"))) == 12
     run = run_here(
         "checkpoint.every_steps=0", "checkpoint.every_minutes=60", "checkpoint.keep_last=99", folder="rare"
     )
-    assert {path.name for path in run.checkpoints_folder.glob("step-*.ckpt")} == {
+    assert {path.name for path in run.checkpoint_dir.glob("step-*.ckpt")} == {
         "step-00000006.ckpt",
         "step-00000012.ckpt",
     }

@@ -179,7 +179,7 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
         path.mkdir() if name.endswith("/") else path.touch()
     living = run.path / f".status.json.{os.getppid()}.tmp"
     living.touch()
-    before = (run.checkpoints_folder / "last.ckpt").stat().st_mtime_ns
+    before = (run.checkpoint_dir / "last.ckpt").stat().st_mtime_ns
     (run.path / "report.html").unlink()
     ends = []
 
@@ -199,7 +199,7 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
     assert "trainer.max_steps=8" in done.stdout
     assert run.status["state"] == "done"
     assert (run.path / "order.txt").read_bytes() == order, "no step was trained again"
-    assert (run.checkpoints_folder / "last.ckpt").stat().st_mtime_ns == before
+    assert (run.checkpoint_dir / "last.ckpt").stat().st_mtime_ns == before
 
     assert_not_trained_twice(run, words, tmp_path)
     assert_branch_starts_again(run, Run(tmp_path / "branch"))
@@ -223,8 +223,8 @@ def assert_not_trained_twice(run: Run, words: list[str], tmp_path: Path) -> None
 def assert_branch_starts_again(run: Run, branch: Run) -> None:
     """A branch that was killed before its first checkpoint starts from its parent."""
     assert checkpoint_to_resume(branch, "auto") is None
-    branch.checkpoints_folder.mkdir(parents=True)
+    branch.checkpoint_dir.mkdir(parents=True)
     branch.update_status(branched_from=str(run.path))
     for resume in ("auto", str(branch.path)):
         assert (found := checkpoint_to_resume(branch, resume)) is not None
-        assert found.path.resolve() == (run.checkpoints_folder / "step-00000004.ckpt").resolve()
+        assert found.path.resolve() == (run.checkpoint_dir / "step-00000004.ckpt").resolve()

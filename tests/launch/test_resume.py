@@ -226,7 +226,7 @@ def test_run_in_use_and_missing_checkpoint_are_refused(tmp_path: Path) -> None:
 def test_cooldown_branches_off_a_constant_run(tmp_path: Path, text_file: Path) -> None:
     saving = ["scheduler=constant", "checkpoint.every_steps=4", "checkpoint.keep_last=9"]
     parent = train_here(tmp_path / "parent", text_file, *saving)
-    checkpoint = parent.checkpoints_folder / "step-00000008.ckpt"
+    checkpoint = parent.checkpoint_dir / "step-00000008.ckpt"
     done = tiryns_here(tmp_path, f"resume={checkpoint}", "scheduler.cooldown_steps=5", "outputs=branches")
     branch = only_run(tmp_path / "branches")
     assert f"step 8 of {parent.path.resolve()}" in done.stdout.replace("\n", "")

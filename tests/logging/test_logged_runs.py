@@ -183,7 +183,7 @@ def test_checkpoints_hold_tensors_and_figures_alone(resumed: Run) -> None:
         )
         return {type(value), *(kind for one in inner for kind in kinds(one))}
 
-    saved = torch.load(resumed.checkpoints_folder / "last.ckpt", weights_only=True)
+    saved = torch.load(resumed.checkpoint_dir / "last.ckpt", weights_only=True)
     assert "hyper_parameters" not in saved
     assert {kind.__name__ for kind in kinds(saved)} <= {
         "dict", "OrderedDict", "list", "tuple", "str", "int", "float", "bool", "NoneType", "Tensor",

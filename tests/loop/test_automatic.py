@@ -39,7 +39,7 @@ def test_automatic_run_is_the_one_of_the_values_given_by_hand(run_here: Train) -
     other = run_here("data.micro_batch_tokens=90", folder="other")
     assert_bitwise(weights(automatic, 12), weights(by_hand, 12))
     assert not all(torch.equal(a, weights(other, 12)[n]) for n, a in weights(automatic, 12).items())
-    noted = entry_of(automatic.checkpoints_folder / "step-00000012.ckpt", "resolved")
+    noted = entry_of(automatic.checkpoint_dir / "step-00000012.ckpt", "resolved")
     assert noted == automatic.status["resolved"]
     assert (noted["micro_batch_tokens"], noted["compile"]) == (TOKENS_OF_CPUS, False)
 

@@ -113,7 +113,7 @@ def test_run_by_tokens_is_the_run_of_so_many_steps(by_tokens: Run, by_steps: Run
     assert by_tokens.status["max_steps"] == by_tokens.status["step"] == STEPS
     assert_bitwise(weights(by_steps, STEPS), weights(by_tokens, STEPS))
     assert rows(by_steps) == rows(by_tokens), "the rates too"
-    saved = torch.load(by_tokens.checkpoints_folder / f"step-{STEPS:08d}.ckpt", weights_only=True)
+    saved = torch.load(by_tokens.checkpoint_dir / f"step-{STEPS:08d}.ckpt", weights_only=True)
     assert saved["optimizer_states"][0]["param_groups"][0]["lr"] == 0
     batch = TOKENS / STEPS
     assert TOKENS - 2 * batch < read_manifest(by_tokens.path)["totals"]["tokens"] <= TOKENS
@@ -121,7 +121,7 @@ def test_run_by_tokens_is_the_run_of_so_many_steps(by_tokens: Run, by_steps: Run
 
 def test_budget_and_its_steps_are_written_down(by_tokens: Run, by_steps: Run) -> None:
     config = OmegaConf.load(by_tokens.path / "config.yaml")
-    checkpoint = by_tokens.checkpoints_folder / f"step-{STEPS:08d}.ckpt"
+    checkpoint = by_tokens.checkpoint_dir / f"step-{STEPS:08d}.ckpt"
     records = [config.resolved, by_tokens.status["resolved"], entry_of(checkpoint, "resolved")]
     for record in [*records, read_manifest(by_tokens.path)["resolved"]]:
         assert (record["budget"], record["max_steps"]) == ("max_tokens 4,000", STEPS)

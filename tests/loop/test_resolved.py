@@ -39,7 +39,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 def without_record(run: Run, step: int) -> None:
     """Makes a run one of a version that noted nothing of what it had decided."""
-    file = run.checkpoints_folder / f"step-{step:08d}.ckpt"
+    file = run.checkpoint_dir / f"step-{step:08d}.ckpt"
     checkpoint = torch.load(file, weights_only=True)
     del checkpoint["resolved"]
     torch.save(checkpoint, file)
@@ -49,7 +49,7 @@ def without_record(run: Run, step: int) -> None:
 def noted(run: Run, step: int = 12) -> list[Any]:
     """What the run's config, status and checkpoint say was decided."""
     config = OmegaConf.load(run.path / "config.yaml")
-    checkpoint = run.checkpoints_folder / f"step-{step:08d}.ckpt"
+    checkpoint = run.checkpoint_dir / f"step-{step:08d}.ckpt"
     return [config.resolved, run.status["resolved"], entry_of(checkpoint, "resolved")]
 
 

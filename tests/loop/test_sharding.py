@@ -51,7 +51,7 @@ def cut_at(run: Run, step: int, cwd: Path) -> None:
     """A copy in `cwd` of the run as it was when it was killed after a checkpoint."""
     copy = Run(cwd / "outputs" / "day" / "run")
     shutil.copytree(run.path, copy.path, symlinks=True)
-    for checkpoint in copy.checkpoints_folder.glob("step-*.ckpt"):
+    for checkpoint in copy.checkpoint_dir.glob("step-*.ckpt"):
         if int(checkpoint.stem.removeprefix("step-")) > step:
             delete_checkpoint(checkpoint)
     copy.update_status(state="running")
@@ -65,8 +65,7 @@ def assert_same(first: Run, second: Run, apart: float = 0.0) -> None:
             expected = pytest.approx(float(theirs[name] or 0), rel=rounding(2e-5, 1e-3), abs=1e-7)
             assert not value or float(value) == expected, name
     saved = [
-        AtomicCheckpointIO().load_checkpoint(r.checkpoints_folder / "step-00000006.ckpt")
-        for r in (first, second)
+        AtomicCheckpointIO().load_checkpoint(r.checkpoint_dir / "step-00000006.ckpt") for r in (first, second)
     ]
     for part in ("state_dict", "optimizer_states"):
         assert_close(saved[0][part], saved[1][part], part, apart)
@@ -110,7 +109,7 @@ def test_two_sharded_processes_train_like_one(runs: Runs) -> None:
     assert_same(runs.whole, runs.sharded)
     sizes = [(run.path / "model" / "model.safetensors").stat().st_size for run in runs]
     assert sizes[0] == sizes[1], "tied weights are exported once"
-    noted = [entry_of(run.checkpoints_folder / "step-00000006.ckpt", "resolved") for run in runs]
+    noted = [entry_of(run.checkpoint_dir / "step-00000006.ckpt", "resolved") for run in runs]
     assert noted[1] == {**noted[0], "processes": 2}
     assert noted[1]["precision"] == precision.PRECISION
     assert re.fullmatch(
@@ -125,7 +124,7 @@ def test_sharded_checkpoint_goes_on_in_one_process(runs: Runs, tmp_path: Path, t
 
 
 def test_shards_are_consolidated_to_the_exported_model(runs: Runs, tmp_path: Path) -> None:
-    consolidate(runs.sharded.checkpoints_folder / "step-00000006.ckpt", tmp_path / "model")
+    consolidate(runs.sharded.checkpoint_dir / "step-00000006.ckpt", tmp_path / "model")
     ours, exported = (
         load_file(folder / "model" / "model.safetensors") for folder in (tmp_path, runs.sharded.path)
     )
@@ -193,7 +192,7 @@ def test_weights_that_travel_in_half_precision_train_like_whole_ones(tmp_path: P
     run = in_shards(text_file, tmp_path / "sharded", *half)
     for ours, theirs in zip(rows(on_one(text_file, tmp_path / "whole", half[0])), rows(run), strict=True):
         assert float(ours["train/loss"] or 0) == pytest.approx(float(theirs["train/loss"] or 0), rel=5e-3)
-    saved = AtomicCheckpointIO().load_checkpoint(run.checkpoints_folder / "step-00000006.ckpt")["state_dict"]
+    saved = AtomicCheckpointIO().load_checkpoint(run.checkpoint_dir / "step-00000006.ckpt")["state_dict"]
     assert {value.dtype for value in saved.values()} == {torch.float32}
     assert any(not torch.equal(value, value.bfloat16().float()) for value in saved.values()), "not rounded"
 

@@ -16,7 +16,7 @@ from tests.runs.test_data_order import FIGURES, losses, validation_figures
 from tests.runs.test_train import Train, assert_bitwise, continued, rows, weights
 from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
-from tiryns.runner.manifest.differences import made_otherwise
+from tiryns.runner.manifest.differences import MADE, differences
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
@@ -88,7 +88,7 @@ def test_resume_is_bitwise_and_only_with_the_same_teacher(
         run_here(*taught_by(moved), *SAVING, folder="other")
     other = run_here(*taught_by(moved), *SAVING, "resume_changed_data=true", folder="other")
     after = json.loads((other.path / "manifest.json").read_text())
-    found = [str(one) for one in made_otherwise(before, after)]
+    found = [str(one) for one in differences(before, after, MADE)]
     assert any("teacher" in line and "model.safetensors differs" in line for line in found), found
     assert losses(other) != losses(whole)
 

@@ -29,7 +29,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
 
 
 def saved(run: Run, step: int) -> dict[str, Any]:
-    return AtomicCheckpointIO().load_checkpoint(run.checkpoints_folder / f"step-{step:08d}.ckpt")
+    return AtomicCheckpointIO().load_checkpoint(run.checkpoint_dir / f"step-{step:08d}.ckpt")
 
 
 def consolidated(run: Run, target: Path, *words: str) -> dict[str, torch.Tensor]:
@@ -58,7 +58,7 @@ def test_a_resumed_run_has_the_average_of_one_that_was_not_stopped(
 ) -> None:
     copy = Run(tmp_path / "outputs" / "day" / "run")
     shutil.copytree(run.path, copy.path, symlinks=True)
-    (copy.checkpoints_folder / "step-00000006.ckpt").unlink()
+    (copy.checkpoint_dir / "step-00000006.ckpt").unlink()
     copy.update_status(state="running")
     train_here(copy.path, text_file, *EMA)
     for part in ("state_dict", "optimizer_states"):

@@ -35,7 +35,7 @@ def validations(run: Run) -> list[dict[str, str]]:
 
 
 def weights(run: Run, name: str, average: bool = False) -> dict[str, torch.Tensor]:
-    saved = torch.load(run.checkpoints_folder / name, weights_only=True)
+    saved = torch.load(run.checkpoint_dir / name, weights_only=True)
     return averages_of_splus(saved["optimizer_states"][0], 0.5) if average else saved["state_dict"]
 
 
@@ -161,7 +161,7 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(finetune: Finetune) -> None:
     whole = finetune("classification", *settings)
     copy = Run(whole.path.with_name("copy"))
     shutil.copytree(whole.path, copy.path, symlinks=True)
-    for checkpoint in copy.checkpoints_folder.glob("step-*.ckpt"):
+    for checkpoint in copy.checkpoint_dir.glob("step-*.ckpt"):
         if int(checkpoint.stem.removeprefix("step-")) > 3:
             checkpoint.unlink()
     resumed = finetune("classification", *settings, folder="copy")

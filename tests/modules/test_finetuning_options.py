@@ -98,9 +98,7 @@ def test_frozen_layers_have_no_gradient_no_state_and_keep_their_weights(finetune
     assert len(frozen) > 10
     for name in first:
         assert torch.equal(first[name], last[name]) == (name in frozen), name
-    saved = torch.load(run.checkpoints_folder / "step-00000008.ckpt", weights_only=True)["optimizer_states"][
-        0
-    ]
+    saved = torch.load(run.checkpoint_dir / "step-00000008.ckpt", weights_only=True)["optimizer_states"][0]
     names = {name for group in saved["param_groups"] for name in group["param_names"]}
     assert names == {
         name.removeprefix("model.") for name in first if name not in frozen and "position_ids" not in name

@@ -93,9 +93,9 @@ def test_disk_without_links_and_modes_serves_a_run(
     run = kept_run(tmp_path)
     assert_bitwise(weights(undisturbed, 12), weights(run, 12))
     assert rows(undisturbed) == rows(run)
-    assert not [file for file in run.checkpoints_folder.iterdir() if file.is_symlink()]
-    assert (run.checkpoints_folder / "last.ckpt").read_bytes() == (
-        run.checkpoints_folder / "step-00000012.ckpt"
+    assert not [file for file in run.checkpoint_dir.iterdir() if file.is_symlink()]
+    assert (run.checkpoint_dir / "last.ckpt").read_bytes() == (
+        run.checkpoint_dir / "step-00000012.ckpt"
     ).read_bytes()
     assert {"config.json", "model.safetensors"} <= {file.name for file in (run.path / "model").iterdir()}
 

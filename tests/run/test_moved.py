@@ -40,7 +40,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = tiryns_here(here, *words)
     assert done.returncode == 0, done.stderr
     run = Run(here / "runs" / "o")
-    (run.checkpoints_folder / "step-00000006.ckpt").unlink()
+    (run.checkpoint_dir / "step-00000006.ckpt").unlink()
     shutil.rmtree(run.path / "model")
     run.update_status(state="interrupted", step=3)
     return here

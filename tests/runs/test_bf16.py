@@ -78,7 +78,7 @@ def test_weights_of_a_run_keep_the_types_that_they_began_with(
     assert {str(t.dtype)[6:] for t in weights(whole, 6).values()} == {*types}
     for name, noted in (("noted", True), ("unnoted", False)):
         run = continued(whole, 3, name)
-        file = run.checkpoints_folder / "step-00000003.ckpt"
+        file = run.checkpoint_dir / "step-00000003.ckpt"
         checkpoint = torch.load(file, weights_only=True)
         assert checkpoint["resolved"]["weights"] == types_noted
         if not noted:
@@ -91,7 +91,7 @@ def test_weights_of_a_run_keep_the_types_that_they_began_with(
 
 
 def test_a_branch_in_another_precision_has_weights_of_its_own(run_here: Train) -> None:
-    start = run_here(*SHORT, "trainer.precision=bf16-true").checkpoints_folder / "step-00000003.ckpt"
+    start = run_here(*SHORT, "trainer.precision=bf16-true").checkpoint_dir / "step-00000003.ckpt"
     assert {t.dtype for t in torch.load(start, weights_only=True)["state_dict"].values()} == {torch.bfloat16}
     branch = run_here(*SHORT, FP32, f"resume={start}", folder="branch")
     assert {t.dtype for t in weights(branch, 6).values()} == {torch.float32}

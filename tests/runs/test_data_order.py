@@ -119,7 +119,7 @@ def test_resume_on_another_number_of_processes(
     tiryns(*TINY, f"data.source={text_file}", *saving, "trainer.devices=2", f"resume={on_two.path}")
     assert not (tmp_path / "outputs").exists(), "it goes on in its folder"
     on_one_again = continued(on_two, 10, "on_one_again")
-    assert entry_of(on_one_again.checkpoints_folder / "step-00000010.ckpt", "resolved")["processes"] == 2
+    assert entry_of(on_one_again.checkpoint_dir / "step-00000010.ckpt", "resolved")["processes"] == 2
     run_here(*saving, folder="on_one_again")
     for run in (on_two, on_one_again):
         assert run.status["step"] == 12

@@ -46,11 +46,11 @@ def assert_same_run(run: Run, fresh: Run, step: int = STEPS) -> None:
     assert (run.path / DIGESTS).read_text() == (fresh.path / DIGESTS).read_text()
     assert run.status["results"] == fresh.status["results"]
     links = [
-        {name: os.readlink(one.checkpoints_folder / name) for name in ("last.ckpt", "best.ckpt")}
+        {name: os.readlink(one.checkpoint_dir / name) for name in ("last.ckpt", "best.ckpt")}
         for one in (run, fresh)
     ]
     assert links[0] == links[1]
-    assert (run.checkpoints_folder / links[0]["best.ckpt"]).exists()
+    assert (run.checkpoint_dir / links[0]["best.ckpt"]).exists()
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ Train = Callable[..., Run]
 
 
 def weights(run: Run, step: int) -> dict[str, torch.Tensor]:
-    return torch.load(run.checkpoints_folder / f"step-{step:08d}.ckpt", weights_only=True)["state_dict"]
+    return torch.load(run.checkpoint_dir / f"step-{step:08d}.ckpt", weights_only=True)["state_dict"]
 
 
 def assert_bitwise(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:
@@ -47,7 +47,7 @@ def continued(run: Run, step: int, name: str) -> Run:
     """A copy of a run as it was when it was killed just after the checkpoint of `step`."""
     copy = Run(run.path.with_name(name))
     shutil.copytree(run.path, copy.path, symlinks=True)
-    for checkpoint in copy.checkpoints_folder.glob("step-*.ckpt"):
+    for checkpoint in copy.checkpoint_dir.glob("step-*.ckpt"):
         if int(checkpoint.stem.removeprefix("step-")) > step:
             checkpoint.unlink()
     return copy
@@ -127,7 +127,7 @@ def test_training_lowers_the_loss(run_here: Train) -> None:
 def test_damaged_checkpoint_is_passed_over(run_here: Train, caplog: pytest.LogCaptureFixture) -> None:
     whole = run_here("checkpoint.every_steps=4", "checkpoint.keep_last=9")
     copy = continued(whole, 8, "copy")
-    damaged = copy.checkpoints_folder / "step-00000008.ckpt"
+    damaged = copy.checkpoint_dir / "step-00000008.ckpt"
     content = bytearray(damaged.read_bytes())
     content[len(content) // 2 : len(content) // 2 + 64] = bytes(64)
     damaged.write_bytes(content)
@@ -138,8 +138,8 @@ def test_damaged_checkpoint_is_passed_over(run_here: Train, caplog: pytest.LogCa
 
 def test_run_with_nothing_but_damaged_checkpoints_does_not_begin_again(tmp_path: Path) -> None:
     folder = Run(tmp_path)
-    folder.checkpoints_folder.mkdir()
-    (folder.checkpoints_folder / "step-00000004.ckpt").write_bytes(b"half a checkpoint")
+    folder.checkpoint_dir.mkdir()
+    (folder.checkpoint_dir / "step-00000004.ckpt").write_bytes(b"half a checkpoint")
     with pytest.raises(ValueError, match=r"every checkpoint in .* is damaged; remove them"):
         checkpoint_to_resume(folder, "auto")
     assert checkpoint_to_resume(folder, None) is None

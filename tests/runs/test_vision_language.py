@@ -85,8 +85,7 @@ def test_second_stage_starts_from_the_first_and_freezes_by_pattern(run: Any, tmp
         "trainer.validate_every=0",
     )  # fmt: skip
     weights = [
-        torch.load(r.checkpoints_folder / "last.ckpt", weights_only=True)["state_dict"]
-        for r in (first, second)
+        torch.load(r.checkpoint_dir / "last.ckpt", weights_only=True)["state_dict"] for r in (first, second)
     ]
     torch.manual_seed(42)
     assert weights[0].keys() == weights[1].keys()

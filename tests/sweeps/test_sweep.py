@@ -42,7 +42,7 @@ class Swept(NamedTuple):
 
 
 def written(run: Run) -> float:
-    return (run.checkpoints_folder / "step-00000004.ckpt").stat().st_mtime
+    return (run.checkpoint_dir / "step-00000004.ckpt").stat().st_mtime
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Swept:
     (folder,) = cwd.glob("outputs/*/*-sweep")
     weights = [written(Run(folder / name)) for name in ("0", "1")]
     cut = Run(folder / "1")  # as if killed after its checkpoint of step 2
-    (cut.checkpoints_folder / "step-00000004.ckpt").unlink()
+    (cut.checkpoint_dir / "step-00000004.ckpt").unlink()
     shutil.copytree(folder, cwd / "outputs" / "2020-01-01" / "copy-sweep", symlinks=True)
     cut.update_status(state="running")
     again = run_program(*arguments, cwd=cwd, check=False)

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from tiryns.conf.registry import better_when
 from tiryns.conf.values import suggest
 from tiryns.runner.cli.judge.sides import Pair
+from tiryns.runner.manifest.differences import changes
 from tiryns.runner.report.comparison.comparable import (
     PER_BYTE,
     evaluated_on,
@@ -148,8 +149,7 @@ def _shown(one: Any, other: Any) -> str:
     """Two facts, of mappings what differs in them."""
     if not (isinstance(one, dict) and isinstance(other, dict)):
         return f"{one} and {other}"
-    names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
-    return "; ".join(f"{name}: {one.get(name)} and {other.get(name)}" for name in names[:3])
+    return "; ".join(f"{name}: {was} and {is_now}" for name, was, is_now in islice(changes(one, other), 3))
 
 
 def _agree(runs: Sequence[Run], fact: Callable[[Run], Any]) -> bool:

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf
 
-from tiryns.runner.report.comparison.differences import fold_of, is_replicate
+from tiryns.runner.report.comparison.differences import contents, fold_of
 from tiryns.runner.run.command.words import public_overrides
 from tiryns.runner.run.folder import Run, find_runs, load_run
-from tiryns.runner.run.recording import config_hash
 
 log = logging.getLogger("tiryns")
 
@@ -157,25 +155,4 @@ def pairs_of(against: dict[Replicate, Run], change: dict[Replicate, Run], names:
 
 def differing(runs: Sequence[Run]) -> list[str]:
     """The settings in which runs differ, but for seeds, folds and how they are executed; empty where they do not."""
-    if len({_without_seed(run) for run in runs}) < 2:
-        return []
-    seeded = [
-        {name: "seed" if is_replicate(run.settings, name) else v for name, v in run.settings.items()}
-        for run in runs
-    ]
-    names = dict.fromkeys(name for settings in seeded for name in settings)
-    apart = [name for name in names if len({str(settings.get(name)) for settings in seeded}) > 1]
-    return [
-        name
-        for name in apart
-        if "." in name and not name.startswith(("resolved.", "checkpoint.", "callback.", "logger."))
-    ][:5]
-
-
-def _without_seed(run: Run) -> str:
-    """The hash of a run's config, as if it had no seed and no fold."""
-    config = run.config
-    for name in run.settings:
-        if is_replicate(run.settings, name):
-            OmegaConf.update(config, name, None)
-    return config_hash(config)
+    return list(dict.fromkeys(name for content in contents(runs) for name in content))[:5]

@@ -192,10 +192,9 @@ def _paths(source: str, last: int | None) -> list[Path]:
 
 def _runs_of_sweep(folder: Path) -> list[Path]:
     """The runs of a sweep, all of which must be done; none for any other folder."""
-    from tiryns.runner.run.folder import Run
-    from tiryns.runner.sweeps.sweeper import runs_of
+    from tiryns.runner.run.folder import Run, find_runs
 
-    runs = [] if (folder / "status.json").is_file() else runs_of(folder)
+    runs = find_runs(folder)
     for run in runs:
         if (state := Run(run).state) != "done":
             raise ValueError(f"the run {str(run)!r} of the sweep is {state}: finish it with resume={folder}")

@@ -57,8 +57,8 @@ def is_replicate(settings: Mapping[str, Any], name: str) -> bool:
 
 def differences(runs: Sequence[Run]) -> Differences:
     """The settings in which runs differ, by their configs and else by their overrides."""
-    contents = _contents(runs)
-    keys: list[Hashable] = [frozenset(content.items()) for content in contents]
+    apart = contents(runs)
+    keys: list[Hashable] = [frozenset(content.items()) for content in apart]
     words = [frozenset((n, v) for n, v in run.override_values.items() if _counts(run, n)) for run in runs]
     known = {word: key for word, key, run in zip(words, keys, runs, strict=True) if run.settings}
     # A job that has not begun has no config yet
@@ -67,7 +67,7 @@ def differences(runs: Sequence[Run]) -> Differences:
         for run, word, key in zip(runs, words, keys, strict=True)
     ]
     keys, branches = _with_parents(runs, keys)
-    names = _chosen(runs, contents, keys)
+    names = _chosen(runs, apart, keys)
     values = [{name: shown_setting(run, name) for name in names} for run in runs]
     if any(branches):
         values = [{**shown, BRANCH: branch} for shown, branch in zip(values, branches, strict=True)]
@@ -123,7 +123,7 @@ def _counts(run: Run, name: str) -> bool:
     return name not in ("seed", FOLD) and not is_execution(run, name)
 
 
-def _contents(runs: Sequence[Run]) -> list[dict[str, str]]:
+def contents(runs: Sequence[Run]) -> list[dict[str, str]]:
     """The settings of each run that differ between the configs, those that follow the seed by its name."""
     configs = [{**_beside_config(run), **run.settings} if run.settings else {} for run in runs]
     known = [config for config in configs if config]

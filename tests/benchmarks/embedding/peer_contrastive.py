@@ -109,7 +109,7 @@ def ours(case: Case) -> Measured:
 
     callbacks = [
         *build_all(config.callback).values(),
-        build(config.checkpoint, folder=folder.checkpoints_folder),
+        build(config.checkpoint, folder=folder.checkpoint_dir),
     ]
     trainer = build(
         config.trainer, callbacks=[*callbacks, Watching()], max_steps=case.steps, folder=folder, resumed_step=0,

@@ -73,7 +73,7 @@ def runner_seconds(config: Any, folder: Path) -> float:
         config.trainer,
         callbacks=[
             *build_all(config.callback).values(),
-            build(config.checkpoint, folder=run.checkpoints_folder),
+            build(config.checkpoint, folder=run.checkpoint_dir),
             clock,
         ],
         loggers=build_all(config.logger, folder=str(folder)),

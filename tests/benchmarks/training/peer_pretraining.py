@@ -83,7 +83,7 @@ def ours(case: Case) -> tuple[Clock, nn.Module]:
     )  # fmt: skip
     callbacks = [
         *build_all(config.callback).values(),
-        build(config.checkpoint, folder=folder.checkpoints_folder),
+        build(config.checkpoint, folder=folder.checkpoint_dir),
     ]
     trainer = build(
         config.trainer, callbacks=[*callbacks, Watch()], max_steps=case.steps, folder=folder, resumed_step=0,
