@@ -195,6 +195,11 @@ def find_runs(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: (not path.name.isdecimal(), path.name.zfill(8)))
 
 
+def runs_in(folder: Path) -> list[Run]:
+    """The run in a folder, or the runs in a folder of runs; raises as `load_run` where there is none."""
+    return [load_run(path) for path in find_runs(folder) or [folder]]
+
+
 def _plain(value: Any) -> Any:
     """A value as YAML reads it; also `1e-3`, which YAML takes for text."""
     read = yaml.safe_load(value) if isinstance(value, str) else value

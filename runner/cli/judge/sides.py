@@ -3,14 +3,13 @@
 import logging
 import shlex
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from tiryns.runner.report.comparison.differences import contents, fold_of
+from tiryns.runner.report.comparison.differences import contents, fold_of, seed_of
 from tiryns.runner.run.command.words import public_overrides
-from tiryns.runner.run.folder import Run, find_runs, load_run
+from tiryns.runner.run.folder import Run
 
 log = logging.getLogger("tiryns")
 
@@ -76,17 +75,6 @@ def canonical(words: Iterable[str]) -> list[str]:
 def noted(run: Run) -> set[str]:
     """The overrides that a run was started with, but for its seed."""
     return set(canonical(word for word in public_overrides(run.overrides()) if not word.startswith("seed=")))
-
-
-def seed_of(run: Run) -> int | None:
-    """The seed of a run; None where its config is lost."""
-    seed = run.settings.get("seed")
-    return seed if isinstance(seed, int) else None
-
-
-def runs_in(folder: Path) -> list[Run]:
-    """The run in a folder, or the runs in a folder of runs; raises ValueError where there is none."""
-    return [load_run(path) for path in find_runs(folder) or [folder]]
 
 
 def with_words(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
