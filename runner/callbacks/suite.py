@@ -8,7 +8,6 @@ import contextlib
 import copy
 import logging
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -142,7 +141,7 @@ class SuiteEvaluation(Callback):
         run = folder.parent.parent
         config = OmegaConf.load(run / "config.yaml")
         assert isinstance(config, DictConfig)
-        given = flags(shlex.split(read_text(run / "command.txt")))
+        given = flags(Run(run).command_words())
         model, sweep = quoted(str((folder / "model").resolve())), quoted(str(folder.resolve()))
         words = [
             *given,

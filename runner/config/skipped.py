@@ -4,12 +4,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.order.skipping import Pairs, merged
 from tiryns.runner.run.folder import Run
-from tiryns.runner.run.yaml_files import read_config
 
 NOTED = "skipped"
 """Key of a run's rewinds in `status.json` and `manifest.json`: the `batches` [first, last] that were left out, the `step`
@@ -25,8 +22,7 @@ def skipped_batches(folder: Path) -> Pairs:
         >>> skipped_batches(Path("outputs/2026-11-03/12-30-11-ab12"))
         []
     """
-    file = folder / "config.yaml"
-    given = OmegaConf.select(read_config(file), "skip_batches", default=None) if file.exists() else None
+    given = Run(folder).config.get("skip_batches") if (folder / "config.yaml").exists() else None
     return left_out(given, noted_rewinds(folder))
 
 

@@ -8,7 +8,6 @@ branches: a new folder that starts from there and carries the curves so far.
 import logging
 import re
 import secrets
-import shlex
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -27,7 +26,7 @@ from tiryns.runner.launch.torchrun import agree_on_launch
 from tiryns.runner.patches.hydra.arguments import only_shows
 from tiryns.runner.run.cluster import member, nodes_of, slurm_job
 from tiryns.runner.run.command.words import CONFIG_FLAGS, flags, public_overrides, quoted, typed_overrides
-from tiryns.runner.run.files import SWEEP, locked, read_sweep, read_text
+from tiryns.runner.run.files import SWEEP, locked, read_sweep
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import check_links
 from tiryns.runner.run.recording import config_hash, new_name
@@ -176,10 +175,7 @@ def saved_overrides(
 
 def _flags_of(folder: Run) -> list[str] | None:
     """The flags that say where the configs of a run lie, here or where it was begun; None where a folder is gone."""
-    try:
-        noted = flags(shlex.split(read_text(folder.path / "command.txt")))
-    except ValueError:  # cut off within quotes
-        return []
+    noted = flags(folder.command_words())
     for flag, after in zip(noted, [*noted, ""][1:], strict=True):
         name, is_given, value = flag.partition("=")
         place = value if is_given else after
@@ -287,7 +283,7 @@ def _value(name: str, arguments: list[str]) -> str | None:
 
 def _step(folder: Run, resume: str) -> int:
     """The step of the checkpoint that `resume` names, by its file name."""
-    names = [Path(resume)] if resume.endswith(".ckpt") else sorted(folder.checkpoint_dir.glob("step-*.ckpt"))
+    names = [Path(resume)] if resume.endswith(".ckpt") else folder.checkpoints()
     if not names:
         raise ValueError(f"resume: the run {resume!r} has no checkpoint yet")
     return int(names[-1].resolve().stem.removeprefix("step-"))

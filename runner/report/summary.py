@@ -79,11 +79,7 @@ def resume_command(run: Run) -> str | None:
     That is twice its own, also where a callback has ended it before: the same length would be the same, finished run.
     One with phases is as long as these: None where it is finished, as only a branch with others goes on.
     """
-    try:
-        words = shlex.split(run.command)
-    except ValueError:
-        words = []
-    status = run.status
+    words, status = run.command_words(), run.status
     done = status.get("state") == "done"
     if done and status.get("phases"):
         return None

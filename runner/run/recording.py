@@ -96,15 +96,16 @@ class Recording:
 
         Empty where there is none or it cannot be read. It is parsed anew where the file has changed.
         """
-        file, version = self.path / "status.json", None
-        with (
-            contextlib.suppress(OSError),
-            open(file, "rb") as opened,
-        ):  # opening asks a server, where stat may not
-            about = os.fstat(opened.fileno())
+        version = None
+        with contextlib.suppress(OSError):
+            number = os.open(
+                f"{self.path}/status.json", os.O_RDONLY
+            )  # which asks a file server, where stat may not
+            about = os.fstat(number)
+            os.close(number)
             version = about.st_ino, about.st_mtime_ns, about.st_size
         if version is None or version != self._read[0]:
-            self._read = version, read_status(file)
+            self._read = version, read_status(self.path / "status.json")
         return {**self._read[1], **({"state": self._next_state} if self._next_state else {})}
 
     @property
@@ -130,15 +131,18 @@ class Recording:
         """The overrides the run was started with, by `overrides.json` or else by `command.txt`; ValueError without."""
         if (noted := self.noted_overrides()) is not None:
             return noted
-        words: list[str] = []
-        with contextlib.suppress(ValueError):  # cut off within quotes
-            words = shlex.split(read_text(self.path / "command.txt"))
-        if not words:
+        if not (words := self.command_words()):
             raise ValueError(
                 f"overrides.json in {str(self.path)!r} is damaged or missing, and so is command.txt: give the overrides "
                 f"that the run was started with, as in resume={self.path} seed=7; config.yaml there shows its settings"
             )
         return public_overrides([w for w in words[1:] if w not in flags(words) and w[:1] != "-"])
+
+    def command_words(self) -> list[str]:
+        """The words of the command that started the run; none where it is lost or cut off within quotes."""
+        with contextlib.suppress(ValueError):
+            return shlex.split(read_text(self.path / "command.txt"))
+        return []
 
     def noted_overrides(self) -> list[str] | None:
         """The list in `overrides.json`; None where there is none or it cannot be read."""

@@ -18,7 +18,7 @@ from tests.data.labelled.tasks import tags
 from tests.modules.conftest import JOINT, NEW, ROWS, TASKS
 from tests.modules.conftest import TINY as FINETUNING
 from tests.support.in_process import Done, tiryns_here
-from tiryns.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.cli.order.places import DocumentPlaces
 from tiryns.runner.launch.resume import run_folder
 from tiryns.runner.run.folder import Run
@@ -96,7 +96,7 @@ def found(run: Run, text: str) -> list[dict[str, Any]]:
 
 def test_steps_are_those_that_were_trained_with_their_documents(run: Run, texts: Path) -> None:
     rows = samples(run)
-    opened = RunOrder(run.path)
+    opened = SampleOrder(run.path)
     assert [row["step"] for row in rows[:: len(rows) // STEPS]] == list(range(1, STEPS + 1))
     assert {row["epoch"] for row in rows} == {0, 1}
     for step in range(1, STEPS + 1):
@@ -155,7 +155,7 @@ def test_text_is_found_in_every_step_that_trained_on_it(run: Run, tmp_path: Path
 
 
 def test_text_is_found_in_its_own_part_of_a_long_document(run: Run, texts: Path) -> None:
-    places = DocumentPlaces(RunOrder(run.path).data)
+    places = DocumentPlaces(SampleOrder(run.path).data)
     long = next(d for d in range(30) if len(places.sequences_of(d)) > 1)
     document = [*paragraphs("a"), *paragraphs("b")][long]
     (first,), (whole,) = found(run, document.split()[0] + " "), found(run, document)
@@ -213,7 +213,7 @@ def test_labelled_samples_are_known_by_their_rows(task: str, tmp_path: Path) -> 
     words = [*(TASKS | JOINT)[task], f"data.train={file}", *FINETUNING, *NEW, "data.validation_documents=4"]
     length = f"data.max_length={16 if 'tag' in task or 'token' in task else 44}"  # some have several samples
     labelled = begun(tmp_path / "run", *words, length, trained=8)
-    opened = RunOrder(labelled.path)
+    opened = SampleOrder(labelled.path)
     told, tokenizer = samples(labelled, "1:2"), opened.data.tokenizer
     for sample in told:
         number = int(sample["row"].removeprefix("line ")) - 1

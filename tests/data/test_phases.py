@@ -14,7 +14,7 @@ from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
 from tiryns import compose
 from tiryns.runner.cli.order.finding import find
-from tiryns.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.cli.order.places import places_of
 from tiryns.runner.loop.assembly import assemble
 from tiryns.runner.manifest.inputs import read_manifest
@@ -113,7 +113,7 @@ def test_manifest_and_order_know_the_phases(whole: Run, arguments: list[str]) ->
     inputs = read_manifest(whole.path)["inputs"]
     assert [phase["steps"] for phase in inputs["order"]["phases"]] == [5, 4, 3]
     assert list(inputs["order"]["phases"][2]["draws"]) == ["code@24"]
-    order = RunOrder(whole.path)
+    order = SampleOrder(whole.path)
     assert list(order.changed(range(1, 13))) == []
     assert [order.phase_at(step) for step in (1, 5, 6, 9, 10)] == [
         "stable",

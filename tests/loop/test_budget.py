@@ -19,7 +19,7 @@ from tests.support.in_process import tiryns_here
 from tests.support.run_data import GivenData
 from tiryns.conf.trainer import BUDGETS
 from tiryns.runner.checkpoints.files import entry_of
-from tiryns.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.in_python import assemble, compose
 from tiryns.runner.loop import phases
 from tiryns.runner.loop.assembly import Parts
@@ -140,7 +140,7 @@ def test_cut_run_goes_on_to_the_same_step_without_counting_again(
     assert_bitwise(weights(by_tokens, STEPS), weights(resumed, STEPS))
     assert rows(by_tokens) == rows(resumed)
     assert audit.compare(by_tokens.path, resumed.path) is None
-    assert RunOrder(resumed.path).num_steps == STEPS
+    assert SampleOrder(resumed.path).num_steps == STEPS
 
 
 def parts_of(text: Path, *words: str) -> Parts:

@@ -12,7 +12,7 @@ from tests.launch.test_kill import only_run
 from tests.runs.test_train import Train, assert_bitwise, continued, rows, weights
 from tests.support.in_process import tiryns_here
 from tests.support.processes import assert_nothing_left, ranks_in, start, wait_for_steps
-from tiryns.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.cli.reproduce.comparison import compare
 from tiryns.runner.cli.reproduce.rebuilding import recorded
 from tiryns.runner.cli.runs import show_run
@@ -69,7 +69,7 @@ def test_run_goes_back_and_is_that_of_a_config_without_the_batches(rewound: Run,
     fresh = run_here(*WATCHED, "skip_batches=[[9,11]]", poison(9))
     assert_same_run(rewound, fresh)
     assert skipped_batches(fresh.path) == [[9, 11]]
-    orders = [RunOrder(run.path, ["allowed_targets=[tests]"]) for run in (rewound, fresh)]
+    orders = [SampleOrder(run.path, ["allowed_targets=[tests]"]) for run in (rewound, fresh)]
     assert [list(order.changed(range(1, STEPS + 1))) for order in orders] == [[], []]
     assert read_manifest(rewound.path)["inputs"]["order"] == read_manifest(fresh.path)["inputs"]["order"]
     assert compare(recorded(rewound.path), recorded(fresh.path))["verdict"] == "identical"

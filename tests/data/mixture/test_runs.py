@@ -13,7 +13,7 @@ from tests.data.mixture.sources import texts
 from tests.runs.test_train import continued, losses, rows
 from tiryns import compose
 from tiryns.runner.cli.order.finding import find
-from tiryns.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.cli.order.places import places_of
 from tiryns.runner.loop.assembly import assemble
 from tiryns.runner.manifest.inputs import read_manifest
@@ -122,7 +122,7 @@ def test_changed_weight_is_refused_or_recorded(mixed_here: Mixed) -> None:
 
 def test_order_tells_the_source_of_each_sample(mixed_here: Mixed) -> None:
     run = mixed_here("trainer.max_steps=3", "trainer.validate_every=0")
-    order = RunOrder(run.path)
+    order = SampleOrder(run.path)
     assert list(order.changed([1, 2, 3])) == []
     places, data = places_of(order.data), order.data
     for index in order.samples(1)[:, 1].tolist():
