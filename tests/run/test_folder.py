@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,12 @@ from tiryns.runner.run.folder import Run
 def test_status_is_parsed_once_for_each_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[Path] = []
     read = recording.read_status
-    monkeypatch.setattr(recording, "read_status", lambda file: [parsed.append(file), read(file)][1])
+
+    def counting(file: Path) -> dict[str, Any]:
+        parsed.append(file)
+        return read(file)
+
+    monkeypatch.setattr(recording, "read_status", counting)
     run = Run(tmp_path)
     Run(tmp_path).update_status(state="done", results={"objective": 1.0})
     parsed.clear()
