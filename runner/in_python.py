@@ -25,7 +25,7 @@ from tiryns.runner.cli.compose import composing_words, initialized, overrides_of
 from tiryns.runner.cli.runs import all_runs
 from tiryns.runner.config.checks import check_config, check_run_dir
 from tiryns.runner.config.permissions import check_permissions, on_command_line
-from tiryns.runner.inference.opened_run import Run, open_run
+from tiryns.runner.inference.opened_run import OpenedRun, open_run
 from tiryns.runner.launch.resume import saved_overrides
 from tiryns.runner.loop import assembly
 from tiryns.runner.patches.hydra.arguments import hydra_parser
@@ -59,7 +59,7 @@ def compose(*overrides: str, config_dir: Folder | None = None) -> DictConfig:
         return config
 
 
-def run(*config: str | DictConfig, config_dir: Folder | None = None) -> Run:
+def run(*config: str | DictConfig, config_dir: Folder | None = None) -> OpenedRun:
     """Trains as `tiryns train` does, in a new run folder, and returns the run.
 
     One device trains in this process, several in processes of their own. Ctrl-C saves, stops, and raises
@@ -114,7 +114,7 @@ def assemble(config: DictConfig) -> assembly.Parts:
         return assembly.assemble(filled)
 
 
-def runs(folder: Folder = "outputs") -> list[Run]:
+def runs(folder: Folder = "outputs") -> list[OpenedRun]:
     """Every run below a folder, jobs of sweeps included, the newest first; raises ValueError for a missing folder.
 
     Example:
@@ -122,7 +122,7 @@ def runs(folder: Folder = "outputs") -> list[Run]:
         ['2026-11-03/12-30-11-ab12']
     """
     with explained():
-        return [Run(found.path) for found in reversed(all_runs(Path(folder)))]
+        return [OpenedRun(found.path) for found in reversed(all_runs(Path(folder)))]
 
 
 def _check_words(words: Sequence[str]) -> None:
@@ -178,7 +178,7 @@ def _command(words: list[str]) -> Iterator[None]:
         sys.argv = before
 
 
-def _trained(config: DictConfig) -> Run:
+def _trained(config: DictConfig) -> OpenedRun:
     """Trains one job, as Hydra runs it."""
     try:
         done = run_composed(train.work, config)

@@ -23,7 +23,6 @@ from tiryns.runner.config.checks import check_config, lacks_data
 from tiryns.runner.config.moved import from_begin
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.config.skipped import left_out, noted_rewinds
-from tiryns.runner.config.yaml_files import checked_files
 from tiryns.runner.launch.hub import spare_retries
 from tiryns.runner.launch.job import in_sweep, report_failure, report_job_failure, report_stop, run_job
 from tiryns.runner.launch.processes import keep_freed_memory
@@ -35,13 +34,14 @@ from tiryns.runner.loop.assembly import assemble, check_numbered, known_task, pr
 from tiryns.runner.patches.hydra.versions import VERSION_BASE
 from tiryns.runner.protocols import asked_callbacks
 from tiryns.runner.run.cluster import member, refuse_sweep_of_ranks
+from tiryns.runner.run.command.lifetime import outlast_readers, without_teardown
 from tiryns.runner.run.command.status import INTERRUPTED
 from tiryns.runner.run.errors import Diverged, Rewound, TrainingFailure, wants_traceback
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.lazy import many_imports
-from tiryns.runner.run.lifetime import outlast_readers, without_teardown
 from tiryns.runner.run.redaction import know_secrets, redact_logs
 from tiryns.runner.run.signals import Stopped, ending_with_command, forwarding, stoppable
+from tiryns.runner.run.yaml_files import checked_files
 from tiryns.runner.sweeps.replicates import with_replicates
 from tiryns.runner.sweeps.suite.in_training import check_evaluations
 from tiryns.runner.sweeps.suite.words import as_sweep
@@ -77,7 +77,7 @@ def run(config: DictConfig) -> float | None:
 
 def work(config: DictConfig) -> dict[str, float]:
     """Trains in a run folder, in as many processes as the config asks for; returns the figures, or raises Stopped."""
-    folder, here = RunFolder(Path(HydraConfig.get().runtime.output_dir)), member()
+    folder, here = Run(Path(HydraConfig.get().runtime.output_dir)), member()
     know_secrets(config)
     redact_logs()
     first = here is None or here.rank == 0
@@ -108,7 +108,7 @@ def work(config: DictConfig) -> dict[str, float]:
             raise
 
 
-def inspect(config: DictConfig, folder: RunFolder) -> None:
+def inspect(config: DictConfig, folder: Run) -> None:
     """Shows the plan of a run, and removes the folder that Hydra has made for it."""
     with many_imports():
         from tiryns.runner.cli.plan.shown import show_plan
@@ -120,7 +120,7 @@ def inspect(config: DictConfig, folder: RunFolder) -> None:
         shutil.rmtree(folder.path, ignore_errors=True)
 
 
-def evaluate(config: DictConfig, folder: RunFolder) -> None:
+def evaluate(config: DictConfig, folder: Run) -> None:
     """Measures a finished run on the sets of the config; where that fails the folder is removed."""
     from tiryns.runner.cli.models.evaluate import evaluate_sets
 
@@ -131,14 +131,14 @@ def evaluate(config: DictConfig, folder: RunFolder) -> None:
         raise
 
 
-def probe(config: DictConfig, folder: RunFolder) -> dict[str, float]:
+def probe(config: DictConfig, folder: Run) -> dict[str, float]:
     """Measures the frozen features of a model; returns the figures, `objective` among them."""
     from tiryns.runner.cli.models.probe import probe_model
 
     return probe_model(config, folder)
 
 
-def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
+def train(config: DictConfig, folder: Run) -> dict[str, float]:
     """Builds, trains, exports and reports, on every rank; again where the run was taken back to a checkpoint.
 
     Returns the figures, `objective` among them. Ranks of an agent raise Rewound instead, and it starts them again.
@@ -154,7 +154,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         gc.collect()  # the next model needs the memory
 
 
-def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
+def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
     """Builds, trains, exports and reports; raises Rewound where the run was taken back to a checkpoint instead."""
     with many_imports():
         from tiryns.runner.callbacks import Heartbeat, Preemption, taken_back
@@ -179,7 +179,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     values = resolved.resolve(config, chosen, before, data, module)
     resolved.note(folder, values)
     watching = watchers(callbacks_of(chosen, parts), data, module)
-    *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoints), folder.checkpoints)
+    *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoint_dir), folder.checkpoint_dir)
     pruning = pruning_of(folder, saver)
     beating = [Heartbeat(Path(file)) for file in [os.environ.get(HEARTBEAT)] if file]
     trainer = make_trainer(
@@ -210,7 +210,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     except RuntimeError as error:
         if beating or not str(error).startswith(KILLED_LOADER):  # the agent starts this rank again
             raise
-        step = folder.status().get("step")
+        step = folder.status.get("step")
         reached = f"saved at step {step}" if step else "no checkpoint was written yet"
         raise TrainingFailure(f"{error}; {reached}; go on with resume={folder.path}") from error
     finally:
@@ -218,7 +218,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     return finish(data, module, trainer, folder, saver, pruned)
 
 
-def conclude(trainer: Any, module: Any, data: Any, folder: RunFolder) -> None:
+def conclude(trainer: Any, module: Any, data: Any, folder: Run) -> None:
     """Measures the last weights: by validation, by what the module does at its end, and by a suite; collective."""
     from tiryns.runner.callbacks import evaluate_at_end
     from tiryns.runner.loop.trainer import final_validation
@@ -262,9 +262,7 @@ def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
     return [LightningLoop(), *kept]
 
 
-def finish(
-    data: Any, module: Any, trainer: Any, run: RunFolder, saver: Any, pruned: bool
-) -> dict[str, float]:
+def finish(data: Any, module: Any, trainer: Any, run: Run, saver: Any, pruned: bool) -> dict[str, float]:
     """Exports and reports a trained run, on every rank; returns its figures."""
     import torch
 

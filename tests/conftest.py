@@ -150,11 +150,11 @@ def train_as(folder: Path, arguments: list[str]) -> Any:
     from omegaconf import OmegaConf
 
     from tiryns.runner.launch.resume import run_folder
-    from tiryns.runner.run.folder import RunFolder
+    from tiryns.runner.run.folder import Run
     from tiryns.runner.train import train
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-    run = RunFolder(folder)
+    run = Run(folder)
     with initialize_config_module("tiryns.conf", version_base="1.3"):
         config = compose("config", arguments)
     run.begin(config, arguments)

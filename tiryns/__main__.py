@@ -1,7 +1,7 @@
 """`python -m tiryns`: the command `tiryns`."""
 
 from tiryns.runner.cli.commands import main
-from tiryns.runner.run.lifetime import without_teardown
+from tiryns.runner.run.command.lifetime import without_teardown
 
 
 def command() -> None:

@@ -13,7 +13,7 @@ from tiryns.runner.config.skipped import described_rewind, own_rewinds
 from tiryns.runner.modules.training import first_samples
 from tiryns.runner.protocols import RunCallback, asked_callbacks
 from tiryns.runner.run.errors import Diverged, Rewound, TrainingFailure
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 
 class Divergence(Callback, RunCallback):
@@ -73,7 +73,7 @@ class Divergence(Callback, RunCallback):
 
 
 def taken_back(
-    error: Diverged, watching: list[Any], data: Any, trainer: Trainer, folder: RunFolder, started_again: bool
+    error: Diverged, watching: list[Any], data: Any, trainer: Trainer, folder: Run, started_again: bool
 ) -> Exception:
     """Takes back a run whose loss has diverged; what to raise on every rank: Rewound, or why the run ends after all.
 

@@ -21,7 +21,7 @@ from tiryns.runner.manifest.record import begin_manifest, update_session
 from tiryns.runner.manifest.steps import FILE_NAME, Step, chained
 from tiryns.runner.run.audit import FILE_NAME as ORDER
 from tiryns.runner.run.audit import open_at
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import model_folder
 
 log = logging.getLogger("tiryns")
@@ -49,8 +49,8 @@ class Manifest(Callback):
         step = trainer.global_step
         self.totals = self.totals or {"counted_from_step": step, "tokens": 0, "flops": 0.0}
         if trainer.is_global_zero:
-            folder = RunFolder(Path(trainer.default_root_dir))
-            resolved = {**(folder.status().get("resolved") or {}), **_kernels(trainer)}
+            folder = Run(Path(trainer.default_root_dir))
+            resolved = {**(folder.status.get("resolved") or {}), **_kernels(trainer)}
             config: Any = OmegaConf.load(folder.path / "config.yaml")
             begin_manifest(folder, config, _inputs(trainer, folder, config), resolved, step)
             self._file = open_at(folder.path / FILE_NAME, step)
@@ -93,7 +93,7 @@ class Manifest(Callback):
 
     def _update(self, trainer: Trainer, cpu_seconds: float | None, ended: bool = False) -> None:
         if trainer.is_global_zero and self.totals:
-            folder = RunFolder(Path(trainer.default_root_dir))
+            folder = Run(Path(trainer.default_root_dir))
             update_session(folder, trainer.global_step, cpu_seconds, self.totals, ended)
 
     def state_dict(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Manifest(Callback):
         del self.totals["order"]
 
 
-def _inputs(trainer: Trainer, folder: RunFolder, config: DictConfig) -> dict[str, Any]:
+def _inputs(trainer: Trainer, folder: Run, config: DictConfig) -> dict[str, Any]:
     """What a run begins with; what it began with in its first session, a later one leaves out."""
     first = not read_manifest(folder.path)
     config = from_begin(config, folder.path)

@@ -13,7 +13,7 @@ from tiryns.conf.phases import Phase
 from tiryns.runner.models.positions import RotaryPhases
 from tiryns.runner.optim.schedule.chain import timeline_of
 from tiryns.runner.protocols import RunCallback
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 log = logging.getLogger("tiryns")
 
@@ -102,7 +102,7 @@ class PhaseChanges(Callback, RunCallback):
                 {"name": phase.name, "steps": phase.steps, "tokens": self.tokens.get(self._key(number))}
                 for number, phase in enumerate(self.phases)
             ]
-            RunFolder(Path(trainer.default_root_dir)).update_status(**{RECORD: noted})
+            Run(Path(trainer.default_root_dir)).update_status(**{RECORD: noted})
 
     def _key(self, number: int) -> str:
         return f"{self.timeline.names[number]}@{self.timeline.starts[number]}"

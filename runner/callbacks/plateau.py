@@ -8,7 +8,7 @@ from lightning.pytorch import Callback, Trainer
 
 from tiryns.runner.callbacks.groups import schedule_of
 from tiryns.runner.report.summary import plateau_of
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 log = logging.getLogger("tiryns")
 
@@ -33,8 +33,8 @@ class Plateau(Callback):
         schedule = schedule_of(trainer)
         warmup = [phase.end for phase in schedule.phases if phase.name == "warmup"] if schedule else []
         plateau = plateau_of(figures) if trainer.global_step >= (warmup or [0])[0] else None
-        folder = RunFolder(Path(trainer.default_root_dir))
-        if folder.status().get("plateau") != plateau:
+        folder = Run(Path(trainer.default_root_dir))
+        if folder.status.get("plateau") != plateau:
             folder.update_status(plateau=plateau)
         if plateau and trainer.global_step >= FIRST_STEPS:
             log.warning("step %d: %s", trainer.global_step, plateau)

@@ -8,7 +8,6 @@ import contextlib
 import copy
 import logging
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -31,10 +30,10 @@ from tiryns.runner.report.suite.figures import cells_of, read_suite_results
 from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run import signals
 from tiryns.runner.run.command.started import same_modules, tells_rank
-from tiryns.runner.run.files import read_text, takes_lock, write_atomically
-from tiryns.runner.run.folder import RunFolder, flags
+from tiryns.runner.run.command.words import flags, quoted
+from tiryns.runner.run.files import SWEEP, read_text, takes_lock, write_atomically
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.metrics_file import logged_in, whole_rows
-from tiryns.runner.run.sweep_folder import SWEEP, quoted
 
 log = logging.getLogger("tiryns")
 
@@ -42,7 +41,7 @@ WEIGHTS, OUTPUT = "weights.txt", "output.txt"
 """In the folder of an evaluation: the digest of its weights, and what its command has printed."""
 
 PROGRAM = "from tiryns.runner.cli.commands import main; main()"
-WITH_PARENT = "from tiryns.runner.run.lifetime import set_parent_death_signal as end; end(15); "
+WITH_PARENT = "from tiryns.runner.run.command.lifetime import set_parent_death_signal as end; end(15); "
 
 OF_THIS_PROCESS = ("TIRYNS_HEARTBEAT", "TIRYNS_LAUNCH", "TIRYNS_RANK_CONFIG", "TIRYNS_COMMAND_PROCESS")
 """Environment variables that another command must not inherit."""
@@ -109,10 +108,10 @@ class SuiteEvaluation(Callback):
         for throughput in _of(Throughput, trainer):
             throughput.on_validation_start()  # the time is not that of training
         for folder in self._open(trainer):
-            while not self.jobs and RunFolder(folder).is_locked():  # that of a session that was killed
+            while not self.jobs and Run(folder).is_locked():  # that of a session that was killed
                 time.sleep(SECONDS_BETWEEN_LOOKS)
                 yield
-            if not RunFolder(folder).is_locked() and not _complete(folder):
+            if not Run(folder).is_locked() and not _complete(folder):
                 yield from self._run(trainer, folder)
             if _complete(folder):
                 self._log(trainer, module, folder)
@@ -142,7 +141,7 @@ class SuiteEvaluation(Callback):
         run = folder.parent.parent
         config = OmegaConf.load(run / "config.yaml")
         assert isinstance(config, DictConfig)
-        given = flags(shlex.split(read_text(run / "command.txt")))
+        given = flags(Run(run).command_words())
         model, sweep = quoted(str((folder / "model").resolve())), quoted(str(folder.resolve()))
         words = [
             *given,
@@ -243,7 +242,7 @@ def _together(trainer: Trainer, work: Waits) -> None:
 
 def _export(trainer: Trainer, module: Any, weights: Any, folder: Path) -> None:
     """Writes the present weights into the folder of their evaluation, unless it is of the same ones already."""
-    run, data = RunFolder(Path(trainer.default_root_dir)), trainer.datamodule  # type: ignore[attr-defined]
+    run, data = Run(Path(trainer.default_root_dir)), trainer.datamodule  # type: ignore[attr-defined]
     with module.evaluation_weights():
         digest = state_digest(module.model.pretrained.state_dict() if weights is None else weights)
         is_there = _complete(folder) or (folder / "model").is_dir()

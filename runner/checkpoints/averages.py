@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO, damage_of
-from tiryns.runner.config.yaml_files import read_config
+from tiryns.runner.run.yaml_files import read_config
 from tiryns.runner.widening import at_least_fp32
 
 PRETRAINED = "model.pretrained."

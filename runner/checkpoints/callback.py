@@ -15,7 +15,7 @@ from tiryns.runner.checkpoints.files import AtomicCheckpointIO, damage_of, delet
 from tiryns.runner.checkpoints.monitored import loss_beside, monitored_metric
 from tiryns.runner.protocols import asked_callbacks
 from tiryns.runner.run.files import copy_folder, replacing
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 log = logging.getLogger("tiryns")
 
@@ -152,7 +152,7 @@ class Checkpoint(Callback):
         link(self.folder, "last.ckpt", step)
         if step in self._ends:
             link(self.folder, f"{self._ends[step]}.ckpt", step)
-        RunFolder(self.folder.parent).advance(step=step)
+        Run(self.folder.parent).advance(step=step)
         for file in self.folder.glob("step-*.ckpt"):
             if (old := step_of(file)) < step and old not in kept:
                 delete_checkpoint(file)
@@ -248,16 +248,16 @@ def last_good(folder: str | Path, before: int | None = None) -> str:
     return f"go on from the last good checkpoint with resume={good}"
 
 
-def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint | None:
+def checkpoint_to_resume(folder: Run, resume: str | None) -> ResumePoint | None:
     """The newest whole checkpoint of this run, or else of its parent; raises ValueError where all are damaged."""
-    if found := newest_checkpoint(folder.checkpoints):
+    if found := newest_checkpoint(folder.checkpoint_dir):
         return found
-    if resume is not None and any(folder.checkpoints.glob("*.ckpt")):
+    if resume is not None and any(folder.checkpoint_dir.glob("*.ckpt")):
         raise ValueError(
-            f"every checkpoint in {str(folder.checkpoints)!r} is damaged; remove them to begin again at step 0"
+            f"every checkpoint in {str(folder.checkpoint_dir)!r} is damaged; remove them to begin again at step 0"
         )
     if resume is None or resume == "auto" or folder.is_same(Path(resume)):
-        resume = folder.status().get("branched_from")  # a branch that was killed before its first checkpoint
+        resume = folder.status.get("branched_from")  # a branch that was killed before its first checkpoint
     if resume is None:
         return None
     named = Path(resume).resolve()

@@ -13,21 +13,21 @@ from tiryns.runner.checkpoints.callback import (
 from tiryns.runner.checkpoints.files import delete_checkpoint, entry_of
 from tiryns.runner.config.skipped import NOTED, noted_rewinds
 from tiryns.runner.order.skipping import Pairs, number_of
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 
-def rewind(folder: RunFolder, step: int, first: int, skipped: Pairs) -> dict[str, Any]:
+def rewind(folder: Run, step: int, first: int, skipped: Pairs) -> dict[str, Any]:
     """Leaves out the global batches of steps `first` to `step`, the session's own numbering being without `skipped`.
 
     Checkpoints from `first` on are deleted; logs are cut where training goes on. A branch cannot go back behind the
     checkpoint it began with. Returns the note, as `runner.config.skipped` describes it.
     """
-    late = [path for path in checkpoint_files(folder.checkpoints) if step_of(path) >= first]
+    late = [path for path in checkpoint_files(folder.checkpoint_dir) if step_of(path) >= first]
     for path in sorted(late, key=step_of, reverse=True):  # a rewind that is killed is done again
         delete_checkpoint(path)
     start = checkpoint_to_resume(folder, None)
     reached = start.step if start else 0
-    _link_again(folder.checkpoints)
+    _link_again(folder.checkpoint_dir)
     batches = [number_of(max(first, reached + 1), skipped), number_of(step, skipped)]
     note = {"batches": batches, "step": step, "checkpoint": reached}
     folder.update_status(step=reached, **{NOTED: [*noted_rewinds(folder.path), note]})

@@ -16,12 +16,12 @@ import tiryns.conf  # noqa: F401  registers the groups
 from tiryns.conf.config import LATER
 from tiryns.conf.fields import default_options
 from tiryns.conf.registry import FOLDERS, GONE, OPTIONS, option_of, target_of
-from tiryns.runner.config.yaml_files import MOST_DIGITS, checked_files
 from tiryns.runner.launch.resume import run_folder
 from tiryns.runner.patches.hydra.arguments import hydra_parser
 from tiryns.runner.patches.hydra.versions import VERSION_BASE, register_resolver
+from tiryns.runner.run.command.words import literal
 from tiryns.runner.run.redaction import watch_environment
-from tiryns.runner.run.sweep_folder import literal
+from tiryns.runner.run.yaml_files import MOST_DIGITS, checked_files
 from tiryns.runner.sweeps.sweeper import register_plugins, sweep_folder
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from tiryns.runner.report.comparison.importance import Importance
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.page import save
-from tiryns.runner.report.runs import find_runs, load_run
 from tiryns.runner.report.single import write_report
 from tiryns.runner.report.suite.figures import Content, read_suite_results
 from tiryns.runner.report.suite.pages import write_suite
@@ -15,6 +14,7 @@ from tiryns.runner.report.suite.table import suite_csv, suite_latex, suite_markd
 from tiryns.runner.report.table import as_csv, as_latex, as_markdown, compared_content
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.files import replaceable
+from tiryns.runner.run.folder import runs_in
 from tiryns.runner.run.model_folder import is_ours
 from tiryns.runner.sweeps.importance import study_importance
 
@@ -41,15 +41,14 @@ def main(arguments: Namespace) -> None:
     if len(folders) == 1 and (suite := read_suite_results(folders[0])):
         _show_suite(folders[0], suite, arguments)
         return
-    runs = [run for folder in folders for run in (find_runs(folder) or [folder])]
+    runs = [run for folder in folders for run in runs_in(folder)]
     if arguments.json:
-        print_json(compared_content([load_run(run) for run in runs]), out)
+        print_json(compared_content(runs), out)
     elif arguments.format == "html":
-        print(_write_page(folders, runs, out))
+        print(_write_page(folders, [run.path for run in runs], out))
     else:
-        loaded = [load_run(run) for run in runs]
         text = as_latex if arguments.format == "tex" else as_markdown
-        _show(as_csv(loaded) if arguments.format == "csv" else text(loaded, _importance(folders)), out)
+        _show(as_csv(runs) if arguments.format == "csv" else text(runs, _importance(folders)), out)
 
 
 def _show_suite(folder: Path, suite: Content, arguments: Namespace) -> None:

@@ -6,21 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from tiryns.conf.values import suggest
-from tiryns.runner.config.settings import flatten
-from tiryns.runner.config.yaml_files import read_group
-from tiryns.runner.report.runs import (
-    RECIPE,
-    SCALE,
-    Branch,
-    branch_in,
-    changed_settings,
-    failure_in,
-    load_run,
-)
-from tiryns.runner.report.summary import clock, plateau_note, plateau_of, resume_command, show
+from tiryns.runner.config.skipped import rewinds_in_words
+from tiryns.runner.report.changed import RECIPE, SCALE, changed_settings
+from tiryns.runner.report.summary import clock, noted_plateau, plateau_note, resume_command, show
 from tiryns.runner.report.table import as_text, compared_content, compared_text
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Branch, Run
 
 WHAT = {"list": "no RUN", "show": "one RUN", "compare": "RUN RUN ..."}
 """The actions with the runs that they take."""
@@ -61,11 +52,10 @@ def main(arguments: Namespace) -> None:
     if arguments.what == "show":
         show_run(found[0], arguments.json)
     elif arguments.what == "compare":
-        runs = [load_run(run.path) for run in found]
         if arguments.json:
-            print_json(compared_content(runs))
+            print_json(compared_content(found))
         else:
-            print(compared_text(runs), end="")
+            print(compared_text(found), end="")
     else:
         list_runs(arguments)
 
@@ -95,7 +85,7 @@ def list_runs(arguments: Namespace) -> None:
         print(as_text(shown, [[row[head] for head in shown] for row in rows]), end="")
 
 
-def _listed(run: RunFolder, arguments: Namespace) -> dict[str, Any] | None:
+def _listed(run: Run, arguments: Namespace) -> dict[str, Any] | None:
     """The line or the entry of a run; None where it does not match. Whatever its files hold, other runs are listed."""
     try:
         if not _matches(run, arguments):
@@ -111,71 +101,63 @@ def _listed(run: RunFolder, arguments: Namespace) -> dict[str, Any] | None:
         return entry if arguments.json else _row(entry, arguments.outputs)
 
 
-def entry_of(run: RunFolder) -> dict[str, Any]:
-    """What there is to say of a run in a list: `status.json`, of which these keys are always there."""
-    status, state = run.status(), run.state()
-    branch = branch_in(status)
+def entry_of(run: Run) -> dict[str, Any]:
+    """One row of the list: `status.json` with these keys always there."""
+    branch = run.branch
     return {
         "folder": run.path,
         **dict.fromkeys(KNOWN),
-        **status,
-        "state": state,
-        "results": status.get("results") or {},
+        **run.status,
+        "state": run.state,
+        "results": run.status.get("results") or {},
         "overrides": _overrides(run),
-        "plateau": status.get("plateau") or plateau_of(status.get("results") or {}),
+        "plateau": noted_plateau(run),
         "branch_of": branch and {"run": branch.parent, "checkpoint": branch.checkpoint or None},
-        "failure": failure_in(state, status) or None,
+        "failure": run.failure or None,
     }
 
 
-def show_run(run: RunFolder, as_json: bool = False) -> None:
+def show_run(run: Run, as_json: bool = False) -> None:
     """Prints a run's state, its settings that are not the default, and its figures."""
-    loaded, status = load_run(run.path), run.status()
-    recipe = loaded.overrides.get(RECIPE)
-    changed = changed_settings(loaded.settings, recipe, loaded.overrides.get(SCALE)) or []
+    status, recipe = run.status, run.override_values.get(RECIPE)
+    changed = changed_settings(run.settings, recipe, run.override_values.get(SCALE)) or []
+    more = {"restarts": run.restarts, "rewinds": rewinds_in_words(run.path)}
     if as_json:
         settings = [{"name": name, "value": value, "default": default} for name, value, default in changed]
-        facts = {
-            "recipe": recipe,
-            "settings": settings,
-            "restarts": loaded.restarts,
-            "rewinds": loaded.rewinds,
-        }
-        more = {"command": loaded.command, "go_on_with": resume_command(run.path)}
-        print_json({**entry_of(run), **facts, **more})
+        facts = {"recipe": recipe, "settings": settings, **more}
+        print_json({**entry_of(run), **facts, "command": run.command, "go_on_with": resume_command(run)})
         return
     state = {
-        "state": run.state() + (f": {status['error']}" if status.get("error") else ""),
-        "plateau": loaded.plateau,
-        "step": f"{loaded.step:,} of {status.get('max_steps') or '?'}",
+        "state": run.state + (f": {status['error']}" if status.get("error") else ""),
+        "plateau": noted_plateau(run),
+        "step": f"{run.step:,} of {status.get('max_steps') or '?'}",
         "time": clock(status.get("seconds") or 0),
-        "branch of": str(loaded.branch or ""),
-        "restarts": loaded.restarts,
-        "rewinds": loaded.rewinds,
+        "branch of": str(run.branch or ""),
+        **more,
         "started": str(status.get("started"))[:19],
         "folder": str(run.path),
-        "command": loaded.command,
-        "go on with": resume_command(run.path),
+        "command": run.command,
+        "go on with": resume_command(run),
     }
     told = f"in {RECIPE}={recipe}" if recipe else "default"
     shown = {name: f"{value}  ({told} {default})" for name, value, default in changed}
-    figures = {name: f"{value:,.5g}" for name, value in sorted(loaded.results.items())}
+    figures = {name: f"{value:,.5g}" for name, value in sorted(run.results.items())}
     known = {name: value for name, value in state.items() if value}
-    show(loaded.name, {"run": known, "settings": shown, "figures": figures})
+    show(run.name, {"run": known, "settings": shown, "figures": figures})
 
 
-def all_runs(outputs: Path) -> list[RunFolder]:
+def all_runs(outputs: Path) -> list[Run]:
     """Every run below a folder, jobs of sweeps included, by start; raises ValueError for a missing folder."""
     if not outputs.is_dir():
         raise ValueError(f"there is no folder {str(outputs)!r}: name one with runs in it (--outputs FOLDER)")
-    runs = [RunFolder(file.parent) for file in outputs.glob("**/status.json")]
-    return sorted(runs, key=lambda run: (str(run.status().get("started") or "~"), str(run.path)))
+    runs = [Run(file.parent) for file in outputs.glob("**/status.json")]
+    return sorted(runs, key=lambda run: (str(run.status.get("started") or "~"), str(run.path)))
 
 
-def find_run(outputs: Path, name: str) -> RunFolder:
+def find_run(outputs: Path, name: str) -> Run:
     """The run of a folder, or the run with this part of a name; raises ValueError if none, or several, have it."""
     if (Path(name) / "status.json").is_file():
-        return RunFolder(Path(name))
+        return Run(Path(name))
     runs = {str(run.path.relative_to(outputs)): run for run in all_runs(outputs)}
     found = [run for path, run in runs.items() if name in path]
     if len(found) != 1:
@@ -184,26 +166,14 @@ def find_run(outputs: Path, name: str) -> RunFolder:
     return found[0]
 
 
-def _matches(run: RunFolder, arguments: Namespace) -> bool:
+def _matches(run: Run, arguments: Namespace) -> bool:
     """Whether a run has the name, the state and the settings that the command asks for."""
     name = str(run.path.relative_to(arguments.outputs))
     return (
         (not arguments.name or fnmatch.fnmatch(name, arguments.name))
-        and (not arguments.state or run.state() == arguments.state)
-        and all(_has(run, *setting.partition("=")[::2]) for setting in arguments.given)
+        and (not arguments.state or run.state == arguments.state)
+        and all(run.has(*setting.partition("=")[::2]) for setting in arguments.given)
     )
-
-
-def _has(run: RunFolder, key: str, value: str) -> bool:
-    """Whether a run has an override, or else a setting, of this value."""
-    given = {o.partition("=")[0].lstrip("+"): o.partition("=")[2] for o in _overrides(run)}
-    if key in given:
-        return given[key] == value
-    try:
-        settings = dict(flatten(read_group(run.path / "config.yaml", key.partition(".")[0])))
-    except (OSError, ValueError):
-        return False
-    return key in settings and str(settings[key]) == value
 
 
 def _row(entry: dict[str, Any], outputs: Path) -> dict[str, Any]:
@@ -222,7 +192,7 @@ def _row(entry: dict[str, Any], outputs: Path) -> dict[str, Any]:
     }
 
 
-def _overrides(run: RunFolder) -> list[str]:
+def _overrides(run: Run) -> list[str]:
     try:
         return run.overrides()
     except (OSError, ValueError):

@@ -4,8 +4,8 @@
 - `targets`: classes and functions that a config may name, and whether all of its targets may run.
 - `permissions`: settings that only the user may change; `reach`: those among them that reach outside of a run.
 - `loading`: what transformers loads, without code of others.
-- `calling`: calls of targets with values of a run; `settings`: options as objects and as dotted names.
-- `yaml_files`: what a file of YAML may be; `search_path`: such files on Hydra's search path.
+- `calling`: calls of targets with values of a run; `settings`: options as objects.
+- `search_path`: files of YAML on Hydra's search path.
 - `completed`: settings that plain classes leave out; `skipped`: the global batches that a run leaves out.
 - `moved`: paths from where a run was begun, and whether data at another place is that of a run.
 """

@@ -31,8 +31,9 @@ from tiryns.runner.config.targets import check_targets
 from tiryns.runner.optim.schedule.chain import decays_of, has_own_schedules, schedule_of
 from tiryns.runner.run.cluster import nodes_of, processes_per_node
 from tiryns.runner.run.errors import explain, wants_traceback
-from tiryns.runner.run.folder import RunFolder, config_hash
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import check_free, check_links, model_folder
+from tiryns.runner.run.recording import config_hash
 
 RESOLVED = ("trainer", "scheduler", "model")
 """Groups that are resolved whole; in others only single settings are, which is quicker."""
@@ -61,7 +62,7 @@ def check_run_dir(config: DictConfig) -> None:
     if OmegaConf.to_container(config.hydra.run, resolve=False) != HYDRA["run"]:  # whose own names are new
         check_free(folder := Path(str(config.hydra.run.dir)))
         check_links(folder)
-        other = RunFolder(folder).identity() not in (None, config_hash(config))
+        other = Run(folder).identity() not in (None, config_hash(config))
         if other and not is_own(config, "hydra.run.dir"):
             raise ValueError(f"hydra.run.dir={folder} is another run; a recipe may only name a new folder")
 

@@ -11,10 +11,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import NAMED, rules_of
-from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.manifest.inputs import DATA, data_files, read_manifest
 from tiryns.runner.run.files import named_path, read_status
-from tiryns.runner.run.folder import RunFolder, config_hash, without_secrets
+from tiryns.runner.run.folder import Run
+from tiryns.runner.run.recording import config_hash, without_secrets
 
 GROUPS = ("data", "model", "objective")
 """Groups with settings that name files."""
@@ -91,17 +91,15 @@ def _exists(path: Path) -> bool:
     return os.path.exists(named_path(str(path))) or bool(glob(str(path), recursive=True))
 
 
-def config_of(run: RunFolder) -> DictConfig | None:
+def config_of(run: Run) -> DictConfig | None:
     """The config that a run's folder holds, without what every `auto` came to; None where it cannot be read."""
     try:
-        config = read_config(run.path / "config.yaml")
+        return run.config
     except ValueError:
         return None
-    config.pop("resolved", None)
-    return config
 
 
-def is_moved(run: RunFolder, config: DictConfig) -> bool:
+def is_moved(run: Run, config: DictConfig) -> bool:
     """Whether a config has the values of a run's `config.yaml`, but for data that is the same at another place.
 
     Data is the same where its files have the digests of the run's manifest.

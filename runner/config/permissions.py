@@ -42,12 +42,12 @@ from tiryns.runner.config.reach import (
     variables_in,
 )
 from tiryns.runner.config.targets import allow_targets, built_in_targets, check_target
-from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.patches.hydra.composed import checking
 from tiryns.runner.run.command.seals import trusting
+from tiryns.runner.run.command.words import literal
 from tiryns.runner.run.model_folder import is_sealed, trusted_words
 from tiryns.runner.run.redaction import redacted
-from tiryns.runner.run.sweep_folder import literal
+from tiryns.runner.run.yaml_files import read_config
 
 BUILT = ("hydra.callbacks", "hydra.launcher", "hydra.sweeper")
 """Nodes that Hydra makes objects of."""

@@ -1,6 +1,6 @@
-"""Settings as one typed object for a constructor, and as dotted names."""
+"""Settings as one typed object for a constructor."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
 from inspect import Parameter, signature
@@ -52,12 +52,3 @@ def takes_settings(option: type, part: str = "") -> Callable[[Callable[..., Made
         return taking
 
     return decorated
-
-
-def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested mappings as dotted names; lists stay values."""
-    for name, value in values.items():
-        if isinstance(value, dict) and value:
-            yield from flatten(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value

@@ -4,12 +4,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
-from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.order.skipping import Pairs, merged
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 NOTED = "skipped"
 """Key of a run's rewinds in `status.json` and `manifest.json`: the `batches` [first, last] that were left out, the `step`
@@ -25,8 +22,7 @@ def skipped_batches(folder: Path) -> Pairs:
         >>> skipped_batches(Path("outputs/2026-11-03/12-30-11-ab12"))
         []
     """
-    file = folder / "config.yaml"
-    given = OmegaConf.select(read_config(file), "skip_batches", default=None) if file.exists() else None
+    given = Run(folder).config.get("skip_batches") if (folder / "config.yaml").exists() else None
     return left_out(given, noted_rewinds(folder))
 
 
@@ -37,7 +33,7 @@ def left_out(given: Iterable[Sequence[int]] | None, notes: Iterable[dict[str, An
 
 def noted_rewinds(folder: Path) -> list[dict[str, Any]]:
     """The rewinds of a run by `status.json`, or by `manifest.json` where that is lost; what is damaged is left out."""
-    found = RunFolder(folder).status().get(NOTED) or read_manifest(folder).get(NOTED)
+    found = Run(folder).status.get(NOTED) or read_manifest(folder).get(NOTED)
     return [note for note in found if _is_whole(note)] if isinstance(found, list) else []
 
 
@@ -50,6 +46,12 @@ def _is_whole(note: Any) -> bool:
 def own_rewinds(folder: Path) -> list[dict[str, Any]]:
     """The rewinds of a run, without those of the run that it has branched from."""
     return [note for note in noted_rewinds(folder) if not note.get("inherited")]
+
+
+def rewinds_in_words(folder: Path) -> str | None:
+    """How often a run was taken back, and what was left out the last time; None for a run that never was."""
+    noted = noted_rewinds(folder)
+    return f"{len(noted)}, the last: {described_rewind(noted[-1])}" if noted else None
 
 
 def described_rewind(note: dict[str, Any]) -> str:

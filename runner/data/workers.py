@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from tiryns.runner.data.handover import serialize_batch
 from tiryns.runner.patches.torch import loaders
-from tiryns.runner.run.lifetime import end_with_parent
+from tiryns.runner.run.command.lifetime import end_with_parent
 from tiryns.runner.run.signals import STOPPING
 
 log = logging.getLogger("tiryns")

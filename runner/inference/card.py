@@ -17,7 +17,7 @@ from tiryns.runner.models.adapters import is_separate
 from tiryns.runner.models.positions import longest_text
 from tiryns.runner.patches.transformers import auto_class_of
 from tiryns.runner.run.files import read_json
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 INTERNAL = ("objective", "best_step")
 """Figures that the model card leaves out."""
@@ -85,7 +85,7 @@ LONGEST_EXAMPLE = 300
 def model_card(
     model: Any,
     preprocessor: Any,
-    run: RunFolder,
+    run: Run,
     results: dict[str, float],
     step: int,
     with_manifest: bool = False,
@@ -157,7 +157,7 @@ def sentence(model: Any, metadata: dict[str, Any], step: int) -> str:
     )
 
 
-def example(run: RunFolder, data: dict[str, Any]) -> str:
+def example(run: Run, data: dict[str, Any]) -> str:
     """Returns an example of what the model says of held-out data; empty without one.
 
     A card goes where its model goes, so only data that everybody has is quoted: of the hub, or made by this project.

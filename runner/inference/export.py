@@ -1,7 +1,6 @@
 """The trained model as a Hugging Face folder, with tokenizer and model card."""
 
 import json
-import shutil
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -19,15 +18,15 @@ from tiryns.runner.models.embedding.folder import write_embedding
 from tiryns.runner.models.positions import longest_text
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.models.weights import no_bars
-from tiryns.runner.run.files import naming
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.files import replacing
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import TASK
 
 
 def export_model(
     module: Any,
     preprocessor: Any,
-    folder: RunFolder,
+    folder: Run,
     results: dict[str, float],
     weights: dict[str, Any] | None,
     task: dict[str, Any],
@@ -52,7 +51,7 @@ def export_model(
         return write_model(model, preprocessor, folder.path / "model", card, weights, task)
 
 
-def check_export(module: Any, preprocessor: Any, folder: RunFolder, task: Mapping[str, Any]) -> None:
+def check_export(module: Any, preprocessor: Any, folder: Run, task: Mapping[str, Any]) -> None:
     """Tries before training what the export does beside the weights.
 
     Raises ValueError for a tokenizer, a config of the model or settings of the task that cannot be written, OSError for a
@@ -94,31 +93,24 @@ def write_model(
     task: dict[str, Any],
 ) -> Path:
     """Writes or replaces the folder `target` atomically, with `preprocessor` if not None; raises OSError on failure."""
-    temporary = target.with_name(f".{target.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        with naming(target, "the model "), no_bars():
-            own = isinstance(model, TaskModel)
-            weights = model.exported_weights() if own and weights is None else weights
-            save_model(model.pretrained, temporary, weights)
-            folders = [temporary, *(model.export_beside(temporary) if own else [])]
-            if preprocessor is not None:
-                tokenizer = getattr(preprocessor, "tokenizer", preprocessor)
-                if longest := longest_text(model.pretrained):  # so that the tokenizer can truncate to it
-                    tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
-                for folder in folders:
-                    preprocessor.save_pretrained(folder)
-            if (embedding := getattr(model, "embedding", None)) is not None:
-                arguments = loaded_without_pooler(model.pretrained.base_model)
-                write_embedding(temporary, embedding, model.pretrained.config.hidden_size, arguments)
-            if task:
-                (temporary / TASK).write_text(json.dumps(task, indent=1))
-            (temporary / "README.md").write_text(card)
-            open_to_readers(temporary)
-            shutil.rmtree(target, ignore_errors=True)
-            temporary.rename(target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with replacing(target, "the model ") as temporary, no_bars():
+        own = isinstance(model, TaskModel)
+        weights = model.exported_weights() if own and weights is None else weights
+        save_model(model.pretrained, temporary, weights)
+        folders = [temporary, *(model.export_beside(temporary) if own else [])]
+        if preprocessor is not None:
+            tokenizer = getattr(preprocessor, "tokenizer", preprocessor)
+            if longest := longest_text(model.pretrained):  # so that the tokenizer can truncate to it
+                tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
+            for folder in folders:
+                preprocessor.save_pretrained(folder)
+        if (embedding := getattr(model, "embedding", None)) is not None:
+            arguments = loaded_without_pooler(model.pretrained.base_model)
+            write_embedding(temporary, embedding, model.pretrained.config.hidden_size, arguments)
+        if task:
+            (temporary / TASK).write_text(json.dumps(task, indent=1))
+        (temporary / "README.md").write_text(card)
+        open_to_readers(temporary)
     return target
 
 

@@ -12,7 +12,7 @@ from huggingface_hub.repocard import metadata_load
 
 from tiryns.runner.models.adapters import is_separate
 from tiryns.runner.models.pretraining.objective_field import objective_of
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import NoModel, model_folder
 
 HEADS = {
@@ -48,7 +48,7 @@ def task_of_head(model: Any) -> tuple[str, str]:
     return next((found for head, found in HEADS.items() if name.endswith(head)), ("", ""))
 
 
-def about(model: Any, run: RunFolder, settings: dict[str, Any], figures: dict[str, float]) -> dict[str, Any]:
+def about(model: Any, run: Run, settings: dict[str, Any], figures: dict[str, float]) -> dict[str, Any]:
     """Returns what the hub reads of a card, as far as it is known: nothing is guessed.
 
     License and language are those of the model that it began with; a model index needs a task and a data set.

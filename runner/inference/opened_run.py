@@ -1,18 +1,13 @@
-"""A run as an object: its config, its figures, its model and its predictions."""
+"""A run with its model and its predictions."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from numpy.typing import NDArray
-from omegaconf import DictConfig
-
-from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.run.errors import explained
-from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.run.metrics_file import read_table
-from tiryns.runner.run.model_folder import check_is_run, model_folder
+from tiryns.runner.run.folder import Run, load_run
+from tiryns.runner.run.model_folder import model_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -20,60 +15,14 @@ if TYPE_CHECKING:
     from tiryns.runner.inference.predictor import Predictor
 
 
-class Run:
-    """The run in a folder, whose files are read anew for each property.
+class OpenedRun(Run):
+    """The run in a folder with what its model does; `tiryns.Run`.
 
     Example:
         >>> run = open_run("outputs/2026-11-03/12-30-11-ab12")  # doctest: +SKIP
         >>> run.state, run.config.optimizer.lr, run.metrics()["train/loss"][-1]  # doctest: +SKIP
         ('done', 0.001, 2.31)
     """
-
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        """The folder."""
-
-    def __repr__(self) -> str:
-        return f"Run({str(self.path)!r}, {self.state}, step {self.status.get('step', 0)})"
-
-    @property
-    def name(self) -> str:
-        """The last two parts of the path, such as `2026-11-03/12-30-11-ab12`."""
-        return RunFolder(self.path).name
-
-    @property
-    def status(self) -> dict[str, Any]:
-        """The content of `status.json`: `state`, `step`, `seconds`, `results`, and the `error` of a failed run."""
-        return RunFolder(self.path).status()
-
-    @property
-    def state(self) -> str:
-        """`running`, `done`, `failed`, ...; `killed` where the status is running and its process has ended."""
-        return RunFolder(self.path).state()
-
-    @property
-    def results(self) -> dict[str, float]:
-        """The final figures by name; empty before the end."""
-        return dict(self.status.get("results") or {})
-
-    @property
-    def config(self) -> DictConfig:
-        """The config without secrets, which `tiryns.run` trains anew; raises ValueError if it is missing or damaged."""
-        config = read_config(self.path / "config.yaml")
-        config.pop("resolved", None)  # the values of `auto`, which are no settings
-        config.resume = None
-        return config
-
-    def metrics(self) -> dict[str, NDArray[Any]]:
-        """The logged figures as columns: `step`, `time` (seconds since 1970), and each figure, NaN where it is missing.
-
-        `pandas.DataFrame(run.metrics())` and `pyarrow.table(run.metrics())` make a table of it.
-        """
-        return read_table(self.path / "metrics.csv")
-
-    def checkpoints(self) -> list[Path]:
-        """Its checkpoints by step, the newest last, for `resume=` and `tiryns consolidate`."""
-        return sorted((self.path / "checkpoints").glob("step-*.ckpt"))
 
     def model(self) -> "PreTrainedModel":
         """The exported model, loaded anew in evaluation mode on the CPU; raises ValueError where there is none."""
@@ -144,7 +93,7 @@ class Run:
         return Predictor(self.path)
 
 
-def open_run(path: str | Path) -> Run:
+def open_run(path: str | Path) -> OpenedRun:
     """The run in a folder.
 
     Raises:
@@ -156,8 +105,8 @@ def open_run(path: str | Path) -> Run:
         >>> run.predict(["what a fine [MASK]"])[0]["predicted"]  # doctest: +SKIP
         'what a fine day'
     """
-    run = Run(path)
-    check_is_run(run.path)
-    if (run.path / "status.json").is_file() and not run.status:
-        raise ValueError(f"{str(run.path / 'status.json')!r} is damaged: it is not the JSON of a run")
+    run = OpenedRun(load_run(Path(path)).path)
+    file = run.path / "status.json"
+    if file.is_file() and not run.status:
+        raise ValueError(f"{str(file)!r} is damaged: it is not the JSON of a run")
     return run

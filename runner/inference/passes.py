@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig
 from torch import Tensor
 
-from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.data.batches import VALIDATION_STREAM, GatheredSequences, GlobalBatches
 from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
 from tiryns.runner.data.micro_batch import MicroBatch, Share
@@ -20,8 +19,9 @@ from tiryns.runner.evaluation.totals import LabelledSet, Totals, mean_loss
 from tiryns.runner.models.autocast import autocast_dtype
 from tiryns.runner.models.initial.dtypes import weights_dtype
 from tiryns.runner.models.packed.rows import choose_layout, may_be_padded
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import model_folder
+from tiryns.runner.run.yaml_files import read_config
 from tiryns.runner.samplers import Sequential
 
 Report = Callable[[int, int], None]
@@ -72,7 +72,7 @@ def device_here() -> torch.device:
 
 def as_trained(run: str) -> Computation:
     """That of a run's evaluations, in fp32 where it was fp16 and there is no GPU; padded fp32 rows for other models."""
-    noted = RunFolder(Path(model_folder(run)).parent).status().get("resolved") or {}
+    noted = Run(Path(model_folder(run)).parent).status.get("resolved") or {}
     known: dict[str, Any] = {name: noted[name] for name in Computation._fields if noted.get(name)}
     if not known:
         return Computation()

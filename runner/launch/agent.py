@@ -25,7 +25,7 @@ from tiryns.runner.run import signals
 from tiryns.runner.run.cluster import Nodes
 from tiryns.runner.run.command.status import LOST_PEER, PREEMPTED
 from tiryns.runner.run.errors import TrainingFailure
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 log = logging.getLogger("tiryns")
 
@@ -68,7 +68,7 @@ class Supervision:
     """What an agent runs and how long it tries."""
 
     command: list[str]
-    folder: RunFolder
+    folder: Run
     count: int
     """Ranks on this node."""
     nodes: Nodes
@@ -188,7 +188,7 @@ class RankAgent(LocalElasticAgent):
             notes = noted_rewinds(self.folder.path)
             log.warning("%s", described_rewind(notes[-1]) if notes else "the run was taken back")
         else:
-            status, cause = self.folder.status(), self.round.cause()
+            status, cause = self.folder.status, self.round.cause()
             step = status.get("step")
             again = f"from step {step}" if step else "from the beginning, as no checkpoint was written yet"
             number = "start anew" if self.round.ended_elsewhere else f"restart {count} of {most}"
@@ -227,7 +227,7 @@ class RankAgent(LocalElasticAgent):
         printed = any(status > 0 for status in self.round.ends.values() if status != LOST_PEER)
         used_up = f"; all restarts are used up (trainer.max_restarts={self.plan.max_restarts})"
         why = self.why_no_restart or (used_up if self.plan.max_restarts else "")
-        step = self.folder.status().get("step")
+        step = self.folder.status.get("step")
         on = f"; go on from step {step} with resume={typed_path(self.folder.path)}" if step else ""
         return f"{self.round.cause()}{': what it printed is above' * printed}{why}{on}"
 
@@ -239,7 +239,7 @@ class RankAgent(LocalElasticAgent):
         if self.round.ended_elsewhere or self.round.rewound:
             self._remaining_restarts += 1
             return
-        self.steps.append(int(self.folder.status().get("step") or 0))
+        self.steps.append(int(self.folder.status.get("step") or 0))
         since = self.steps[-TRIES_WITHOUT_PROGRESS - 1 :]
         if self.round.stopped:
             self._remaining_restarts = self._remaining_restarts + 1 if self.plan.nodes.elastic else 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tiryns.runner.run.cluster import SECONDS_TO_AGREE, Member, agent_store, member, slurm_job, slurm_launch
 from tiryns.runner.run.files import locked, read_json, write_atomically
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 LAUNCH_FILE = ".launch"
 """In the run folder: the launch for which rank 0 has prepared it."""
@@ -49,7 +49,7 @@ def _through_outputs(outputs: Path, identity: str, choose: Callable[[], str]) ->
     note.parent.mkdir(parents=True, exist_ok=True)
     with locked(note.with_suffix(".lock")):
         known = read_json(note, {}).get("folder")
-        if known and (RunFolder(Path(known)).is_locked() or _is_young(note)):
+        if known and (Run(Path(known)).is_locked() or _is_young(note)):
             return str(known)
         folder = choose()
         write_atomically(note, json.dumps({"folder": folder}))
@@ -68,7 +68,7 @@ def _through_torchrun(here: Member, outputs: Path, identity: str, choose: Callab
     if here.rank == 0:
         again = run_id != "none" or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
         known = read_json(note, {}).get("folder") if again else None
-        folder = known if known and RunFolder(Path(known)).status().get("state") != "done" else choose()
+        folder = known if known and Run(Path(known)).status.get("state") != "done" else choose()
         note.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(note, json.dumps({"launch": here.launch, "folder": folder}))
         if store is not None:
@@ -80,12 +80,12 @@ def _through_torchrun(here: Member, outputs: Path, identity: str, choose: Callab
     return str(read_json(note, {})["folder"])
 
 
-def announce(folder: RunFolder, here: Member) -> None:
+def announce(folder: Run, here: Member) -> None:
     """Tells the other ranks that rank 0 has locked and prepared the run folder."""
     write_atomically(folder.path / LAUNCH_FILE, json.dumps({"launch": here.launch}))
 
 
-def await_announcement(folder: RunFolder, here: Member) -> None:
+def await_announcement(folder: Run, here: Member) -> None:
     """Waits until rank 0 of this launch has locked and prepared the run folder."""
     _await_note(folder.path / LAUNCH_FILE, here, folder.path)
 

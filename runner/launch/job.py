@@ -28,9 +28,10 @@ from tiryns.runner.logging.log_file import append_traceback, message_of
 from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run import cluster, signals
 from tiryns.runner.run.cluster import Member, Nodes, slurm_job
+from tiryns.runner.run.command.words import flags, typed_overrides
 from tiryns.runner.run.errors import TrainingFailure, explain, wants_traceback
-from tiryns.runner.run.folder import RunFolder, flags, typed_overrides
-from tiryns.runner.run.sweep_folder import read_sweep
+from tiryns.runner.run.files import read_sweep
+from tiryns.runner.run.folder import Run
 
 log = logging.getLogger("tiryns")
 
@@ -46,12 +47,12 @@ KERNELS = 128
 Figures = dict[str, float]
 
 
-def run_job(config: DictConfig, folder: RunFolder, here: Member | None, train: Train) -> Figures:
+def run_job(config: DictConfig, folder: Run, here: Member | None, train: Train) -> Figures:
     """Trains, in processes of this job's own or as one of the ranks that srun or torchrun has started.
 
     A run that is finished is left as it is; its figures are those it ended with.
     """
-    if (status := folder.status()).get("state") == "done":
+    if (status := folder.status).get("state") == "done":
         if here is None or here.rank == 0:
             step = status.get("step")
             longer = "other phases" if status.get("phases") else "a larger trainer.max_steps"
@@ -108,7 +109,7 @@ def nodes_to_join(config: DictConfig, here: Member | None) -> Nodes:
     return Nodes(here.num_nodes, here.num_nodes)
 
 
-def _alone(config: DictConfig, folder: RunFolder, here: Member | None, measure: Train) -> Figures:
+def _alone(config: DictConfig, folder: Run, here: Member | None, measure: Train) -> Figures:
     """Measures a model in this process, whatever number of processes a training has; other ranks have nothing to do.
 
     Raises:
@@ -125,7 +126,7 @@ def _alone(config: DictConfig, folder: RunFolder, here: Member | None, measure: 
     return _lead(config, folder, lambda: measure(config, folder))
 
 
-def _on_nodes(config: DictConfig, folder: RunFolder, nodes: Nodes, train: Train, launch_id: str) -> Figures:
+def _on_nodes(config: DictConfig, folder: Run, nodes: Nodes, train: Train, launch_id: str) -> Figures:
     """Trains on this node among others; one of them holds and writes the run folder."""
     with Leadership(config, folder, typed_overrides(HydraConfig.get())) as leadership, stops_explained():
         leadership.meet(launch_id)
@@ -139,7 +140,7 @@ def _on_nodes(config: DictConfig, folder: RunFolder, nodes: Nodes, train: Train,
                 leadership.part()
 
 
-def _first_of_many(config: DictConfig, folder: RunFolder, here: Member, train: Train) -> Figures:
+def _first_of_many(config: DictConfig, folder: Run, here: Member, train: Train) -> Figures:
     """Trains as the first rank, which has the last word on why a run failed: the message of the rank that began it."""
     (folder.path / RANK_ERROR).unlink(missing_ok=True)
     agreement.announce(folder, here)
@@ -152,7 +153,7 @@ def _first_of_many(config: DictConfig, folder: RunFolder, here: Member, train: T
         raise
 
 
-def _lead(config: DictConfig, folder: RunFolder, work: Callable[[], Figures]) -> Figures:
+def _lead(config: DictConfig, folder: Run, work: Callable[[], Figures]) -> Figures:
     """Holds and writes the run folder while `work` trains in it."""
     patience = SECONDS_FOR_THE_LAST_TO_END if slurm_job() else 0.0
     overrides = typed_overrides(HydraConfig.get())
@@ -182,17 +183,17 @@ def in_sweep() -> bool:
     return HydraConfig.get().mode == RunMode.MULTIRUN
 
 
-def report_stop(folder: RunFolder, why: str, requeued: str | None) -> None:
+def report_stop(folder: Run, why: str, requeued: str | None) -> None:
     """Says that the run has stopped, how far it is saved, and how it goes on."""
     whole = folder.path.parent if in_sweep() and read_sweep(folder.path.parent) else folder.path
-    step = folder.status().get("step")
+    step = folder.status.get("step")
     saved = f"saved at step {step}" if step else "nothing saved yet"
     again = f"tiryns {shlex.join([*flags(), f'resume={typed_path(whole)}', *words_to_repeat(whole)])}"
     how = f"requeued as job {requeued}" if requeued else f"go on with: {again}"
     print(f"{why}; {saved}; {how}", file=sys.stderr, flush=True)
 
 
-def report_failure(folder: RunFolder) -> None:
+def report_failure(folder: Run) -> None:
     """Notes why a run failed in its log, and draws its curves as far as it got, where there is room for that."""
     with contextlib.suppress(OSError):  # or a full disk would hide why
         append_traceback(folder.path)
@@ -202,14 +203,14 @@ def report_failure(folder: RunFolder) -> None:
             write_report(folder.path)
 
 
-def report_job_failure(folder: RunFolder, error: Exception) -> None:
+def report_job_failure(folder: Run, error: Exception) -> None:
     """Says that a job of a sweep failed, and lets go of what its frames hold: the next job needs the memory.
 
     The cause is told with that of all jobs at the end of the sweep, but where the run has not begun to record it.
     """
     if wants_traceback():
         traceback.print_exc()
-    if folder.status().get("error"):
+    if folder.status.get("error"):
         print(
             f"{folder.path.name} has failed: see {typed_path(folder.path) / LOG}", file=sys.stderr, flush=True
         )

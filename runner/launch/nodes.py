@@ -12,7 +12,7 @@ from tiryns.runner.launch.leftovers import MEETING, clear_leftovers
 from tiryns.runner.launch.rank import clear
 from tiryns.runner.launch.resume import inherit
 from tiryns.runner.run.cluster import SECONDS_TO_AGREE
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 log = logging.getLogger("tiryns")
 
@@ -34,12 +34,12 @@ class Leadership(ExitStack):
     """Holds and writes the run folder on one node at a time.
 
     Example:
-        >>> with Leadership(config, RunFolder(path), overrides) as leadership:
+        >>> with Leadership(config, Run(path), overrides) as leadership:
         ...     leadership.take()
         True
     """
 
-    def __init__(self, config: DictConfig, folder: RunFolder, overrides: list[str]) -> None:
+    def __init__(self, config: DictConfig, folder: Run, overrides: list[str]) -> None:
         super().__init__()
         self.config, self.folder, self.overrides = config, folder, overrides
         self.leads, self._tried = False, float("-inf")

@@ -17,7 +17,7 @@ from tiryns.runner.launch.rank import RANK_CONFIG, Train, clear, packed
 from tiryns.runner.run.cluster import Nodes, processes_per_node
 from tiryns.runner.run.command.started import same_modules, tells_rank
 from tiryns.runner.run.errors import TrainingFailure
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.lazy import many_imports
 
 DEFAULT_RESTARTS = 3
@@ -30,7 +30,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 def launch(
     config: DictConfig,
-    folder: RunFolder,
+    folder: Run,
     nodes: Nodes,
     train: Train,
     lead: Callable[[], bool] = lambda: True,
@@ -64,7 +64,7 @@ def launch(
                 clear(folder.path)
     if failure is not None:
         raise TrainingFailure(failure)
-    return dict(folder.status().get("results") or {})
+    return dict(folder.status.get("results") or {})
 
 
 @contextlib.contextmanager

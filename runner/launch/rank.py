@@ -15,10 +15,10 @@ from omegaconf import DictConfig, OmegaConf
 from tiryns.runner.logging.log_file import append_traceback, message_of
 from tiryns.runner.run import signals
 from tiryns.runner.run.command import status
+from tiryns.runner.run.command.lifetime import end_with_parent, set_parent_death_signal
 from tiryns.runner.run.errors import Rewound, explain, wants_traceback
-from tiryns.runner.run.folder import RunFolder, editable
-from tiryns.runner.run.lifetime import end_with_parent, set_parent_death_signal
-from tiryns.runner.run.redaction import know_secrets
+from tiryns.runner.run.folder import Run
+from tiryns.runner.run.redaction import editable, know_secrets
 
 RANK_CONFIG = "TIRYNS_RANK_CONFIG"
 """Environment variable with the run's config, packed; no file holds its secrets."""
@@ -38,7 +38,7 @@ LOST_PEER = (
 )
 """What gloo and the store of a process group say when another rank has ended."""
 
-Train = Callable[[DictConfig, RunFolder], dict[str, float]]
+Train = Callable[[DictConfig, Run], dict[str, float]]
 
 
 def heartbeat_of(folder: Path, rank: int | str) -> Path:
@@ -83,7 +83,7 @@ def run_rank(folder: Path, train: Train) -> None:
         try:
             config = unpacked(os.environ.pop(RANK_CONFIG))
             know_secrets(config)
-            train(config, RunFolder(folder))
+            train(config, Run(folder))
         except signals.Stopped as stopped:
             sys.exit(status.PREEMPTED if stopped.saved else status.UNSAVED)
         except Rewound:

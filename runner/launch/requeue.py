@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from tiryns.runner.launch.rank import RANK_ERROR, left_error
 from tiryns.runner.run.cluster import Member, member, slurm_job
 from tiryns.runner.run.environment import output_of
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.signals import STOPPING, Stopped, handler_before
 
 SECONDS_TO_BE_ENDED = 60.0
@@ -125,11 +125,10 @@ def after_tasks(sweep: Path, exit_status: int, max_num_killed: int) -> None:
     """
     job = slurm_job()
     found = in_queue(job) if job else None
-    runs = [RunFolder(file.parent) for file in sweep.glob("*/status.json")]
-    run = next((run for run in runs if run.status().get("slurm_job") == job), None)
+    run = next((run for run in map(Run, find_runs(sweep)) if run.status.get("slurm_job") == job), None)
     if job is None or found is None or found.state != "RUNNING" or run is None:
         return
-    status, message = run.status(), left_error(run.path)
+    status, message = run.status, left_error(run.path)
     (run.path / RANK_ERROR).unlink(missing_ok=True)
     if _began(status) >= found.started - timedelta(seconds=1):
         if status["state"] not in ("running", "killed"):

@@ -8,7 +8,6 @@ branches: a new folder that starts from there and carries the curves so far.
 import logging
 import re
 import secrets
-import shlex
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -26,19 +25,12 @@ from tiryns.runner.launch.agreement import agreed_folder
 from tiryns.runner.launch.torchrun import agree_on_launch
 from tiryns.runner.patches.hydra.arguments import only_shows
 from tiryns.runner.run.cluster import member, nodes_of, slurm_job
-from tiryns.runner.run.files import locked, read_text
-from tiryns.runner.run.folder import (
-    CONFIG_FLAGS,
-    RunFolder,
-    config_hash,
-    flags,
-    new_name,
-    public_overrides,
-    typed_overrides,
-)
+from tiryns.runner.run.command.words import CONFIG_FLAGS, flags, public_overrides, quoted, typed_overrides
+from tiryns.runner.run.files import SWEEP, locked, read_sweep
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import check_links
+from tiryns.runner.run.recording import config_hash, new_name
 from tiryns.runner.run.redaction import HIDDEN
-from tiryns.runner.run.sweep_folder import SWEEP, quoted, read_sweep
 
 log = logging.getLogger("tiryns")
 
@@ -94,10 +86,10 @@ def newest_or_claimed(outputs: Path, identity: str) -> Path:
         if (found := newest_run(outputs, identity)) is None:
             found = outputs / new_name()
             found.mkdir(parents=True)
-            RunFolder(found).update_status(state="waiting", config_hash=identity)
+            Run(found).update_status(state="waiting", config_hash=identity)
             return found
     check_links(found)
-    if member() is None and slurm_job() is None and RunFolder(found).is_locked():
+    if member() is None and slurm_job() is None and Run(found).is_locked():
         raise ValueError(f"resume=auto: a process is training this config in {str(found)!r} at this moment")
     return found
 
@@ -105,18 +97,18 @@ def newest_or_claimed(outputs: Path, identity: str) -> Path:
 def newest_run(outputs: Path, identity: str) -> Path | None:
     """The run under `outputs` that was started last with this config hash, in whatever state it is."""
     marked = {file.parent for name in ("status.json", "config.yaml") for file in outputs.glob(f"**/{name}")}
-    runs = [run for run in map(RunFolder, marked) if run.is_of(identity)]
+    runs = [run for run in map(Run, marked) if run.is_of(identity)]
     return max(runs, key=lambda run: (_started(run), run.path)).path if runs else None
 
 
-def _started(run: RunFolder) -> str:
+def _started(run: Run) -> str:
     """When a run was started; where that is lost, when it was last resumed; empty for one that has not begun."""
     config = run.path / "config.yaml"
     last = datetime.fromtimestamp(config.stat().st_mtime).isoformat() if config.exists() else ""
-    return str(run.status().get("started") or last)
+    return str(run.status.get("started") or last)
 
 
-def _is_of(run: RunFolder, identity: str, config: DictConfig) -> bool:
+def _is_of(run: Run, identity: str, config: DictConfig) -> bool:
     """Whether a run is that of a config; one whose hash is lost, whether it was started with the same overrides."""
     if run.identity():
         return run.is_of(identity)
@@ -126,7 +118,7 @@ def _is_of(run: RunFolder, identity: str, config: DictConfig) -> bool:
         return True
 
 
-def named_run(resume: str, to_train: bool = True) -> RunFolder:
+def named_run(resume: str, to_train: bool = True) -> Run:
     """The run that `resume` names by its folder or by one of its checkpoints.
 
     Raises:
@@ -138,7 +130,7 @@ def named_run(resume: str, to_train: bool = True) -> RunFolder:
             there = ", ".join(sorted(file.name for file in path.parent.glob("*.ckpt"))) or "none"
             raise ValueError(f"resume: there is no checkpoint {resume!r}; there are: {there}")
         path = path.parent.parent
-    folder = RunFolder(path)
+    folder = Run(path)
     now = to_train and member() is None and slurm_job() is None  # jobs wait for the lock
     folder.check_resumable(now)
     return folder
@@ -181,12 +173,9 @@ def saved_overrides(
     return places + arguments[:first] + replayed + arguments[first:] + added
 
 
-def _flags_of(folder: RunFolder) -> list[str] | None:
+def _flags_of(folder: Run) -> list[str] | None:
     """The flags that say where the configs of a run lie, here or where it was begun; None where a folder is gone."""
-    try:
-        noted = flags(shlex.split(read_text(folder.path / "command.txt")))
-    except ValueError:  # cut off within quotes
-        return []
+    noted = flags(folder.command_words())
     for flag, after in zip(noted, [*noted, ""][1:], strict=True):
         name, is_given, value = flag.partition("=")
         place = value if is_given else after
@@ -211,7 +200,7 @@ def _lengths(words: list[str]) -> list[str]:
     return [word for word, name in zip(words, _named(words), strict=True) if name in LENGTHS]
 
 
-def _overrides_of(folder: RunFolder, arguments: list[str]) -> list[str]:
+def _overrides_of(folder: Run, arguments: list[str]) -> list[str]:
     """The overrides of a run; none where they are lost and the command gives its own."""
     try:
         return folder.overrides()
@@ -269,9 +258,9 @@ def _name(override: str) -> str:
     return override.partition("=")[0].lstrip("+~")
 
 
-def inherit(folder: RunFolder, resume: str | None) -> None:
+def inherit(folder: Run, resume: str | None) -> None:
     """Gives a branch the curves of the run it starts from, and what that one left out, and notes that run."""
-    if resume == "auto" and not folder.checkpoints.exists():
+    if resume == "auto" and not folder.checkpoint_dir.exists():
         log.info("resume=auto: no checkpoint of this config is here, so the run begins at step 0")
     if resume in (None, "auto"):
         return
@@ -292,9 +281,9 @@ def _value(name: str, arguments: list[str]) -> str | None:
     return values[-1] if values else None
 
 
-def _step(folder: RunFolder, resume: str) -> int:
+def _step(folder: Run, resume: str) -> int:
     """The step of the checkpoint that `resume` names, by its file name."""
-    names = [Path(resume)] if resume.endswith(".ckpt") else sorted(folder.checkpoints.glob("step-*.ckpt"))
+    names = [Path(resume)] if resume.endswith(".ckpt") else folder.checkpoints()
     if not names:
         raise ValueError(f"resume: the run {resume!r} has no checkpoint yet")
     return int(names[-1].resolve().stem.removeprefix("step-"))

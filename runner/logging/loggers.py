@@ -16,14 +16,14 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import OmegaConf
 
-from tiryns.runner.config.settings import flatten
 from tiryns.runner.logging import log_file
 from tiryns.runner.logging.resumable import Resumable, config_of, earlier_rows, group_of, keep_id, kept_id
 from tiryns.runner.logging.wandb import ResumableWandbLogger, finish_run
 from tiryns.runner.protocols import RunLogger
 from tiryns.runner.run.files import naming, replacing
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.metrics_file import FIXED_COLUMNS, whole_rows
+from tiryns.runner.run.yaml_files import flatten
 
 METRICS = "the metrics to "
 """Names the file in messages."""
@@ -155,7 +155,7 @@ def wandb_logger(
     folder = Path(folder)
     logger = ResumableWandbLogger(
         folder=folder,
-        name=RunFolder(folder).name,
+        name=Run(folder).name,
         project=project,
         id=_wandb_id(folder),
         group=group_of(folder, group),
@@ -194,7 +194,7 @@ class TensorBoard(Resumable, TensorBoardLogger):
         self.experiment.add_text("config", f"```yaml\n{OmegaConf.to_yaml(config)}```")
         leaves = flatten(config)
         settings = {name: v if isinstance(v, bool | int | float) else str(v) for name, v in leaves}
-        monitored = RunFolder(run).status().get("monitor")
+        monitored = Run(run).status.get("monitor")
         for summary in hparams(settings, {str(monitored): None} if monitored else {}):
             self.experiment.file_writer.add_summary(summary)  # which `add_text` has opened
         if (samples := run / "samples.json").exists():

@@ -12,7 +12,6 @@ from lightning.pytorch.loggers import Logger, MLFlowLogger
 from lightning.pytorch.loggers.logger import DummyLogger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from tiryns.runner.config.settings import flatten
 from tiryns.runner.logging.resumable import (
     ATTACHED,
     Resumable,
@@ -23,10 +22,11 @@ from tiryns.runner.logging.resumable import (
     keep_id,
     kept_id,
 )
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
+from tiryns.runner.run.yaml_files import flatten
 
 if TYPE_CHECKING:
-    from mlflow.entities import Run
+    from mlflow.entities import Run as MlflowRun
 
 log = logging.getLogger("tiryns")
 
@@ -66,7 +66,7 @@ def mlflow_logger(
         return ResumableMlflowLogger(
             folder=folder,
             experiment_name=experiment_name,
-            run_name=RunFolder(folder).name,
+            run_name=Run(folder).name,
             tracking_uri=place or f"sqlite:///{own / 'mlflow.db'}",
             artifact_location=None if place else (own / "artifacts").as_uri(),
             tags=named,
@@ -151,7 +151,7 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
         except MlflowException as error:
             log.warning("MLflow does not take the end of the run (%s)", error.message)
 
-    def _before(self) -> "Run | None":
+    def _before(self) -> "MlflowRun | None":
         """The run as MLflow has it, or None."""
         from mlflow.exceptions import MlflowException
 
@@ -164,7 +164,7 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
             return None
         return found if found and found.info.lifecycle_stage == "active" else None
 
-    def _replace(self, before: "Run | None", rows: list[Row]) -> None:
+    def _replace(self, before: "MlflowRun | None", rows: list[Row]) -> None:
         """Begins a run with these rows; what the user has noted at the one before is kept."""
         from mlflow.entities import Metric
         from mlflow.tracking.context.registry import resolve_tags
@@ -187,6 +187,6 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
             client.delete_run(before.info.run_id)
 
 
-def _last_step(run: "Run") -> int | None:
+def _last_step(run: "MlflowRun") -> int | None:
     """The last step of any metric, or None."""
     return max((metric.step for metric in run.data.to_proto().metrics), default=None)

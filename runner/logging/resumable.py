@@ -9,11 +9,11 @@ from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import OmegaConf
 
-from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.protocols import RunLogger
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.files import read_sweep
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.metrics_file import logged_in, whole_rows
-from tiryns.runner.run.sweep_folder import read_sweep
+from tiryns.runner.run.yaml_files import read_config
 
 ATTACHED = (
     "config.yaml", "command.txt", "overrides.json", "environment.json", "parameter_groups.json", "metrics.csv",
@@ -80,7 +80,7 @@ def config_of(folder: Path) -> dict[str, Any]:
 def group_of(folder: Path, group: str | None) -> str | None:
     """The group of a run: the one that is set, else the name of its sweep, or None."""
     sweep = folder.resolve().parent
-    return group or (RunFolder(sweep).name if read_sweep(sweep) else None)
+    return group or (Run(sweep).name if read_sweep(sweep) else None)
 
 
 def kept_id(folder: Path, service: str) -> str | None:

@@ -11,7 +11,7 @@ from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from tiryns.runner.logging.resumable import Resumable, config_of, earlier_rows, group_of, keep_id, kept_id
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 
 def trackio_logger(project: str, group: str | None, tags: list[str], folder: str | Path) -> "TrackioLogger":
@@ -36,7 +36,7 @@ class TrackioLogger(Resumable):
     @property
     def name(self) -> str:
         """The name of the run."""
-        return RunFolder(self.folder).name
+        return Run(self.folder).name
 
     @property
     def version(self) -> str | None:

@@ -11,7 +11,7 @@ from tiryns.runner.checkpoints.callback import last_good
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.inference.export import exported_model
 from tiryns.runner.run.errors import TrainingFailure
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 LOADABLE = (bool, int, float, str, list, tuple, dict, type(None))
 """Types of hyperparameters that a checkpoint keeps: those that can be loaded without running code."""
@@ -96,7 +96,7 @@ class SavesForLightning(Callback):
         if isinstance(io, AtomicCheckpointIO):
             io.wait()
         if trainer.is_global_zero:
-            RunFolder(self.folder.parent).advance(step=trainer.global_step)
+            Run(self.folder.parent).advance(step=trainer.global_step)
 
     def results(self) -> dict[str, float]:
         """The best value as `objective`."""

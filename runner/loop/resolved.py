@@ -27,12 +27,13 @@ from tiryns.runner.loop.token_ramps import counted_ramps
 from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision
 from tiryns.runner.loop.trials.precision import precision_of
 from tiryns.runner.loop.trials.steps import can_be_tried, fitting_tokens
+from tiryns.runner.manifest import differences
 from tiryns.runner.models.autocast import cpu_has_bf16
 from tiryns.runner.models.packed.kernels import FLASH_KERNELS, gpu_has_flash
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 from tiryns.runner.patches.transformers import attention_of as own_attention_of
 from tiryns.runner.run.cluster import member, num_nodes, processes_per_node
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 Resolved = dict[str, Any]
 """Settings by name; `resolve` lists them."""
@@ -52,12 +53,12 @@ ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout", "attn_
 HALF = ("bf16-mixed", "16-mixed", "bf16-true", "16-true")
 
 
-def recorded(folder: RunFolder, checkpoint: ResumePoint | None) -> Resolved:
+def recorded(folder: Run, checkpoint: ResumePoint | None) -> Resolved:
     """The resolved settings of the run that is continued; empty for a new run or one of an older version."""
     if checkpoint is None:
-        return folder.status().get(RECORD) or {}
-    parent = RunFolder(checkpoint.path.parent.parent)
-    return entry_of(checkpoint.path, RECORD) or parent.status().get(RECORD) or {}
+        return folder.status.get(RECORD) or {}
+    parent = Run(checkpoint.path.parent.parent)
+    return entry_of(checkpoint.path, RECORD) or parent.status.get(RECORD) or {}
 
 
 def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:
@@ -184,7 +185,7 @@ def _drops_attention(model: Any) -> bool:
     return any(getattr(config, name, 0) for name in ATTENTION_DROPOUT)
 
 
-def note(folder: RunFolder, values: Resolved) -> None:
+def note(folder: Run, values: Resolved) -> None:
     """Writes the settings into the run's `config.yaml` and `status.json`, on the first rank."""
     here = member()
     if here is None or here.rank == 0:
@@ -195,11 +196,10 @@ def note(folder: RunFolder, values: Resolved) -> None:
 def changes(before: Resolved, now: Resolved) -> list[str]:
     """A line for each setting that changes where a run goes on, and one where the precision is slow here."""
     lines = [
-        f"{name} changes from {before[name]} to {now[name]} where this run goes on"
-        for name in now
-        if name in before
-        and before[name] != now[name]
-        and name not in ("phases", RAMPS)  # which the manifest tells
+        f"{name} changes from {was} to {is_now} where this run goes on"
+        for name, was, is_now in differences.changes(before, now)
+        if name.partition(".")[0]
+        in before.keys() & now.keys() - {"phases", RAMPS}  # which the manifest tells
     ]
     if now["accelerator"] == "cpu" and now["precision"].startswith("bf16") and not cpu_has_bf16():
         since = " as the run began" if before.get("precision") == now["precision"] else ""
@@ -236,7 +236,7 @@ class Record(Callback):
                 for theirs in (self.resolved, *found):
                     theirs["micro_batch_tokens"] = least
                 trainer.datamodule.micro_batch_tokens = least
-                note(RunFolder(Path(trainer.default_root_dir)), self.resolved)
+                note(Run(Path(trainer.default_root_dir)), self.resolved)
             check_agreement(found)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:

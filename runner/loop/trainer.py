@@ -29,7 +29,7 @@ from tiryns.runner.models.packed.kernels import use_kernel
 from tiryns.runner.patches.lightning import leave_signals_alone
 from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run.cluster import cluster_environment, num_nodes, processes_per_node
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 log = logging.getLogger("tiryns")
 
@@ -50,7 +50,7 @@ def build_trainer(
     settings: options.Trainer,
     callbacks: list[Callback],
     loggers: dict[str, Any],
-    folder: RunFolder,
+    folder: Run,
     resumed_step: int,
     epochs: dict[str, Any],
     make: Callable[..., Trainer] = Trainer,
@@ -107,7 +107,7 @@ class Clock(Timer):
             log.info("the seconds of trainer.max_seconds are over at step %d", trainer.global_step)
 
 
-def _asked_for(settings: options.Trainer, folder: RunFolder) -> list[Callback]:
+def _asked_for(settings: options.Trainer, folder: Run) -> list[Callback]:
     """Returns the callbacks that settings of the trainer ask for."""
     clock = [Clock(timedelta(seconds=settings.max_seconds))] if settings.max_seconds else []
     return [*clock, *([Profile(folder.path)] if settings.profile else [])]
@@ -159,7 +159,7 @@ def final_validation(trainer: Trainer, module: Any, data: Any) -> None:
 def describe_run(
     trainer: Trainer,
     parts: Parts,
-    folder: RunFolder,
+    folder: Run,
     checkpoint: ResumePoint | None,
     decided: dict[str, str],
     budget: str | None,

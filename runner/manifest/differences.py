@@ -1,8 +1,8 @@
-"""What differs between the makings of two runs, as their manifests tell it: code, packages, machine, data and weights."""
+"""How two runs differ, level by level, as their manifests tell it."""
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,9 +12,6 @@ from tiryns.conf.registry import OPTIONS, execution_names
 from tiryns.conf.values import rules_of
 from tiryns.runner.manifest.digests import file_digest
 from tiryns.runner.manifest.inputs import Manifest
-
-PARTS = ("setting", "data", "code", "begins with", "computed", "packages", "machine")
-"""What can differ, in words: the likeliest reason for other results first."""
 
 NUMERIC = (
     "torch",
@@ -29,14 +26,28 @@ NUMERIC = (
 )
 """Beginnings of the names of packages that compute, or choose what is computed."""
 
-_ABSENT = "none"
+DIFFERS, SINCE = ("is missing", "is new", "differs"), ("is missing", "was added", "was changed")
+"""Words for a file that only the first side has, only the second, or both: of two runs, and of one run over time."""
+
+
+class Change(NamedTuple):
+    """A value that is not the same on both sides, None where a side lacks it."""
+
+    name: str
+    was: Any
+    is_now: Any
+
+    def __str__(self) -> str:
+        was, is_now = ("none" if value is None else str(value) for value in self[1:])
+        shown = [text if len(text) <= 80 else f"{text[:77]}..." for text in (was, is_now)]
+        return f"{self.name} {shown[0]} there, {shown[1]} here"
 
 
 class Difference(NamedTuple):
     """One thing that is not the same."""
 
     part: str
-    """One of `PARTS`."""
+    """One of `LEVELS`."""
     what: str
     """What it is, and how it was and is."""
 
@@ -44,25 +55,46 @@ class Difference(NamedTuple):
         return f"{self.part}: {self.what}"
 
 
-def made_otherwise(then: Manifest, now: Manifest) -> list[Difference]:
-    """What a rebuilding of the run `then` would have otherwise: code, packages, data, and what training begins with."""
-    return [
-        *(Difference("code", line) for line in _code(then["code"], now["code"])),
-        *(Difference("packages", line) for line in _packages(then["packages"], now["packages"])),
-        *(Difference("data", line) for line in _data(then["inputs"], now["inputs"])),
-        *(Difference("begins with", line) for line in _began(then["inputs"], now["inputs"])),
-    ]
+def differences(then: Manifest, now: Manifest, levels: Iterable[str]) -> list[Difference]:
+    """Returns what differs between two runs on these of the `LEVELS`, in the order of the table."""
+    wanted = [level for level in LEVELS if level in levels]
+    return [Difference(level, str(line)) for level in wanted for line in LEVELS[level](then, now)]
 
 
-def set_otherwise(then: Manifest, now: Manifest) -> list[Difference]:
-    """Settings of what is computed that two runs have otherwise; those that were `auto` are among what is resolved."""
+def changes(
+    then: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "", but: Collection[str] = ()
+) -> Iterator[Change]:
+    """Yields each value that differs, nested ones by dotted name, but for those of some names."""
+    for name in {**then, **now}:
+        was, is_now, whole = then.get(name), now.get(name), f"{prefix}{name}"
+        if whole in but or was == is_now:
+            continue
+        if isinstance(was, dict) and isinstance(is_now, dict):
+            yield from changes(was, is_now, f"{whole}.", but)
+        else:
+            yield Change(whole, was, is_now)
+
+
+def digest_changes(
+    then: Mapping[str, str], now: Mapping[str, str], words: Sequence[str] = DIFFERS
+) -> Iterator[str]:
+    """Yields a line for each file whose digest differs, or that only one side has."""
+    for name in {**then, **now}:
+        if then.get(name) != now.get(name):
+            yield f"{name} {words[0 if name not in now else 1 if name not in then else 2]}"
+
+
+def _settings(then: Manifest, now: Manifest) -> Iterator[Change]:
+    """Settings of what is computed; those that were `auto` are among what is resolved."""
     before, after = ({**one["config"]["resolved"], **_phases(one)} for one in (then, now))
-    return [
-        Difference("setting", line)
-        for name in sorted({**before, **after}, key=lambda name: isinstance(after.get(name), dict))
-        if not rules_of(Config).get(name, {}).get("execution") and name != "resolved"
-        for line in _of_group(name, before.get(name), after.get(name))
-    ]
+    for name in sorted({**before, **after}, key=lambda name: isinstance(after.get(name), dict)):
+        left_out = set()
+        if isinstance(group := before.get(name), dict) and isinstance(after.get(name), dict):
+            left_out = {f"{name}.{field}" for field, value in group.items() if value == "auto"}
+            for node in (group, after[name]) if name in OPTIONS else ():
+                left_out |= {f"{name}.{field}" for field in execution_names(name, node)}
+        if not rules_of(Config).get(name, {}).get("execution") and name != "resolved":
+            yield from changes({name: group}, {name: after.get(name)}, but=left_out)
 
 
 def _phases(manifest: Manifest) -> dict[str, Any]:
@@ -76,41 +108,23 @@ def _phases(manifest: Manifest) -> dict[str, Any]:
     return {"phases": in_steps} if known else {}
 
 
-def _of_group(name: str, then: Any, now: Any) -> Iterator[str]:
-    """The settings of a group that differ, but for those of execution alone."""
-    if not (isinstance(then, dict) and isinstance(now, dict)):
-        yield from _values({name: then}, {name: now})
-        return
-    left_out = {
-        field for node in (then, now) for field in (execution_names(name, node) if name in OPTIONS else ())
-    }
-    left_out |= {field for field in then if then[field] == "auto"}
-    before, after = (
-        {field: value for field, value in node.items() if field not in left_out} for node in (then, now)
-    )
-    yield from _values(before, after, f"{name}.")
+def _computed(then: Manifest, now: Manifest) -> Iterator[Change]:
+    """What `auto` came to."""
+    return changes(then["resolved"], now["resolved"], but=("phases",))
 
 
-def computed_otherwise(then: Manifest, now: Manifest) -> list[Difference]:
-    """How two runs were computed otherwise: what `auto` came to, ranks and threads, processor and kernels."""
-    chosen, chosen_now = ({n: v for n, v in one["resolved"].items() if n != "phases"} for one in (then, now))
-    resolved = _values(chosen, chosen_now)
-    left_out = {"hostname", "cores", "OMP_NUM_THREADS"}  # threads are among what is resolved
-    before, after = (
-        {name: value for name, value in one["machine"].items() if name not in left_out} for one in (then, now)
-    )
-    return [
-        *(Difference("computed", line) for line in resolved),
-        *(Difference("machine", line) for line in _values(before, after)),
-    ]
+def _machine(then: Manifest, now: Manifest) -> Iterator[Change]:
+    """Processor and kernels; threads are among what is resolved."""
+    return changes(then["machine"], now["machine"], but=("hostname", "cores", "OMP_NUM_THREADS"))
 
 
 def _code(then: Manifest, now: Manifest) -> Iterator[str]:
-    if "files" in then:
-        yield from _named(then["files"], now["files"])
-    elif then.get("digest") != now.get("digest"):
+    program, program_now = then["code"], now["code"]
+    if "files" in program:
+        yield from sorted(digest_changes(program["files"], program_now["files"]))
+    elif program.get("digest") != program_now.get("digest"):
         yield "the program differs, and the manifest does not list its files"
-    for path, digest in then.get("own", {}).items():
+    for path, digest in program.get("own", {}).items():
         found = _own_file(path)
         if found is None:
             yield f"{path} is not here"
@@ -125,54 +139,41 @@ def _own_file(noted: str) -> Path | None:
     return next((path for path in (Path(noted), *places) if path.is_file()), None)
 
 
-def _packages(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    lines = dict(_changes(then, now))
-    yield from (lines[name] for name in sorted(lines, key=lambda name: (not name.startswith(NUMERIC), name)))
+def _packages(then: Manifest, now: Manifest) -> list[Change]:
+    """Those that compute come first."""
+    found = changes(then["packages"], now["packages"])
+    return sorted(found, key=lambda change: (not change.name.startswith(NUMERIC), change.name))
 
 
-def _data(then: Manifest, now: Manifest) -> Iterator[str]:
+def _data(then: Manifest, now: Manifest) -> Iterator[object]:
     """Files by name where they are known; else fingerprints, of which one may follow from another."""
-    before, after = then.get("files", {}), now.get("files", {})
+    before, after = then["inputs"].get("files", {}), now["inputs"].get("files", {})
     for setting in sorted({**before, **after}):
-        for line in _named(before.get(setting, {}), after.get(setting, {})):
+        for line in sorted(digest_changes(before.get(setting, {}), after.get(setting, {}))):
             yield f"data.{setting}: {line}"
     if before == after:
         for name in ("sources", "data", "evaluation", "order", "tokenizer"):
-            yield from _values({name: then.get(name)}, {name: now.get(name)})
+            yield from changes({name: then["inputs"].get(name)}, {name: now["inputs"].get(name)})
 
 
 def _began(then: Manifest, now: Manifest) -> Iterator[str]:
     for kind in ("weights", "teacher", "checkpoint"):
-        before, after = then.get(kind) or {}, now.get(kind) or {}
+        before, after = then["inputs"].get(kind) or {}, now["inputs"].get(kind) or {}
         place = before.get("path") or before.get("name") or after.get("path")
-        for line in _named(before.get("files", {}), after.get("files", {})):
+        for line in sorted(digest_changes(before.get("files", {}), after.get("files", {}))):
             yield f"{kind} {place}: {line}"
 
 
-def _named(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    for name in sorted({**then, **now}):
-        if name not in now:
-            yield f"{name} is missing"
-        elif name not in then:
-            yield f"{name} is new"
-        elif then[name] != now[name]:
-            yield f"{name} differs"
+LEVELS: dict[str, Callable[[Manifest, Manifest], Iterable[object]]] = {
+    "setting": _settings,
+    "data": _data,
+    "code": _code,
+    "begins with": _began,
+    "computed": _computed,
+    "packages": _packages,
+    "machine": _machine,
+}
+"""What can differ: the likeliest reason for other results first."""
 
-
-def _values(then: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    return (line for _, line in _changes(then, now, prefix))
-
-
-def _changes(then: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """The name of each value that differs, nested ones with dots, and how it was and is."""
-    for name in {**then, **now}:
-        was, is_now = then.get(name), now.get(name)
-        if isinstance(was, dict) and isinstance(is_now, dict):
-            yield from _changes(was, is_now, f"{prefix}{name}.")
-        elif was != is_now:
-            yield name, f"{prefix}{name} {_shown(was)} there, {_shown(is_now)} here"
-
-
-def _shown(value: Any) -> str:
-    text = _ABSENT if value is None else str(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+MADE = ("code", "packages", "data", "begins with")
+"""What a rebuilt run must have as the recorded run had it."""

@@ -19,7 +19,7 @@ from tiryns.runner.manifest.inputs import FILE_NAME, Manifest, model_digests, re
 from tiryns.runner.manifest.machine import machine, packages
 from tiryns.runner.manifest.steps import kept_lines
 from tiryns.runner.run.files import write_atomically
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.redaction import redacted
 
 VERSION = 1
@@ -36,9 +36,7 @@ KEPT = ("weights", "checkpoint")
 """Inputs of a run's first session, which later ones no longer read."""
 
 
-def begin_manifest(
-    folder: RunFolder, config: DictConfig, inputs: Manifest, resolved: Manifest, step: int
-) -> None:
+def begin_manifest(folder: Run, config: DictConfig, inputs: Manifest, resolved: Manifest, step: int) -> None:
     """Writes what is known when a session begins at `step`; earlier sessions, and what the run began with, stay.
 
     `config` is what `config.yaml` holds. `inputs` are fingerprints of data, tokenizer and weights, and what data and
@@ -68,7 +66,7 @@ def begin_manifest(
         "version": VERSION,
         "complete": False,
         "config": {
-            "hash": folder.status().get("config_hash"),
+            "hash": folder.status.get("config_hash"),
             "digest": file_digest(folder.path / "config.yaml"),
             "resolved": OmegaConf.to_container(config),
         },
@@ -77,7 +75,7 @@ def begin_manifest(
             **given,
             **{name: value for name, value in before.get("inputs", {}).items() if name in KEPT},
         },
-        **({"skipped": noted} if (noted := folder.status().get("skipped")) else {}),
+        **({"skipped": noted} if (noted := folder.status.get("skipped")) else {}),
         "interruptions": len(sessions) - 1,
         "sessions": sessions,
     }
@@ -85,7 +83,7 @@ def begin_manifest(
 
 
 def update_session(
-    folder: RunFolder, step: int, cpu_seconds: float | None, totals: Manifest, ended: bool = False
+    folder: Run, step: int, cpu_seconds: float | None, totals: Manifest, ended: bool = False
 ) -> None:
     """Notes how far the present session has come, and what the run took so far; without a manifest it does nothing.
 
@@ -97,7 +95,7 @@ def update_session(
     session |= {"seconds": _seconds_since(session["began"]), "last_step": step}
     session |= {"cpu_seconds": round(cpu_seconds, 3)} if cpu_seconds is not None else {}
     session |= {"ended": _now()} if ended else {}
-    launched = folder.status().get("session") or {"began": session["began"]}
+    launched = folder.status.get("session") or {"began": session["began"]}
     manifest["totals"] = {
         "steps": step,
         **totals,
@@ -107,7 +105,7 @@ def update_session(
     _write(folder, manifest)
 
 
-def complete_manifest(folder: RunFolder) -> None:
+def complete_manifest(folder: Run) -> None:
     """Adds the digests of all that a finished run has left; its exported model gets a copy, as its lineage.
 
     Without a manifest this does nothing.
@@ -161,5 +159,5 @@ def _text_of(manifest: Manifest) -> str:
     return redacted(json.dumps(manifest, indent=1, default=str)) + "\n"
 
 
-def _write(folder: RunFolder, manifest: Manifest) -> None:
+def _write(folder: Run, manifest: Manifest) -> None:
     write_atomically(folder.path / FILE_NAME, _text_of(manifest))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from tiryns.runner.manifest.differences import SINCE, digest_changes
 from tiryns.runner.manifest.digests import value_digest
 from tiryns.runner.manifest.inputs import (
     FILE_NAME,
@@ -51,26 +52,17 @@ def _outputs(folder: Path, manifest: Manifest) -> Iterator[str]:
     noted: dict[str, str] = manifest["outputs"]
     if (folder / "config.json").is_file():  # an exported model by itself
         noted, found = _below("model/", noted), model_digests(folder)
-        added = set(found) - set(noted)
     else:
-        found = outputs_of(folder)
-        added = {name for name in found if name not in noted and "/" in name}
+        found = {name: one for name, one in outputs_of(folder).items() if name in noted or "/" in name}
         model = folder / "model"
         if model.is_dir() and read_manifest(model) != manifest:
             yield f"model/{FILE_NAME} is not the {FILE_NAME} of the run"
-    yield from _differences(noted, found)
-    yield from (f"{name} was added" for name in sorted(added))
+    yield from digest_changes(noted, found, SINCE)
 
 
 def _below(folder: str, digests: dict[str, str]) -> dict[str, str]:
     """The digests of what is in a folder, by the names there."""
     return {name.removeprefix(folder): found for name, found in digests.items() if name.startswith(folder)}
-
-
-def _differences(noted: dict[str, str], found: dict[str, str]) -> Iterator[str]:
-    for name, digest in noted.items():
-        if found.get(name) != digest:
-            yield f"{name} {'was changed' if name in found else 'is missing'}"
 
 
 def _lineage(manifest: Manifest, seen: set[str]) -> Iterator[str]:
@@ -88,10 +80,9 @@ def _lineage(manifest: Manifest, seen: set[str]) -> Iterator[str]:
         if not Path(path).exists():
             yield f"{link}: it is not here, so it cannot be compared"
         else:
-            now = look(path)
-            yield from (
-                f"{link}: {line}" for line in _differences(given.get("files", {}), now.get("files", {}))
-            )
+            now, files = look(path), given.get("files", {})
+            here = {name: digest for name, digest in now.get("files", {}).items() if name in files}
+            yield from (f"{link}: {line}" for line in digest_changes(files, here, SINCE))
             if above.get("complete") and now.get("manifest") != above:
                 yield f"{link}: its {FILE_NAME} was changed"
         yield from _lineage(above, seen) if above else ()

@@ -14,7 +14,7 @@ from tiryns.runner.evaluation.totals import SUMS, LabelledSet, mean_loss
 from tiryns.runner.models.packed.embedding_noise import add_embedding_noise
 from tiryns.runner.modules.freezing import freeze_parameters
 from tiryns.runner.modules.training import TrainingModule
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 
 class FinetuningRun(TrainingModule):
@@ -69,7 +69,7 @@ class FinetuningRun(TrainingModule):
         """Joins what the ranks have predicted, and measures every set."""
         self.test_metrics = self._finish()
 
-    def after_training(self, folder: RunFolder) -> None:
+    def after_training(self, folder: Run) -> None:
         """Loads the best weights, evaluates and tests them, and writes the predictions into the run folder."""
         trainer, data = self.trainer, self.datamodule
         step = self._take_best(folder) if self.load_best else None
@@ -96,10 +96,10 @@ class FinetuningRun(TrainingModule):
         """The figures of the exported weights, and the baselines to compare them with."""
         return {**self.last_metrics, **self.test_metrics, **self.baselines}
 
-    def _take_best(self, folder: RunFolder) -> int | None:
+    def _take_best(self, folder: Run) -> int | None:
         """Loads the best checkpoint, unless it is the last state anyway; returns its step."""
         self.trainer.strategy.barrier()  # until the last checkpoint is on disk
-        path = folder.checkpoints / "best.ckpt"
+        path = folder.checkpoint_dir / "best.ckpt"
         if not path.exists() or path.resolve().stem == f"step-{self.trainer.global_step:08d}":
             return None
         checkpoint = self.trainer.strategy.load_checkpoint(path, weights_only=True)

@@ -16,7 +16,7 @@ from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 from tiryns.runner.modules.samples import Sample, guessed_samples
 from tiryns.runner.modules.training import TrainingModule
 from tiryns.runner.run.files import write_atomically
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 log = logging.getLogger("tiryns")
 
@@ -82,7 +82,7 @@ class PretrainingRun(TrainingModule):
         self.validated_step, self.last_metrics = step, metrics
         self.log_metrics(metrics, step)
 
-    def after_training(self, folder: RunFolder) -> None:
+    def after_training(self, folder: Run) -> None:
         """Writes the model's guesses for masked tokens of each validation set."""
         if self.trainer.is_global_zero and any(self._samples.values()):
             write_atomically(folder.path / "samples.json", json.dumps(self._samples, ensure_ascii=False))

@@ -34,7 +34,7 @@ from tiryns.runner.patches.torch.optimizers import unscales_itself
 from tiryns.runner.protocols import asked_callbacks
 from tiryns.runner.run.audit import order_hash
 from tiryns.runner.run.errors import Diverged
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 log = logging.getLogger("tiryns")
 
@@ -248,7 +248,7 @@ class TrainingModule(ModelModule):
         """Notes which models are asked that are no part of the state."""
         self._asked.note(checkpoint)
 
-    def after_training(self, folder: RunFolder) -> None:
+    def after_training(self, folder: Run) -> None:
         """Runs on every rank after training, before the model is exported; a subclass may evaluate and write files."""
 
     def results(self) -> dict[str, float]:

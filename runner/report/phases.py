@@ -9,8 +9,8 @@ import numpy as np
 from tiryns.conf.phases import CHANGED
 from tiryns.runner.report import page
 from tiryns.runner.report.curves import Chart, of_set
-from tiryns.runner.report.runs import Run
 from tiryns.runner.report.summary import validation_set
+from tiryns.runner.run.folder import Run
 
 NAMED = {
     "data.max_length": "sequence length",
@@ -74,10 +74,10 @@ def phases_table(run: Run) -> page.Part:
     columns = [name for name in NAMED if _value(run, phases[0], name) is not None]
     own = dict.fromkeys(name for phase in phases for name in phase.settings)
     columns += [n for n in own if n not in NAMED and n not in BY_CURVE and not n.startswith("scheduler.")]
-    sets = {key: name for key in run.metrics if (name := validation_set(key)) is not None}
+    sets = {key: name for key in run.series if (name := validation_set(key)) is not None}
     heads = ["phase", "steps", "tokens", "learning rate", *(NAMED.get(name, name) for name in columns)]
     heads += [of_set("validation loss", name, sets) for name in sets.values()]
-    rate = next((key for key in run.metrics if key.startswith("optim/lr/")), "")
+    rate = next((key for key in run.series if key.startswith("optim/lr/")), "")
     rows = []
     for phase in phases:
         rates = [f"{value:.3g}" for value in _logged(run, rate, phase.first, phase.last)]
@@ -102,8 +102,8 @@ def _shown(value: Any) -> str:
 
 def _logged(run: Run, key: str, after: int, last: int) -> list[float]:
     """The values of a metric logged in the steps (after, last]."""
-    if key not in run.metrics:
+    if key not in run.series:
         return []
-    series = run.metrics[key]
+    series = run.series[key]
     inside = (series.steps > after) & (series.steps <= last) & np.isfinite(series.values)
     return [float(value) for value in series.values[inside]]

@@ -2,22 +2,24 @@
 
 import contextlib
 import math
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tiryns.runner.config.skipped import rewinds_in_words
 from tiryns.runner.data.read.bad_rows import described
 from tiryns.runner.data.read.opened import Dialect
 from tiryns.runner.data.read.rows import described_tables
 from tiryns.runner.report import page, summary
+from tiryns.runner.report.changed import RECIPE, SCALE, changed_settings
 from tiryns.runner.report.curves import Chart, in_words, is_constant, is_single, of_set, run_charts
 from tiryns.runner.report.evaluation import evaluation_sections, samples_section
 from tiryns.runner.report.page import Tile
 from tiryns.runner.report.phases import phases_of_run, phases_table, with_phases
-from tiryns.runner.report.runs import RECIPE, SCALE, Run, changed_settings, load_run
+from tiryns.runner.run.files import read_json, read_text
+from tiryns.runner.run.folder import Run, load_run
 
 SEEN = 4
 """Charts of a run that are not folded away, beside the wide ones."""
@@ -39,21 +41,21 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
         ValueError: it is not the folder of a run.
         OSError: the page cannot be written.
     """
-    run = load_run(Path(run_folder))
-    run = replace(run, state=state or run.state)
-    drawn = run_charts(run.metrics, run.results)
+    run = Run(load_run(Path(run_folder)).path, state)
+    environment = read_json(run.path / "environment.json", {})
+    drawn = run_charts(run.series, run.results)
     curves = with_phases([chart for chart in drawn if not is_single(chart)], phases_of_run(run))
     first, more = _by_weight(curves, run.monitor)
     measured_once = _measured_once([chart for chart in drawn if is_single(chart)])
-    changed = " with local changes" if run.environment.get("git_dirty") else ""
-    commit = run.environment.get("git_commit")
+    changed = " with local changes" if environment.get("git_dirty") else ""
+    commit = environment.get("git_commit")
     made_at = f", at commit {str(commit)[:12]}{changed}" if commit else ""
     results = {name: page.number(value, 5) for name, value in sorted(run.results.items())}
     files = [name for name in FILES_BESIDE if (run.path / name).exists()]
-    again = summary.resume_command(summary.typed_path(run.path), {**run.status, "state": run.state})
+    again = summary.resume_command(Run(summary.typed_path(run.path), state))
     parts = [
         page.part("tiles", tiles=_tiles(run)),
-        page.part("problem", text=run.plateau),
+        page.part("problem", text=summary.noted_plateau(run)),
         *evaluation_sections(run.path),
         page.section(
             "Curves",
@@ -73,10 +75,12 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
             "Settings",
             *_changes(run),
             page.section("Automatic settings, decided when it began", *_resolved(run), is_folded=True),
-            page.section("The whole config", page.part("pre", text=run.config_text), is_folded=True),
+            page.section(
+                "The whole config", page.part("pre", text=read_text(run.path / "config.yaml")), is_folded=True
+            ),
         ),
         page.section("Results", page.part("facts", facts=results), is_folded=True),
-        page.section("Environment", page.part("facts", facts=_environment(run.environment)), is_folded=True),
+        page.section("Environment", page.part("facts", facts=_environment(environment)), is_folded=True),
         page.section("Files", page.part("links", files=files), is_folded=True),
     ]
     error = str(run.status.get("error") or "")
@@ -109,8 +113,8 @@ def _meta(run: Run) -> list[str]:
         shown.append(f"branch of {run.branch}")
     if run.restarts:
         shown.append(f"restarts of ranks: {run.restarts}")
-    if run.rewinds:
-        shown.append(f"rewinds: {run.rewinds}")
+    if rewinds := rewinds_in_words(run.path):
+        shown.append(f"rewinds: {rewinds}")
     return shown
 
 
@@ -118,7 +122,7 @@ def _tiles(run: Run) -> list[Tile]:
     """The headline figures."""
     shown = []
     compared = summary.compared_losses(
-        {k: v for k in [*run.results, *run.metrics] if (v := run.final(k)) is not None}
+        {k: v for k in [*run.results, *run.series] if (v := run.final(k)) is not None}
     )
     for name, (loss, unigram) in compared.items():
         hint = "" if unigram is None else summary.against_unigram(loss, unigram)
@@ -127,7 +131,7 @@ def _tiles(run: Run) -> list[Tile]:
     shown = shown + judged if (run.monitor or "loss").endswith("loss") else judged + shown
     if not shown and (last := run.final("train/loss")) is not None:
         shown.append(Tile("Training loss", page.number(last), "last logged"))
-    speed = run.metrics.get("perf/tokens_per_second")
+    speed = run.series.get("perf/tokens_per_second")
     if speed is not None and np.isfinite(speed.values).any():
         shown.append(Tile("Tokens per second", page.number(float(np.nanmedian(speed.values))), "median"))
     total = run.status.get("max_steps")
@@ -177,10 +181,10 @@ def _is_probe(run: Run) -> bool:
 
 
 def _changes(run: Run) -> list[page.Part]:
-    recipe, scale = run.overrides.get(RECIPE), run.overrides.get(SCALE)
+    recipe, scale = run.override_values.get(RECIPE), run.override_values.get(SCALE)
     changes = changed_settings(run.settings, recipe, scale) if run.settings else None
     if changes is None:
-        return [page.part("facts", facts=run.overrides)]
+        return [page.part("facts", facts=run.override_values)]
     if not changes:
         return [
             page.part("text", text=f"Every setting is {'that of the recipe' if recipe else 'the default'}.")

@@ -11,7 +11,8 @@ from typing import Any
 from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.config.skipped import described_rewind, noted_rewinds
 from tiryns.runner.logging import log_file
-from tiryns.runner.run.folder import RunFolder, flags
+from tiryns.runner.run.command.words import flags
+from tiryns.runner.run.folder import Run
 
 FILES = {
     "model": "model",
@@ -48,12 +49,10 @@ def end_summary(folder: Path, results: Mapping[str, float], state: str | None = 
     note = {"plateau": plateau} if plateau else {}
     for number, noted in enumerate(noted_rewinds(folder), start=1):
         note[f"rewind {number}"] = described_rewind(noted)
-    status = RunFolder(folder).status()
-    figures = _figures(results, status.get("monitor"))
+    run = Run(folder, state)
+    figures = _figures(results, run.status.get("monitor"))
     show("done", {"result": figures, "note": note, "files": files}, folder)
-    if state is not None:
-        status["state"] = state
-    if again := resume_command(folder, status):
+    if again := resume_command(run):
         print(f"go on with: {again}", flush=True)  # outside the panel, to be copied
 
 
@@ -74,17 +73,13 @@ def typed_path(folder: Path) -> Path:
     return whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole
 
 
-def resume_command(folder: Path, status: Mapping[str, Any] | None = None) -> str | None:
+def resume_command(run: Run) -> str | None:
     """The command that resumes a run, with the flags of the one that started it; a finished run gets a new length.
 
     That is twice its own, also where a callback has ended it before: the same length would be the same, finished run.
     One with phases is as long as these: None where it is finished, as only a branch with others goes on.
     """
-    try:
-        words = shlex.split((folder / "command.txt").read_text(errors="replace"))
-    except (OSError, ValueError):
-        words = []
-    status = RunFolder(folder).status() if status is None else status
+    words, status = run.command_words(), run.status
     done = status.get("state") == "done"
     if done and status.get("phases"):
         return None
@@ -93,9 +88,9 @@ def resume_command(folder: Path, status: Mapping[str, Any] | None = None) -> str
     longer = [f"{name}={2 * length}" for name in lengths] if length else []
     before, after = (
         shlex.join(["tiryns", *flags(words)]),
-        shlex.join([*words_to_repeat(folder, words), *longer]),
+        shlex.join([*words_to_repeat(run.path, words), *longer]),
     )
-    return f"{before} resume={shlex.quote(str(folder))} {after}".rstrip()
+    return f"{before} resume={shlex.quote(str(run.path))} {after}".rstrip()
 
 
 def clock(seconds: float) -> str:
@@ -140,6 +135,11 @@ def plateau_of(results: Mapping[str, float]) -> str | None:
         relation = "is not below its unigram entropy"
         meaning = f"the model knows no more than how frequent tokens are; {ADVICE}"
     return f"the loss {loss:.3f} of {name} {relation} {unigram:.3f}: {meaning}"
+
+
+def noted_plateau(run: Run) -> str | None:
+    """That warning of a run, by its status or else by its final figures."""
+    return run.status.get("plateau") or plateau_of(run.results)
 
 
 def plateau_note(plateau: str | None) -> str:

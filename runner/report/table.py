@@ -9,7 +9,8 @@ from tiryns.runner.evaluation.statistics.student import Spread, spread_of
 from tiryns.runner.report.comparison.folds import folds_table, joined_folds, lacking
 from tiryns.runner.report.comparison.importance import Importance, importance_table, variance_explained
 from tiryns.runner.report.comparison.settings import Comparison
-from tiryns.runner.report.runs import Run
+from tiryns.runner.report.summary import noted_plateau, plateau_note
+from tiryns.runner.run.folder import Run
 
 Table = tuple[list[str], list[list[Any]], Collection[int]]
 """Heads, rows, and the numbers of the best rows."""
@@ -101,7 +102,7 @@ def compared_content(runs: list[Run]) -> dict[str, Any]:
                 "settings": compared.differences.values[i],
                 "figures": {key: run.final(key) for key in columns},
                 "failure": run.failure or None,
-                "note": run.note or None,
+                "note": plateau_note(noted_plateau(run)) or None,
             }
             for i, run in enumerate(runs)
         ],

@@ -27,6 +27,15 @@ OF_STATUS = {
 }
 """Types of the fields of a `status.json` that are computed with."""
 
+JUDGE = "judge.json"
+"""In the folder that `tiryns judge` trains runs in: the overrides that all of them share."""
+
+SWEEP = "sweep.json"
+"""In the folder of a sweep: its overrides, and those of Hydra itself."""
+
+OF_SWEEPS = (JUDGE, SWEEP)
+"""Either of these marks the folder of a sweep."""
+
 
 def read_text(path: Path) -> str:
     """The text of a file; empty where there is none or it cannot be read."""
@@ -49,6 +58,11 @@ def read_status(file: Path) -> dict[str, Any]:
     """The fields of a `status.json`, without those of wrong types; empty where there is none or it cannot be read."""
     values = read_json(file, {})
     return {name: value for name, value in values.items() if isinstance(value, OF_STATUS.get(name, object))}
+
+
+def read_sweep(folder: Path) -> dict[str, Any]:
+    """What `sweep.json` says; empty where there is none or it cannot be read."""
+    return read_json(folder / SWEEP, {})
 
 
 def json_object(path: Path) -> dict[str, Any]:
@@ -110,14 +124,28 @@ def system_errors(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(path: Path, what: str = "") -> Iterator[Path]:
-    """Gives a temporary path and renames it after the block; OSError names `path`, and no temporary file is left."""
-    temporary = path.with_name(f".{path.name}.{get_native_id()}.{os.getpid()}.tmp")  # threads write too
-    with naming(path, what):
-        try:
-            yield temporary
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+    """Stages a file or folder; an OSError of the block names `path`."""
+    with naming(path, what), staging(path, over=True) as temporary:
+        yield temporary
+
+
+@contextlib.contextmanager
+def staging(path: Path, over: bool = False) -> Iterator[Path]:
+    """Gives a temporary path for a file or folder, which is renamed after the block, also `over` a folder that is there.
+
+    Nothing else is left.
+    """
+    own = f"{get_native_id()}.{os.getpid()}.tmp"  # threads write too
+    temporary, before = path.with_name(f".{path.name}.{own}"), path.with_name(f".{path.name}.old.{own}")
+    try:
+        yield temporary
+        if over and path.is_dir():  # the system replaces none that holds files
+            path.rename(before)
+        temporary.replace(path)
+    finally:
+        for left in (temporary, before):
+            shutil.rmtree(left, ignore_errors=True)
+            left.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -1,291 +1,209 @@
-"""The run folder: its name, its status, its config and command, and its lock."""
+"""A run on disk: `Run` reads its folder, where whatever is missing or damaged is empty. Imports no torch."""
 
-import contextlib
-import json
-import os
+import math
 import re
-import secrets
-import shlex
-import sys
-from collections.abc import Iterator, Sequence
-from datetime import datetime
-from hashlib import sha256
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omegaconf import DictConfig, OmegaConf
+import yaml
+from omegaconf import DictConfig
 
-from tiryns.conf.config import OF_PROBES, Config, as_before
-from tiryns.conf.registry import OPTIONS, execution_names
-from tiryns.conf.values import rules_of
-from tiryns.runner.run.command.seals import sealed, sealed_words
-from tiryns.runner.run.environment import environment
-from tiryns.runner.run.errors import explain
-from tiryns.runner.run.files import (
-    held,
-    meant_run,
-    read_json,
-    read_status,
-    read_text,
-    takes_lock,
-    write_atomically,
-)
-from tiryns.runner.run.redaction import HIDDEN, is_secret, redacted, resolve_public
+from tiryns.former import canonical
+from tiryns.runner.run.errors import without_samples
+from tiryns.runner.run.files import meant_run, read_text
+from tiryns.runner.run.recording import Recording
+from tiryns.runner.run.yaml_files import LOADER, flatten, read_config, read_group
 
-_NAMES_A_PLACE = re.compile(r"""['"]?\$\{[^{}]*\}['"]?""")
+if TYPE_CHECKING:  # numpy takes longer than what most commands ask of a run
+    from numpy.typing import NDArray
 
-HASH_LINE = "# config_hash: "
-"""Start of the first line of `config.yaml`: the config's hash stands there too, should `status.json` be damaged."""
+    from tiryns.runner.run.metrics_file import Series
 
-MARKS = ("status.json", "overrides.json", "command.txt", "config.yaml", "checkpoints")
-"""Any of these marks the folder of a run."""
+MARKS = ("status.json", "metrics.csv", "config.yaml")
+"""Any of these files marks the folder of a run."""
 
-CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn")
-"""Hydra's flags for the place of configs."""
+Settings = dict[str, Any]
+"""Values by dotted name, such as `optimizer.lr`."""
+
+_AT_STEP = re.compile(r"\bat step (\d+)\b")
 
 
-def config_hash(config: DictConfig) -> str:
-    """Sixteen hex digits, the same for configs of the same run; execution settings and modules do not count."""
-    values: Any = OmegaConf.to_container(config, resolve=False)
-    content: dict[str, Any] = {}
-    counted = OF_PROBES if values.get("mode") == "probe" else ()
-    for name, value in values.items():
-        if value == [] or (name not in counted and rules_of(Config).get(str(name), {}).get("execution")):
-            continue
-        if isinstance(value, dict) and name in OPTIONS:
-            left_out = execution_names(str(name), value)
-            value = {n: v for n, v in as_before(str(name), value).items() if n not in left_out}
-        content[str(name)] = _without_modules(value)
-    return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
+class Branch(NamedTuple):
+    """The run that another one branched from, and the checkpoint there, such as `step-00000300`, if it was named."""
+
+    parent: Path
+    checkpoint: str
+
+    def __str__(self) -> str:
+        return f"{Run(self.parent).name} {self.checkpoint}".rstrip()
 
 
-def _without_modules(value: Any) -> Any:
-    """The config with each target cut to its last name."""
-    if isinstance(value, list):
-        return [_without_modules(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    last = str(value.get("_target_")).rpartition(".")[2]
-    return {name: last if name == "_target_" else _without_modules(v) for name, v in value.items()}
+class Run(Recording):
+    """The run in a folder: its status, config, metrics and overrides, and what follows from them.
 
-
-def new_name() -> Path:
-    """A new name, `<date>/<time>-<id>`."""
-    return Path(datetime.now().strftime("%Y-%m-%d/%H-%M-%S") + "-" + secrets.token_hex(2))
-
-
-class RunFolder:
-    """One run's folder: `status.json`, the config it was started with, and a lock while it trains.
+    Status, config and columns are those of the moment when they are asked for; `settings`, `series` and
+    `override_values` are read once.
 
     Example:
-        >>> RunFolder(Path("outputs/2026-11-03/12-30-11-ab12")).state()
+        >>> Run("outputs/2026-11-03/12-30-11-ab12").state
         'unknown'
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}, {self.state}, step {self.status.get('step', 0)})"
 
     @property
-    def name(self) -> str:
-        """The last two parts of the path, such as `2026-11-03/12-30-11-ab12`."""
-        return "/".join(self.path.resolve().parts[-2:])
+    def results(self) -> dict[str, float]:
+        """The final figures by name, those that are numbers; empty before the end."""
+        noted = self.status.get("results") or {}
+        return {
+            k: float(v) for k, v in noted.items() if isinstance(v, int | float) and not isinstance(v, bool)
+        }
 
     @property
-    def checkpoints(self) -> Path:
-        """The folder of the checkpoints."""
-        return self.path / "checkpoints"
+    def config(self) -> DictConfig:
+        """The config without secrets, which `tiryns.run` trains anew; raises ValueError if it is missing or damaged."""
+        config = read_config(self.path / "config.yaml")
+        config.pop("resolved", None)  # the values of `auto`, which are no settings
+        config.resume = None
+        return config
 
-    def status(self) -> dict[str, Any]:
-        """The fields of `status.json`; empty where there is none or it cannot be read."""
-        return read_status(self.path / "status.json")
-
-    def state(self) -> str:
-        """`running`, `done`, `failed`, ...; `killed` where the status says running and no process holds the lock."""
-        state = str(self.status().get("state") or "unknown")
-        return "killed" if state == "running" and not self.is_locked() else state
-
-    def update_status(self, **values: Any) -> None:
-        """Changes fields of `status.json`, atomically."""
-        write_atomically(self.path / "status.json", json.dumps({**self.status(), **values}, indent=1))
-
-    def identity(self) -> str | None:
-        """The hash of the run's config, by `status.json` or else by `config.yaml`; None where neither has it."""
-        first, _, _ = read_text(self.path / "config.yaml").partition("\n")
-        return self.status().get("config_hash") or first.partition(HASH_LINE)[2] or None
-
-    def is_of(self, identity: str) -> bool:
-        """Whether the run's config has this hash, or had it before its data was moved."""
-        return identity in (self.identity(), *self.status().get("identities", []))
-
-    def overrides(self) -> list[str]:
-        """The overrides the run was started with, by `overrides.json` or else by `command.txt`; ValueError without."""
-        if (noted := self.noted_overrides()) is not None:
-            return noted
-        if not (words := _words(read_text(self.path / "command.txt"))):
-            raise ValueError(
-                f"overrides.json in {str(self.path)!r} is damaged or missing, and so is command.txt: give the overrides "
-                f"that the run was started with, as in resume={self.path} seed=7; config.yaml there shows its settings"
-            )
-        return public_overrides([w for w in words[1:] if w not in flags(words) and w[:1] != "-"])
-
-    def noted_overrides(self) -> list[str] | None:
-        """The list in `overrides.json`; None where there is none or it cannot be read."""
-        file = self.path / "overrides.json"
-        return read_json(file, []) or ([] if read_text(file).strip() == "[]" else None)
-
-    def announce(self, identity: str, overrides: list[str]) -> None:
-        """Writes the overrides, command and config hash of a job of a sweep, before it begins."""
-        self._write_command(noted := public_overrides(overrides), None, sealed(noted))
-        self.update_status(state="waiting", config_hash=identity)
-
-    def sealed_words(self) -> list[str] | None:
-        """The user's own among the noted overrides; None where no seal tells that the user has begun the run."""
-        return sealed_words(self.status(), self.noted_overrides() or [])
-
-    def _write_command(self, noted: list[str], typed: str | None, seal: dict[str, Any]) -> None:
-        """Writes the overrides with their seal, and the command: of these overrides, or as `typed` unless it is known."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.path / "overrides.json", json.dumps(noted))
-        self.update_status(**seal)
-        if typed is None or not (self.path / "command.txt").exists():
-            command = typed or f"tiryns {shlex.join([*flags(), *noted])}".strip()
-            write_atomically(self.path / "command.txt", command + "\n")
-
-    def begin(self, config: DictConfig, overrides: list[str]) -> None:
-        """Writes config, overrides and command without secrets, environment and status, before the run starts."""
-        identity = config_hash(config)
-        status, now, before = self.status(), datetime.now().isoformat(), self.identity()
-        moved, here = before not in (None, identity), os.getcwd()
-        place = [here, os.path.relpath(here, self.path.resolve())]
-        earlier = [one for one in status.get("identities", []) if one != before] + [before] * moved
-        given, own, is_new = public_overrides(overrides), self.sealed_words(), self.noted_overrides() is None
-        seal = sealed(given, None if before is None else own or [])
-        is_begun = is_new or own is not None  # by this user
-        if is_new or moved or (seal["own"] and not is_begun):  # what is typed once is not asked for again
-            typed = command_line() if is_new and not moved else None
-            self._write_command(given, typed, seal if is_begun or seal["own"] else {})
-        self._write_config(without_secrets(config), identity)
-        write_atomically(self.path / "environment.json", json.dumps(environment(), indent=1))
-        self.update_status(
-            state="running",
-            started=status.get("started") or now,
-            session={"began": now, "before": status.get("seconds") or 0.0},
-            ended=None,
-            error=None,
-            config_hash=identity,
-            **({"identities": earlier, "moved_in": [place, *status.get("moved_in", [])]} if moved else {}),
-            pid=os.getpid(),
-            begun_in=status.get("begun_in") or place,
-        )
-
-    def add_to_config(self, values: dict[str, Any]) -> None:
-        """Adds values to `config.yaml` that are known only once the run's parts are made."""
-        noted = OmegaConf.load(self.path / "config.yaml")
-        self._write_config(OmegaConf.merge(noted, values), self.identity())
-
-    def _write_config(self, config: Any, identity: str | None) -> None:
-        write_atomically(self.path / "config.yaml", f"{HASH_LINE}{identity}\n{OmegaConf.to_yaml(config)}")
-
-    @contextlib.contextmanager
-    def recorded(self, config: DictConfig, overrides: list[str]) -> Iterator[None]:
-        """Begins the run, and records its failure if the block raises."""
-        self.begin(config, overrides)
+    @cached_property
+    def settings(self) -> Settings:
+        """The values in `config.yaml` by dotted name, and under `resolved` what every `auto` came to."""
         try:
-            yield
-        except BaseException as error:
-            stopped = isinstance(error, KeyboardInterrupt | SystemExit)
-            state = getattr(error, "state", "interrupted") if stopped else "failed"
-            with contextlib.suppress(OSError):  # or a full disk would hide why
-                self.end(state, error=str(error) if stopped else explain(error) or repr(error))
-            raise
+            config = yaml.load(read_text(self.path / "config.yaml"), Loader=LOADER)
+        except Exception:  # cut off, or edited by hand
+            return {}
+        return {
+            name: canonical(value) if name.endswith("_target_") and isinstance(value, str) else value
+            for name, value in (flatten(config) if isinstance(config, dict) else ())
+        }
 
-    def end(self, state: str, **values: Any) -> None:
-        """Records the end of the run, its state and its seconds."""
-        self.advance(state=state, ended=datetime.now().isoformat(timespec="seconds"), **values)
+    @property
+    def command(self) -> str:
+        """The command that started the run."""
+        return read_text(self.path / "command.txt").strip()
 
-    def advance(self, **values: Any) -> None:
-        """Changes fields of `status.json`, and adds this session's seconds up to now.
+    @cached_property
+    def override_values(self) -> dict[str, str]:
+        """The values of the overrides by the names of their settings; empty where they are lost."""
+        try:
+            words = [str(word).partition("=") for word in self.overrides()]
+        except ValueError:
+            return {}
+        return {name.lstrip("+"): value for name, is_given, value in words if is_given}
 
-        Checkpoints call it, so that of a killed session the seconds up to its last checkpoint count.
+    def has(self, name: str, value: str) -> bool:
+        """Tells whether an override, or else a setting, has this value: `1e-3` is that of `0.001`."""
+        found: Any = self.override_values.get(name)
+        if found is None:
+            try:
+                found = dict(flatten(read_group(self.path / "config.yaml", name.partition(".")[0]))).get(name)
+            except (OSError, ValueError):
+                return False
+        return found is not None and _plain(found) == _plain(value)
+
+    def metrics(self) -> "dict[str, NDArray[Any]]":
+        """The logged figures as columns: `step`, `time` (seconds since 1970), and each figure, NaN where it is missing.
+
+        `pandas.DataFrame(run.metrics())` and `pyarrow.table(run.metrics())` make a table of it.
         """
-        session, now = self.status().get("session") or {}, datetime.now()
-        began = datetime.fromisoformat(session.get("began") or now.isoformat())
-        seconds = session.get("before", 0.0) + (now - began).total_seconds()
-        self.update_status(seconds=round(seconds, 3), **values)
+        from tiryns.runner.run.metrics_file import read_table
 
-    def check_resumable(self, now: bool = True) -> None:
-        """Raises ValueError unless this is the folder of a run, in which no process is training `now`."""
-        if not self.path.exists():
-            raise ValueError(f"resume: there is no folder {str(self.path)!r}{meant_run(self.path)}")
-        if not any((self.path / name).exists() for name in MARKS):
-            raise ValueError(f"resume: {str(self.path)!r} is not a run folder (it has no status.json)")
-        if now and self.is_locked():
-            raise ValueError(f"resume: a process is training in {str(self.path)!r} at this moment")
+        return read_table(self.path / "metrics.csv")
 
-    def is_same(self, path: Path) -> bool:
-        """Whether `path` is this folder or something in it."""
-        return path.resolve().is_relative_to(self.path.resolve())
+    @cached_property
+    def series(self) -> "dict[str, Series]":
+        """Each logged figure over the steps."""
+        from tiryns.runner.run.metrics_file import read_metrics
 
-    def is_locked(self) -> bool:
-        """Whether a living process holds the folder's lock."""
-        try:
-            with open(self.path / ".lock") as file:
-                return not takes_lock(file)
-        except FileNotFoundError:
-            return False
+        return read_metrics(self.path / "metrics.csv")
 
-    def lock(self, patience: float = 0.0) -> contextlib.AbstractContextManager[None]:
-        """Locks the folder until the process ends; raises ValueError where another holds it after `patience` seconds."""
-        return held(self.path / ".lock", patience)
+    def checkpoints(self) -> list[Path]:
+        """Its checkpoints by step, the newest last, for `resume=` and `tiryns consolidate`."""
+        return sorted(self.checkpoint_dir.glob("step-*.ckpt"))
 
+    @property
+    def step(self) -> int:
+        """The last step that is known: by the status, the metrics, or the message of a run that failed."""
+        rows = [int(series.steps.max()) for series in self.series.values()]
+        failed_at = [int(number) for number in _AT_STEP.findall(self.failure)[:1]]
+        return max([int(self.status.get("step") or 0), *rows, *failed_at])
 
-def editable(config: DictConfig) -> DictConfig:
-    """A copy of a job's config that can be changed, without the node `hydra`."""
-    copy = config.copy()
-    OmegaConf.set_readonly(copy, False)
-    OmegaConf.set_struct(copy, False)
-    copy.pop("hydra", None)
-    return copy
+    @property
+    def failure(self) -> str:
+        """Why the run failed, in one line; empty where it did not."""
+        message = without_samples(str(self.status.get("error") or "").strip())
+        return message if self.state not in ("done", "running", "waiting") else ""
 
+    @property
+    def restarts(self) -> str | None:
+        """How often ranks were started again and why the last time, or None."""
+        noted = self.status.get("restarts")
+        if not (isinstance(noted, list) and noted and isinstance(noted[-1], dict)):
+            return None
+        step = noted[-1].get("step")
+        return f"{len(noted)}, the last from step {step or 0}: {noted[-1].get('cause')}"
 
-def without_secrets(config: DictConfig) -> DictConfig:
-    """A resolved copy, in which environment lookups stay lookups and secret settings are `***`."""
-    resolve_public(copy := editable(config))
-    return copy
+    @property
+    def branch(self) -> Branch | None:
+        """Where it branched from another run; None for a run that began at step 0."""
+        if not (noted := self.status.get("branched_from")):
+            return None
+        path = Path(str(noted)).resolve()
+        named = path.parent.name == "checkpoints"
+        return Branch(path.parents[1], path.stem) if named else Branch(path, "")
 
+    @property
+    def monitor(self) -> str | None:
+        """The figure that names the best checkpoint, by the status or else by the config."""
+        found = self.status.get("monitor") or self.settings.get("checkpoint.monitor")
+        return None if found is None else str(found)
 
-def command_line() -> str:
-    """The command as typed, quoted for a shell, without the values of secret settings."""
-    words = [f"{word.partition('=')[0]}={HIDDEN}" if _holds_secret(word) else word for word in sys.argv[1:]]
-    return f"tiryns {shlex.join(words)}".strip()
+    @property
+    def larger_is_better(self) -> bool:
+        """Whether that figure is better when large."""
+        return (self.status.get("mode") or self.settings.get("checkpoint.mode")) == "max"
 
-
-def _words(command: str) -> list[str]:
-    with contextlib.suppress(ValueError):  # cut off within quotes
-        return shlex.split(command)
-    return []
-
-
-def flags(words: Sequence[str] | None = None) -> list[str]:
-    """The words of a command (this one by default) for the place of configs, such as `--config-dir FOLDER`."""
-    words = sys.argv[1:] if words is None else words
-    long = [word for word in words if word.startswith(CONFIG_FLAGS) and "=" in word]
-    pairs = [words[i : i + 2] for i, word in enumerate(words) if word in CONFIG_FLAGS]
-    return [*long, *(word for pair in pairs for word in pair)]
-
-
-def public_overrides(overrides: list[str]) -> list[str]:
-    """The overrides of the run itself, without `resume`, `hydra.*` and secrets."""
-    kept = (word for word in overrides if not word.lstrip("+~").startswith(("resume=", "hydra.", "hydra/")))
-    return [redacted(word) for word in kept if not _holds_secret(word)]
+    def final(self, key: str) -> float | None:
+        """A figure at the end, else the last number logged under this name; None where neither is known."""
+        if key in (results := self.results):
+            return results[key]
+        values = self.series[key].values[::-1] if key in self.series else ()
+        return next((float(value) for value in values if math.isfinite(value)), None)
 
 
-def typed_overrides(hydra: Any) -> list[str]:
-    """The overrides of a job as typed: `${...}` stays, to be resolved again where they are used."""
-    words: Any = OmegaConf.to_container(hydra.overrides.task, resolve=False)
-    return [str(word) for word in words]
+def load_run(folder: Path) -> Run:
+    """Opens a run folder; raises FileNotFoundError where it is not there, ValueError where it is not that of a run."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no run folder {str(folder)!r}{meant_run(folder)}")
+    if not any((folder / mark).is_file() for mark in MARKS):
+        raise ValueError(
+            f"{str(folder)!r} is no run folder: it holds none of {', '.join(MARKS)}. "
+            "Name a folder such as outputs/<date>/<time>-<id>"
+        )
+    return Run(folder)
 
 
-def _holds_secret(word: str) -> bool:
-    name, is_given, value = word.partition("=")
-    return bool(is_given) and is_secret(name) and not _NAMES_A_PLACE.fullmatch(value)
+def find_runs(folder: Path) -> list[Path]:
+    """The run folders inside a folder of runs (a sweep's), in the order of their names; none for a run."""
+    if any((folder / mark).is_file() for mark in MARKS):
+        return []
+    found = {file.parent for mark in MARKS for file in folder.glob(f"*/{mark}")}
+    return sorted(found, key=lambda path: (not path.name.isdecimal(), path.name.zfill(8)))
+
+
+def runs_in(folder: Path) -> list[Run]:
+    """The run in a folder, or the runs in a folder of runs; raises as `load_run` where there is none."""
+    return [load_run(path) for path in find_runs(folder) or [folder]]
+
+
+def _plain(value: Any) -> Any:
+    """A value as YAML reads it; also `1e-3`, which YAML takes for text."""
+    read = yaml.safe_load(value) if isinstance(value, str) else value
+    try:
+        return read if isinstance(read, bool) else float(read)
+    except (TypeError, ValueError):
+        return read

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tiryns.runner.run.command.seals import sealed_words
-from tiryns.runner.run.files import meant_run, read_text
-from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.run.sweep_folder import OF_SWEEPS, quoted, read_sweep
+from tiryns.runner.run.command.words import quoted
+from tiryns.runner.run.files import OF_SWEEPS, read_sweep, read_text
+from tiryns.runner.run.folder import Run
 
 TASK = "task.json"
 """In the model's folder: the task it was trained for, for `tiryns predict`."""
@@ -25,35 +25,21 @@ WRITTEN = ("*", "*/*", "*/checkpoints/*")
 KEPT_BY_OTHERS = ("wandb",)
 """Folders in which a logger links to its own files, and writes new ones."""
 
-MARKS = ("status.json", "metrics.csv", "config.yaml")
-"""Any of these files marks the folder of a run."""
-
 
 class NoModel(ValueError):
     """A run has left no model; the message quotes the error that it failed with."""
 
 
-def check_is_run(folder: Path) -> None:
-    """Raises FileNotFoundError where there is no such folder, and ValueError where it is not that of a run."""
-    if not folder.is_dir():
-        raise FileNotFoundError(f"there is no run folder {str(folder)!r}{meant_run(folder)}")
-    if not any((folder / mark).is_file() for mark in MARKS):
-        raise ValueError(
-            f"{str(folder)!r} is no run folder: it holds none of {', '.join(MARKS)}. "
-            "Name a folder such as outputs/<date>/<time>-<id>"
-        )
-
-
 def is_ours(folder: Path) -> bool:
     """Tells whether a run or a sweep was begun in a folder; files of a user's that have the same names do not count."""
-    run = RunFolder(folder)
+    run = Run(folder)
     noted, command = run.noted_overrides(), folder / "command.txt"
     by_words = noted is not None and all(isinstance(word, str) for word in noted)
     by_command = re.match(r"tiryns\b", read_text(command)) is not None
     is_damaged = command.is_file() and (folder / "overrides.json").is_file()
     of_many = any((folder / name).is_file() for name in OF_SWEEPS)
     is_noted = of_many or by_words or by_command or is_damaged
-    return is_noted or "state" in run.status() or run.identity() is not None
+    return is_noted or "state" in run.status or run.identity() is not None
 
 
 def own_words(folder: Path) -> list[str]:
@@ -68,7 +54,7 @@ def is_sealed(folder: Path) -> bool:
 
 def _sealed_words(folder: Path) -> list[str] | None:
     if not (sweep := read_sweep(folder)):
-        return RunFolder(folder).sealed_words()
+        return Run(folder).sealed_words()
     lists = (sweep.get("overrides"), sweep.get("hydra"))
     return sealed_words(sweep, [word for noted in lists if isinstance(noted, list) for word in noted])
 
@@ -123,8 +109,8 @@ def model_folder(name_or_path: str) -> str:
     folder = Path(name_or_path)
     if (folder / "model").is_dir():
         return str(folder / "model")
-    if status := RunFolder(folder).status():
-        why, finish = f"its state is {RunFolder(folder).state()!r}", "Finish it"
+    if status := Run(folder).status:
+        why, finish = f"its state is {Run(folder).state!r}", "Finish it"
         if status.get("state") == "failed" and (error := status.get("error")):
             why, finish = f"{why}, as {error.splitlines()[0].rstrip('.')}", "Mend that and finish it"
         raise NoModel(

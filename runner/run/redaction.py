@@ -174,3 +174,18 @@ def _known() -> set[str]:
     values += ["".join(groups) for word in sys.argv[1:] for groups in _ASSIGNED.findall(word)]
     values += chain.from_iterable(map(_passwords, sys.argv[1:]))
     return {value for value in values if len(value) >= SHORTEST and not value.startswith(("/", "$", "~"))}
+
+
+def editable(config: DictConfig) -> DictConfig:
+    """A copy of a job's config that can be changed, without the node `hydra`."""
+    copy = config.copy()
+    OmegaConf.set_readonly(copy, False)
+    OmegaConf.set_struct(copy, False)
+    copy.pop("hydra", None)
+    return copy
+
+
+def without_secrets(config: DictConfig) -> DictConfig:
+    """A resolved copy, in which environment lookups stay lookups and secret settings are `***`."""
+    resolve_public(copy := editable(config))
+    return copy

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from tiryns.runner.run.command import status
-from tiryns.runner.run.lifetime import set_parent_death_signal
+from tiryns.runner.run.command.lifetime import set_parent_death_signal
 
 STOPPING = (
     signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2,

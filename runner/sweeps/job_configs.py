@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
 from tiryns.runner.config.checks import check_config
-from tiryns.runner.run.folder import config_hash
+from tiryns.runner.run.recording import config_hash
 
 
 class JobConfigs:

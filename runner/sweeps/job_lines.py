@@ -10,8 +10,8 @@ from omegaconf import DictConfig
 
 from tiryns.runner.report.page import number
 from tiryns.runner.report.summary import clock, typed_path
-from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.sweeps.sweeper import ENDED, runs_of
+from tiryns.runner.run.folder import Run, find_runs
+from tiryns.runner.sweeps.sweeper import ENDED
 
 OUTPUT = "output.txt"
 """In the folder of a job: what it printed."""
@@ -42,16 +42,16 @@ class JobLines:
     """Sends what a job and its ranks print to a file in its folder, and prints one line when it ends."""
 
     def __init__(self, sweep: Path) -> None:
-        jobs = [RunFolder(run) for run in runs_of(sweep)]
+        jobs = [Run(run) for run in find_runs(sweep)]
         words = [job.overrides() for job in jobs]
         self._shared = set[str]().union(*words).intersection(*words) if len(words) > 1 else set[str]()
-        self._done = sum(job.status().get("state") in ENDED for job in jobs)
+        self._done = sum(job.status.get("state") in ENDED for job in jobs)
         self._total, self._screen = len(jobs), os.dup(1)
         self._isatty = os.isatty(self._screen)
 
     def begin(self, folder: Path) -> None:
         """Sends standard output to the file of the job in this folder."""
-        self._run, self._began = RunFolder(folder), time.monotonic()
+        self._run, self._began = Run(folder), time.monotonic()
         own = " ".join(word for word in self._run.overrides() if word not in self._shared)
         self._done += 1
         count = f"{self._done:>{len(str(self._total))}}/{self._total}"
@@ -69,7 +69,7 @@ class JobLines:
         """Gives standard output back, and prints how the job ended."""
         sys.stdout.flush()
         os.dup2(self._screen, 1)
-        status = self._run.status()
+        status = self._run.status
         state, name = str(status.get("state")), str(status.get("monitor") or "objective")
         results = status.get("results") or {}
         value = results.get("objective", results.get(name))

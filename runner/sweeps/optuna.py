@@ -20,7 +20,7 @@ from tiryns.runner.evaluation.monitor import direction_of
 from tiryns.runner.patches.optuna import id_in_storage
 from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.files import write_atomically
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.combinations import as_typed
 from tiryns.runner.sweeps.study import (
     STUDY,
@@ -77,7 +77,7 @@ class Search(JobSweeper):
         while trials := self._next_trials():
             jobs = [self._job(trial) for trial in trials]
             launched = self.launch(jobs)
-            begun = [job for job in jobs if launched or job.folder.status()["state"] != "waiting"]
+            begun = [job for job in jobs if launched or job.folder.status["state"] != "waiting"]
             if not begun:
                 raise TrainingFailure("the launcher has started none of the trials; its message is above")
             self.ended.update(int(job.folder.path.name) for job in begun)
@@ -107,7 +107,7 @@ class Search(JobSweeper):
         batch: list[Any] = []
         with self.claims.turn():
             for trial in self.study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
-                folder = RunFolder(self.folder / str(trial.number))
+                folder = Run(self.folder / str(trial.number))
                 if not self.claims.may_run(trial) or trial.number in self.ended:
                     continue
                 if not self._tell(folder) and not folder.is_locked():
@@ -152,19 +152,19 @@ class Search(JobSweeper):
         """The run of a trial: its folder, with what the run needs to report to the study."""
         values = (f"{name}={suggested(trial, name, space)}" for name, space in self.space.items())
         overrides = [*self.fixed, *values]
-        folder = RunFolder(self.folder / str(trial.number))
+        folder = Run(self.folder / str(trial.number))
         identity = self.configs.check(self.config, overrides)
-        if not folder.status():
+        if not folder.status:
             folder.announce(identity, overrides)
         pruning = {name: getattr(self.settings, name) for name in ("pruner", "startup_trials")}
         told = {"journal": relative_storage(self.storage, folder.path), "number": trial.number, **pruning}
         write_atomically(folder.path / TRIAL, json.dumps(told))
         return Job(overrides, folder)
 
-    def _tell(self, folder: RunFolder) -> bool:
+    def _tell(self, folder: Run) -> bool:
         """Tells the study how the run in `folder` has ended; False where it has not ended, or can be resumed."""
         states = import_optuna().trial.TrialState
-        status, number = folder.status(), int(folder.path.name)
+        status, number = folder.status, int(folder.path.name)
         state = status.get("state")
         lost = number in self.ended and state in ("running", "waiting")
         if not (lost or state in (*ENDED, "failed")) or folder.is_locked():

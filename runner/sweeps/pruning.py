@@ -8,12 +8,12 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from tiryns.runner.checkpoints.callback import Checkpoint
 from tiryns.runner.patches.optuna import id_in_storage
 from tiryns.runner.run.files import read_json
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.optuna import TRIAL
 from tiryns.runner.sweeps.study import STUDY, import_optuna, noted_storage, open_storage
 
 
-def pruning_of(folder: RunFolder, saver: Checkpoint) -> "list[Pruning]":
+def pruning_of(folder: Run, saver: Checkpoint) -> "list[Pruning]":
     """The callback, where the folder is that of a trial."""
     told = read_json(folder.path / TRIAL, {})
     return [Pruning({**told, "journal": noted_storage(told["journal"], folder.path)}, saver)] if told else []

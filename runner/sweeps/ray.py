@@ -25,7 +25,7 @@ from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.launch.job import SECONDS_FOR_THE_LAST_TO_END
 from tiryns.runner.run.cluster import nodes_of, processes_per_node
 from tiryns.runner.run.command.started import tells_rank
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.sweeper import result_of
 
 log = logging.getLogger("tiryns")
@@ -60,7 +60,7 @@ class Launcher(HydraLauncher):
         sweep = Path(str(self.config.hydra.sweep.dir)).absolute()
         configs = [self._config(words, sweep, initial_job_idx + i) for i, words in enumerate(job_overrides)]
         asked = [self._resources(config.trainer) for config in configs]
-        folders = [RunFolder(sweep / str(config.hydra.sweep.subdir)) for config in configs]
+        folders = [Run(sweep / str(config.hydra.sweep.subdir)) for config in configs]
         connect(self.settings)
         for resources in {str(wanted): wanted for wanted in asked}.values():
             warn_without_room(resources)
@@ -123,7 +123,7 @@ class OnNode:
                 "need the working folder under the same path"
             ) from error
         deadline = time.monotonic() + SECONDS_FOR_THE_LAST_TO_END
-        while RunFolder(self.folder).is_locked() and time.monotonic() < deadline:
+        while Run(self.folder).is_locked() and time.monotonic() < deadline:
             time.sleep(0.5)
         return self.task(config)
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from tiryns.runner.run.errors import without_samples
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 FIRST_JOBS = 3
 """Jobs that a sweep starts, before it judges whether the others can fare better."""
@@ -12,7 +12,7 @@ FIRST_JOBS = 3
 _FOLD = re.compile(r"\bdata\.fold=\d+")
 
 
-def same_failure(failed: Sequence[RunFolder]) -> str | None:
+def same_failure(failed: Sequence[Run]) -> str | None:
     """The message by which all of these jobs failed before their first step; None where any fared otherwise."""
     messages = {_FOLD.sub("data.fold=...", _failure_at_start(run) or "") for run in failed}
     return next(iter(messages)) or None if len(messages) == 1 else None
@@ -46,8 +46,8 @@ def _without(words: Sequence[str], names: set[str]) -> tuple[str, ...]:
     return tuple(word for word in words if word.partition("=")[0] not in names)
 
 
-def _failure_at_start(run: RunFolder) -> str | None:
-    status = run.status()
+def _failure_at_start(run: Run) -> str | None:
+    status = run.status
     if status.get("state") != "failed" or "max_steps" in status:  # which is noted when training begins
         return None
     return without_samples(str(status.get("error") or ""))

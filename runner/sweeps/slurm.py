@@ -28,7 +28,7 @@ from tiryns.runner.run.command.started import same_modules
 from tiryns.runner.run.command.status import ERROR
 from tiryns.runner.run.environment import as_word
 from tiryns.runner.run.errors import error_of, explain
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.sweeper import result_of
 
 log = logging.getLogger("tiryns")
@@ -89,9 +89,9 @@ class Launcher(BaseSubmititLauncher):
         folders, layouts = [], []
         for overrides in job_overrides:
             config = self.hydra_context.config_loader.load_sweep_config(self.config, list(overrides))
-            folders.append(RunFolder(sweep / str(config.hydra.sweep.subdir)))
+            folders.append(Run(sweep / str(config.hydra.sweep.subdir)))
             layouts.append(self.layout(config.trainer))
-        ids = [str(folder.status().get("slurm_job") or "") for folder in folders]
+        ids = [str(folder.status.get("slurm_job") or "") for folder in folders]
         queued = living(states_of(ids))
         fresh: dict[Layout, list[int]] = defaultdict(list)
         for i, layout in enumerate(layouts):
@@ -145,8 +145,8 @@ class Launcher(BaseSubmititLauncher):
         if result.status == JobStatus.COMPLETED:
             return result
         subdir = next(word.partition("=")[2] for word in overrides if word.startswith("hydra.sweep.subdir="))
-        folder = RunFolder(Path(str(self.config.hydra.sweep.dir)) / subdir)
-        if folder.status().get("state") != "failed":  # it did not get as far as writing there
+        folder = Run(Path(str(self.config.hydra.sweep.dir)) / subdir)
+        if folder.status.get("state") != "failed":  # it did not get as far as writing there
             error = error_of(result)
             leave_error(folder.path, explain(error) or repr(error))
         sys.exit(ERROR)
@@ -226,8 +226,8 @@ def await_end(ids: Sequence[str]) -> dict[str, str]:
     return last
 
 
-def note_deaths(folders: Sequence[RunFolder], ids: Sequence[str], last: dict[str, str]) -> None:
+def note_deaths(folders: Sequence[Run], ids: Sequence[str], last: dict[str, str]) -> None:
     """Notes in the run folders of jobs that ended without a word what SLURM alone knows."""
     for folder, job_id in zip(folders, ids, strict=True):
-        if (state := folder.state()) == "killed" and not folder.status().get("error"):
+        if (state := folder.state) == "killed" and not folder.status.get("error"):
             folder.update_status(state=state, error=f"job {job_id} ended as {last.get(job_id, 'unknown')}")

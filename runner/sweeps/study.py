@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tiryns.runner.run.files import locked
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 JOURNAL, STUDY = "study.journal", "search"
 """The journal in the sweep's folder, and the name of the study."""
@@ -126,5 +126,5 @@ class Claims:
         lock = self._lock_of(owner)
         return owner == self.token or (lock.path.exists() and not lock.is_locked())
 
-    def _lock_of(self, token: str) -> RunFolder:
-        return RunFolder(self.sweep / SWEEPERS / token)
+    def _lock_of(self, token: str) -> Run:
+        return Run(self.sweep / SWEEPERS / token)

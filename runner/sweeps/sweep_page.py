@@ -17,12 +17,13 @@ from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.config.reach import allow_place
 from tiryns.runner.launch.processes import return_freed_memory
 from tiryns.runner.patches.hydra.plugins import BASIC_LAUNCHER
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.command.words import quoted
+from tiryns.runner.run.files import read_sweep
+from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.model_folder import check_free
-from tiryns.runner.run.sweep_folder import quoted, read_sweep
 from tiryns.runner.sweeps.job_lines import JobLines, is_one_by_one
 from tiryns.runner.sweeps.same_failure import words_apart
-from tiryns.runner.sweeps.sweeper import problem_of, runs_of
+from tiryns.runner.sweeps.sweeper import problem_of
 
 
 class SweepPage(Callback):
@@ -69,26 +70,25 @@ class SweepPage(Callback):
         if sys.exception():  # Hydra 1.4 calls this also where the sweep has failed, which says why by itself
             return
         folder = Path(config.hydra.sweep.dir)
-        runs = runs_of(folder)
+        runs = [Run(run) for run in find_runs(folder)]
         has_page = read_sweep(folder).get("sweeper") == "suite"
         if has_page or not runs or config.hydra.launcher.get("wait") is False:  # the jobs are only queued
             return
         from tiryns.runner.report.comparison.pages import write_page
         from tiryns.runner.report.comparison.settings import Comparison
-        from tiryns.runner.report.runs import load_run
         from tiryns.runner.report.table import settings_text
         from tiryns.runner.sweeps.importance import study_importance
 
-        compared = Comparison([load_run(run) for run in runs])
+        compared = Comparison(runs)
         page = write_page(folder, compared, "report.html", study_importance(folder))
         print(settings_text(compared), end="")
         print(f"the runs compared: {page}", flush=True)
-        problems = {run: problem for run in runs if (problem := problem_of(RunFolder(run)))}
-        overrides = {run: RunFolder(run).overrides() for run in runs}
+        problems = {run: problem for run in runs if (problem := problem_of(run))}
+        overrides = [run.overrides() for run in runs]
         searching = read_sweep(folder).get("sweeper") == "optuna"
         for run, problem in problems.items():
-            words = words_apart(list(overrides.values()), overrides[run])
-            print(f"failed: {run.name} ({words}): {problem}", file=sys.stderr)
+            words = words_apart(overrides, run.overrides())
+            print(f"failed: {run.path.name} ({words}): {problem}", file=sys.stderr)
         if problems and (not searching or len(problems) == len(runs)):  # some trials may fail
             again = shlex.join([f"resume={folder}", *words_to_repeat(folder)])
             sys.exit(f"{len(problems)} of {len(runs)} jobs failed; run them again with: tiryns {again}")

@@ -27,10 +27,11 @@ from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.launch.rank import left_error
 from tiryns.runner.patches.hydra.plugins import plugins
 from tiryns.runner.run.command.seals import sealed
+from tiryns.runner.run.command.words import flags, public_overrides, typed_overrides
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
-from tiryns.runner.run.files import newest, write_atomically
-from tiryns.runner.run.folder import RunFolder, flags, new_name, public_overrides, typed_overrides
-from tiryns.runner.run.sweep_folder import SWEEP, read_sweep
+from tiryns.runner.run.files import SWEEP, newest, read_sweep, write_atomically
+from tiryns.runner.run.folder import Run, find_runs
+from tiryns.runner.run.recording import new_name
 from tiryns.runner.sweeps.combinations import combinations
 from tiryns.runner.sweeps.job_configs import JobConfigs
 from tiryns.runner.sweeps.same_failure import FIRST_JOBS, differ_alike, same_failure, words_apart
@@ -91,7 +92,7 @@ class Job(NamedTuple):
     """A run of a sweep: its overrides, and its folder."""
 
     overrides: list[str]
-    folder: RunFolder
+    folder: Run
 
 
 class JobSweeper(Sweeper):
@@ -156,7 +157,7 @@ class Grid(JobSweeper):
         hashes = [self._checked(words, words_apart(overrides, words)) for words in overrides]
         self.begin()
         jobs = place(self.folder, overrides, hashes)
-        undone = [job for job in jobs if job.folder.status().get("state") not in ENDED]
+        undone = [job for job in jobs if job.folder.status.get("state") not in ENDED]
         if len(undone) < len(jobs):
             log.info("%d of %d jobs are done already", len(jobs) - len(undone), len(jobs))
         waiting = [job for job in undone if not job.folder.is_locked()]
@@ -193,7 +194,7 @@ class Grid(JobSweeper):
 
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
     """The jobs with their folders: that with the same overrides and config hash, else a new one of the next number."""
-    runs = [RunFolder(run) for run in runs_of(sweep)]
+    runs = [Run(run) for run in find_runs(sweep)]
     known = {(run.identity(), tuple(run.overrides())): run for run in runs}
     number = max((int(run.path.name) for run in runs if run.path.name.isdigit()), default=-1)
     placed = []
@@ -201,21 +202,15 @@ def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
         folder = known.pop((identity_hash, tuple(public_overrides(overrides))), None)
         if folder is None:
             number += 1
-            folder = RunFolder(sweep / str(number))
+            folder = Run(sweep / str(number))
             folder.announce(identity_hash, overrides)
         placed.append(Job(overrides, folder))
     return placed
 
 
-def runs_of(sweep: Path) -> list[Path]:
-    """The run folders of a sweep, in the order of their numbers."""
-    runs = {file.parent for name in ("status.json", "config.yaml") for file in sweep.glob(f"*/{name}")}
-    return sorted(runs, key=lambda run: (int(run.name) if run.name.isdigit() else 0, run.name))
-
-
-def problem_of(run: RunFolder) -> str | None:
+def problem_of(run: Run) -> str | None:
     """Why a job is not done, in one line; None where it is, or still may be."""
-    status = run.status()
+    status = run.status
     state = str(status.get("state"))
     if state in (*ENDED, "preempted") or run.is_locked():
         return None
@@ -224,9 +219,9 @@ def problem_of(run: RunFolder) -> str | None:
     return {"running": "ended without a word (killed?)", "waiting": "did not start"}.get(state, state)
 
 
-def result_of(run: RunFolder, name: str, overrides: Sequence[str]) -> JobReturn:
+def result_of(run: Run, name: str, overrides: Sequence[str]) -> JobReturn:
     """Hydra's record of a job that another process has run, from its run folder."""
-    status = run.status()
+    status = run.status
     state, result = status.get("state"), JobReturn(overrides=list(overrides), working_dir=os.getcwd())
     if state in ENDED:
         result.status = JobStatus.COMPLETED

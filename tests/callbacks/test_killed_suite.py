@@ -14,7 +14,7 @@ from tests.runs.test_train import assert_bitwise, rows, weights
 from tests.support.processes import assert_nothing_left, killed_at_random
 from tiryns.runner.run import audit
 from tiryns.runner.run.files import read_json
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 KILLS = 12
 
@@ -35,7 +35,7 @@ class Finished:
         self.began = done
 
 
-def trained(cwd: Path, words: list[str], kills: int) -> RunFolder:
+def trained(cwd: Path, words: list[str], kills: int) -> Run:
     finished = Finished(cwd, "outputs/*/*/suite/**/status.json")
     killed_at_random(words, cwd, kills, random.Random(kills), finished)
     assert_nothing_left(cwd)

@@ -14,7 +14,7 @@ from tiryns.conf.phases import Phase
 from tiryns.runner.callbacks.phases import PhaseChanges
 from tiryns.runner.cli.models.average import average
 from tiryns.runner.cli.models.consolidate import consolidate
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 SECOND = "optimizer: {lr: 0.002, weight_decay: 0.4}, model: {rope_theta: 77, local_rope_theta: 33}"
 FIRST = "name: first, steps: 5"
@@ -26,9 +26,9 @@ PHASED = [*RUN, f"phases=[{{{FIRST}}}, {{name: second/half, steps: 5, {SECOND}}}
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> RunFolder:
+def whole(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     folder = tmp_path_factory.mktemp("phases") / "whole"
-    run: RunFolder = train_here(folder, text_file, *PHASED, "checkpoint.keep_last=9")
+    run: Run = train_here(folder, text_file, *PHASED, "checkpoint.keep_last=9")
     return run
 
 
@@ -38,8 +38,8 @@ def theta_of(model: Path) -> dict[str, float]:
     return {kind: part["rope_theta"] for kind, part in config["rope_parameters"].items()}
 
 
-def decays_at(run: RunFolder, step: int) -> list[float]:
-    saved = torch.load(run.checkpoints / f"step-{step:08d}.ckpt", weights_only=True)
+def decays_at(run: Run, step: int) -> list[float]:
+    saved = torch.load(run.checkpoint_dir / f"step-{step:08d}.ckpt", weights_only=True)
     return [group["weight_decay"] for group in saved["optimizer_states"][0]["param_groups"]]
 
 
@@ -50,28 +50,26 @@ CHANGED, AS_BUILT = (
 
 
 @pytest.mark.parametrize("step", [4, 5, 8, 10])
-def test_resumed_run_is_bitwise_the_undisturbed_one(whole: RunFolder, step: int, text_file: Path) -> None:
+def test_resumed_run_is_bitwise_the_undisturbed_one(whole: Run, step: int, text_file: Path) -> None:
     cut = continued(whole, step, f"cut_{step}")
     train_here(cut.path, text_file, *PHASED, "checkpoint.keep_last=9", "data.num_workers=1")
     assert_bitwise(weights(whole, 10), weights(cut, 10))
     assert rows(cut) == rows(whole)
     assert theta_of(cut.path / "model") == theta_of(whole.path / "model") == CHANGED
-    assert cut.status()["phases"] == whole.status()["phases"]
+    assert cut.status["phases"] == whole.status["phases"]
 
 
 @pytest.mark.parametrize(
     "setting", ["lr: 0.002", "weight_decay: 0.4", "{rope_theta: 77", "local_rope_theta: 33"]
 )
-def test_each_setting_of_a_phase_counts(whole: RunFolder, setting: str, text_file: Path) -> None:
+def test_each_setting_of_a_phase_counts(whole: Run, setting: str, text_file: Path) -> None:
     words = [word.replace(setting, setting + "1") for word in PHASED]
     other = continued(whole, 5, f"other_{setting.strip('{').partition(':')[0]}")
     train_here(other.path, text_file, *words)
     assert any(not torch.equal(one, weights(other, 10)[name]) for name, one in weights(whole, 10).items())
 
 
-def test_first_phase_is_that_of_a_run_without_phases(
-    whole: RunFolder, tmp_path: Path, text_file: Path
-) -> None:
+def test_first_phase_is_that_of_a_run_without_phases(whole: Run, tmp_path: Path, text_file: Path) -> None:
     plain = train_here(tmp_path / "plain", text_file, *RUN, "trainer.max_steps=5")
     assert_bitwise(weights(plain, 5), weights(whole, 5))
     assert theta_of(plain.path / "model") == AS_BUILT
@@ -79,34 +77,32 @@ def test_first_phase_is_that_of_a_run_without_phases(
 
 def test_ends_of_phases_are_saved_kept_and_named(tmp_path: Path, text_file: Path) -> None:
     run = train_here(tmp_path / "run", text_file, *PHASED, "checkpoint.every_steps=3")
-    names = {path.name: os.readlink(path) for path in run.checkpoints.iterdir() if path.is_symlink()}
+    names = {path.name: os.readlink(path) for path in run.checkpoint_dir.iterdir() if path.is_symlink()}
     best = names.pop("best.ckpt")
     last, first = "step-00000010.ckpt", "step-00000005.ckpt"
     assert names == {"last.ckpt": last, "phase-1-first.ckpt": first, "phase-2-second-half.ckpt": last}
-    assert {path.name for path in run.checkpoints.glob("step-*")} == {first, last, best}
+    assert {path.name for path in run.checkpoint_dir.glob("step-*")} == {first, last, best}
     assert (decays_at(run, 5)[0], decays_at(run, 10)[0]) == (0.4, 0.4)
 
 
-def test_ends_of_phases_are_validated(whole: RunFolder) -> None:
+def test_ends_of_phases_are_validated(whole: Run) -> None:
     from tiryns.runner.run.metrics_file import read_metrics
 
     losses = next(
         v for k, v in read_metrics(whole.path / "metrics.csv").items() if k.endswith("held_out/loss")
     )
     assert losses.steps.tolist() == [4, 5, 8, 10]
-    phases = whole.status()["phases"]
+    phases = whole.status["phases"]
     assert [(each["name"], each["steps"]) for each in phases] == [("first", 5), ("second/half", 5)]
     assert all(each["tokens"] > 500 for each in phases)
 
 
-def test_checkpoint_of_a_phase_is_exported_with_the_bases_of_its_phase(
-    whole: RunFolder, tmp_path: Path
-) -> None:
-    assert theta_of(consolidate(whole.checkpoints / "step-00000005.ckpt", tmp_path / "first")) == AS_BUILT
-    assert theta_of(consolidate(whole.checkpoints / "step-00000006.ckpt", tmp_path / "second")) == CHANGED
+def test_checkpoint_of_a_phase_is_exported_with_the_bases_of_its_phase(whole: Run, tmp_path: Path) -> None:
+    assert theta_of(consolidate(whole.checkpoint_dir / "step-00000005.ckpt", tmp_path / "first")) == AS_BUILT
+    assert theta_of(consolidate(whole.checkpoint_dir / "step-00000006.ckpt", tmp_path / "second")) == CHANGED
 
 
-def test_average_of_checkpoints_has_the_bases_of_the_first(whole: RunFolder, tmp_path: Path) -> None:
+def test_average_of_checkpoints_has_the_bases_of_the_first(whole: Run, tmp_path: Path) -> None:
     mean = average([f"{whole.path}@phase-1-first", str(whole.path)], tmp_path / "mean")
     assert theta_of(mean) == AS_BUILT
     assert theta_of(average([str(whole.path), f"{whole.path}@5"], tmp_path / "other")) == CHANGED

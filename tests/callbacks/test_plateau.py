@@ -16,7 +16,7 @@ from tiryns.runner.optim import get_scheduler
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.single import write_report
 from tiryns.runner.report.summary import end_summary, plateau_of
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 
 def figures(**losses: float) -> dict[str, float]:
@@ -69,9 +69,9 @@ def test_a_loss_without_that_baseline_says_nothing() -> None:
     assert plateau_of({"val/a/loss": 26.0, "val/b/loss": 30.0}) is None
 
 
-def validate(folder: Path, loss: float, step: int, **baselines: float) -> RunFolder:
+def validate(folder: Path, loss: float, step: int, **baselines: float) -> Run:
     """One validation of a run whose rate rises for 10 steps."""
-    run = RunFolder(folder)
+    run = Run(folder)
     run.path.mkdir(exist_ok=True)
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     scheduler = get_scheduler(optimizer, warmup_steps=10, max_steps=100)
@@ -89,18 +89,18 @@ def validate(folder: Path, loss: float, step: int, **baselines: float) -> RunFol
 def test_validations_behind_the_warm_up_say_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     level = {"val/a/unigram_entropy": 5.0}
     with caplog.at_level(logging.WARNING, "tiryns"):
-        assert not validate(tmp_path / "run", 5.1, step=9, **level).status().get("plateau")
+        assert not validate(tmp_path / "run", 5.1, step=9, **level).status.get("plateau")
         assert not caplog.messages, "the rate still rises"
-        assert validate(tmp_path / "run", 5.1, step=99, **level).status()["plateau"]
+        assert validate(tmp_path / "run", 5.1, step=99, **level).status["plateau"]
         assert not caplog.messages, "too early to tell"
         run = validate(tmp_path / "run", 5.01, step=100, **level)
-        assert caplog.messages == [f"step 100: {run.status()['plateau']}"]
+        assert caplog.messages == [f"step 100: {run.status['plateau']}"]
         assert "the loss 5.010 of a stands at its unigram entropy 5.000" in caplog.text
         assert "train longer; if the loss stays there, try a lower optimizer.lr" in caplog.text
         validate(tmp_path / "run", 4.0, step=110, **level)
         validate(tmp_path / "run", 5.0, step=120)  # compared with nothing
     assert len(caplog.messages) == 1
-    assert run.status()["plateau"] is None
+    assert run.status["plateau"] is None
 
 
 def test_end_list_and_pages_show_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from tiryns.runner.callbacks.suite import SuiteEvaluation
 from tiryns.runner.logging import MetricsFile
 from tiryns.runner.protocols import RunData, RunModule
 from tiryns.runner.run import signals
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.metrics_file import read_metrics
 from tiryns.runner.run.signals import Stopped
 from tiryns.runner.train import watchers
@@ -54,7 +54,7 @@ WORDS = [
 ]
 FILES = ("order.txt", "digests.txt")
 
-Run = Callable[..., RunFolder]
+Train = Callable[..., Run]
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def calls(folder: Path) -> list[int]:
     return [int(line.split()[0]) for line in (folder / "calls").read_text().splitlines()]
 
 
-def curve(run: RunFolder) -> dict[int, float]:
+def curve(run: Run) -> dict[int, float]:
     found = read_metrics(run.path / "metrics.csv").get("suite/probe/mean")
     assert found is None or len({*found.steps}) == len(found.steps), "a step is logged twice"
     return dict(zip(found.steps.tolist(), found.values.tolist(), strict=True)) if found else {}
@@ -82,7 +82,7 @@ CURVE = {4: 0.504, 8: 0.508, 10: 0.51}
 
 @pytest.mark.usefixtures("fake")
 def test_in_the_loop_gives_a_curve_and_leaves_the_run_as_it_is(
-    run_here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_here: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     states: list[bool] = []
     evaluate = SuiteEvaluation._evaluate
@@ -100,7 +100,7 @@ def test_in_the_loop_gives_a_curve_and_leaves_the_run_as_it_is(
     run = run_here(*WORDS, "model.dropout=0.1")
     assert states == [True] * 3
     assert curve(run) == pytest.approx(CURVE)
-    results = run.status()["results"]
+    results = run.status["results"]
     assert results["suite/probe/easy"] == pytest.approx(0.51)
     assert results["suite/probe/step"] == 10
     assert "suite/probe/mean" in (run.path / "report.html").read_text()
@@ -113,17 +113,17 @@ def test_in_the_loop_gives_a_curve_and_leaves_the_run_as_it_is(
 
 @pytest.mark.usefixtures("fake")
 def test_what_was_cut_goes_on_and_what_is_complete_is_not_made_again(
-    run_here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_here: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "hold-8").touch()
     monkeypatch.setattr(signals, "noted", lambda: 15 if (tmp_path / "held").exists() else None)
     with pytest.raises(Stopped):
         run_here(*WORDS)
-    run = RunFolder(tmp_path / "run")
+    run = Run(tmp_path / "run")
     assert calls(tmp_path) == [4, 8]
     assert curve(run) == pytest.approx({4: 0.504})
     assert (run.path / "suite" / "step-00000008" / "model").is_dir()
-    assert not RunFolder(run.path / "suite" / "step-00000008").is_locked(), "its process has ended"
+    assert not Run(run.path / "suite" / "step-00000008").is_locked(), "its process has ended"
     (tmp_path / "hold-8").unlink()
     (tmp_path / "held").unlink()
     run = run_here(*WORDS)
@@ -133,7 +133,7 @@ def test_what_was_cut_goes_on_and_what_is_complete_is_not_made_again(
 
 @pytest.mark.usefixtures("fake")
 def test_killed_run_takes_over_the_evaluations_of_equal_weights_alone(
-    run_here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_here: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(self: Any, trainer: Any, *_: Any) -> None:
         if trainer.global_step == 9:
@@ -145,12 +145,12 @@ def test_killed_run_takes_over_the_evaluations_of_equal_weights_alone(
         with pytest.raises(KeyError):
             run_here(*words)
     assert calls(tmp_path) == [4, 8]
-    run = RunFolder(tmp_path / "run")
+    run = Run(tmp_path / "run")
     run_here(*words)
     assert calls(tmp_path) == [4, 8, 10], "step 8 came again from the checkpoint of step 6"
     assert curve(run) == pytest.approx(CURVE)
 
-    rewound = RunFolder(tmp_path / "other" / "run")
+    rewound = Run(tmp_path / "other" / "run")
     rewound.path.mkdir(parents=True)
     old = rewound.path / "suite" / "step-00000004"
     (old / "model").mkdir(parents=True)
@@ -164,7 +164,7 @@ def test_killed_run_takes_over_the_evaluations_of_equal_weights_alone(
 
 
 @pytest.mark.usefixtures("fake")
-def test_failure_is_one_warning(run_here: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_failure_is_one_warning(run_here: Train, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "fail-4").touch()
     run = run_here(*WORDS)
     warnings = [
@@ -179,7 +179,7 @@ def test_failure_is_one_warning(run_here: Run, tmp_path: Path, caplog: pytest.Lo
 
 @pytest.mark.usefixtures("fake")
 def test_jobs_are_not_waited_for_and_their_figures_are_taken_in(
-    run_here: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    run_here: Train, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "hold-4").touch()
     (tmp_path / "hold-10").touch()
@@ -192,19 +192,19 @@ def test_jobs_are_not_waited_for_and_their_figures_are_taken_in(
             for process in [p for f, p in self._started.items() if f.name != "step-00000010"]:
                 process.wait(20)
         evaluate(self, trainer, pl_module)
-        taken.append(len(curve(RunFolder(tmp_path / "run"))))
+        taken.append(len(curve(Run(tmp_path / "run"))))
 
     monkeypatch.setattr(SuiteEvaluation, "_evaluate", watched)
     run = run_here(*WORDS, "callback.suite.jobs=true", 'callback.suite.overrides=["seed=7"]')
     assert taken[0] == 0, "step 4 is at work yet"
     assert taken[2] == 2, "at the end both earlier ones are there"
     assert curve(run) == pytest.approx({4: 0.504, 8: 0.508})
-    assert run.status()["results"]["suite/probe/step"] == 8
+    assert run.status["results"]["suite/probe/step"] == 8
     said = [r.getMessage() for r in caplog.records if "no figures yet of step-00000010 in" in r.getMessage()]
     assert len(said) == 1
     assert "tiryns resume=" in said[0]
     assert (tmp_path / "calls").read_text().splitlines()[0].endswith(" seed=7")
-    waiting = RunFolder(run.path / "suite" / "step-00000010")
+    waiting = Run(run.path / "suite" / "step-00000010")
     assert waiting.is_locked(), "it outlives the run"
     (tmp_path / "hold-10").unlink()
     deadline = 20.0
@@ -264,11 +264,11 @@ def own_suite(folder: Path) -> Path:
     return folder / "mine.yaml"
 
 
-def test_real_suite_measures_the_exported_weights(run_here: Run, tmp_path: Path) -> None:
+def test_real_suite_measures_the_exported_weights(run_here: Train, tmp_path: Path) -> None:
     words = ["callback=[default,suite]", f"callback.suite.suite={own_suite(tmp_path)}", "trainer.max_steps=2"]
     run = run_here(*words)
     output = (run.path / "suite/step-00000002/output.txt").read_text()
-    assert 0 <= run.status()["results"]["suite/mine/topics"] <= 1, output
+    assert 0 <= run.status["results"]["suite/mine/topics"] <= 1, output
     assert read_metrics(run.path / "metrics.csv")["suite/mine/mean"].steps.tolist() == [2]
 
 

@@ -17,13 +17,13 @@ from tiryns.runner.checkpoints import averages
 from tiryns.runner.checkpoints.averages import mean, ties
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.cli.commands import main
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 Tensors = dict[str, torch.Tensor]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> RunFolder:
+def run(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     overrides = [
         "checkpoint.every_steps=2",
         "checkpoint.keep_last=9",
@@ -39,12 +39,12 @@ def averaged(out: Path, *words: Any) -> Tensors:
     return load_file(out / "model.safetensors")
 
 
-def trained(run: RunFolder, step: int) -> Tensors:
-    state = AtomicCheckpointIO().load_checkpoint(run.checkpoints / f"step-{step:08d}.ckpt")["state_dict"]
+def trained(run: Run, step: int) -> Tensors:
+    state = AtomicCheckpointIO().load_checkpoint(run.checkpoint_dir / f"step-{step:08d}.ckpt")["state_dict"]
     return {name.removeprefix("model.pretrained."): tensor for name, tensor in state.items()}
 
 
-def test_last_checkpoints_are_averaged_once_and_load_as_a_model(run: RunFolder, tmp_path: Path) -> None:
+def test_last_checkpoints_are_averaged_once_and_load_as_a_model(run: Run, tmp_path: Path) -> None:
     found = averaged(tmp_path / "mean", run.path, "--last", "2")
     assert found.keys() == load_file(run.path / "model" / "model.safetensors").keys(), "tied weights once"
     first, second = trained(run, 4), trained(run, 6)
@@ -62,9 +62,9 @@ def test_last_checkpoints_are_averaged_once_and_load_as_a_model(run: RunFolder, 
     assert len({one["digest"] for one in record["models"]}) == 2
 
 
-def test_steps_weights_averages_and_exports_may_be_named(run: RunFolder, tmp_path: Path) -> None:
+def test_steps_weights_averages_and_exports_may_be_named(run: Run, tmp_path: Path) -> None:
     found = averaged(
-        tmp_path / "steps", f"{run.path}@2,4", run.checkpoints / "last.ckpt", "--weights", "1,0,3"
+        tmp_path / "steps", f"{run.path}@2,4", run.checkpoint_dir / "last.ckpt", "--weights", "1,0,3"
     )
     states = [trained(run, 2), trained(run, 6)]
     exported = load_file(run.path / "model" / "model.safetensors")
@@ -77,7 +77,7 @@ def test_steps_weights_averages_and_exports_may_be_named(run: RunFolder, tmp_pat
         assert torch.equal(again[name], tensor)
 
 
-def test_a_run_without_an_export_is_averaged_too(run: RunFolder, tmp_path: Path) -> None:
+def test_a_run_without_an_export_is_averaged_too(run: Run, tmp_path: Path) -> None:
     (run.path / "model").rename(tmp_path / "model")
     try:
         found = averaged(tmp_path / "out", run.path)
@@ -105,15 +105,15 @@ def ties_by_formula(
 
 @pytest.mark.parametrize("deleted", [4, 6])
 def test_checkpoints_that_training_deletes_meanwhile_give_way_to_others(
-    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: int
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: int
 ) -> None:
     """The first, whose config and tokenizer are taken, or the last; the base of a merge is another."""
     shutil.copytree(run.path, tmp_path / "run", symlinks=True)
     shutil.rmtree(tmp_path / "run" / "model")
-    copy, read, names = RunFolder(tmp_path / "run"), averages.read_checkpoint, []
+    copy, read, names = Run(tmp_path / "run"), averages.read_checkpoint, []
 
     def trains_on(path: Path, ema: bool) -> averages.Source:
-        (copy.checkpoints / f"step-{deleted:08d}.ckpt").unlink(missing_ok=True)
+        (copy.checkpoint_dir / f"step-{deleted:08d}.ckpt").unlink(missing_ok=True)
         names.append(path.name)
         return read(path, ema)
 
@@ -137,7 +137,7 @@ def test_ties_is_its_formula() -> None:
     assert torch.equal(ties(torch.zeros(1), [one], [1.0], 0.3, 1.0), one), "of each tensor something stays"
 
 
-def test_ties_of_runs_starts_from_its_base(run: RunFolder, tmp_path: Path) -> None:
+def test_ties_of_runs_starts_from_its_base(run: Run, tmp_path: Path) -> None:
     words = [f"{run.path}@4,6", "--ties", f"{run.path}@2", "--density", "0.2"]
     found = averaged(tmp_path / "ties", *words)
     base, *models = (trained(run, step) for step in (2, 4, 6))
@@ -155,7 +155,7 @@ def test_whole_numbers_are_rounded_down() -> None:
     assert ties(counts[0], counts[1:], [1.0], 0.5, 1.0).tolist() == [1, 7]
 
 
-def test_what_cannot_be_averaged_is_told_in_one_line(run: RunFolder, tmp_path: Path) -> None:
+def test_what_cannot_be_averaged_is_told_in_one_line(run: Run, tmp_path: Path) -> None:
     weights = load_file(run.path / "model" / "model.safetensors")
     name = "bert.embeddings.LayerNorm.bias"
     for folder, tensors in {
@@ -198,7 +198,7 @@ def test_what_cannot_be_averaged_is_told_in_one_line(run: RunFolder, tmp_path: P
     ],
 )
 def test_average_is_at_least_fp32_whatever_the_folders_have(
-    saved: tuple[str, str], written: str, how: list[str], run: RunFolder, tmp_path: Path
+    saved: tuple[str, str], written: str, how: list[str], run: Run, tmp_path: Path
 ) -> None:
     folders: list[Path] = []
     for number, name in enumerate(saved):

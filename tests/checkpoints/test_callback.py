@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.runs.test_train import Run
+from tests.runs.test_train import Train
 from tiryns.runner.checkpoints.callback import Checkpoint
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.protocols import RunModule
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 
 def checkpoint(folder: Path, **fields: Any) -> Checkpoint:
@@ -27,8 +27,8 @@ def checkpoint(folder: Path, **fields: Any) -> Checkpoint:
     return Checkpoint(folder=folder, **given)
 
 
-def steps_of(run: RunFolder) -> list[int]:
-    return sorted(int(path.stem.removeprefix("step-")) for path in run.checkpoints.glob("step-*.ckpt"))
+def steps_of(run: Run) -> list[int]:
+    return sorted(int(path.stem.removeprefix("step-")) for path in run.checkpoint_dir.glob("step-*.ckpt"))
 
 
 @pytest.mark.parametrize(
@@ -43,26 +43,26 @@ def steps_of(run: RunFolder) -> list[int]:
     ],
 )
 def test_checkpoints_are_saved_when_due_and_the_last_are_kept(
-    run_here: Run, settings: list[str], expected: list[int]
+    run_here: Train, settings: list[str], expected: list[int]
 ) -> None:
     run = run_here("trainer.max_steps=5", "trainer.validate_every=0", *settings)
     assert steps_of(run) == expected
-    assert (run.checkpoints / "last.ckpt").resolve().name == f"step-{expected[-1]:08d}.ckpt"
-    assert not (run.checkpoints / "best.ckpt").exists()
+    assert (run.checkpoint_dir / "last.ckpt").resolve().name == f"step-{expected[-1]:08d}.ckpt"
+    assert not (run.checkpoint_dir / "best.ckpt").exists()
 
 
 @pytest.mark.parametrize(("mode", "best"), [("min", 6), ("max", 2)])
-def test_best_checkpoint_is_kept_beside_the_last(run_here: Run, mode: str, best: int) -> None:
+def test_best_checkpoint_is_kept_beside_the_last(run_here: Train, mode: str, best: int) -> None:
     run = run_here(
         "trainer.max_steps=6", "trainer.validate_every=2", "checkpoint.keep_last=1", f"checkpoint.mode={mode}",
         "checkpoint.monitor=val/held_out/loss",
     )  # fmt: skip
-    assert (run.checkpoints / "best.ckpt").resolve().name == f"step-{best:08d}.ckpt"
+    assert (run.checkpoint_dir / "best.ckpt").resolve().name == f"step-{best:08d}.ckpt"
     assert steps_of(run) == sorted({best, 6})
-    assert run.status()["results"]["best_step"] == best
+    assert run.status["results"]["best_step"] == best
 
 
-def test_checkpoint_that_a_rewind_would_need_is_kept_with_the_best_of_its_time(run_here: Run) -> None:
+def test_checkpoint_that_a_rewind_would_need_is_kept_with_the_best_of_its_time(run_here: Train) -> None:
     run = run_here(
         "trainer.max_steps=10", "trainer.validate_every=4", "checkpoint.every_steps=1", "checkpoint.keep_last=1",
         "callback.divergence.action=rewind", "callback.divergence.skip_before=3", "callback.divergence.window=1",

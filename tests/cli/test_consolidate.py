@@ -15,11 +15,11 @@ from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.cli.commands import main
 from tiryns.runner.models.initial.dtypes import weights_dtype
 from tiryns.runner.run.files import read_json
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> RunFolder:
+def run(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     overrides = [
         "checkpoint.every_steps=3",
         "checkpoint.keep_last=9",
@@ -34,8 +34,8 @@ def consolidated(*words: Any) -> Path:
     return Path(words[-1])
 
 
-def test_last_checkpoint_is_the_exported_model(run: RunFolder, tmp_path: Path) -> None:
-    for number, named in enumerate((run.path, run.checkpoints / "last.ckpt")):
+def test_last_checkpoint_is_the_exported_model(run: Run, tmp_path: Path) -> None:
+    for number, named in enumerate((run.path, run.checkpoint_dir / "last.ckpt")):
         ours = load_file(consolidated(named, tmp_path / str(number)) / "model.safetensors")
         theirs = load_file(run.path / "model" / "model.safetensors")
         assert ours.keys() == theirs.keys()
@@ -44,8 +44,8 @@ def test_last_checkpoint_is_the_exported_model(run: RunFolder, tmp_path: Path) -
         )
 
 
-def test_earlier_checkpoint_is_another_model_that_loads(run: RunFolder, tmp_path: Path) -> None:
-    folder = consolidated(run.checkpoints / "step-00000003.ckpt", tmp_path / "deep" / "model")
+def test_earlier_checkpoint_is_another_model_that_loads(run: Run, tmp_path: Path) -> None:
+    folder = consolidated(run.checkpoint_dir / "step-00000003.ckpt", tmp_path / "deep" / "model")
     assert "for 3 steps" in (folder / "README.md").read_text()
     last = AutoModelForMaskedLM.from_pretrained(run.path / "model").state_dict()
     early = AutoModelForMaskedLM.from_pretrained(folder).state_dict()
@@ -62,7 +62,7 @@ def test_a_run_of_before_is_consolidated_with_the_classes_that_it_began_with(
     rows = "".join(f'{{"text": "herons {i}", "label": {i % 3 + 1}}}\n' for i in range(24))
     (tmp_path / "stars.jsonl").write_text(rows)
     (tmp_path / "old").mkdir()
-    RunFolder(tmp_path / "old").update_status(resolved={"layout": "padded"})
+    Run(tmp_path / "old").update_status(resolved={"layout": "padded"})
     run = finetune("classification", f"data.train={tmp_path / 'stars.jsonl'}", "data.validation=null", "data.test=null",
                    "trainer.max_steps=2", "trainer.validate_every=0", folder="old")  # fmt: skip
     folder = consolidated(run.path, tmp_path / "out")
@@ -70,7 +70,7 @@ def test_a_run_of_before_is_consolidated_with_the_classes_that_it_began_with(
 
 
 def test_checkpoint_that_training_deletes_meanwhile_gives_way_to_the_next(
-    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(run.path, tmp_path / "run", symlinks=True)
     folder = tmp_path / "run" / "checkpoints"
@@ -93,7 +93,7 @@ def test_checkpoint_that_training_deletes_meanwhile_gives_way_to_the_next(
         consolidated(folder / "last.ckpt", tmp_path / "damaged")
 
 
-def test_wrong_names_are_told(run: RunFolder, tmp_path: Path) -> None:
+def test_wrong_names_are_told(run: Run, tmp_path: Path) -> None:
     for words, message in [
         ((tmp_path, tmp_path / "out"), "there is no checkpoint in"),
         ((run.path, run.path), "is there already"),

@@ -14,7 +14,7 @@ from tests.support.json_keys import KEYS, document
 from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS, parser_of
 from tiryns.runner.cli.reproduce import worktree
 from tiryns.runner.run.command.json_output import as_json, json_alone
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 NONE = {"train": "its figures are those of `runs show`", "schema": "it prints JSON alone"}
 """Commands without `--json`, and why."""
@@ -81,12 +81,12 @@ def test_runs_are_listed_shown_and_compared(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> RunFolder:
+def run(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     words = ["trainer.max_steps=2", "trainer.validate_every=0", "callback.manifest.every=1"]
     return train_here(tmp_path_factory.mktemp("json") / "run", text_file, *words)
 
 
-def test_commands_that_take_a_run(run: RunFolder, tmp_path: Path) -> None:
+def test_commands_that_take_a_run(run: Run, tmp_path: Path) -> None:
     assert {each["step"] for each in asked(tmp_path, "order --steps", run.path, "--steps", "1:2")} == {1, 2}
     assert asked(tmp_path, "order RUN RUN", run.path, run.path)["different_steps"] == []
     assert asked(tmp_path, "verify", run.path)["unchanged"]
@@ -102,7 +102,7 @@ def test_commands_that_take_a_run(run: RunFolder, tmp_path: Path) -> None:
     assert problems == ["order.txt is missing"]
 
 
-def test_text_that_was_found(run: RunFolder, tmp_path: Path, text_file: Path) -> None:
+def test_text_that_was_found(run: Run, tmp_path: Path, text_file: Path) -> None:
     found = asked(tmp_path, "order --find", run.path, "--find", text_file)
     assert found["trained_steps"] == 2
 

@@ -18,10 +18,10 @@ from tests.data.labelled.tasks import tags
 from tests.modules.conftest import JOINT, NEW, ROWS, TASKS
 from tests.modules.conftest import TINY as FINETUNING
 from tests.support.in_process import Done, tiryns_here
-from tiryns.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.cli.order.places import DocumentPlaces
 from tiryns.runner.launch.resume import run_folder
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 STEPS = 5
 WORDS = [
@@ -56,10 +56,10 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, texts: Path) -> RunFolder:
+def run(tmp_path_factory: pytest.TempPathFactory, texts: Path) -> Run:
     """A run of some epochs over two files."""
     folder = tmp_path_factory.mktemp("trained") / "run"
-    done: RunFolder = train_here(
+    done: Run = train_here(
         folder, texts / "*.txt", f"trainer.max_steps={STEPS}", "trainer.validate_every=0", *SMALL
     )
     return done
@@ -68,35 +68,35 @@ def run(tmp_path_factory: pytest.TempPathFactory, texts: Path) -> RunFolder:
 SMALL = ["data.validation_documents=3", "objective=mlm"]
 
 
-def begun(path: Path, *overrides: str, trained: int = 0) -> RunFolder:
+def begun(path: Path, *overrides: str, trained: int = 0) -> Run:
     """The folder of a run that was begun, with what it notes before its first step."""
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     with initialize_config_module("tiryns.conf", version_base="1.3"):
         config = compose("config", list(overrides))
-    RunFolder(path).begin(config, list(overrides))
-    RunFolder(path).update_status(step=trained)
-    return RunFolder(path)
+    Run(path).begin(config, list(overrides))
+    Run(path).update_status(step=trained)
+    return Run(path)
 
 
-def order(run: RunFolder, *words: str) -> Done:
+def order(run: Run, *words: str) -> Done:
     return tiryns_here(run.path.parent, "order", str(run.path), *words)
 
 
-def samples(run: RunFolder, steps: str = f"1:{STEPS}") -> list[dict[str, Any]]:
+def samples(run: Run, steps: str = f"1:{STEPS}") -> list[dict[str, Any]]:
     done = order(run, "--steps", steps, "--json")
     assert done.returncode == 0, done.stderr
     return list(json.loads(done.stdout))
 
 
-def found(run: RunFolder, text: str) -> list[dict[str, Any]]:
+def found(run: Run, text: str) -> list[dict[str, Any]]:
     done = order(run, "--find", text, "--json")
     assert done.returncode == 0, done.stderr
     return list(json.loads(done.stdout)["texts"][0]["found"])
 
 
-def test_steps_are_those_that_were_trained_with_their_documents(run: RunFolder, texts: Path) -> None:
+def test_steps_are_those_that_were_trained_with_their_documents(run: Run, texts: Path) -> None:
     rows = samples(run)
-    opened = RunOrder(run.path)
+    opened = SampleOrder(run.path)
     assert [row["step"] for row in rows[:: len(rows) // STEPS]] == list(range(1, STEPS + 1))
     assert {row["epoch"] for row in rows} == {0, 1}
     for step in range(1, STEPS + 1):
@@ -114,10 +114,10 @@ def test_steps_are_those_that_were_trained_with_their_documents(run: RunFolder, 
     assert {Path(row["file"]).name for row in rows} == {"a.txt", "b.txt"}
 
 
-def test_every_hash_is_checked_and_changed_data_named(run: RunFolder, texts: Path, tmp_path: Path) -> None:
+def test_every_hash_is_checked_and_changed_data_named(run: Run, texts: Path, tmp_path: Path) -> None:
     done = order(run, "--steps", f"1:{STEPS}")
     assert done.stderr.strip() == f"{STEPS} steps agree with order.txt"
-    copy = RunFolder(shutil.copytree(run.path, tmp_path / "copy"))
+    copy = Run(shutil.copytree(run.path, tmp_path / "copy"))
     for name in ("a", "b"):
         (tmp_path / f"{name}.txt").write_text("\n\n".join(paragraphs(name)[::-1]))
     config = OmegaConf.load(copy.path / "config.yaml")
@@ -129,7 +129,7 @@ def test_every_hash_is_checked_and_changed_data_named(run: RunFolder, texts: Pat
     assert "the samples of step 1 have another hash than in order.txt" in done.stderr
 
 
-def test_formats_hold_the_same(run: RunFolder, tmp_path: Path) -> None:
+def test_formats_hold_the_same(run: Run, tmp_path: Path) -> None:
     rows = samples(run, "2:3")
     assert [row["step"] for row in rows] == [2] * 12 + [3] * 12
     table = list(csv.DictReader(order(run, "--steps", "2:3", "--format", "csv").stdout.splitlines()))
@@ -139,7 +139,7 @@ def test_formats_hold_the_same(run: RunFolder, tmp_path: Path) -> None:
     assert pq.read_table(out).to_pylist() == rows
 
 
-def test_text_is_found_in_every_step_that_trained_on_it(run: RunFolder, tmp_path: Path) -> None:
+def test_text_is_found_in_every_step_that_trained_on_it(run: Run, tmp_path: Path) -> None:
     by_document: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for row in samples(run):
         by_document.setdefault((row["file"], row["row"]), []).append((row["step"], row["place"]))
@@ -154,8 +154,8 @@ def test_text_is_found_in_every_step_that_trained_on_it(run: RunFolder, tmp_path
     assert held_out == 3
 
 
-def test_text_is_found_in_its_own_part_of_a_long_document(run: RunFolder, texts: Path) -> None:
-    places = DocumentPlaces(RunOrder(run.path).data)
+def test_text_is_found_in_its_own_part_of_a_long_document(run: Run, texts: Path) -> None:
+    places = DocumentPlaces(SampleOrder(run.path).data)
     long = next(d for d in range(30) if len(places.sequences_of(d)) > 1)
     document = [*paragraphs("a"), *paragraphs("b")][long]
     (first,), (whole,) = found(run, document.split()[0] + " "), found(run, document)
@@ -163,7 +163,7 @@ def test_text_is_found_in_its_own_part_of_a_long_document(run: RunFolder, texts:
     assert first["sequences"] == whole["sequences"][:1]
 
 
-def test_text_behind_the_cut_was_not_trained_on(run: RunFolder, texts: Path, tmp_path: Path) -> None:
+def test_text_behind_the_cut_was_not_trained_on(run: Run, texts: Path, tmp_path: Path) -> None:
     long = max(paragraphs("a"), key=len)
     words = [*TINY, f"data.source={texts / '*.txt'}", "data.long_documents=truncate"]
     words.append("data.validation_documents=0")
@@ -174,7 +174,7 @@ def test_text_behind_the_cut_was_not_trained_on(run: RunFolder, texts: Path, tmp
     assert (tail["row"], tail["set"], tail["sequences"]) == (head["row"], "cut off: not trained on", [])
 
 
-def test_file_is_read_as_the_run_reads_its_text(run: RunFolder, tmp_path: Path) -> None:
+def test_file_is_read_as_the_run_reads_its_text(run: Run, tmp_path: Path) -> None:
     first, second = paragraphs("a")[3], paragraphs("b")[4]
     file = tmp_path / "mine.txt"
     file.write_text(f"{first}  \n\n\n{second}\t\n\nnobody wrote this\n")
@@ -183,8 +183,8 @@ def test_file_is_read_as_the_run_reads_its_text(run: RunFolder, tmp_path: Path) 
     assert heads == ["1 document or row holds it"] * 2 + ["0 documents or rows hold it"]
 
 
-def test_two_runs_are_compared_by_their_samples(run: RunFolder, texts: Path, tmp_path: Path) -> None:
-    def compared(other: RunFolder) -> Any:
+def test_two_runs_are_compared_by_their_samples(run: Run, texts: Path, tmp_path: Path) -> None:
+    def compared(other: Run) -> Any:
         return json.loads(order(run, str(other.path), "--json").stdout)
 
     words = [*TINY, *SMALL, f"data.source={texts / '*.txt'}", "seed=42"]
@@ -213,7 +213,7 @@ def test_labelled_samples_are_known_by_their_rows(task: str, tmp_path: Path) -> 
     words = [*(TASKS | JOINT)[task], f"data.train={file}", *FINETUNING, *NEW, "data.validation_documents=4"]
     length = f"data.max_length={16 if 'tag' in task or 'token' in task else 44}"  # some have several samples
     labelled = begun(tmp_path / "run", *words, length, trained=8)
-    opened = RunOrder(labelled.path)
+    opened = SampleOrder(labelled.path)
     told, tokenizer = samples(labelled, "1:2"), opened.data.tokenizer
     for sample in told:
         number = int(sample["row"].removeprefix("line ")) - 1
@@ -240,7 +240,7 @@ def text_of(row: dict[str, Any]) -> str:
     return str(row.get("context") or row.get("text") or " ".join(row.get("words", [])))
 
 
-REFUSED: dict[str, Callable[[RunFolder], list[str]]] = {
+REFUSED: dict[str, Callable[[Run], list[str]]] = {
     "give one RUN with --steps A:B or --find": lambda run: [],
     "the run has steps 1 to 5": lambda run: ["--steps", "3:9"],
     "expected a step or a range, such as 5": lambda run: ["--steps", "x"],
@@ -252,14 +252,14 @@ REFUSED: dict[str, Callable[[RunFolder], list[str]]] = {
 
 
 @pytest.mark.parametrize("expected", REFUSED)
-def test_wrong_words_are_one_message(run: RunFolder, expected: str) -> None:
+def test_wrong_words_are_one_message(run: Run, expected: str) -> None:
     done = order(run, *REFUSED[expected](run))
     assert done.returncode == 1
     assert expected in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_streams_are_refused(run: RunFolder, texts: Path, tmp_path: Path) -> None:
+def test_streams_are_refused(run: Run, texts: Path, tmp_path: Path) -> None:
     words = [
         *TINY,
         f"data.source={texts / '*.txt'}",
@@ -271,8 +271,8 @@ def test_streams_are_refused(run: RunFolder, texts: Path, tmp_path: Path) -> Non
     assert done.stderr.count("\n") == 1
 
 
-def test_code_that_a_config_names_counts_only_where_it_is_typed(run: RunFolder, tmp_path: Path) -> None:
-    copy = RunFolder(shutil.copytree(run.path, tmp_path / "copy"))
+def test_code_that_a_config_names_counts_only_where_it_is_typed(run: Run, tmp_path: Path) -> None:
+    copy = Run(shutil.copytree(run.path, tmp_path / "copy"))
     config = OmegaConf.load(copy.path / "config.yaml")
     config.trust_remote_code = True
     OmegaConf.save(config, copy.path / "config.yaml")

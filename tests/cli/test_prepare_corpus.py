@@ -14,7 +14,7 @@ from tests.support import needs
 from tests.support.in_process import tiryns_here
 from tests.support.json_keys import document
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 
 def test_missing_extra_is_named_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,14 +100,14 @@ def test_folder_with_something_else_is_left_alone(texts: Path, tmp_path: Path) -
     )
 
 
-def train_on(folder: Path, store: Path) -> RunFolder:
+def train_on(folder: Path, store: Path) -> Run:
     settings = (
         "trainer.max_steps=6",
         "trainer.validate_every=3",
         "checkpoint.every_steps=3",
         "checkpoint.keep_last=9",
     )
-    run: RunFolder = train_here(folder, f"store:{store}", *settings)  # type: ignore[arg-type]
+    run: Run = train_here(folder, f"store:{store}", *settings)  # type: ignore[arg-type]
     return run
 
 

@@ -18,7 +18,8 @@ from tests.modules.conftest import NEW
 from tests.support.in_process import Done, tiryns_here
 from tiryns.runner.cli.models.probe import prepared
 from tiryns.runner.in_python import compose
-from tiryns.runner.run.folder import RunFolder, config_hash
+from tiryns.runner.run.folder import Run
+from tiryns.runner.run.recording import config_hash
 
 WORDS = [
     "river",
@@ -195,7 +196,7 @@ def test_a_probe_is_no_training_of_the_same_settings() -> None:
 
 
 def test_resume_names_no_model(files: dict[str, list[str]], tmp_path: Path) -> None:
-    other = RunFolder(tmp_path / "trained")
+    other = Run(tmp_path / "trained")
     words = ["trainer=cpu"]
     other.announce(config_hash(compose(*words)), words)
     done = refused(tmp_path, *PROBE, *files["retrieval"], "resume=trained")

@@ -16,7 +16,7 @@ from tiryns.runner.cli.reproduce.rebuilding import recorded
 from tiryns.runner.manifest.code import program_files
 from tiryns.runner.manifest.inputs import Manifest, read_manifest
 from tiryns.runner.manifest.machine import packages
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 Reports = Callable[..., dict[str, Any]]
 
@@ -33,7 +33,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory, text: Path) -> Path:
-    run: RunFolder = train_here(tmp_path_factory.mktemp("done") / "run", text, *SHORT)
+    run: Run = train_here(tmp_path_factory.mktemp("done") / "run", text, *SHORT)
     return run.path
 
 

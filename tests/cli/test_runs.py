@@ -14,7 +14,7 @@ from tests.report.pages import sweep
 from tests.support.in_process import Done, tiryns_here
 from tiryns.runner.cli.commands import main
 from tiryns.runner.report.table import latex
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def test_runs_are_found_by_state_name_and_settings(outputs: Path) -> None:
     first = sorted(every)[0]
     name = Path(first).relative_to("outputs").as_posix()
     assert [row[0] for row in lines(tiryns_here(outputs, "runs", "--name", name))[1:]] == [name]
-    override = RunFolder(outputs / first).overrides()[0]
-    with_it = [f for f in every if override in RunFolder(outputs / f).overrides()]
+    override = Run(outputs / first).overrides()[0]
+    with_it = [f for f in every if override in Run(outputs / f).overrides()]
     assert len(lines(tiryns_here(outputs, "runs", "--with", override))[1:]) == len(with_it)
     assert "no run under 'outputs' fits" in tiryns_here(outputs, "runs", "--with", "seed=-7").stdout
 
@@ -68,7 +68,7 @@ def test_setting_is_looked_up_in_its_group_and_the_rest_is_not_parsed(tmp_path: 
 
 
 def test_run_whose_process_is_gone_was_killed(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path / "outputs" / "one")
+    run = Run(tmp_path / "outputs" / "one")
     run.begin(OmegaConf.create({"seed": 1}), ["seed=1"])
     assert lines(tiryns_here(tmp_path, "runs"))[1][:2] == ["one", "killed"]
     with run.lock():
@@ -146,11 +146,11 @@ def test_latex_means_what_the_cells_say() -> None:
 
 
 def test_seconds_are_those_of_the_sessions_and_not_between_them(tmp_path: Path) -> None:
-    run, config = RunFolder(tmp_path / "run"), OmegaConf.create({"seed": 1})
+    run, config = Run(tmp_path / "run"), OmegaConf.create({"seed": 1})
     run.begin(config, [])
     time.sleep(0.2)
     run.end("preempted")
-    first = run.status()["seconds"]
+    first = run.status["seconds"]
     assert 0.2 <= first < 0.5
     time.sleep(0.6)
     run.begin(config, [])
@@ -159,8 +159,8 @@ def test_seconds_are_those_of_the_sessions_and_not_between_them(tmp_path: Path) 
     run.begin(config, [])
     time.sleep(0.2)
     run.end("done")
-    assert first + 0.2 <= run.status()["seconds"] < first + 0.6
-    assert run.status()["step"] == 3
+    assert first + 0.2 <= run.status["seconds"] < first + 0.6
+    assert run.status["step"] == 3
 
 
 def test_folder_or_run_in_the_place_of_an_action_is_one_hint(outputs: Path) -> None:

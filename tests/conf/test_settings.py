@@ -16,7 +16,7 @@ from tiryns.conf.registry import OPTIONS, execution_names
 from tiryns.conf.values import Bounds, rules_of, setting
 from tiryns.runner.build import bind
 from tiryns.runner.config.checks import check_config
-from tiryns.runner.run.folder import config_hash
+from tiryns.runner.run.recording import config_hash
 
 
 def composed(*overrides: str) -> DictConfig:

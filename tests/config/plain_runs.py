@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tests.support.in_process import Done
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 Options = dict[str, Any]
 
@@ -23,10 +23,10 @@ def own(name: str, **settings: Any) -> Options:
     return {"_target_": f"{HOME}.{name}", **settings}
 
 
-def run_in(tmp_path: Path, done: Done, outputs: str = "out") -> RunFolder:
+def run_in(tmp_path: Path, done: Done, outputs: str = "out") -> Run:
     assert done.returncode == 0, done.stdout + done.stderr
-    run = RunFolder(tmp_path / outputs)
-    assert run.status()["state"] == "done"
+    run = Run(tmp_path / outputs)
+    assert run.status["state"] == "done"
     return run
 
 
@@ -39,8 +39,8 @@ def assert_one_line(done: Done, *words: str) -> None:
         assert word in last, done.stderr
 
 
-def last_weights(run: RunFolder) -> dict[str, torch.Tensor]:
-    path = run.checkpoints / "last.ckpt"
+def last_weights(run: Run) -> dict[str, torch.Tensor]:
+    path = run.checkpoint_dir / "last.ckpt"
     weights: dict[str, torch.Tensor] = torch.load(path, weights_only=True)["state_dict"]
     return weights
 
@@ -50,7 +50,7 @@ def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) ->
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def rates_of(run: RunFolder) -> list[float]:
+def rates_of(run: Run) -> list[float]:
     rows = list(csv.DictReader((run.path / "metrics.csv").open()))
     (column, *_) = [name for name in rows[0] if name.startswith("optim/lr/")]
     return [float(row[column]) for row in rows if row[column]]

@@ -12,7 +12,9 @@ from tests.conftest import TINY
 from tests.support.in_process import tiryns_here
 from tiryns.runner.launch.resume import saved_overrides
 from tiryns.runner.run import redaction
-from tiryns.runner.run.folder import RunFolder, command_line, public_overrides, without_secrets
+from tiryns.runner.run.command.words import command_line, public_overrides
+from tiryns.runner.run.folder import Run
+from tiryns.runner.run.recording import without_secrets
 from tiryns.runner.run.redaction import know_secrets, looked_up, redacted
 
 SECRETS = {
@@ -217,7 +219,7 @@ def test_run_with_values_of_the_environment_goes_on_in_its_folder(
     done = tiryns_here(tmp_path, *typed)
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "outputs").glob("*/*")
-    run = RunFolder(folder)
+    run = Run(folder)
     assert run.overrides() == typed
     assert not files_with(folder, str(hidden), SECRETS["PGPASS"])
     assert "source: ${oc.env:MY_CORPUS}" in (folder / "config.yaml").read_text()
@@ -226,12 +228,12 @@ def test_run_with_values_of_the_environment_goes_on_in_its_folder(
     done = tiryns_here(tmp_path, f"resume={folder}")
     assert done.returncode == 0, done.stderr
     assert [path for path in (tmp_path / "outputs").glob("*/*") if path.is_dir()] == [folder]
-    assert run.status()["step"] == 6, "the variable is looked up anew"
+    assert run.status["step"] == 6, "the variable is looked up anew"
     assert not files_with(folder, str(hidden), SECRETS["PGPASS"])
     run.update_status(state="failed")
     monkeypatch.setenv("MY_STEPS", "7")
     assert tiryns_here(tmp_path, *typed, "resume=auto").returncode == 0
-    assert run.status()["step"] == 7, "the same command finds its run"
+    assert run.status["step"] == 7, "the same command finds its run"
 
 
 def test_sweep_over_values_of_the_environment_is_found_again(
@@ -245,8 +247,8 @@ def test_sweep_over_values_of_the_environment_is_found_again(
     (folder,) = (tmp_path / "outputs").glob("*/*-sweep")
     noted = json.loads((folder / "sweep.json").read_text())["overrides"]
     assert set(referring) <= set(noted)
-    assert set(noted) - {"optimizer.lr=0.003"} == set(RunFolder(folder / "0").overrides())
-    assert "no file or folder ${oc.env:MY_CORPUS}" in RunFolder(folder / "0").status()["error"]
+    assert set(noted) - {"optimizer.lr=0.003"} == set(Run(folder / "0").overrides())
+    assert "no file or folder ${oc.env:MY_CORPUS}" in Run(folder / "0").status["error"]
     assert not files_with(folder, "nowhere-of-the-tests")
     again = tiryns_here(tmp_path, *typed)
     assert again.returncode == 1

@@ -18,24 +18,24 @@ def test_module_and_data_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
     (said,) = [line for line in done.stderr.splitlines() + done.stdout.splitlines() if "own loop" in line]
     assert said.startswith("Points and Line: trained by Lightning's own loop")
     assert "a resumed run may repeat some" in said
-    results = run.status()["results"]
+    results = run.status["results"]
     assert results["objective"] == results["val_loss"] < 0.5
     rows = list(csv.DictReader((run.path / "metrics.csv").open()))
     assert {"train_loss", "val_loss"} <= set(rows[0])
     assert (run.path / "report.html").exists()
     assert not (run.path / "model").exists()
     assert not (run.path / "order.txt").exists()
-    assert (run.checkpoints / "best.ckpt").exists()
+    assert (run.checkpoint_dir / "best.ckpt").exists()
     longer = tiny({"data": own("Points"), "module": own("Line")}, *words, "trainer.max_steps=30",
                   "resume=out", text=False, outputs="longer")  # fmt: skip
-    assert run_in(tmp_path, longer, "longer").status()["step"] == 30
+    assert run_in(tmp_path, longer, "longer").status["step"] == 30
 
 
 def test_epochs_of_own_data_are_its_own(tiny: Tiryns, tmp_path: Path) -> None:
     options = {"data": own("Points", count=32), "module": own("Line")}
     words = ["trainer.max_steps=-1", PLAIN]
     run = run_in(tmp_path, tiny(options, *words, "trainer.max_epochs=3", text=False))
-    assert run.status()["step"] == 12
+    assert run.status["step"] == 12
     done = tiny(options, *words, "trainer.max_epochs=1.5", text=False, outputs="part")
     assert_one_line(done, "trainer.max_epochs=1.5", "whole")
 
@@ -48,7 +48,7 @@ def test_own_module_with_the_configs_optimizer(tiny: Tiryns, tmp_path: Path) -> 
         "scheduler": {"_target_": "torch.optim.lr_scheduler.CosineAnnealingLR"},
     }
     run = run_in(tmp_path, tiny(options, PLAIN, text=False))
-    state = torch.load(run.checkpoints / "last.ckpt", weights_only=True)
+    state = torch.load(run.checkpoint_dir / "last.ckpt", weights_only=True)
     assert state["lr_schedulers"][0]["T_max"] == 4
     assert state["optimizer_states"][0]["param_groups"][0]["lr"] == pytest.approx(0, abs=1e-9)
 
@@ -69,9 +69,9 @@ def test_own_module_on_our_batches_resumes_exactly(tiny: Tiryns, tmp_path: Path,
         "checkpoint.keep_last=9",
     ]
     whole = run_in(tmp_path, tiny(options, *words, outputs="whole"), "whole")
-    point = f"resume={whole.checkpoints}/step-00000003.ckpt"
+    point = f"resume={whole.checkpoint_dir}/step-00000003.ckpt"
     half = run_in(tmp_path, tiny(options, *words, point, outputs="half"), "half")
-    assert half.status()["step"] == 6
+    assert half.status["step"] == 6
     rows = [(run.path / "metrics.csv").read_text().splitlines()[1:] for run in (whole, half)]
     steps = [[int(line.split(",")[0]) for line in lines] for lines in rows]
     assert sorted(set(steps[0])) == sorted(set(steps[1])), "as many steps, and no row at a step of its own"

@@ -34,7 +34,7 @@ from tests.support.in_process import Done
 )  # fmt: skip
 def test_optimizer(tiny: Tiryns, tmp_path: Path, node: Options, groups: dict[str, float]) -> None:
     run = run_in(tmp_path, tiny({"optimizer": node}))
-    saved = torch.load(run.checkpoints / "last.ckpt", weights_only=True)["optimizer_states"][0]
+    saved = torch.load(run.checkpoint_dir / "last.ckpt", weights_only=True)["optimizer_states"][0]
     assert {g["name"]: g["weight_decay"] for g in saved["param_groups"]} == groups
     assert set(json.loads((run.path / "parameter_groups.json").read_text())) == set(groups)
 
@@ -74,7 +74,7 @@ def test_scheduler_resumes_exactly(tiny: Tiryns, tmp_path: Path, node: Options, 
     whole = run_in(tmp_path, tiny(options, *words, "checkpoint.keep_last=9", outputs="whole"), "whole")
     rates = rates_of(whole)
     assert len(set(rates)) > 1, "the rate moves"
-    tiny(options, *words, f"resume={whole.checkpoints}/step-00000003.ckpt", outputs="half")
+    tiny(options, *words, f"resume={whole.checkpoint_dir}/step-00000003.ckpt", outputs="half")
     half = run_in(tmp_path, Done(0, "", ""), "half")
     assert rates_of(half) == rates
     assert_same(last_weights(half), last_weights(whole))
@@ -137,11 +137,11 @@ def test_checkpoints_of_lightning_resume_exactly(tiny: Tiryns, tmp_path: Path) -
     }
     words = ["trainer.max_steps=6", "trainer.validate_every=0"]
     whole = run_in(tmp_path, tiny({"checkpoint": node}, *words, outputs="whole"), "whole")
-    files = sorted(path.name for path in whole.checkpoints.iterdir())
+    files = sorted(path.name for path in whole.checkpoint_dir.iterdir())
     assert files == ["epoch=0-step=2.ckpt", "epoch=0-step=4.ckpt", "epoch=0-step=6.ckpt", "last.ckpt"]
     weights = last_weights(whole)
     for name in files[2:]:
-        (whole.checkpoints / name).unlink()
+        (whole.checkpoint_dir / name).unlink()
     whole.update_status(state="failed")
     again = tiny({"checkpoint": node}, *words, "resume=whole", outputs="whole")
     run_in(tmp_path, again, "whole")
@@ -152,7 +152,7 @@ def test_checkpoints_of_lightning_resume_exactly(tiny: Tiryns, tmp_path: Path) -
 def test_best_checkpoint_of_lightning_is_the_objective(tiny: Tiryns, tmp_path: Path) -> None:
     node = {"_target_": "lightning.pytorch.callbacks.ModelCheckpoint", "monitor": "val/held_out/loss"}
     run = run_in(tmp_path, tiny({"checkpoint": node}))
-    results = run.status()["results"]
+    results = run.status["results"]
     assert results["objective"] <= results["val/held_out/loss"]
 
 

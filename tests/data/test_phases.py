@@ -14,12 +14,12 @@ from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
 from tiryns import compose
 from tiryns.runner.cli.order.finding import find
-from tiryns.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.cli.order.places import places_of
 from tiryns.runner.loop.assembly import assemble
 from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 SAVING = ["checkpoint.every_steps=1", "checkpoint.keep_last=20"]
 
@@ -39,9 +39,9 @@ def arguments(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, arguments: list[str]) -> RunFolder:
+def whole(tmp_path_factory: pytest.TempPathFactory, arguments: list[str]) -> Run:
     folder = tmp_path_factory.mktemp("phases") / "whole"
-    run: RunFolder = train_as(folder, [*arguments, PHASES, "trainer.max_steps=-1"])
+    run: Run = train_as(folder, [*arguments, PHASES, "trainer.max_steps=-1"])
     return run
 
 
@@ -52,9 +52,7 @@ def shares_of(config: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("step", [3, 5, 7, 10], ids=["first", "boundary", "second", "last"])
-def test_resumed_run_is_bitwise_the_undisturbed_one(
-    whole: RunFolder, arguments: list[str], step: int
-) -> None:
+def test_resumed_run_is_bitwise_the_undisturbed_one(whole: Run, arguments: list[str], step: int) -> None:
     cut = continued(whole, step, f"cut_{step}")
     train_as(cut.path, [*arguments, PHASES, "trainer.max_steps=-1", "data.num_workers=2"])
     assert audit.compare(whole.path, cut.path) is None
@@ -64,7 +62,7 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(
 
 
 @pytest.mark.slow
-def test_two_processes_train_on_the_same(whole: RunFolder, arguments: list[str], tiryns: Command) -> None:
+def test_two_processes_train_on_the_same(whole: Run, arguments: list[str], tiryns: Command) -> None:
     on_two = continued(whole, 4, "on_two")
     on_two.update_status(state="failed")
     tiryns(*arguments, PHASES, "trainer.max_steps=-1", "trainer.devices=2", f"resume={on_two.path}")
@@ -111,11 +109,11 @@ def test_steps_have_the_sizes_lengths_rates_and_sources_asked_for(arguments: lis
     assert max(rates[:9]) < 0.4
 
 
-def test_manifest_and_order_know_the_phases(whole: RunFolder, arguments: list[str]) -> None:
+def test_manifest_and_order_know_the_phases(whole: Run, arguments: list[str]) -> None:
     inputs = read_manifest(whole.path)["inputs"]
     assert [phase["steps"] for phase in inputs["order"]["phases"]] == [5, 4, 3]
     assert list(inputs["order"]["phases"][2]["draws"]) == ["code@24"]
-    order = RunOrder(whole.path)
+    order = SampleOrder(whole.path)
     assert list(order.changed(range(1, 13))) == []
     assert [order.phase_at(step) for step in (1, 5, 6, 9, 10)] == [
         "stable",
@@ -138,7 +136,7 @@ def test_manifest_and_order_know_the_phases(whole: RunFolder, arguments: list[st
     assert max(lengths) <= 48
 
 
-def test_plan_and_order_tell_the_phases(whole: RunFolder, arguments: list[str], tmp_path: Path) -> None:
+def test_plan_and_order_tell_the_phases(whole: Run, arguments: list[str], tmp_path: Path) -> None:
     done = tiryns_here(tmp_path, "plan", *arguments, PHASES, "trainer.max_steps=-1")
     assert done.returncode == 0, done.stderr
     table = done.stdout[done.stdout.index("\nphases") :].splitlines()[2:6]
@@ -154,14 +152,14 @@ def test_plan_and_order_tell_the_phases(whole: RunFolder, arguments: list[str], 
 
 
 def test_later_phases_may_change_on_a_branch_and_earlier_ones_may_not(
-    whole: RunFolder, arguments: list[str]
+    whole: Run, arguments: list[str]
 ) -> None:
-    branch = [*arguments, "trainer.max_steps=-1", f"resume={whole.checkpoints / 'step-00000009.ckpt'}"]
+    branch = [*arguments, "trainer.max_steps=-1", f"resume={whole.checkpoint_dir / 'step-00000009.ckpt'}"]
     other = PHASES.replace(LAST, "{name: longer, steps: 5, data: {mixture: {verses: 1}}}")
     run = train_as(whole.path.with_name("branch"), [*branch, other])
     assert audit.whole_lines(run.path / audit.FILE_NAME)[-1].startswith("14 ")
     assert "changed" not in read_manifest(run.path)["inputs"]
-    later = [*branch[:-1], f"resume={whole.checkpoints / 'step-00000010.ckpt'}"]
+    later = [*branch[:-1], f"resume={whole.checkpoint_dir / 'step-00000010.ckpt'}"]
     for given, changed in (
         (branch, PHASES.replace("warmup_by: 4", "warmup_by: 2")),
         (later, PHASES.replace("steps: 4", "steps: 6")),
@@ -173,7 +171,12 @@ def test_later_phases_may_change_on_a_branch_and_earlier_ones_may_not(
 def test_a_run_without_phases_is_the_trunk_of_one_with_them(arguments: list[str], tmp_path: Path) -> None:
     trunk = train_as(tmp_path / "trunk", [*arguments, "trainer.max_steps=6"])
     phases = f"phases=[{{name: stable, steps: 4}}, {LAST}]"
-    branch = [*arguments, phases, "trainer.max_steps=-1", f"resume={trunk.checkpoints}/step-00000004.ckpt"]
+    branch = [
+        *arguments,
+        phases,
+        "trainer.max_steps=-1",
+        f"resume={trunk.checkpoint_dir}/step-00000004.ckpt",
+    ]
     run = train_as(tmp_path / "branch", branch)
     undisturbed = train_as(tmp_path / "whole", branch[:-1])
     lines = [audit.whole_lines(one.path / audit.FILE_NAME) for one in (run, undisturbed)]

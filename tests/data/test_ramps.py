@@ -7,12 +7,12 @@ import pytest
 from omegaconf import OmegaConf
 
 from tests.conftest import TINY, Command, train_here
-from tests.runs.test_train import Run, assert_bitwise, continued, losses, rows, weights
+from tests.runs.test_train import Train, assert_bitwise, continued, losses, rows, weights
 from tests.support.precision import rounding
 from tiryns.runner.cli.compose import compose, initialized
 from tiryns.runner.loop.assembly import assemble
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 RAMPS = [
     "sampler=growing", "sampler.global_batch_size=16", "sampler.warmup_from=4", "sampler.warmup_steps=0.5",
@@ -23,13 +23,13 @@ RAMPS = [
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> RunFolder:
-    run: RunFolder = train_here(tmp_path_factory.mktemp("ramps") / "whole", text_file, *RAMPS)
+def whole(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
+    run: Run = train_here(tmp_path_factory.mktemp("ramps") / "whole", text_file, *RAMPS)
     return run
 
 
 @pytest.mark.parametrize("step", [5, 10], ids=["in the warm-ups", "after them"])
-def test_resumed_run_is_bitwise_the_undisturbed_one(whole: RunFolder, step: int, text_file: Path) -> None:
+def test_resumed_run_is_bitwise_the_undisturbed_one(whole: Run, step: int, text_file: Path) -> None:
     cut = continued(whole, step, f"cut_{step}")
     train_here(cut.path, text_file, *RAMPS, "data.num_workers=2")
     assert audit.compare(whole.path, cut.path) is None
@@ -42,7 +42,7 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(whole: RunFolder, step: int,
     "changed", ["sampler.warmup_from=8", "data.length_warmup_steps=4", "objective.final_mlm_probability=0.5"]
 )
 def test_each_of_them_is_part_of_what_is_trained_on(
-    whole: RunFolder, run_here: Run, text_file: Path, changed: str
+    whole: Run, run_here: Train, text_file: Path, changed: str
 ) -> None:
     other = run_here(*RAMPS, changed, folder="other")
     assert audit.compare(whole.path, other.path) is not None
@@ -52,7 +52,7 @@ def test_each_of_them_is_part_of_what_is_trained_on(
             train_here(cut.path, text_file, *RAMPS, changed)
 
 
-def test_two_processes_train_on_the_same(whole: RunFolder, tiryns: Command, text_file: Path) -> None:
+def test_two_processes_train_on_the_same(whole: Run, tiryns: Command, text_file: Path) -> None:
     on_two = continued(whole, 5, "on_two")
     on_two.update_status(state="failed")
     tiryns(*TINY, f"data.source={text_file}", *RAMPS, "trainer.devices=2", f"resume={on_two.path}")
@@ -90,7 +90,7 @@ def test_steps_have_the_sizes_lengths_and_rates_asked_for(text_file: Path) -> No
         ),
     ],
 )
-def test_what_cannot_be_counted_is_refused(run_here: Run, overrides: list[str], message: str) -> None:
+def test_what_cannot_be_counted_is_refused(run_here: Train, overrides: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         run_here(*RAMPS, "trainer.max_steps=-1", *overrides, folder="refused")
 

@@ -24,7 +24,7 @@ from tests.conftest import train_as, train_here
 from tests.modules.conftest import NEW, ROWS, TASKS, TINY
 from tests.runs.test_train import losses
 from tiryns.runner.manifest.machine import KERNEL_VARIABLES, machine
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 ROUNDING = {"32-true": 1e-5, "bf16-mixed": 3e-3, "64-true": 1e-9}
 """Largest relative difference of a loss from its value in fp64, by precision."""
@@ -79,11 +79,11 @@ def read_golden(file: Path) -> tuple[str, list[float]]:
     return maker, [float(line) for line in lines]
 
 
-def golden_run(recipe: str, folder: Path, text_file: Path, *overrides: str) -> RunFolder:
+def golden_run(recipe: str, folder: Path, text_file: Path, *overrides: str) -> Run:
     """Trains a recipe on the tests' own data."""
     with in_fp64() if "trainer.precision=64-true" in overrides else nullcontext():
         if recipe in PRETRAINING:
-            done: RunFolder = train_here(folder / "run", text_file, f"objective={recipe}", *FIXED, *overrides)
+            done: Run = train_here(folder / "run", text_file, f"objective={recipe}", *FIXED, *overrides)
             return done
         data = folder / "rows.jsonl"
         data.write_text("".join(json.dumps(row) + "\n" for row in ROWS[recipe](60, 0)))
@@ -105,7 +105,7 @@ def in_fp64() -> Iterator[None]:
         yield
 
 
-def golden_losses(run: RunFolder) -> list[float]:
+def golden_losses(run: Run) -> list[float]:
     """The loss of each step, in full."""
     found = losses(run)
     return [found[step] for step in range(1, STEPS + 1)]

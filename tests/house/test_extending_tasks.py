@@ -17,7 +17,7 @@ from tests.support.commands import blocks
 from tests.support.in_process import Done, tiryns_here
 from tiryns.conf import registry
 from tiryns.runner.cli.commands import main
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.tasks import get_task, get_trainer_task
 
 PAGE = ROOT / "docs" / "extending-tasks.md"
@@ -44,10 +44,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(name, None)
 
 
-def only_run(home: Path, done: Done) -> RunFolder:
+def only_run(home: Path, done: Done) -> Run:
     assert done.returncode == 0, done.stderr
     (status,) = home.glob("outputs/*/*/status.json")
-    return RunFolder(status.parent)
+    return Run(status.parent)
 
 
 def labelled_files(home: Path) -> list[str]:
@@ -64,7 +64,7 @@ def classify(home: Path, *words: str) -> Done:
     return tiryns_here(home, *chosen, *words)
 
 
-def logged(run: RunFolder, name: str) -> list[float]:
+def logged(run: Run, name: str) -> list[float]:
     with (run.path / "metrics.csv").open() as file:
         return [float(row[name]) for row in csv.DictReader(file) if row.get(name)]
 
@@ -80,10 +80,10 @@ def test_own_metric_is_logged_reported_and_monitored(home: Path) -> None:
     values = logged(run, "val/validation/auroc")
     assert len(values) == 2
     assert all(0 <= value <= 1 for value in values)
-    assert run.status()["mode"] == "max"
-    assert run.status()["results"]["objective"] == pytest.approx(max(values))
+    assert run.status["mode"] == "max"
+    assert run.status["results"]["objective"] == pytest.approx(max(values))
     figures = json.loads((run.path / "evaluation.json").read_text())["sets"]["test/test"]["metrics"]
-    assert figures["auroc"] == run.status()["results"]["test/test/auroc"]
+    assert figures["auroc"] == run.status["results"]["test/test/auroc"]
     assert "auroc" in (run.path / "report.html").read_text()
 
 
@@ -123,7 +123,7 @@ def test_own_metric_is_that_of_the_probabilities(home: Path) -> None:
         probabilities = model.eval()(**encoded).logits.softmax(-1)
     true = torch.tensor([model.config.label2id[row["label"]] for row in rows])
     expected = float(MulticlassAUROC(3)(probabilities, true))
-    assert run.status()["results"]["test/test/auroc"] == pytest.approx(expected, abs=1e-4)
+    assert run.status["results"]["test/test/auroc"] == pytest.approx(expected, abs=1e-4)
 
 
 def test_runs_without_the_module_are_measured_as_before(home: Path) -> None:
@@ -187,7 +187,7 @@ def test_own_task_trains_predicts_and_reports(home: Path, capsys: pytest.Capture
     run = only_run(home, learn_similarity(home, "imports=[similarity]", "trainer.max_steps=30"))
     losses = logged(run, "train/loss")
     assert sum(losses[-5:]) < 0.5 * sum(losses[:5])
-    assert run.status()["monitor"] == "val/validation/spearman"
+    assert run.status["monitor"] == "val/validation/spearman"
     rows = [json.loads(line) for line in (run.path / "predictions.jsonl").read_text().splitlines()]
     tested = [row for row in rows if row["set"] == "test/test"]
     assert len(tested) == 40

@@ -12,7 +12,7 @@ from tests.conftest import train_here
 from tests.modules.conftest import NEW, ROWS, TASKS
 from tests.modules.conftest import TINY as FINETUNING
 from tests.support.vision import SHAPES, SMALL, compose_vision
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.train import train
 
 SHORT = ["trainer.max_steps=2", "trainer.validate_every=2"]
@@ -22,8 +22,8 @@ EVERY_STEP = {
 }  # fmt: skip
 
 
-def tiny_run(objective: str, folder: Path, text_file: Path) -> RunFolder:
-    run = RunFolder(folder / "run")
+def tiny_run(objective: str, folder: Path, text_file: Path) -> Run:
+    run = Run(folder / "run")
     if objective in PRETRAINING:
         return train_here(run.path, text_file, f"objective={objective}", *SHORT)
     if objective == "vision_language":

@@ -12,7 +12,7 @@ from tests.conftest import ROOT, run_program
 from tests.support import needs
 from tests.support.in_process import tiryns_here
 from tests.support.installed import install_project
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 EXAMPLE = ROOT / "docs" / "examples" / "lmms-eval"
 
@@ -40,7 +40,7 @@ def test_installed_package_adds_a_metric(installed: str, tmp_path: Path) -> None
         PYTHONPATH=installed,
     )  # fmt: skip
     (folder,) = (tmp_path / "outputs").glob("*/*")
-    status = RunFolder(folder).status()
+    status = Run(folder).status
     assert status["mode"] == "min"
     assert 0.1 < status["results"]["val/validation/surprise"] < 2
 

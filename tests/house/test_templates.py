@@ -123,7 +123,7 @@ def test_run_that_is_copied_while_it_trains_goes_on_from_the_copy(text_file: Pat
     assert not [path for path in (tmp_path / "bucket").rglob("*") if path.is_symlink()]
     assert machine.wait(timeout=200) == 0, said(first)
     subprocess.run(["bash", "-c", restore], cwd=second, check=True)
-    assert only_run(second / "outputs").status()["state"] == "running"
+    assert only_run(second / "outputs").status["state"] == "running"
     assert start(words, second).wait(timeout=200) == 0, said(second)
     whole, again = only_run(first / "outputs"), only_run(second / "outputs")
     assert "continuing at step" in said(second)

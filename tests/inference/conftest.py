@@ -8,14 +8,14 @@ import pytest
 from hydra import compose, initialize_config_module
 
 from tests.modules.conftest import NEW, ROWS, TASKS, TINY
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.train import train
 
 Runs = dict[str, tuple[Path, Path]]
 
 
 def finetuned(folder: Path, *overrides: str, model: Sequence[str] = NEW) -> Path:
-    run = RunFolder(folder)
+    run = Run(folder)
     with initialize_config_module("tiryns.conf", version_base="1.3"):
         config = compose("config", arguments := [*TINY, *model, *overrides])
     run.begin(config, arguments)

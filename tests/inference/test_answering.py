@@ -12,7 +12,7 @@ import tiryns
 from tests.support.vision import SMALL, compose_vision
 from tiryns.runner.cli.commands import main
 from tiryns.runner.data.demo.scenes import Scenes
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.train import train
 
 COLUMNS = {"question": "statement", "answer": "label"}
@@ -34,7 +34,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     rows = [json.loads(line) for line in exported.read_text().splitlines()]
     rows = [{COLUMNS.get(name, name): value for name, value in row.items()} for row in rows]
     exported.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    run = RunFolder(folder / "run")
+    run = Run(folder / "run")
     config = compose_vision(
         "data=image_text", f"data.train={exported}", f"data.validation={exported}",
         f"data.images={folder / 'images'}", "data.columns={question: statement, answer: label}", "model=llava_tiny",

@@ -12,7 +12,7 @@ from huggingface_hub.repocard import metadata_load
 
 from tests.models.every_encoder import tiny_model
 from tiryns.runner.inference.card import model_card
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 FIGURES = {
     "test/test/accuracy": 0.912345678,
@@ -33,7 +33,7 @@ def card_of(folder: Path, head: str, config: dict[str, Any], figures: dict[str, 
     pretrained = tiny_model("bert", head)
     pretrained.config.id2label = dict(enumerate(["no: [a]", "'yes'", *"cdefg"]))
     model: Any = SimpleNamespace(pretrained=pretrained, describe=lambda: "of 2 layers")
-    return model_card(model, None, RunFolder(folder), figures, 1200)
+    return model_card(model, None, Run(folder), figures, 1200)
 
 
 def metadata_of(card: str, folder: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tests.inference.test_evaluate import FEW, entry, of_the_test
 from tests.report.pages import read
 from tests.support.in_process import tiryns_here
 from tiryns.runner.cli.commands import main
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 
 def written(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -77,7 +77,7 @@ def test_file_of_another_task_and_an_unfinished_run_are_one_line(runs: Runs, tmp
     done = tiryns_here(tmp_path, "evaluate", str(run), str(runs["question_answering"][1]))
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert "has no labels: the column 'label' is not among its columns: id, question, context" in done.stderr
-    unfinished = RunFolder(tmp_path / "unfinished")
+    unfinished = Run(tmp_path / "unfinished")
     unfinished.path.mkdir()
     unfinished.update_status(state="failed")
     done = tiryns_here(tmp_path, "evaluate", "unfinished", str(runs["classification"][1]))
@@ -101,7 +101,7 @@ def test_mode_evaluate_measures_the_run_that_resume_names(runs: Runs, tmp_path: 
     content = json.loads((folder / "evaluation.json").read_text())
     assert content["sets"]["test"]["metrics"] == of_the_test(run)["metrics"]
     assert {"evaluation.json", "predictions.jsonl", "report.html"} <= {file.name for file in folder.iterdir()}
-    assert RunFolder(run).state() == "done"
+    assert Run(run).state == "done"
     shutil.rmtree(tmp_path / "outputs")
     for wrong, message in (
         ([f"resume={run}", "data.test=null"], "data.test names no data to measure the run on"),

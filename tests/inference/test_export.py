@@ -17,7 +17,7 @@ from tiryns.runner.data.vision.processors import make_processor, train_conversat
 from tiryns.runner.inference.card import model_card
 from tiryns.runner.inference.export import check_export, write_model
 from tiryns.runner.models.positions import longest_text
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 TEXTS = ["a heron stands by the old river", "nobody speaks of winter"] * 9
 
@@ -79,7 +79,7 @@ def test_the_use_block_of_a_card_makes_a_prediction(task: str, label: str, tmp_p
     (tmp_path / "config.yaml").write_text("seed: 1\n")
     tokenizer, pretrained = train_tokenizer(TEXTS, "wordpiece", 120, True), tiny_model("bert", task)
     model: Any = SimpleNamespace(pretrained=pretrained, describe=lambda: "of 2 layers")
-    card = model_card(model, tokenizer, RunFolder(tmp_path), {}, 1)
+    card = model_card(model, tokenizer, Run(tmp_path), {}, 1)
     assert "<summary>Config</summary>\n\n```yaml\nseed: 1\n```" in card
     folder = exported(pretrained, tokenizer, tmp_path)
     (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
@@ -123,7 +123,7 @@ def test_what_cannot_be_exported_is_told_before_training(tmp_path: Path, part: s
     model = tiny_model("bert", "mlm")
     tokenizer = train_tokenizer(TEXTS, "wordpiece", 200, lowercase=True)
     module: Any = SimpleNamespace(model=SimpleNamespace(pretrained=model))
-    folder = RunFolder(tmp_path)
+    folder = Run(tmp_path)
     check_export(module, tokenizer, folder, {"data": 1})
     assert list(tmp_path.iterdir()) == []
     if part == "settings":
@@ -143,4 +143,4 @@ def test_what_cannot_be_exported_is_told_before_training(tmp_path: Path, part: s
         assert "more" not in str(error.value)
     else:
         with pytest.raises(OSError, match="cannot export to"):
-            check_export(module, tokenizer, RunFolder(tmp_path / "none"), {})
+            check_export(module, tokenizer, Run(tmp_path / "none"), {})

@@ -11,20 +11,20 @@ from safetensors.torch import load_file
 from tests.conftest import TINY, Command, run_program, train_as
 from tests.launch.test_kill import killed_and_restarted, only_run
 from tests.runs.test_data_order import FIGURES, validation_figures
-from tests.runs.test_train import Run, assert_bitwise, continued, losses, rows, weights
+from tests.runs.test_train import Train, assert_bitwise, continued, losses, rows, weights
 from tests.runs.test_vision_language import train_here
 from tests.support.precision import rounding
 from tests.support.vision import SHAPES, SMALL
 from tiryns.runner.inference.opened_run import open_run
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 TEXT = [word for word in TINY if not word.startswith("model")]
 QUICK = ["trainer.max_steps=6", "trainer.validate_every=3"]
 
 
 @pytest.fixture
-def adapter(run_here: Run) -> list[str]:
+def adapter(run_here: Train) -> list[str]:
     """The settings of an adapter on a model that is trained already, with dropout of its own, in packed rows."""
     base = run_here("trainer.max_steps=3", "trainer.validate_every=0", folder="base")
     return [
@@ -34,19 +34,19 @@ def adapter(run_here: Run) -> list[str]:
 
 
 @pytest.fixture
-def here(tmp_path: Path, text_file: Path, adapter: list[str]) -> Run:
+def here(tmp_path: Path, text_file: Path, adapter: list[str]) -> Train:
     """Trains an adapter in this process: `here("model.adapter=dora", folder="name")` gives the run folder."""
 
-    def call(*overrides: str, folder: str = "run") -> RunFolder:
+    def call(*overrides: str, folder: str = "run") -> Run:
         words = [*TEXT, f"data.source={text_file}", *adapter, *QUICK, *overrides]
-        found: RunFolder = train_as(tmp_path / folder, words)
+        found: Run = train_as(tmp_path / folder, words)
         return found
 
     return call
 
 
 @pytest.mark.slow
-def test_pretraining_goes_on_with_an_adapter_and_resumes_bitwise(here: Run, tmp_path: Path) -> None:
+def test_pretraining_goes_on_with_an_adapter_and_resumes_bitwise(here: Train, tmp_path: Path) -> None:
     saving = ["checkpoint.every_steps=2", "checkpoint.keep_last=9"]
     whole = here(*saving, folder="whole")
     continued(whole, 4, "resumed")
@@ -62,7 +62,7 @@ def test_pretraining_goes_on_with_an_adapter_and_resumes_bitwise(here: Run, tmp_
 
 @pytest.mark.slow
 def test_two_processes_train_an_adapter_as_one(
-    tiryns: Command, here: Run, tmp_path: Path, text_file: Path, adapter: list[str]
+    tiryns: Command, here: Train, tmp_path: Path, text_file: Path, adapter: list[str]
 ) -> None:
     cut = ["data.micro_batch_tokens=100", "trainer.devices=2"]
     tiryns(*TEXT, f"data.source={text_file}", *adapter, *QUICK, *cut)
@@ -76,7 +76,7 @@ def test_two_processes_train_an_adapter_as_one(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lora", "dora"])
 def test_shards_train_an_adapter_as_one_process_does(
-    tiryns: Command, here: Run, tmp_path: Path, text_file: Path, adapter: list[str], kind: str
+    tiryns: Command, here: Train, tmp_path: Path, text_file: Path, adapter: list[str], kind: str
 ) -> None:
     settings = [word for word in TEXT if word != "trainer=cpu"]
     sharded = ["trainer=fsdp", "trainer.accelerator=cpu", "trainer.devices=2", f"model.adapter={kind}"]
@@ -107,7 +107,7 @@ def test_kills_leave_no_trace(tmp_path: Path, text_file: Path, adapter: list[str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", ["compile_model", "gradient_checkpointing"])
-def test_compiled_and_recomputed_adapters_train_alike(here: Run, setting: str) -> None:
+def test_compiled_and_recomputed_adapters_train_alike(here: Train, setting: str) -> None:
     one = here("model.adapter_dropout=0", folder="one")
     other = here("model.adapter_dropout=0", f"module.{setting}=true", folder="other")
     assert losses(other) == pytest.approx(losses(one), rel=rounding(1e-5, 1e-2))

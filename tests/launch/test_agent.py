@@ -20,7 +20,7 @@ from tests.support.processes import assert_nothing_left, ranks_in, start, steps_
 from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.manifest.steps import FILE_NAME as DIGESTS
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 STEPS = 48
 RUN = [*TINY, f"trainer.max_steps={STEPS}", "trainer.validate_every=0", "model.dropout=0.1", "checkpoint.every_steps=4",
@@ -34,7 +34,7 @@ def arguments(text_file: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+def undisturbed(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The run of two ranks that nobody disturbs."""
     cwd = tmp_path_factory.mktemp("whole")
     assert start([*arguments, *SLOWLY, "trainer.devices=2"], cwd).wait(timeout=300) == 0, said(cwd)
@@ -45,22 +45,22 @@ def said(cwd: Path) -> str:
     return (cwd / "output.txt").read_text()[-3000:]
 
 
-def assert_same_curve(run: RunFolder, whole: RunFolder) -> None:
+def assert_same_curve(run: Run, whole: Run) -> None:
     """The order is equal, and the losses are to rounding: the number of ranks may have changed."""
-    assert run.status()["state"] == "done", run.status()
+    assert run.status["state"] == "done", run.status
     assert audit.compare(whole.path, run.path) is None
     ours, theirs = losses(run), losses(whole)
     assert ours.keys() == theirs.keys()
     assert [ours[step] for step in ours] == pytest.approx([theirs[step] for step in ours], rel=1e-5)
 
 
-def assert_clean(run: RunFolder, cwd: Path) -> None:
+def assert_clean(run: Run, cwd: Path) -> None:
     assert_nothing_left(cwd)
     assert {file.name for file in run.path.rglob(".*")} == {".lock"}
 
 
 def test_rank_that_is_killed_and_rank_that_hangs_are_replaced(
-    arguments: list[str], undisturbed: RunFolder, tmp_path: Path
+    arguments: list[str], undisturbed: Run, tmp_path: Path
 ) -> None:
     process = start(
         [*arguments, *SLOWLY, "trainer.devices=2", "trainer.timeout=8", "data.num_workers=1"], tmp_path
@@ -81,7 +81,7 @@ def test_rank_that_is_killed_and_rank_that_hangs_are_replaced(
     assert f"rank 1 on {gethostname()} was killed by SIGKILL; restart 1 of 3, from step " in output
     assert "made no progress" in output
     assert "restart 2 of 3, from step " in output
-    assert len(run.status()["restarts"]) == 2
+    assert len(run.status["restarts"]) == 2
     assert "Thread 0x" in (run.path / "train.log").read_text(), "the stacks of the rank that waited"
 
 
@@ -97,8 +97,8 @@ def test_run_with_a_rank_that_hangs_ends_before_it_is_killed(
     process.terminate()
     assert process.wait(timeout=25) == 75, said(tmp_path)
     run = only_run(tmp_path / "outputs")
-    assert run.status()["state"] == "preempted"
-    assert run.status()["step"] >= 8
+    assert run.status["state"] == "preempted"
+    assert run.status["step"] >= 8
     assert "go on with: tiryns resume=" in said(tmp_path)
     assert_clean(run, tmp_path)
 
@@ -114,13 +114,13 @@ def test_terminated_run_whose_checkpoints_take_long_ends_in_time(
     process.terminate()
     assert process.wait(timeout=25) == 75, said(tmp_path)
     run = only_run(tmp_path / "outputs")
-    assert run.status()["state"] == "preempted"
-    assert (run.checkpoints / f"step-{audit.length(run.path):08d}.ckpt").exists(), "the last step is saved"
+    assert run.status["state"] == "preempted"
+    assert (run.checkpoint_dir / f"step-{audit.length(run.path):08d}.ckpt").exists(), "the last step is saved"
     assert_clean(run, tmp_path)
 
 
 def test_nodes_come_and_go_and_the_order_stays(
-    arguments: list[str], undisturbed: RunFolder, tmp_path: Path
+    arguments: list[str], undisturbed: Run, tmp_path: Path
 ) -> None:
     gates = tmp_path / "gates"
     gates.mkdir()
@@ -172,14 +172,14 @@ def test_restarts_without_progress_end(arguments: list[str], tmp_path: Path) -> 
     assert "restart 2 of 9, from step 4" in output
     assert "restart 3 of 9" not in output
     assert "the last 2 restarts made no progress beyond step 4" in output
-    status = only_run(tmp_path / "outputs").status()
+    status = only_run(tmp_path / "outputs").status
     assert status["state"] == "failed"
     assert f"rank 0 on {gethostname()} was killed by SIGKILL" in status["error"]
 
 
 @pytest.mark.slow
 def test_ranks_that_torchrun_restarts_go_on_in_their_folder(
-    arguments: list[str], undisturbed: RunFolder, tmp_path: Path
+    arguments: list[str], undisturbed: Run, tmp_path: Path
 ) -> None:
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=2"]
     words = [sys.executable, *torchrun, "-m", "runner.train", *arguments, *SLOWLY, "trainer.devices=2"]

@@ -19,7 +19,7 @@ from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
 from tests.support.processes import ranks_in
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 LONGER = [
     *TINY, "trainer.validate_every=7", "checkpoint.every_steps=3", "model.dropout=0.1",
@@ -36,15 +36,15 @@ def start(arguments: list[str], cwd: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def only_run(outputs: Path) -> RunFolder:
+def only_run(outputs: Path) -> Run:
     folders = [path.parent for path in outputs.glob("*/*/status.json")]
     assert len(folders) == 1, folders
-    return RunFolder(folders[0])
+    return Run(folders[0])
 
 
 def killed_and_restarted(
     arguments: list[str], cwd: Path, kills: int, draw: random.Random, devices: Sequence[int] = ()
-) -> RunFolder:
+) -> Run:
     """Runs to the end, killing the whole process group `kills` times, each time some steps further on.
 
     With `devices` each start takes the next number of them.
@@ -88,7 +88,7 @@ def check(tmp_path: Path, text_file: Path, kills: int, devices: int, workers: in
     assert rows(whole) == rows(killed)
 
 
-def undisturbed(arguments: list[str], cwd: Path, devices: int) -> RunFolder:
+def undisturbed(arguments: list[str], cwd: Path, devices: int) -> Run:
     """The run that nobody kills; of one process in this one, as nothing is done to it."""
     cwd.mkdir()
     if devices == 1:
@@ -98,7 +98,7 @@ def undisturbed(arguments: list[str], cwd: Path, devices: int) -> RunFolder:
     return only_run(cwd / "outputs")
 
 
-def without_trace(arguments: list[str], folder: Path, steps: int, devices: int) -> RunFolder:
+def without_trace(arguments: list[str], folder: Path, steps: int, devices: int) -> Run:
     """The run that nobody kills; fails where one that is killed twice differs from it by a bit."""
     words = [
         *arguments, f"trainer.devices={devices}", f"trainer.max_steps={steps}", "checkpoint.every_steps=3", "resume=auto",
@@ -129,7 +129,7 @@ def loader_processes(cwd: Path, process: subprocess.Popen[bytes]) -> list[int]:
     return forks
 
 
-def with_loaders_killed(arguments: list[str], cwd: Path, kills: int, draw: random.Random) -> RunFolder:
+def with_loaders_killed(arguments: list[str], cwd: Path, kills: int, draw: random.Random) -> Run:
     """A run to the end, of which a random loader process is killed at so many random moments."""
     cwd.mkdir()
     process, output = start(arguments, cwd), cwd / "output.txt"

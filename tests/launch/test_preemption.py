@@ -15,7 +15,7 @@ from tests.runs.test_train import assert_bitwise, rows, weights
 from tests.support import needs
 from tests.support.processes import assert_nothing_left, start, wait_for_steps
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.signals import Stopped, stoppable
 
 STEPS = 60
@@ -45,20 +45,20 @@ def sweep(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture(scope="module")
-def undisturbed(sweep: Path) -> dict[int, RunFolder]:
+def undisturbed(sweep: Path) -> dict[int, Run]:
     """The runs of the sweep by their number of processes."""
-    return {2: RunFolder(sweep / "0"), 1: RunFolder(sweep / "1")}
+    return {2: Run(sweep / "0"), 1: Run(sweep / "1")}
 
 
 @pytest.mark.slow
-def test_sweep_over_the_number_of_processes(undisturbed: dict[int, RunFolder]) -> None:
+def test_sweep_over_the_number_of_processes(undisturbed: dict[int, Run]) -> None:
     for run in undisturbed.values():
-        assert run.status()["state"] == "done"
+        assert run.status["state"] == "done"
         assert (run.path / "report.html").exists()
     assert audit.compare(undisturbed[1].path, undisturbed[2].path) is None
 
 
-def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> RunFolder:
+def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> Run:
     """A run that was sent a signal after some steps, and what it says of that.
 
     Nobody reads what it prints after the first line, as with `tiryns ... | head -1`.
@@ -74,7 +74,7 @@ def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> RunFol
     assert process.wait(timeout=120) == status, output.read_text()[-3000:]
     assert_nothing_left(cwd)
     run = only_run(cwd / "outputs")
-    noted = run.status()
+    noted = run.status
     assert noted["error"] == f"stopped by {signal.Signals(number).name}"
     assert 3 <= noted["step"] < STEPS
     assert audit.length(run.path) == noted["step"], "saved at the step that was trained last"
@@ -87,17 +87,17 @@ def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> RunFol
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2])
 def test_run_that_nobody_reads_ends_well_and_so_does_one_that_is_told_to_quit(
-    arguments: list[str], undisturbed: dict[int, RunFolder], tiryns: Command, tmp_path: Path, devices: int
+    arguments: list[str], undisturbed: dict[int, Run], tiryns: Command, tmp_path: Path, devices: int
 ) -> None:
     words = [*arguments, f"trainer.devices={devices}", "data.num_workers=1"]
     run = stopped(words, tmp_path, signal.SIGQUIT, status=75)
-    assert run.status()["state"] == "preempted"
+    assert run.status["state"] == "preempted"
     tiryns(f"resume={run.path}")
     assert_same(run, undisturbed[devices])
 
 
-def assert_same(run: RunFolder, whole: RunFolder) -> None:
-    assert run.status()["state"] == "done"
+def assert_same(run: Run, whole: Run) -> None:
+    assert run.status["state"] == "done"
     assert audit.compare(whole.path, run.path) is None
     assert audit.length(run.path) == STEPS
     assert_bitwise(weights(whole, STEPS), weights(run, STEPS))
@@ -105,31 +105,31 @@ def assert_same(run: RunFolder, whole: RunFolder) -> None:
 
 
 def test_terminated_ranks_save_together_and_go_on_bitwise(
-    arguments: list[str], undisturbed: dict[int, RunFolder], tiryns: Command, tmp_path: Path
+    arguments: list[str], undisturbed: dict[int, Run], tiryns: Command, tmp_path: Path
 ) -> None:
     run = stopped(
         [*arguments, "trainer.devices=2", "data.num_workers=1"], tmp_path, signal.SIGTERM, status=75
     )
-    assert run.status()["state"] == "preempted"
+    assert run.status["state"] == "preempted"
     tiryns(f"resume={run.path}")
     assert_same(run, undisturbed[2])
 
 
 def test_run_stopped_by_ctrl_c_goes_on_bitwise(
     arguments: list[str],
-    undisturbed: dict[int, RunFolder],
-    run_here: Callable[..., RunFolder],
+    undisturbed: dict[int, Run],
+    run_here: Callable[..., Run],
     tmp_path: Path,
 ) -> None:
     run = stopped([*arguments, "data.num_workers=1"], tmp_path, signal.SIGINT, status=130)
-    assert run.status()["state"] == "interrupted"
+    assert run.status["state"] == "interrupted"
     run_here(*RUN, folder=str(run.path))
     assert_same(run, undisturbed[1])
 
 
 @pytest.mark.parametrize(("step", "number"), [(6, signal.SIGTERM), (8, signal.SIGQUIT)])
 def test_validation_that_a_signal_prevented_is_made_up_for(
-    run_here: Callable[..., RunFolder], step: int, number: int
+    run_here: Callable[..., Run], step: int, number: int
 ) -> None:
     options = ["checkpoint.every_steps=0", "trainer.validate_every=6"]
     whole = run_here(*options, folder="whole")
@@ -146,13 +146,13 @@ def test_validation_that_a_signal_prevented_is_made_up_for(
     assert rows(whole) == rows(run)
 
 
-def test_clock_bounds_what_a_dead_machine_costs(run_here: Callable[..., RunFolder]) -> None:
+def test_clock_bounds_what_a_dead_machine_costs(run_here: Callable[..., Run]) -> None:
     run = run_here("checkpoint.every_steps=0", "checkpoint.every_minutes=1e-9", "checkpoint.keep_last=99")
-    assert len(list(run.checkpoints.glob("step-*.ckpt"))) == 12
+    assert len(list(run.checkpoint_dir.glob("step-*.ckpt"))) == 12
     run = run_here(
         "checkpoint.every_steps=0", "checkpoint.every_minutes=60", "checkpoint.keep_last=99", folder="rare"
     )
-    assert {path.name for path in run.checkpoints.glob("step-*.ckpt")} == {
+    assert {path.name for path in run.checkpoint_dir.glob("step-*.ckpt")} == {
         "step-00000006.ckpt",
         "step-00000012.ckpt",
     }
@@ -171,7 +171,7 @@ def test_killed_sweep_leaves_no_process(arguments: list[str], tmp_path: Path, nu
     os.kill(process.pid, number)
     process.wait(timeout=60)
     assert_nothing_left(tmp_path, seconds=30)
-    states = [RunFolder(file.parent).status()["state"] for file in tmp_path.glob("outputs/**/status.json")]
+    states = [Run(file.parent).status["state"] for file in tmp_path.glob("outputs/**/status.json")]
     assert "preempted" in states
 
 
@@ -203,10 +203,10 @@ def test_installed_command_sweeps_over_processes(arguments: list[str], tmp_path:
 
 def assert_all_done(cwd: Path, jobs: int) -> None:
     """So many jobs of a sweep have a folder each, with all their steps and a report, and nothing is left of them."""
-    runs = [RunFolder(file.parent) for file in cwd.glob("outputs/*/*-sweep/*/status.json")]
+    runs = [Run(file.parent) for file in cwd.glob("outputs/*/*-sweep/*/status.json")]
     assert len(runs) == jobs
     for run in runs:
-        assert run.status()["state"] == "done"
+        assert run.status["state"] == "done"
         assert audit.length(run.path) == 4
         assert (run.path / "report.html").exists()
     assert_nothing_left(cwd)

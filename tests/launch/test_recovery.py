@@ -22,7 +22,7 @@ from tiryns.runner.data.workers import StepLoader
 from tiryns.runner.launch.job import report_failure
 from tiryns.runner.launch.resume import run_folder, saved_overrides
 from tiryns.runner.report import single
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 WORDS = ["seed=7", "optimizer.lr=0.01"]
 
@@ -46,12 +46,12 @@ def folder_for(resume: object, *words: str) -> Path:
 
 
 @pytest.fixture
-def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run that was killed before its first step."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
     monkeypatch.setattr("sys.argv", ["tiryns", "--config-dir", "mine", *WORDS, "hydra.verbose=true"])
-    run = RunFolder(tmp_path.resolve() / "outputs" / "d" / "run")
+    run = Run(tmp_path.resolve() / "outputs" / "d" / "run")
     run.begin(_composed(tuple(WORDS)), WORDS)
     return run
 
@@ -66,9 +66,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
         (["status.json", "overrides.json"], "empty"),
     ],
 )
-def test_run_with_damaged_files_is_found_and_gone_on_with(
-    begun: RunFolder, damaged: list[str], how: str
-) -> None:
+def test_run_with_damaged_files_is_found_and_gone_on_with(begun: Run, damaged: list[str], how: str) -> None:
     for name in damaged:
         damage(begun.path / name, how)
     again = [f"resume={begun.path}"]
@@ -77,7 +75,7 @@ def test_run_with_damaged_files_is_found_and_gone_on_with(
         assert folder_for(resume, *WORDS) == begun.path
         assert folder_for(resume, "seed=8") != begun.path, "another run"
     begun.begin(_composed(tuple(WORDS)), WORDS)
-    assert (begun.status()["state"], begun.overrides()) == ("running", WORDS)
+    assert (begun.status["state"], begun.overrides()) == ("running", WORDS)
     command = (begun.path / "command.txt").read_text()
     assert command == f"tiryns --config-dir mine {' '.join(WORDS)} hydra.verbose=true\n", (
         "that which began it"
@@ -91,7 +89,7 @@ def damage(file: Path, how: str) -> None:
         file.write_text("" if how == "empty" else text[: len(text) // 2])
 
 
-def test_failure_that_cannot_be_noted_is_told_all_the_same(begun: RunFolder) -> None:
+def test_failure_that_cannot_be_noted_is_told_all_the_same(begun: Run) -> None:
     def fail() -> None:
         with begun.recorded(_composed(tuple(WORDS)), WORDS):
             for name in ("status.json", "train.log"):
@@ -111,7 +109,7 @@ def test_reason_for_a_lost_checkpoint_is_that_of_the_disk(tmp_path: Path) -> Non
     assert ": No space left on device. Earlier" in str(save_error(tmp_path, error))
 
 
-def test_lost_overrides_have_to_be_given_again(begun: RunFolder, caplog: pytest.LogCaptureFixture) -> None:
+def test_lost_overrides_have_to_be_given_again(begun: Run, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("status.json", "overrides.json", "command.txt"):
         (begun.path / name).unlink()
     with pytest.raises(
@@ -127,7 +125,7 @@ def test_lost_overrides_have_to_be_given_again(begun: RunFolder, caplog: pytest.
         saved_overrides([f"resume={begun.path}"])
 
 
-def test_run_whose_hash_is_lost_is_known_by_its_overrides(begun: RunFolder) -> None:
+def test_run_whose_hash_is_lost_is_known_by_its_overrides(begun: Run) -> None:
     for name in ("status.json", "config.yaml"):
         (begun.path / name).unlink()
     assert folder_for(begun.path, *WORDS) == begun.path
@@ -166,12 +164,12 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
     said = f"error: a loader process was killed, 3 times before step 4; saved at step 3; go on with resume={run.path}"
     assert done.stderr.splitlines()[-1] == said
     assert "Traceback" not in done.stderr
-    assert run.status()["step"] == 3
+    assert run.status["step"] == 3
 
     with monkeypatch.context() as patch:  # the end of training
         patch.setattr(single, "write_report", killed)
         assert "unexpected MemoryError" in tiryns_here(tmp_path, f"resume={run.path}").stderr
-    status, order = run.status(), (run.path / "order.txt").read_bytes()
+    status, order = run.status, (run.path / "order.txt").read_bytes()
     assert (status["state"], status["step"]) == ("failed", 4)
     shutil.rmtree(run.path / "model")
 
@@ -181,15 +179,15 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
         path.mkdir() if name.endswith("/") else path.touch()
     living = run.path / f".status.json.{os.getppid()}.tmp"
     living.touch()
-    before = (run.checkpoints / "last.ckpt").stat().st_mtime_ns
+    before = (run.checkpoint_dir / "last.ckpt").stat().st_mtime_ns
     (run.path / "report.html").unlink()
     ends = []
 
-    def end(folder: RunFolder, state: str) -> None:
-        ends.append((folder.state(), state, (folder.path / "report.html").exists()))
+    def end(folder: Run, state: str) -> None:
+        ends.append((folder.state, state, (folder.path / "report.html").exists()))
 
     with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "end", end)
+        patch.setattr(Run, "end", end)
         tiryns_here(tmp_path, *words, "resume=auto")
     assert ends == [("running", "done", True)], "done is written last"
     assert ": done</title>" in (run.path / "report.html").read_text()
@@ -199,15 +197,15 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
     done = tiryns_here(tmp_path, f"resume={run.path}")
     assert "go on with: tiryns" in done.stdout
     assert "trainer.max_steps=8" in done.stdout
-    assert run.status()["state"] == "done"
+    assert run.status["state"] == "done"
     assert (run.path / "order.txt").read_bytes() == order, "no step was trained again"
-    assert (run.checkpoints / "last.ckpt").stat().st_mtime_ns == before
+    assert (run.checkpoint_dir / "last.ckpt").stat().st_mtime_ns == before
 
     assert_not_trained_twice(run, words, tmp_path)
-    assert_branch_starts_again(run, RunFolder(tmp_path / "branch"))
+    assert_branch_starts_again(run, Run(tmp_path / "branch"))
 
 
-def assert_not_trained_twice(run: RunFolder, words: list[str], tmp_path: Path) -> None:
+def assert_not_trained_twice(run: Run, words: list[str], tmp_path: Path) -> None:
     """A run that is being trained is refused, and a finished one left as it is."""
     with run.lock():
         done = tiryns_here(tmp_path, *words, "resume=auto")
@@ -222,11 +220,11 @@ def assert_not_trained_twice(run: RunFolder, words: list[str], tmp_path: Path) -
     assert (run.path / "status.json").read_bytes() == written
 
 
-def assert_branch_starts_again(run: RunFolder, branch: RunFolder) -> None:
+def assert_branch_starts_again(run: Run, branch: Run) -> None:
     """A branch that was killed before its first checkpoint starts from its parent."""
     assert checkpoint_to_resume(branch, "auto") is None
-    branch.checkpoints.mkdir(parents=True)
+    branch.checkpoint_dir.mkdir(parents=True)
     branch.update_status(branched_from=str(run.path))
     for resume in ("auto", str(branch.path)):
         assert (found := checkpoint_to_resume(branch, resume)) is not None
-        assert found.path.resolve() == (run.checkpoints / "step-00000004.ckpt").resolve()
+        assert found.path.resolve() == (run.checkpoint_dir / "step-00000004.ckpt").resolve()

@@ -10,7 +10,7 @@ import pytest
 from tests.slurm.queue import Queue
 from tiryns.runner.launch.requeue import after_tasks, requeue, stops_explained
 from tiryns.runner.run.cluster import member
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.signals import STOPPING, Stopped
 
 
@@ -28,7 +28,7 @@ BEFORE, HERE = "2026-11-22T11:00:00.5", "2026-11-22T12:00:09.5"
 
 def ended(folder: Path, exit_status: int, rank_error: str | None = None, **status: Any) -> dict[str, Any]:
     """The status of a run after srun has ended with an exit status."""
-    other, run = RunFolder(folder / "0"), RunFolder(folder / "1")
+    other, run = Run(folder / "0"), Run(folder / "1")
     for place in (other, run):
         place.path.mkdir(parents=True)
     other.update_status(state="running", slurm_job="11", session={"began": HERE})
@@ -36,9 +36,9 @@ def ended(folder: Path, exit_status: int, rank_error: str | None = None, **statu
     if rank_error:
         (run.path / ".rank-error").write_text(rank_error)
     after_tasks(folder, exit_status, max_num_killed=3)
-    assert other.status()["state"] == "running"
+    assert other.status["state"] == "running"
     assert not (run.path / ".rank-error").exists()
-    return run.status()
+    return run.status
 
 
 @pytest.mark.parametrize(

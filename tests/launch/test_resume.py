@@ -19,8 +19,9 @@ from tests.support.in_process import tiryns_here
 from tiryns.runner.cli.compose import initialized, overrides_of
 from tiryns.runner.launch.resume import inherit, named_run, newest_or_claimed, newest_run, saved_overrides
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder, config_hash
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import model_folder
+from tiryns.runner.run.recording import config_hash
 
 
 def pretend_run(folder: Path, **status: object) -> Path:
@@ -52,8 +53,8 @@ def test_folder_with_the_name_of_a_setting_is_taken_as_it_stands(tmp_path: Path,
         done = tiryns_here(here, *more[:1], *words, *more[1:])
         assert done.returncode == 0, done.stderr
     folders = [*here.glob("outputs/*/*-sweep/*/"), *here.glob("outputs/*/*/"), here / "runs" / "5"]
-    runs = [RunFolder(folder) for folder in folders if (folder / "train.log").exists()]
-    assert [run.status()["state"] for run in runs] == ["done"] * 4
+    runs = [Run(folder) for folder in folders if (folder / "train.log").exists()]
+    assert [run.status["state"] for run in runs] == ["done"] * 4
     assert [path.name for path in tmp_path.iterdir()] == [here.name]
     again = tiryns_here(here, *words, "seed=8", "resume=auto")
     assert "is finished, at step 1" in again.stdout
@@ -71,7 +72,7 @@ def test_autos_of_one_instant_are_one_run(tmp_path: Path) -> None:
     assert newest_run(tmp_path / "outputs", "abc") == found
     assert newest_or_claimed(tmp_path / "outputs", "xyz") != found
     with (
-        RunFolder(found).lock(),
+        Run(found).lock(),
         pytest.raises(ValueError, match=r"training this config in .* at this moment"),
     ):
         newest_or_claimed(tmp_path / "outputs", "abc")
@@ -86,8 +87,8 @@ def test_looking_at_a_config_leaves_nothing_and_may_be_done_while_it_trains(tmp_
     composed = tiryns_here(tmp_path, "--cfg", "job", "seed=16", "resume=auto")
     run = pretend_run(tmp_path / "outputs" / "a")
     config = DictConfig(yaml.safe_load(composed.stdout))
-    RunFolder(run).update_status(config_hash=config_hash(config))
-    with RunFolder(run).lock():
+    Run(run).update_status(config_hash=config_hash(config))
+    with Run(run).lock():
         assert "dir: outputs/a\n" in tiryns_here(tmp_path, *words).stdout
 
 
@@ -195,7 +196,7 @@ def test_resume_of_a_sweep_is_its_command_again(tmp_path: Path) -> None:
 
 
 def test_branch_takes_over_the_curves_of_its_run_once(tmp_path: Path) -> None:
-    parent, branch = pretend_run(tmp_path / "run"), RunFolder(pretend_run(tmp_path / "branch"))
+    parent, branch = pretend_run(tmp_path / "run"), Run(pretend_run(tmp_path / "branch"))
     (parent / "metrics.csv").write_text("parent's")
     (parent / "order.txt").write_text("parent's")
     (branch.path / "order.txt").write_text("own")
@@ -204,10 +205,10 @@ def test_branch_takes_over_the_curves_of_its_run_once(tmp_path: Path) -> None:
     assert not (branch.path / "metrics.csv").exists()
     inherit(branch, str(branch.path))
     assert not (branch.path / "metrics.csv").exists()
-    assert "branched_from" not in branch.status()
+    assert "branched_from" not in branch.status
     start = parent / "checkpoints" / "step-00000500.ckpt"
     inherit(branch, str(start))
-    assert branch.status()["branched_from"] == str(start), (
+    assert branch.status["branched_from"] == str(start), (
         "a branch killed before its first checkpoint starts there"
     )
     assert (branch.path / "metrics.csv").read_text() == "parent's"
@@ -216,7 +217,7 @@ def test_branch_takes_over_the_curves_of_its_run_once(tmp_path: Path) -> None:
 
 def test_run_in_use_and_missing_checkpoint_are_refused(tmp_path: Path) -> None:
     run = pretend_run(tmp_path / "run")
-    with RunFolder(run).lock(), pytest.raises(ValueError, match="a process is training in"):
+    with Run(run).lock(), pytest.raises(ValueError, match="a process is training in"):
         named_run(str(run))
     with pytest.raises(ValueError, match=r"there are: step-00000500.ckpt, step-00001000.ckpt"):
         saved_overrides([f"resume={run / 'checkpoints' / 'step-00000700.ckpt'}"])
@@ -225,26 +226,24 @@ def test_run_in_use_and_missing_checkpoint_are_refused(tmp_path: Path) -> None:
 def test_cooldown_branches_off_a_constant_run(tmp_path: Path, text_file: Path) -> None:
     saving = ["scheduler=constant", "checkpoint.every_steps=4", "checkpoint.keep_last=9"]
     parent = train_here(tmp_path / "parent", text_file, *saving)
-    checkpoint = parent.checkpoints / "step-00000008.ckpt"
+    checkpoint = parent.checkpoint_dir / "step-00000008.ckpt"
     done = tiryns_here(tmp_path, f"resume={checkpoint}", "scheduler.cooldown_steps=5", "outputs=branches")
     branch = only_run(tmp_path / "branches")
     assert f"step 8 of {parent.path.resolve()}" in done.stdout.replace("\n", "")
-    assert branch.status()["step"] == 13
+    assert branch.status["step"] == 13
     assert audit.compare(parent.path, branch.path) is None
     rates = [float(row["optim/lr/decay"]) / 0.003 for row in rows(branch) if row["train/loss"]]
     expected = [1.0] * 9 + [1 - (s / 5) ** 0.5 for s in range(1, 5)]
     assert rates == pytest.approx(expected)
     assert rows(branch)[:8] == rows(parent)[:8]
-    finished = branch.status()
+    finished = branch.status
     again = tiryns_here(tmp_path, f"resume={branch.path}").stdout
     assert f"{branch.path} is finished, at step 13" in again
-    assert branch.status() == finished
-    assert parent.status()["step"] == 12, "the parent is untouched"
+    assert branch.status == finished
+    assert parent.status["step"] == 12, "the parent is untouched"
 
 
-def test_how_a_run_is_executed_may_change_on_resume(
-    run_here: Callable[..., RunFolder], text_file: Path
-) -> None:
+def test_how_a_run_is_executed_may_change_on_resume(run_here: Callable[..., Run], text_file: Path) -> None:
     whole = run_here("checkpoint.every_steps=5", "checkpoint.keep_last=9")
     copy = continued(whole, 5, "copy")
     changed = [
@@ -253,7 +252,7 @@ def test_how_a_run_is_executed_may_change_on_resume(
         "optimizer.fused=false",
     ]
     train_here(copy.path, text_file, "checkpoint.every_steps=5", "checkpoint.keep_last=9", *changed)
-    assert copy.status()["config_hash"] == whole.status()["config_hash"]
+    assert copy.status["config_hash"] == whole.status["config_hash"]
     assert losses(copy) == pytest.approx(losses(whole), rel=1e-5)
     assert audit.compare(whole.path, copy.path) is None
 
@@ -264,7 +263,7 @@ def test_starting_from_a_run_without_a_model_is_refused(tmp_path: Path) -> None:
         ValueError, match=r"has left no model/: its state is 'failed'. Finish it with resume="
     ):
         model_folder(str(run))
-    RunFolder(run).update_status(error="no space is left on the disk.\nmore")
+    Run(run).update_status(error="no space is left on the disk.\nmore")
     with pytest.raises(
         ValueError, match=r"'failed', as no space is left on the disk\. Mend that and finish it with resume="
     ):

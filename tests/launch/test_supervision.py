@@ -27,7 +27,7 @@ from tiryns.runner.launch.rendezvous import FolderBackend
 from tiryns.runner.launch.round import Round
 from tiryns.runner.run.cluster import Member, Nodes, nodes_of
 from tiryns.runner.run.command.status import LOST_PEER, PREEMPTED, REWOUND
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_ranks_that_a_signal_ended_have_not_failed() -> None:
 class Deciding(RankAgent):
     """The decisions of an agent without its processes."""
 
-    def __init__(self, folder: RunFolder, nodes: Nodes | None = None) -> None:
+    def __init__(self, folder: Run, nodes: Nodes | None = None) -> None:
         self.plan, self.folder = cast(Any, SimpleNamespace(nodes=nodes or Nodes(1, 1))), folder
         self.round, self.steps, self.why_no_restart = Round(ends={0: -9}), [], ""
         self._remaining_restarts = 9
@@ -66,21 +66,21 @@ class Deciding(RankAgent):
 
 
 def test_two_restarts_without_a_new_checkpoint_are_enough(tmp_path: Path) -> None:
-    agent = Deciding(RunFolder(tmp_path))
+    agent = Deciding(Run(tmp_path))
     assert [agent.restarts_after(step) for step in (4, 4, 8, 8)] == [9, 9, 9, 9]
     assert agent.restarts_after(8) == 0
     assert agent.why_no_restart == "; the last 2 restarts made no progress beyond step 8"
 
 
 def test_failures_of_another_node_are_not_counted_here(tmp_path: Path) -> None:
-    agent = Deciding(RunFolder(tmp_path), Nodes(1, 3))
+    agent = Deciding(Run(tmp_path), Nodes(1, 3))
     elsewhere = [agent.restarts_after(4, ends={0: LOST_PEER, 1: LOST_PEER}) for _ in range(4)]
     assert elsewhere == [10, 11, 12, 13], "torch takes one off each time"
     assert agent.restarts_after(4, ends={0: LOST_PEER, 1: -9}) == 13
 
 
 def test_ranks_of_a_run_that_went_back_cost_no_restart(tmp_path: Path) -> None:
-    agent = Deciding(RunFolder(tmp_path))
+    agent = Deciding(Run(tmp_path))
     for ends in ({0: REWOUND}, {1: REWOUND, 0: REWOUND}, {0: REWOUND, 1: LOST_PEER}):
         before = agent._remaining_restarts
         assert Round(ends=ends).rewound
@@ -91,7 +91,7 @@ def test_ranks_of_a_run_that_went_back_cost_no_restart(tmp_path: Path) -> None:
 
 
 def test_last_words_say_why_and_how_to_go_on(tmp_path: Path) -> None:
-    agent = Deciding(RunFolder(tmp_path))
+    agent = Deciding(Run(tmp_path))
     cast(Any, agent.plan).max_restarts = 3
     agent.restarts_after(4, ends={1: -9, 0: LOST_PEER})
     used_up = "all restarts are used up (trainer.max_restarts=3)"
@@ -108,7 +108,7 @@ def test_last_words_say_why_and_how_to_go_on(tmp_path: Path) -> None:
 
 
 def test_error_with_a_message_is_not_tried_again(tmp_path: Path) -> None:
-    agent = Deciding(RunFolder(tmp_path))
+    agent = Deciding(Run(tmp_path))
     leave_error(tmp_path, "the vocabulary is too small")
     leave_error(tmp_path, "a later one")
     assert agent.restarts_after(4) == 0
@@ -117,16 +117,14 @@ def test_error_with_a_message_is_not_tried_again(tmp_path: Path) -> None:
 
 def test_node_that_leaves_costs_no_restart_and_ends_a_run_that_needs_it(tmp_path: Path) -> None:
     ends = {0: PREEMPTED}
-    assert Deciding(RunFolder(tmp_path), Nodes(1, 3)).restarts_after(4, ends=ends) == 10, (
-        "torch takes one off"
-    )
-    assert Deciding(RunFolder(tmp_path), Nodes(2, 2)).restarts_after(4, ends=ends) == 0
+    assert Deciding(Run(tmp_path), Nodes(1, 3)).restarts_after(4, ends=ends) == 10, "torch takes one off"
+    assert Deciding(Run(tmp_path), Nodes(2, 2)).restarts_after(4, ends=ends) == 0
 
 
 def test_agents_meet_again_where_one_ends_before_ranks_are_numbered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent, tries = Deciding(RunFolder(tmp_path)), []
+    agent, tries = Deciding(Run(tmp_path)), []
     cast(Any, agent.plan).lead = lambda: True
 
     def meet(agent: RankAgent, group: object) -> None:
@@ -197,15 +195,15 @@ def test_task_of_slurm_that_is_alone_on_its_node_is_an_agent() -> None:
 
 def test_one_node_leads_and_another_takes_over(tmp_path: Path) -> None:
     config = OmegaConf.create({"resume": None, "seed": 1})
-    first = Leadership(config, RunFolder(tmp_path / "run"), [])
+    first = Leadership(config, Run(tmp_path / "run"), [])
     first.meet("")
-    second = Leadership(config, RunFolder(tmp_path / "run"), [])
+    second = Leadership(config, Run(tmp_path / "run"), [])
     second.meet("")
     assert (first.leads, second.leads) == (True, False)
     first.close()
     second._tried = float("-inf")
     assert second.take()
-    assert RunFolder(tmp_path / "run").status()["state"] == "running"
+    assert Run(tmp_path / "run").status["state"] == "running"
     second.close()
 
 
@@ -214,7 +212,7 @@ def test_node_that_takes_the_lead_leaves_a_meeting_of_others_alone(
     others_live: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The node that led has died, and a new one comes before another has taken over."""
-    run, config = RunFolder(tmp_path / "run"), OmegaConf.create({"resume": None, "seed": 1})
+    run, config = Run(tmp_path / "run"), OmegaConf.create({"resume": None, "seed": 1})
     (meeting := run.path / MEETING).mkdir(parents=True)
     store, saving, ended = meeting / "store", run.path / ".status.json.4194305.tmp", threading.Event()
     for file in (store, saving, meeting / STATE):

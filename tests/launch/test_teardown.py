@@ -14,11 +14,11 @@ from lightning.pytorch import Callback
 from tests.conftest import ROOT, TINY
 from tests.launch.test_kill import only_run
 from tests.support.processes import process
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 ENDING = """
 import atexit, sys
-from tiryns.runner.run.lifetime import without_teardown
+from tiryns.runner.run.command.lifetime import without_teardown
 from tests.launch.test_teardown import StartThreads
 StartThreads()
 atexit.register(print, "exit function")
@@ -58,7 +58,7 @@ LAST_WORDS = [
 @pytest.mark.parametrize(("line", "status", "message"), LAST_WORDS)
 def test_last_words_are_read(line: str, status: int, message: str) -> None:
     imports = "import sys, threading, time\nfrom concurrent.futures import ThreadPoolExecutor\n"
-    plain = f"from tiryns.runner.run.lifetime import without_teardown\nwith without_teardown():\n    {line}"
+    plain = f"from tiryns.runner.run.command.lifetime import without_teardown\nwith without_teardown():\n    {line}"
     done = process("-c", imports + plain, cwd=ROOT)
     assert (done.returncode, done.stderr[-len(message) :]) == (status, message)
 
@@ -94,14 +94,14 @@ def test_ranks_with_busy_threads_end_well(starter: list[str], text_file: Path, t
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert only_run(tmp_path / "outputs").status()["state"] == "done"
+    assert only_run(tmp_path / "outputs").status["state"] == "done"
 
 
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from tiryns.runner.run.folder import RunFolder
-with RunFolder(Path(sys.argv[1])).lock():
+from tiryns.runner.run.folder import Run
+with Run(Path(sys.argv[1])).lock():
     if os.fork() == 0:
         time.sleep(60)
         os._exit(0)
@@ -116,10 +116,10 @@ def test_killed_run_is_free_though_a_worker_of_it_lives(tmp_path: Path) -> None:
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        assert RunFolder(tmp_path).is_locked()
+        assert Run(tmp_path).is_locked()
         holder.kill()
         holder.wait()
-        with RunFolder(tmp_path).lock(patience=30):  # the worker may not have begun yet; it lives for 60 s
+        with Run(tmp_path).lock(patience=30):  # the worker may not have begun yet; it lives for 60 s
             pass
     finally:
         os.killpg(holder.pid, signal.SIGKILL)

@@ -17,7 +17,7 @@ from tests.launch.test_agent import RUN, SLOWLY, assert_same_curve, said, wait_u
 from tests.launch.test_kill import only_run
 from tests.support.processes import ranks_in, start, wait_for_steps
 from tiryns.runner.launch.torchrun import name_launch
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 RENDEZVOUS = "--rdzv-conf=last_call_timeout=3,keep_alive_interval=1"
 
@@ -106,8 +106,8 @@ def test_rank_and_then_a_node_of_torchrun_are_lost_and_the_order_stays(
         third = begin_node(words, cwd, port, comes_back)
         wait_until(lambda: set(ranks_in(cwd)) == {0, 1}, cwd)
     assert first.wait(timeout=240) == 0, said(cwd)
-    run: RunFolder = only_run(cwd / "outputs")
+    run: Run = only_run(cwd / "outputs")
     assert_same_curve(run, only_run(whole / "outputs"))
-    assert run.status()["resolved"]["processes"] == 1 + comes_back
+    assert run.status["resolved"]["processes"] == 1 + comes_back
     if comes_back:
         third.wait(timeout=60)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from omegaconf import OmegaConf
 
 from tests.support.wandb_files import history, records
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.metrics_file import read_metrics
 
 PACKAGES = {"csv": [], "wandb": [], "tensorboard": ["tensorboard"], "trackio": ["trackio"],
@@ -49,7 +49,7 @@ def _csv(folder: Path) -> Logged:
     found = read_metrics(folder / "metrics.csv")
     points = {k: list(zip(s.steps.tolist(), s.values.tolist(), strict=True)) for k, s in found.items()}
     rate = OmegaConf.load(folder / "config.yaml").optimizer.lr
-    return Logged(points, rate, RunFolder(folder).name, None, None)
+    return Logged(points, rate, Run(folder).name, None, None)
 
 
 def _wandb(folder: Path) -> Logged:
@@ -71,7 +71,7 @@ def _tensorboard(folder: Path) -> Logged:
     }
     content = found.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
     settings = HParamsPluginData.FromString(content).session_start_info.hparams
-    return Logged(points, settings["optimizer.lr"].number_value, RunFolder(folder).name, None, None)
+    return Logged(points, settings["optimizer.lr"].number_value, Run(folder).name, None, None)
 
 
 def _mlflow(folder: Path) -> Logged:
@@ -94,7 +94,7 @@ def _trackio(folder: Path) -> Logged:
     from trackio import Api
     from trackio.sqlite_storage import SQLiteStorage
 
-    (run,) = [run for run in Api().runs("herons") if run.name == RunFolder(folder).name]
+    (run,) = [run for run in Api().runs("herons") if run.name == Run(folder).name]
     rows = SQLiteStorage.get_logs("herons", run_id=run.id)
     points = _gathered(
         (row["step"], {k: v for k, v in row.items() if k not in ("step", "timestamp")}) for row in rows

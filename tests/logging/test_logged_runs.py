@@ -12,7 +12,7 @@ from tests.logging.logged import PACKAGES, THERE, logged
 from tests.runs.test_train import continued
 from tests.support import needs
 from tests.support.wandb_files import of_run
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 SERVICES = {"wandb": "project", "mlflow": "experiment_name", "trackio": "project"}
 """The loggers that know more of a run than its metrics, with their setting for what runs are gathered in."""
@@ -27,7 +27,7 @@ EVERY_RUN = {"train/loss", "optim/grad_norm", "train/epoch", "perf/tokens_per_se
 
 
 @pytest.fixture(scope="module")
-def resumed(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> RunFolder:
+def resumed(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     """A run that was killed after its fifth step, and went on to the twelfth."""
     folder = tmp_path_factory.mktemp("logged")
     whole = train_here(folder / "whole", text_file, *LOGGED)
@@ -35,7 +35,7 @@ def resumed(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> RunFol
     return train_here(copy.path, text_file, *LOGGED)
 
 
-def test_wandb_gets_one_run_with_its_config_and_files(resumed: RunFolder) -> None:
+def test_wandb_gets_one_run_with_its_config_and_files(resumed: Run) -> None:
     found = of_run(resumed.path)
     runs = [record.run for record in found if record.WhichOneof("record_type") == "run"]
     assert len(list(resumed.path.glob("wandb/offline-run-*"))) == 2
@@ -59,14 +59,14 @@ def logger(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_every_logger_has_every_step_once(resumed: RunFolder, logger: str) -> None:
+def test_every_logger_has_every_step_once(resumed: Run, logger: str) -> None:
     found = logged(logger, resumed.path).points
     assert [step for step, _ in found["train/loss"]] == list(range(1, 13))
     assert [step for step, _ in found["val/held_out/loss"]] == [6, 12]
     assert all(len({step for step, _ in points}) == len(points) for points in found.values())
 
 
-def test_every_logger_has_the_same_figures(resumed: RunFolder, logger: str) -> None:
+def test_every_logger_has_the_same_figures(resumed: Run, logger: str) -> None:
     found, ours = logged(logger, resumed.path).points, logged("csv", resumed.path).points
     assert found.keys() == ours.keys()
     assert found.keys() >= EVERY_RUN
@@ -76,7 +76,7 @@ def test_every_logger_has_the_same_figures(resumed: RunFolder, logger: str) -> N
         assert [v for _, v in points] == pytest.approx([v for _, v in ours[key]], rel=1e-6, nan_ok=True), key
 
 
-def test_every_logger_has_config_name_and_tags(resumed: RunFolder, logger: str) -> None:
+def test_every_logger_has_config_name_and_tags(resumed: Run, logger: str) -> None:
     found = logged(logger, resumed.path)
     assert found.learning_rate == 0.003
     assert found.name == resumed.name
@@ -84,7 +84,7 @@ def test_every_logger_has_config_name_and_tags(resumed: RunFolder, logger: str) 
         assert (found.tags, found.group) == ({"river", "old"}, "birds")
 
 
-def test_tensorboard_has_config_hyperparameters_and_samples(resumed: RunFolder) -> None:
+def test_tensorboard_has_config_hyperparameters_and_samples(resumed: Run) -> None:
     events = needs.package("tensorboard.backend.event_processing.event_accumulator")
     hparams = needs.package("tensorboard.plugins.hparams.plugin_data_pb2")
     found = events.EventAccumulator(str(resumed.path / "tensorboard")).Reload()
@@ -97,7 +97,7 @@ def test_tensorboard_has_config_hyperparameters_and_samples(resumed: RunFolder) 
     assert settings["model._target_"].string_value == "runner.models.build_encoder"
 
 
-def test_log_tells_what_the_screen_told_and_each_logged_step(resumed: RunFolder) -> None:
+def test_log_tells_what_the_screen_told_and_each_logged_step(resumed: Run) -> None:
     text = (resumed.path / "train.log").read_text()
     steps = [int(step) for step in re.findall(r"step (\d+): train/loss \d", text)]
     assert steps == [*range(1, 13), *range(6, 13)]
@@ -174,7 +174,7 @@ def test_secrets_are_in_no_file_of_a_run(tmp_path: Path, text_file: Path) -> Non
         assert not [secret for secret in hidden if secret.encode() in content], path
 
 
-def test_checkpoints_hold_tensors_and_figures_alone(resumed: RunFolder) -> None:
+def test_checkpoints_hold_tensors_and_figures_alone(resumed: Run) -> None:
     import torch
 
     def kinds(value: Any) -> set[type]:
@@ -183,7 +183,7 @@ def test_checkpoints_hold_tensors_and_figures_alone(resumed: RunFolder) -> None:
         )
         return {type(value), *(kind for one in inner for kind in kinds(one))}
 
-    saved = torch.load(resumed.checkpoints / "last.ckpt", weights_only=True)
+    saved = torch.load(resumed.checkpoint_dir / "last.ckpt", weights_only=True)
     assert "hyper_parameters" not in saved
     assert {kind.__name__ for kind in kinds(saved)} <= {
         "dict", "OrderedDict", "list", "tuple", "str", "int", "float", "bool", "NoneType", "Tensor",

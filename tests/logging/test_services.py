@@ -21,7 +21,7 @@ from tiryns.runner.logging import mlflow, trackio
 from tiryns.runner.logging.loggers import MetricsFile, finish_loggers
 from tiryns.runner.logging.mlflow import mlflow_logger
 from tiryns.runner.logging.trackio import trackio_logger
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 with_mlflow = pytest.mark.usefixtures("mlflow_packages")
@@ -220,7 +220,7 @@ def test_killed_run_goes_on_at_every_service(tmp_path: Path, text_file: Path) ->
     running.send_signal(signal.SIGKILL)
     running.wait()
     run_program("resume=run", cwd=tmp_path)
-    ours = logged("csv", RunFolder(tmp_path / "run").path).points
+    ours = logged("csv", Run(tmp_path / "run").path).points
     for name in THERE:
         found = logged(name, tmp_path / "run").points
         assert [step for step, _ in found["train/loss"]] == list(range(1, 61)), name

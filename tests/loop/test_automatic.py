@@ -16,9 +16,9 @@ from tiryns.runner.data.module import TOKENS_OF_CPUS
 from tiryns.runner.loop import resolved as resolving
 from tiryns.runner.loop.resolved import Record, resolve
 from tiryns.runner.loop.trials.steps import LARGEST, SMALLEST, fitting_tokens
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
-Run = Callable[..., RunFolder]
+Train = Callable[..., Run]
 AUTO = "data.micro_batch_tokens=auto"
 
 
@@ -33,14 +33,14 @@ def parts(text_file: Any) -> Callable[..., Any]:
     return made
 
 
-def test_automatic_run_is_the_one_of_the_values_given_by_hand(run_here: Run) -> None:
+def test_automatic_run_is_the_one_of_the_values_given_by_hand(run_here: Train) -> None:
     automatic = run_here(AUTO, "checkpoint.every_steps=5", "checkpoint.keep_last=9", folder="automatic")
     by_hand = run_here(f"data.micro_batch_tokens={TOKENS_OF_CPUS}", folder="by_hand")
     other = run_here("data.micro_batch_tokens=90", folder="other")
     assert_bitwise(weights(automatic, 12), weights(by_hand, 12))
     assert not all(torch.equal(a, weights(other, 12)[n]) for n, a in weights(automatic, 12).items())
-    noted = entry_of(automatic.checkpoints / "step-00000012.ckpt", "resolved")
-    assert noted == automatic.status()["resolved"]
+    noted = entry_of(automatic.checkpoint_dir / "step-00000012.ckpt", "resolved")
+    assert noted == automatic.status["resolved"]
     assert (noted["micro_batch_tokens"], noted["compile"]) == (TOKENS_OF_CPUS, False)
 
 

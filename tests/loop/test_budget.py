@@ -19,7 +19,7 @@ from tests.support.in_process import tiryns_here
 from tests.support.run_data import GivenData
 from tiryns.conf.trainer import BUDGETS
 from tiryns.runner.checkpoints.files import entry_of
-from tiryns.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.in_python import assemble, compose
 from tiryns.runner.loop import phases
 from tiryns.runner.loop.assembly import Parts
@@ -27,7 +27,8 @@ from tiryns.runner.loop.budget import PROVISIONAL, Budget, budget_of, steps_with
 from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.models.flops import step_flops
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder, config_hash
+from tiryns.runner.run.folder import Run
+from tiryns.runner.run.recording import config_hash
 from tiryns.runner.samplers import Growing, LengthGrouped, Sequential, Shuffled, SplitModality
 from tiryns.runner.samplers.base import GlobalBatchSampler, SeamlessSampler
 
@@ -46,17 +47,17 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def by_steps(tmp_path_factory: pytest.TempPathFactory, text: Path) -> RunFolder:
-    run: RunFolder = train_here(
+def by_steps(tmp_path_factory: pytest.TempPathFactory, text: Path) -> Run:
+    run: Run = train_here(
         tmp_path_factory.mktemp("steps") / "run", text, *SAVING, f"trainer.max_steps={STEPS}"
     )
     return run
 
 
 @pytest.fixture(scope="module")
-def by_tokens(tmp_path_factory: pytest.TempPathFactory, text: Path) -> RunFolder:
+def by_tokens(tmp_path_factory: pytest.TempPathFactory, text: Path) -> Run:
     words = [*SAVING, BY_BUDGET, f"trainer.max_tokens={TOKENS}"]
-    run: RunFolder = train_here(tmp_path_factory.mktemp("tokens") / "run", text, *words)
+    run: Run = train_here(tmp_path_factory.mktemp("tokens") / "run", text, *words)
     return run
 
 
@@ -108,28 +109,28 @@ def test_tokens_are_those_of_the_order_to_within_one_batch(sampler: str, share_o
         assert steps_within(Budget("max_tokens", 1e300), data, None) == PROVISIONAL
 
 
-def test_run_by_tokens_is_the_run_of_so_many_steps(by_tokens: RunFolder, by_steps: RunFolder) -> None:
-    assert by_tokens.status()["max_steps"] == by_tokens.status()["step"] == STEPS
+def test_run_by_tokens_is_the_run_of_so_many_steps(by_tokens: Run, by_steps: Run) -> None:
+    assert by_tokens.status["max_steps"] == by_tokens.status["step"] == STEPS
     assert_bitwise(weights(by_steps, STEPS), weights(by_tokens, STEPS))
     assert rows(by_steps) == rows(by_tokens), "the rates too"
-    saved = torch.load(by_tokens.checkpoints / f"step-{STEPS:08d}.ckpt", weights_only=True)
+    saved = torch.load(by_tokens.checkpoint_dir / f"step-{STEPS:08d}.ckpt", weights_only=True)
     assert saved["optimizer_states"][0]["param_groups"][0]["lr"] == 0
     batch = TOKENS / STEPS
     assert TOKENS - 2 * batch < read_manifest(by_tokens.path)["totals"]["tokens"] <= TOKENS
 
 
-def test_budget_and_its_steps_are_written_down(by_tokens: RunFolder, by_steps: RunFolder) -> None:
+def test_budget_and_its_steps_are_written_down(by_tokens: Run, by_steps: Run) -> None:
     config = OmegaConf.load(by_tokens.path / "config.yaml")
-    checkpoint = by_tokens.checkpoints / f"step-{STEPS:08d}.ckpt"
-    records = [config.resolved, by_tokens.status()["resolved"], entry_of(checkpoint, "resolved")]
+    checkpoint = by_tokens.checkpoint_dir / f"step-{STEPS:08d}.ckpt"
+    records = [config.resolved, by_tokens.status["resolved"], entry_of(checkpoint, "resolved")]
     for record in [*records, read_manifest(by_tokens.path)["resolved"]]:
         assert (record["budget"], record["max_steps"]) == ("max_tokens 4,000", STEPS)
     assert (config.trainer.max_steps, config.trainer.max_tokens) == (-1, TOKENS), "the config stays as asked"
-    assert "budget" not in by_steps.status()["resolved"]
+    assert "budget" not in by_steps.status["resolved"]
 
 
 def test_cut_run_goes_on_to_the_same_step_without_counting_again(
-    by_tokens: RunFolder, tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch,
+    by_tokens: Run, tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.setattr("tiryns.runner.loop.budget.steps_within", never)
@@ -139,7 +140,7 @@ def test_cut_run_goes_on_to_the_same_step_without_counting_again(
     assert_bitwise(weights(by_tokens, STEPS), weights(resumed, STEPS))
     assert rows(by_tokens) == rows(resumed)
     assert audit.compare(by_tokens.path, resumed.path) is None
-    assert RunOrder(resumed.path).num_steps == STEPS
+    assert SampleOrder(resumed.path).num_steps == STEPS
 
 
 def parts_of(text: Path, *words: str) -> Parts:
@@ -155,9 +156,7 @@ def test_flops_are_those_that_a_run_counts(text: Path) -> None:
 
 
 @pytest.mark.parametrize("tokens", [2500, 9000])
-def test_steps_of_a_stream_are_those_of_its_first_batches(
-    text: Path, by_tokens: RunFolder, tokens: int
-) -> None:
+def test_steps_of_a_stream_are_those_of_its_first_batches(text: Path, by_tokens: Run, tokens: int) -> None:
     """The smaller budget ends within the first 16 global batches, the other one behind them."""
     words = [
         "data.streaming=true",
@@ -179,7 +178,7 @@ def test_budget_that_is_not_known_before_training_is_refused() -> None:
 
 
 def test_plan_shows_the_steps_of_a_budget(
-    tmp_path: Path, text: Path, by_tokens: RunFolder, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, text: Path, by_tokens: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = [*TINY, f"data.source={text}", BY_BUDGET]
     done = tiryns_here(tmp_path, "plan", *words, f"trainer.max_tokens={TOKENS}", "trainer.devices=2")
@@ -226,7 +225,7 @@ def test_budget_is_part_of_the_config_of_a_run() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_two_processes_count_the_steps_of_one(
-    tmp_path: Path, text: Path, by_tokens: RunFolder, strategy: str
+    tmp_path: Path, text: Path, by_tokens: Run, strategy: str
 ) -> None:
     words = [
         *TINY,
@@ -238,7 +237,7 @@ def test_two_processes_count_the_steps_of_one(
     ]
     for name, amount in (("max_tokens", TOKENS), ("max_flops", 5e8)):
         run_program(*words, f"trainer.{name}={amount}", f"outputs={name}", cwd=tmp_path)
-        status = only_run(tmp_path / name).status()
+        status = only_run(tmp_path / name).status
         assert status["step"] == status["resolved"]["max_steps"] == status["max_steps"]
         alone = train_here(tmp_path / "alone" / name, text, *SAVING, BY_BUDGET, f"trainer.{name}={amount}")
-        assert alone.status()["max_steps"] == status["max_steps"]
+        assert alone.status["max_steps"] == status["max_steps"]

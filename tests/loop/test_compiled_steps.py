@@ -8,9 +8,9 @@ from tests.optim.graphs import Graphs
 from tests.runs.test_train import assert_bitwise, continued, losses, weights
 from tiryns.runner.modules import training
 from tiryns.runner.optim import compiled
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
-Runner = Callable[..., RunFolder]
+Runner = Callable[..., Run]
 SHORT = [
     "trainer.max_steps=6", "trainer.validate_every=0", "trainer.precision=32-true", "model.dropout=0.0",
     "data.micro_batch_tokens=4000",
@@ -33,7 +33,7 @@ def test_a_run_compiles_head_clipping_and_step(graphs: Graphs, run_here: Runner)
     assert losses(run) == pytest.approx(losses(plain), rel=1e-5)
     named = {name: graphs.calls_with(name) for name in ("cross_entropy", "_foreach_norm", "addcdiv")}
     assert named == {"cross_entropy": 6, "_foreach_norm": 6, "addcdiv": 6}, "head, clipping, step"
-    assert run.status()["resolved"]["compile"]
+    assert run.status["resolved"]["compile"]
 
 
 def test_a_cpu_compiles_the_head_alone(graphs: Graphs, run_here: Runner) -> None:

@@ -16,9 +16,9 @@ from tiryns import assemble, compose
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.loop.resolved import resolve
 from tiryns.runner.modules import training
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
-Runner = Callable[..., RunFolder]
+Runner = Callable[..., Run]
 SHORT = [
     "trainer.max_steps=6", "trainer.validate_every=3", "model.dropout=0.0", "data.micro_batch_tokens=200",
     "checkpoint.every_steps=3",

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from tests.conftest import TINY
 from tests.launch.test_kill import only_run
 from tests.models.tiny import tiny
-from tests.runs.test_train import Run, assert_bitwise, continued, weights
+from tests.runs.test_train import Train, assert_bitwise, continued, weights
 from tests.support.in_process import tiryns_here
 from tests.support.precision import pretend_units
 from tiryns.runner.checkpoints.files import entry_of
@@ -22,7 +22,7 @@ from tiryns.runner.loop.resolved import attention_of, changes, check_agreement, 
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 from tiryns.runner.models.wrapped import WrappedModel
 from tiryns.runner.report.single import write_report
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 Machine = Callable[[bool], None]
 SAVING = ["trainer.precision=auto", "checkpoint.every_steps=5", "checkpoint.keep_last=9"]
@@ -37,25 +37,25 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return partial(pretend_units, monkeypatch)
 
 
-def without_record(run: RunFolder, step: int) -> None:
+def without_record(run: Run, step: int) -> None:
     """Makes a run one of a version that noted nothing of what it had decided."""
-    file = run.checkpoints / f"step-{step:08d}.ckpt"
+    file = run.checkpoint_dir / f"step-{step:08d}.ckpt"
     checkpoint = torch.load(file, weights_only=True)
     del checkpoint["resolved"]
     torch.save(checkpoint, file)
     run.update_status(resolved=None)
 
 
-def noted(run: RunFolder, step: int = 12) -> list[Any]:
+def noted(run: Run, step: int = 12) -> list[Any]:
     """What the run's config, status and checkpoint say was decided."""
     config = OmegaConf.load(run.path / "config.yaml")
-    checkpoint = run.checkpoints / f"step-{step:08d}.ckpt"
-    return [config.resolved, run.status()["resolved"], entry_of(checkpoint, "resolved")]
+    checkpoint = run.checkpoint_dir / f"step-{step:08d}.ckpt"
+    return [config.resolved, run.status["resolved"], entry_of(checkpoint, "resolved")]
 
 
 @pytest.mark.parametrize("begins_with_bf16", [True, False])
 def test_run_goes_on_as_it_began_on_a_machine_of_another_kind(
-    run_here: Run, machine: Machine, begins_with_bf16: bool, capsys: pytest.CaptureFixture[str]
+    run_here: Train, machine: Machine, begins_with_bf16: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine(begins_with_bf16)
     whole = run_here(*SAVING, folder="whole")
@@ -72,12 +72,12 @@ def test_run_goes_on_as_it_began_on_a_machine_of_another_kind(
     assert re.search(rf"precision +{here}, chosen for this machine", capsys.readouterr().out)
     assert [record["precision"] for record in noted(other)] == [here] * 3
     assert not all(torch.equal(value, weights(other, 12)[name]) for name, value in weights(whole, 12).items())
-    assert whole.status()["config_hash"] == other.status()["config_hash"], "one config, whatever the machine"
+    assert whole.status["config_hash"] == other.status["config_hash"], "one config, whatever the machine"
 
 
 @pytest.mark.parametrize("architecture", ["deberta", "bert"])
 def test_model_that_autocast_breaks_is_computed_in_fp32(
-    run_here: Run, machine: Machine, caplog: pytest.LogCaptureFixture, architecture: str
+    run_here: Train, machine: Machine, caplog: pytest.LogCaptureFixture, architecture: str
 ) -> None:
     machine(True)
     run = run_here(
@@ -85,13 +85,13 @@ def test_model_that_autocast_breaks_is_computed_in_fp32(
         "model.num_attention_heads=2", "trainer.max_steps=2",
     )  # fmt: skip
     breaks = architecture == "deberta"
-    assert run.status()["resolved"]["precision"] == ("32-true" if breaks else "bf16-mixed")
+    assert run.status["resolved"]["precision"] == ("32-true" if breaks else "bf16-mixed")
     assert (
         "precision is 32-true: DebertaForMaskedLM cannot be computed in bf16-mixed" in caplog.text
     ) == breaks
 
 
-def test_run_of_an_older_version_decides_where_it_goes_on(run_here: Run, machine: Machine) -> None:
+def test_run_of_an_older_version_decides_where_it_goes_on(run_here: Train, machine: Machine) -> None:
     machine(False)
     whole = run_here(*SAVING, folder="whole")
     old = continued(whole, 5, "old")
@@ -104,7 +104,7 @@ def test_run_of_an_older_version_decides_where_it_goes_on(run_here: Run, machine
 
 
 def test_setting_that_is_given_a_value_has_it_and_the_change_is_said(
-    run_here: Run, machine: Machine, caplog: pytest.LogCaptureFixture
+    run_here: Train, machine: Machine, caplog: pytest.LogCaptureFixture
 ) -> None:
     machine(True)
     whole = run_here(*SAVING, folder="whole")
@@ -114,14 +114,14 @@ def test_setting_that_is_given_a_value_has_it_and_the_change_is_said(
     assert "precision changes from bf16-mixed to 32-true where this run goes on" in caplog.text
     assert "layout changes from packed to padded where this run goes on" in caplog.text
     assert "threads changes" not in caplog.text
-    assert changed.status()["resolved"]["threads"] == torch.get_num_threads()
+    assert changed.status["resolved"]["threads"] == torch.get_num_threads()
     assert not all(
         torch.equal(value, weights(changed, 12)[name]) for name, value in weights(whole, 12).items()
     )
 
 
 def test_layout_is_the_one_that_the_run_began_in(
-    run_here: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    run_here: Train, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     saving = ["checkpoint.every_steps=5", "checkpoint.keep_last=9"]
     padded = run_here("data.layout=padded", *saving, folder="padded")

@@ -20,7 +20,7 @@ from tiryns.runner.cli.models.consolidate import consolidate
 from tiryns.runner.manifest.steps import FILE_NAME as DIGESTS
 from tiryns.runner.manifest.verification import verify
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 SAVING = [
     "checkpoint.every_steps=3",
@@ -36,28 +36,28 @@ EUROBERT = [
 """An architecture that transformers can split the matrices of."""
 
 
-def on_one(text_file: Path, cwd: Path, *overrides: str) -> RunFolder:
+def on_one(text_file: Path, cwd: Path, *overrides: str) -> Run:
     return train_here(cwd / "outputs" / "day" / "run", text_file, *SAVING, *overrides)
 
 
-def in_shards(text_file: Path, cwd: Path, *overrides: str) -> RunFolder:
+def in_shards(text_file: Path, cwd: Path, *overrides: str) -> Run:
     cwd.mkdir(exist_ok=True)
     plain = [o for o in TINY if o != "trainer=cpu"]
     run_program(*plain, f"data.source={text_file}", *SAVING, *SHARDED, *overrides, "resume=auto", cwd=cwd)
     return only_run(cwd / "outputs")
 
 
-def cut_at(run: RunFolder, step: int, cwd: Path) -> None:
+def cut_at(run: Run, step: int, cwd: Path) -> None:
     """A copy in `cwd` of the run as it was when it was killed after a checkpoint."""
-    copy = RunFolder(cwd / "outputs" / "day" / "run")
+    copy = Run(cwd / "outputs" / "day" / "run")
     shutil.copytree(run.path, copy.path, symlinks=True)
-    for checkpoint in copy.checkpoints.glob("step-*.ckpt"):
+    for checkpoint in copy.checkpoint_dir.glob("step-*.ckpt"):
         if int(checkpoint.stem.removeprefix("step-")) > step:
             delete_checkpoint(checkpoint)
     copy.update_status(state="running")
 
 
-def assert_same(first: RunFolder, second: RunFolder, apart: float = 0.0) -> None:
+def assert_same(first: Run, second: Run, apart: float = 0.0) -> None:
     """Order, figures, weights, optimizer and export agree to rounding; a share of `apart` of a tensor may not."""
     assert audit.compare(first.path, second.path) is None
     for ours, theirs in zip(rows(first), rows(second), strict=True):
@@ -65,7 +65,7 @@ def assert_same(first: RunFolder, second: RunFolder, apart: float = 0.0) -> None
             expected = pytest.approx(float(theirs[name] or 0), rel=rounding(2e-5, 1e-3), abs=1e-7)
             assert not value or float(value) == expected, name
     saved = [
-        AtomicCheckpointIO().load_checkpoint(r.checkpoints / "step-00000006.ckpt") for r in (first, second)
+        AtomicCheckpointIO().load_checkpoint(r.checkpoint_dir / "step-00000006.ckpt") for r in (first, second)
     ]
     for part in ("state_dict", "optimizer_states"):
         assert_close(saved[0][part], saved[1][part], part, apart)
@@ -95,8 +95,8 @@ def assert_close(first: Any, second: Any, name: str, apart: float) -> None:
 
 
 class Runs(NamedTuple):
-    whole: RunFolder
-    sharded: RunFolder
+    whole: Run
+    sharded: Run
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_two_sharded_processes_train_like_one(runs: Runs) -> None:
     assert_same(runs.whole, runs.sharded)
     sizes = [(run.path / "model" / "model.safetensors").stat().st_size for run in runs]
     assert sizes[0] == sizes[1], "tied weights are exported once"
-    noted = [entry_of(run.checkpoints / "step-00000006.ckpt", "resolved") for run in runs]
+    noted = [entry_of(run.checkpoint_dir / "step-00000006.ckpt", "resolved") for run in runs]
     assert noted[1] == {**noted[0], "processes": 2}
     assert noted[1]["precision"] == precision.PRECISION
     assert re.fullmatch(
@@ -124,7 +124,7 @@ def test_sharded_checkpoint_goes_on_in_one_process(runs: Runs, tmp_path: Path, t
 
 
 def test_shards_are_consolidated_to_the_exported_model(runs: Runs, tmp_path: Path) -> None:
-    consolidate(runs.sharded.checkpoints / "step-00000006.ckpt", tmp_path / "model")
+    consolidate(runs.sharded.checkpoint_dir / "step-00000006.ckpt", tmp_path / "model")
     ours, exported = (
         load_file(folder / "model" / "model.safetensors") for folder in (tmp_path, runs.sharded.path)
     )
@@ -192,7 +192,7 @@ def test_weights_that_travel_in_half_precision_train_like_whole_ones(tmp_path: P
     run = in_shards(text_file, tmp_path / "sharded", *half)
     for ours, theirs in zip(rows(on_one(text_file, tmp_path / "whole", half[0])), rows(run), strict=True):
         assert float(ours["train/loss"] or 0) == pytest.approx(float(theirs["train/loss"] or 0), rel=5e-3)
-    saved = AtomicCheckpointIO().load_checkpoint(run.checkpoints / "step-00000006.ckpt")["state_dict"]
+    saved = AtomicCheckpointIO().load_checkpoint(run.checkpoint_dir / "step-00000006.ckpt")["state_dict"]
     assert {value.dtype for value in saved.values()} == {torch.float32}
     assert any(not torch.equal(value, value.bfloat16().float()) for value in saved.values()), "not rounded"
 

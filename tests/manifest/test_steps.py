@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tiryns.runner.manifest.differences import made_otherwise
+from tiryns.runner.manifest.differences import MADE, differences
 from tiryns.runner.manifest.digests import file_digest
 from tiryns.runner.manifest.inputs import data_files
 from tiryns.runner.manifest.steps import MOST, Step, chained, kept_lines, steps_of
@@ -44,19 +44,19 @@ def test_a_module_of_ones_own_is_found_where_it_is_now(
     monkeypatch.syspath_prepend(str(tmp_path))
     own = {"/elsewhere/project/mine/model.py": file_digest(module)}
     then = {"code": {"files": {}, "own": own}, "packages": {}, "inputs": {}}
-    assert made_otherwise(then, then) == []
+    assert differences(then, then, MADE) == []
     module.write_text("size = 2\n")
-    assert [str(one) for one in made_otherwise(then, then)] == [f"code: {module} differs"]
+    assert [str(one) for one in differences(then, then, MADE)] == [f"code: {module} differs"]
     module.unlink()
-    (line,) = made_otherwise(then, then)
+    (line,) = differences(then, then, MADE)
     assert str(line) == "code: /elsewhere/project/mine/model.py is not here"
 
 
 def test_program_is_known_by_its_digest_where_its_files_are_not_listed() -> None:
     then = {"code": {"digest": "1"}, "packages": {}, "inputs": {}}
     same, other = ({**then, "code": {"digest": digest, "files": {"a.py": "0"}}} for digest in "12")
-    assert made_otherwise(then, same) == []
-    (line,) = made_otherwise(then, other)
+    assert differences(then, same, MADE) == []
+    (line,) = differences(then, other, MADE)
     assert str(line) == "code: the program differs, and the manifest does not list its files"
 
 

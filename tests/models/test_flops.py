@@ -15,7 +15,7 @@ from tiryns.runner.data.micro_batch import MicroBatch, Share
 from tiryns.runner.models.flops import count_flops, peak_flops, step_flops
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 from tiryns.runner.models.task_model import TaskModel
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 
 @pytest.mark.parametrize("architecture", ["bert", "modernbert", "roberta", "electra", *OWN])
@@ -100,7 +100,7 @@ def test_the_vision_tower_counts_for_each_image() -> None:
     assert difference == pytest.approx(counts.per_image * images)
 
 
-def test_a_run_logs_its_utilisation(run_here: Callable[..., RunFolder]) -> None:
+def test_a_run_logs_its_utilisation(run_here: Callable[..., Run]) -> None:
     run = run_here("callback.throughput.peak_tflops=1e-3", "trainer.max_steps=3", "trainer.log_every=1")
     with open(run.path / "metrics.csv") as file:
         logged = [float(row["perf/mfu"]) for row in csv.DictReader(file) if row.get("perf/mfu")]

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from tests.data.labelled.tasks import choices, questions, sentences, tags, texts
 from tests.support.precision import PRECISION
 from tiryns.runner.launch.resume import run_folder
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.train import train
 
 TINY = [
@@ -38,7 +38,7 @@ ROWS: dict[str, Callable[[int, int], list[dict[str, Any]]]] = {
     "multiple_choice": choices,
 }
 
-Finetune = Callable[..., RunFolder]
+Finetune = Callable[..., Run]
 
 
 @pytest.fixture(scope="session")
@@ -62,9 +62,9 @@ def finetune(tmp_path: Path, task_files: dict[str, list[str]]) -> Finetune:
     `start` is the run folder to start from, otherwise the model is new.
     """
 
-    def call(task: str, *overrides: str, folder: str = "run", start: RunFolder | None = None) -> RunFolder:
+    def call(task: str, *overrides: str, folder: str = "run", start: Run | None = None) -> Run:
         OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-        run = RunFolder(tmp_path / folder)
+        run = Run(tmp_path / folder)
         model = NEW if start is None else ["model=pretrained", f"model.name_or_path={start.path}"]
         arguments = [*task_files[task], *TINY, *model, *overrides]
         with initialize_config_module("tiryns.conf", version_base="1.3"):

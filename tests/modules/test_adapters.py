@@ -16,20 +16,20 @@ from tests.runs.test_train import losses
 from tests.support.precision import BF16, rounding
 from tiryns.runner.inference.opened_run import open_run
 from tiryns.runner.modules import FinetuningRun
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 LORA = ["model.adapter=lora", "model.adapter_rank=4", "model.adapter_alpha=16"]
 QUICK = ["trainer.max_steps=6", "trainer.validate_every=3", "data.test=null"]
 
 
 @pytest.fixture
-def base(run_here: Callable[..., RunFolder]) -> RunFolder:
+def base(run_here: Callable[..., Run]) -> Run:
     """A pretraining run to start from."""
     return run_here("trainer.max_steps=2", "trainer.validate_every=0", folder="base")
 
 
 def test_run_goes_as_a_plain_loop_of_peft_does(
-    finetune: Finetune, base: RunFolder, monkeypatch: pytest.MonkeyPatch
+    finetune: Finetune, base: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same examples and first weights, padded, with peft's model and loss and torch's optimizer and clipping."""
     seen: list[list[int]] = []
@@ -93,7 +93,7 @@ CASES += [(task, export) for task in TASKS if task != "classification" for expor
 @pytest.mark.parametrize(
     ("task", "export"), [CASES[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[1:])]
 )
-def test_export_predicts_as_the_run_did(finetune: Finetune, base: RunFolder, task: str, export: str) -> None:
+def test_export_predicts_as_the_run_did(finetune: Finetune, base: Run, task: str, export: str) -> None:
     run = finetune(
         task, *LORA, *QUICK, f"model.adapter_export={export}", "trainer.precision=32-true", start=base
     )
@@ -119,7 +119,7 @@ def test_export_predicts_as_the_run_did(finetune: Finetune, base: RunFolder, tas
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["packed", "padded"])
-def test_resumed_run_is_bitwise_the_undisturbed_one(finetune: Finetune, base: RunFolder, layout: str) -> None:
+def test_resumed_run_is_bitwise_the_undisturbed_one(finetune: Finetune, base: Run, layout: str) -> None:
     settings = [
         *LORA, *QUICK, "model.adapter_dropout=0.2", f"data.layout={layout}", "checkpoint.every_steps=2",
         "checkpoint.keep_last=9", "module.ema=0.9",
@@ -135,7 +135,7 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(finetune: Finetune, base: Ru
 
 
 @pytest.mark.slow
-def test_layouts_and_micro_batches_train_alike(finetune: Finetune, base: RunFolder) -> None:
+def test_layouts_and_micro_batches_train_alike(finetune: Finetune, base: Run) -> None:
     settings = [*LORA, *QUICK, "model.adapter_dropout=0.2"]
     packed = finetune("classification", *settings, "data.layout=packed", start=base)
     for number, cut in enumerate(["data.layout=padded", "data.micro_batch_tokens=100"]):
@@ -144,11 +144,11 @@ def test_layouts_and_micro_batches_train_alike(finetune: Finetune, base: RunFold
 
 
 @pytest.mark.slow
-def test_an_adapter_is_merged_before_another_run_starts_from_it(finetune: Finetune, base: RunFolder) -> None:
+def test_an_adapter_is_merged_before_another_run_starts_from_it(finetune: Finetune, base: Run) -> None:
     first = finetune("classification", *LORA, *QUICK, "model.adapter_export=separate", start=base)
     second = finetune(
         "classification", *LORA, "optimizer.lr=0", "trainer.max_steps=3", folder="second", start=first
     )
-    last, begun = (run.status()["results"]["val/validation/loss"] for run in (first, second))
+    last, begun = (run.status["results"]["val/validation/loss"] for run in (first, second))
     assert begun == pytest.approx(last, rel=rounding(1e-5, 1e-2))
     assert "lora_A" in " ".join(weights(second, "last.ckpt"))

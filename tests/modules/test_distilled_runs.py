@@ -13,33 +13,31 @@ from safetensors.torch import load_file, save_file
 from tests.conftest import TINY, Command, train_here
 from tests.launch.test_kill import LONGER, killed_and_restarted, only_run, undisturbed
 from tests.runs.test_data_order import FIGURES, losses, validation_figures
-from tests.runs.test_train import Run, assert_bitwise, continued, rows, weights
+from tests.runs.test_train import Train, assert_bitwise, continued, rows, weights
 from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
-from tiryns.runner.manifest.differences import made_otherwise
+from tiryns.runner.manifest.differences import MADE, differences
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 SAVING = ["checkpoint.every_steps=5", "checkpoint.keep_last=9", "model.dropout=0.1"]
 PARTS = ["objective.hidden_weight=0.5", "objective.hidden_layers=uniform", "objective.top_k=20"]
 
 
 @pytest.fixture(scope="module")
-def teacher(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> RunFolder:
+def teacher(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     """A run of two layers of 48, with dropout."""
     folder = tmp_path_factory.mktemp("taught") / "teacher"
     sizes = ["model.hidden_size=48", "model.num_hidden_layers=3", "model.dropout=0.1", "optimizer.lr=0.01"]
-    made: RunFolder = train_here(folder, text_file, *sizes)
+    made: Run = train_here(folder, text_file, *sizes)
     return made
 
 
-def taught_by(teacher: RunFolder) -> list[str]:
+def taught_by(teacher: Run) -> list[str]:
     return [f"objective.teacher={teacher.path}", *PARTS]
 
 
-def test_a_run_with_a_teacher_does_not_show_how_its_batches_were_cut(
-    run_here: Run, teacher: RunFolder
-) -> None:
+def test_a_run_with_a_teacher_does_not_show_how_its_batches_were_cut(run_here: Train, teacher: Run) -> None:
     whole = run_here(*taught_by(teacher), "data.micro_batch_tokens=4000", folder="whole")
     cut = run_here(
         *taught_by(teacher),
@@ -56,7 +54,7 @@ def test_a_run_with_a_teacher_does_not_show_how_its_batches_were_cut(
     assert losses(alone) != pytest.approx(losses(whole), rel=1e-2)
 
 
-def test_without_weight_a_run_is_plain_to_the_bit(run_here: Run, teacher: RunFolder) -> None:
+def test_without_weight_a_run_is_plain_to_the_bit(run_here: Train, teacher: Run) -> None:
     off = ["objective.teacher_weight=0", "objective.label_weight=1"]
     plain = run_here(*SAVING, folder="plain")
     unheard = run_here(f"objective.teacher={teacher.path}", *off, *SAVING, folder="off")
@@ -65,9 +63,9 @@ def test_without_weight_a_run_is_plain_to_the_bit(run_here: Run, teacher: RunFol
 
 
 def test_resume_is_bitwise_and_only_with_the_same_teacher(
-    run_here: Run, teacher: RunFolder, tmp_path: Path
+    run_here: Train, teacher: Run, tmp_path: Path
 ) -> None:
-    moved = RunFolder(tmp_path / "teacher")
+    moved = Run(tmp_path / "teacher")
     shutil.copytree(teacher.path, moved.path)
     whole = run_here(*taught_by(moved), *SAVING, folder="whole")
     continued(whole, 5, "copy")
@@ -90,7 +88,7 @@ def test_resume_is_bitwise_and_only_with_the_same_teacher(
         run_here(*taught_by(moved), *SAVING, folder="other")
     other = run_here(*taught_by(moved), *SAVING, "resume_changed_data=true", folder="other")
     after = json.loads((other.path / "manifest.json").read_text())
-    found = [str(one) for one in made_otherwise(before, after)]
+    found = [str(one) for one in differences(before, after, MADE)]
     assert any("teacher" in line and "model.safetensors differs" in line for line in found), found
     assert losses(other) != losses(whole)
 
@@ -103,10 +101,10 @@ def refused(tmp_path: Path, *words: str) -> str:
 
 
 def test_a_teacher_that_cannot_teach_is_one_line_before_anything_begins(
-    tmp_path: Path, text_file: Path, teacher: RunFolder
+    tmp_path: Path, text_file: Path, teacher: Run
 ) -> None:
     source = f"data.source={text_file}"
-    unfinished = RunFolder(tmp_path / "unfinished")
+    unfinished = Run(tmp_path / "unfinished")
     shutil.copytree(teacher.path, unfinished.path)
     shutil.rmtree(unfinished.path / "model")
     told = refused(tmp_path, source, f"objective.teacher={unfinished.path}")
@@ -118,14 +116,14 @@ def test_a_teacher_that_cannot_teach_is_one_line_before_anything_begins(
     assert "objective.teacher_temperature" in told
 
 
-def test_a_teacher_with_other_tokens_is_refused_by_name(run_here: Run, teacher: RunFolder) -> None:
+def test_a_teacher_with_other_tokens_is_refused_by_name(run_here: Train, teacher: Run) -> None:
     with pytest.raises(ValueError, match=r"objective.teacher: .* other tokens .* data.tokenizer="):
         run_here(*taught_by(teacher), "data.vocab_size=80")
 
 
 @pytest.mark.slow
 def test_two_ranks_and_kills_leave_no_trace(
-    tiryns: Command, run_here: Run, tmp_path: Path, text_file: Path, teacher: RunFolder
+    tiryns: Command, run_here: Train, tmp_path: Path, text_file: Path, teacher: Run
 ) -> None:
     words = [f"data.source={text_file}", *taught_by(teacher), "model.dropout=0.1"]
     one = run_here(*taught_by(teacher), "model.dropout=0.1", folder="one")

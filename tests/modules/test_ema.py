@@ -12,7 +12,7 @@ from tests.conftest import train_here
 from tests.runs.test_train import rows
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.cli.commands import main
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 SETTINGS = [
     "checkpoint.every_steps=3",
@@ -24,15 +24,15 @@ EMA = ["module.ema=0.5", "optimizer.lr=0.01", *SETTINGS]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> RunFolder:
+def run(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     return train_here(tmp_path_factory.mktemp("ema") / "outputs" / "day" / "run", text_file, *EMA)
 
 
-def saved(run: RunFolder, step: int) -> dict[str, Any]:
-    return AtomicCheckpointIO().load_checkpoint(run.checkpoints / f"step-{step:08d}.ckpt")
+def saved(run: Run, step: int) -> dict[str, Any]:
+    return AtomicCheckpointIO().load_checkpoint(run.checkpoint_dir / f"step-{step:08d}.ckpt")
 
 
-def consolidated(run: RunFolder, target: Path, *words: str) -> dict[str, torch.Tensor]:
+def consolidated(run: Run, target: Path, *words: str) -> dict[str, torch.Tensor]:
     main(["consolidate", str(run.path), str(target), *words])
     return load_file(target / "model.safetensors")
 
@@ -43,7 +43,7 @@ def same(first: Any, second: Any) -> bool:
     return torch.equal(first, second) if isinstance(first, torch.Tensor) else bool(first == second)
 
 
-def test_training_is_bitwise_that_without_an_average(run: RunFolder, tmp_path: Path, text_file: Path) -> None:
+def test_training_is_bitwise_that_without_an_average(run: Run, tmp_path: Path, text_file: Path) -> None:
     raw = train_here(tmp_path / "run", text_file, "optimizer.lr=0.01", *SETTINGS)
     for step in (3, 6):
         assert same(saved(run, step)["state_dict"], saved(raw, step)["state_dict"])
@@ -54,11 +54,11 @@ def test_training_is_bitwise_that_without_an_average(run: RunFolder, tmp_path: P
 
 
 def test_a_resumed_run_has_the_average_of_one_that_was_not_stopped(
-    run: RunFolder, tmp_path: Path, text_file: Path
+    run: Run, tmp_path: Path, text_file: Path
 ) -> None:
-    copy = RunFolder(tmp_path / "outputs" / "day" / "run")
+    copy = Run(tmp_path / "outputs" / "day" / "run")
     shutil.copytree(run.path, copy.path, symlinks=True)
-    (copy.checkpoints / "step-00000006.ckpt").unlink()
+    (copy.checkpoint_dir / "step-00000006.ckpt").unlink()
     copy.update_status(state="running")
     train_here(copy.path, text_file, *EMA)
     for part in ("state_dict", "optimizer_states"):
@@ -66,7 +66,7 @@ def test_a_resumed_run_has_the_average_of_one_that_was_not_stopped(
         assert same(ours[0], theirs[0]) if part == "optimizer_states" else same(ours, theirs)
 
 
-def test_either_set_of_weights_is_exported(run: RunFolder, tmp_path: Path) -> None:
+def test_either_set_of_weights_is_exported(run: Run, tmp_path: Path) -> None:
     exported = load_file(run.path / "model" / "model.safetensors")
     trained, states = saved(run, 6)["state_dict"], saved(run, 6)["optimizer_states"][0]
     names = [name for group in states["param_groups"] for name in group["param_names"]]

@@ -18,24 +18,24 @@ from tests.modules.conftest import NEW, TINY, Finetune
 from tests.optim.tiny import averages_of_splus
 from tests.runs.test_train import continued, losses
 from tests.support.precision import rounding
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 
-def predictions(run: RunFolder) -> list[dict[str, Any]]:
+def predictions(run: Run) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run.path / "predictions.jsonl").read_text().splitlines()]
 
 
-def evaluation(run: RunFolder) -> dict[str, Any]:
+def evaluation(run: Run) -> dict[str, Any]:
     return json.loads((run.path / "evaluation.json").read_text())
 
 
-def validations(run: RunFolder) -> list[dict[str, str]]:
+def validations(run: Run) -> list[dict[str, str]]:
     with open(run.path / "metrics.csv") as file:
         return [row for row in csv.DictReader(file) if row["val/validation/loss"]]
 
 
-def weights(run: RunFolder, name: str, average: bool = False) -> dict[str, torch.Tensor]:
-    saved = torch.load(run.checkpoints / name, weights_only=True)
+def weights(run: Run, name: str, average: bool = False) -> dict[str, torch.Tensor]:
+    saved = torch.load(run.checkpoint_dir / name, weights_only=True)
     return averages_of_splus(saved["optimizer_states"][0], 0.5) if average else saved["state_dict"]
 
 
@@ -159,9 +159,9 @@ def test_best_weights_are_tested_and_exported(
 def test_resumed_run_is_bitwise_the_undisturbed_one(finetune: Finetune) -> None:
     settings = ["checkpoint.every_steps=3", "checkpoint.keep_last=9", "model.dropout=0.1"]
     whole = finetune("classification", *settings)
-    copy = RunFolder(whole.path.with_name("copy"))
+    copy = Run(whole.path.with_name("copy"))
     shutil.copytree(whole.path, copy.path, symlinks=True)
-    for checkpoint in copy.checkpoints.glob("step-*.ckpt"):
+    for checkpoint in copy.checkpoint_dir.glob("step-*.ckpt"):
         if int(checkpoint.stem.removeprefix("step-")) > 3:
             checkpoint.unlink()
     resumed = finetune("classification", *settings, folder="copy")
@@ -241,7 +241,7 @@ def test_bf16_with_dropout_goes_as_fp32_and_resumes_bitwise(finetune: Finetune, 
 
 
 def test_finetuning_starts_from_a_pretraining_run(
-    run_here: Callable[..., RunFolder], finetune: Finetune, caplog: pytest.LogCaptureFixture
+    run_here: Callable[..., Run], finetune: Finetune, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = run_here(folder="first")
     with caplog.at_level("INFO"):
@@ -290,7 +290,7 @@ def test_two_processes_evaluate_as_one(
     files = [f + "}" if "{validation:" in f else f for f in files]
     one = finetune("question_answering", *files, *evaluate)
     tiryns(*files, *TINY, *NEW, *evaluate, "trainer.devices=2")
-    two = RunFolder(next((tmp_path / "outputs").glob("*/*")))
+    two = Run(next((tmp_path / "outputs").glob("*/*")))
     assert predictions(one) == predictions(two)
     assert len(predictions(one)) == 23 + 1 + 17
     for name, found in evaluation(one)["sets"].items():

@@ -15,7 +15,7 @@ from tests.modules.test_finetuning import evaluation, predictions, weights
 from tests.runs.test_train import continued, losses
 from tests.support.precision import rounding
 from tiryns.runner.inference.opened_run import open_run
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 LOSSES = [
     "objective.class_weights=balanced", "objective.label_smoothing=0.1", "objective.focal_gamma=1",
@@ -98,7 +98,7 @@ def test_frozen_layers_have_no_gradient_no_state_and_keep_their_weights(finetune
     assert len(frozen) > 10
     for name in first:
         assert torch.equal(first[name], last[name]) == (name in frozen), name
-    saved = torch.load(run.checkpoints / "step-00000008.ckpt", weights_only=True)["optimizer_states"][0]
+    saved = torch.load(run.checkpoint_dir / "step-00000008.ckpt", weights_only=True)["optimizer_states"][0]
     names = {name for group in saved["param_groups"] for name in group["param_names"]}
     assert names == {
         name.removeprefix("model.") for name in first if name not in frozen and "position_ids" not in name
@@ -185,7 +185,7 @@ def test_two_processes_choose_the_same_thresholds(
     settings = ["data=classification", "objective=classification", *several, "objective.thresholds=per_label"]
     one = finetune("classification", *settings[2:], "optimizer.lr=0.003")
     tiryns(*settings, *TINY, *NEW, "optimizer.lr=0.003", "trainer.devices=2")
-    two: RunFolder = only_run(tmp_path / "outputs")
+    two: Run = only_run(tmp_path / "outputs")
     saved = [
         json.loads((run.path / "model/task.json").read_text())["objective"]["thresholds"]
         for run in (one, two)

@@ -16,12 +16,12 @@ from tests.modules.conftest import NEW, TASKS, TINY, Finetune
 from tests.runs.test_train import assert_bitwise, losses, weights
 from tests.support.precision import rounding
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 DROPOUT = ["model.dropout=0.2", "sampler.global_batch_size=7"]
 
 
-def lines(run: RunFolder) -> list[dict[str, Any]]:
+def lines(run: Run) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run.path / "predictions.jsonl").read_text().splitlines()]
 
 
@@ -68,7 +68,7 @@ def test_two_ranks_train_and_evaluate_as_one(
     words = [*DROPOUT, "trainer.max_steps=4", "trainer.validate_every=2", "optimizer.lr=1e-3"]
     one = finetune("multiple_choice", *words)
     tiryns(*task_files["multiple_choice"], *TINY, *NEW, *words, "trainer.devices=2")
-    two = RunFolder(next((tmp_path / "outputs").glob("*/*")))
+    two = Run(next((tmp_path / "outputs").glob("*/*")))
     assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-4, 5e-2))
     assert len(lines(one)) == len(lines(two)) == 23 + 17
     for ours, theirs in zip(lines(one), lines(two), strict=True):

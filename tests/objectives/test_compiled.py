@@ -8,7 +8,7 @@ from tests.conftest import TINY, train_as
 from tests.data.pairs import rows
 from tests.runs.test_train import losses
 from tests.support.precision import rounding
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 RTD = ["objective=rtd", "objective.generator_size=0.5"]
 OBJECTIVES = {
@@ -36,8 +36,8 @@ def test_compiled_and_recomputed_runs_train_alike(
     if setting == "gradient_checkpointing":
         words.append("model.dropout=0.1")
 
-    def trained(folder: str, *more: str) -> RunFolder:
-        made: RunFolder = train_as(tmp_path / folder, [*words, *more])
+    def trained(folder: str, *more: str) -> Run:
+        made: Run = train_as(tmp_path / folder, [*words, *more])
         return made
 
     if name == "distillation":

@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoModelForMaskedLM
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run, without_trace
 from tests.runs.test_data_order import losses
-from tests.runs.test_train import Run, assert_bitwise, continued, weights
+from tests.runs.test_train import Train, assert_bitwise, continued, weights
 from tests.support.precision import rounding
 from tiryns.runner.cli.models.average import average
 from tiryns.runner.cli.models.consolidate import consolidate
@@ -31,7 +31,7 @@ def figures(run: Any) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("settings", [RTD, GDES])
-def test_a_run_does_not_show_how_its_batches_were_cut(settings: list[str], run_here: Run) -> None:
+def test_a_run_does_not_show_how_its_batches_were_cut(settings: list[str], run_here: Train) -> None:
     whole, cut = (
         run_here(*settings, f"data.micro_batch_tokens={tokens}", folder=str(tokens)) for tokens in (4000, 90)
     )
@@ -44,7 +44,7 @@ def test_a_run_does_not_show_how_its_batches_were_cut(settings: list[str], run_h
         assert theirs[name] == pytest.approx(value, rel=CLOSE, abs=rounding(1e-4, 0.05)), name
 
 
-def test_a_resumed_run_is_bitwise_and_exports_both_networks(run_here: Run) -> None:
+def test_a_resumed_run_is_bitwise_and_exports_both_networks(run_here: Train) -> None:
     settings = [*GDES, *SAVING, "objective.export_generator=true", "module.ema=0.9"]
     whole = run_here(*settings, folder="whole")
     continued(whole, 5, "resumed")
@@ -74,7 +74,7 @@ def test_a_resumed_run_is_bitwise_and_exports_both_networks(run_here: Run) -> No
     assert torch.equal(mean.get_input_embeddings().weight, table)
 
 
-def test_the_encoder_is_finetuned_from_a_run(run_here: Run, tmp_path: Path) -> None:
+def test_the_encoder_is_finetuned_from_a_run(run_here: Train, tmp_path: Path) -> None:
     from tests.conftest import train_as
     from tests.modules.conftest import NEW, ROWS, TASKS
     from tests.modules.conftest import TINY as FINETUNING
@@ -89,11 +89,11 @@ def test_the_encoder_is_finetuned_from_a_run(run_here: Run, tmp_path: Path) -> N
     plain = [word for word in FINETUNING if not word.startswith("model")]
     words = [*TASKS["classification"], *files, *plain, *loaded, "trainer.max_steps=2"]
     tuned = train_as(tmp_path / "tuned", words)
-    assert tuned.status()["state"] == "done", NEW
+    assert tuned.status["state"] == "done", NEW
 
 
 @pytest.mark.slow
-def test_two_ranks_train_like_one(tiryns: Command, run_here: Run, tmp_path: Path, text_file: Path) -> None:
+def test_two_ranks_train_like_one(tiryns: Command, run_here: Train, tmp_path: Path, text_file: Path) -> None:
     one = run_here(*GDES)
     tiryns(*TINY, f"data.source={text_file}", *GDES, "trainer.devices=2")
     two = only_run(tmp_path / "outputs")

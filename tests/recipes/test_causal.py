@@ -42,7 +42,7 @@ def bigram_loss() -> float:
 
 @pytest.mark.slow
 def test_causal_recipe_beats_bigrams(tmp_path: Path) -> None:
-    results = train_as(tmp_path / "run", ["experiment=clm"]).status()["results"]
+    results = train_as(tmp_path / "run", ["experiment=clm"]).status["results"]
     baseline = bigram_loss()
     assert 4.5 < baseline < results["val/held_out/unigram_entropy"] - 1
     assert results["val/held_out/loss"] < baseline - 0.05

@@ -12,7 +12,7 @@ from tiryns import compose
 from tiryns.runner.cli.plan.nominal import meta_model, nominal_plan
 from tiryns.runner.cli.plan.nominal_run import NominalRun
 from tiryns.runner.optim.groups import parameter_groups
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 STEPS = 40_000
 RATES = {"connector": 5.12e-3, "vision_model": 5e-5, "text_model": 5e-5}
@@ -63,8 +63,8 @@ def test_each_part_has_its_rate() -> None:
 def test_toy_knows_more_than_the_best_constant_answers(tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert start(["experiment=nanovlm", "scale=toy"], tmp_path).wait(timeout=3600) == 0
-    [run] = map(RunFolder, tmp_path.glob("outputs/*/*"))
-    results = run.status()["results"]
+    [run] = map(Run, tmp_path.glob("outputs/*/*"))
+    results = run.status["results"]
     found = results["val/validation/exact_match"]
     assert found > results["val/validation/constant_exact_match"] + 0.1
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -18,7 +18,7 @@ from tests.recipes.rules import broken_rules, config_of
 from tests.support.processes import PROGRAM, process
 from tiryns.conf.config import LATER
 from tiryns.runner.cli.compose import initialized, overrides_of
-from tiryns.runner.report.runs import load_run
+from tiryns.runner.run.folder import load_run
 
 RECORDS = sorted((ROOT / "docs" / "records").glob("*.json"))
 PAGE = ROOT / "docs" / "speedrun.md"
@@ -167,7 +167,7 @@ def test_one_seed_reaches_the_target_within_its_steps(tiryns: Command, tmp_path:
     tiryns("experiment=speedrun", "seed=6", "hydra.run.dir=run")
     run = load_run(tmp_path / "run")
     assert (run.final("val/held_out/loss") or 9.0) <= TARGET
-    assert run.metrics["time/cpu_seconds"].steps.tolist() == [run.settings["trainer.max_steps"]]
+    assert run.series["time/cpu_seconds"].steps.tolist() == [run.settings["trainer.max_steps"]]
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 
 from tests.recipes.papers import PAPERS
 from tests.support.processes import start, steps_done
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 CPU_SECONDS = 300
 STOPPED = 250
@@ -29,13 +29,13 @@ def test_toy_learns_from_context_and_resumes(recipe: str, tmp_path: Path) -> Non
         time.sleep(0.1)
     first.terminate()  # it saves, and stops
     first.wait(timeout=PATIENCE)
-    [run] = map(RunFolder, tmp_path.glob("outputs/*/*"))
-    assert run.status()["step"] < (total := run.status()["max_steps"])
+    [run] = map(Run, tmp_path.glob("outputs/*/*"))
+    assert run.status["step"] < (total := run.status["max_steps"])
     second = start([f"resume={run.path}"], tmp_path)
     assert second.wait(timeout=PATIENCE) == 0, (tmp_path / "output.txt").read_text()[-3000:]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert (run.status()["state"], run.status()["step"]) == ("done", total)
-    results = run.status()["results"]
+    assert (run.status["state"], run.status["step"]) == ("done", total)
+    results = run.status["results"]
     entropies = {name: value for name, value in results.items() if name.endswith("/unigram_entropy")}
     assert entropies
     for name, entropy in entropies.items():

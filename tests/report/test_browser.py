@@ -16,8 +16,8 @@ from tests.report.pages import evaluated_run, evil_run, make_run, read, sweep
 from tests.report.test_phases import phased
 from tests.report.test_samples import TEXT
 from tiryns.runner.report.comparison.pages import write_comparison
-from tiryns.runner.report.runs import load_run
 from tiryns.runner.report.single import write_report
+from tiryns.runner.run.folder import load_run
 
 TOO_WIDE = """() => [...document.querySelectorAll("body *")].filter((e) => !e.closest(".scroll, svg") &&
   e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.className)"""

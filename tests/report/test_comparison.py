@@ -7,8 +7,8 @@ import pytest
 
 from tests.report.pages import make_run, read, sweep
 from tiryns.runner.report.comparison.pages import write_comparison
-from tiryns.runner.report.runs import find_runs, load_run
 from tiryns.runner.report.single import write_report
+from tiryns.runner.run.folder import find_runs, load_run
 
 
 def test_comparison_ranks_runs_and_names_the_best_command(tmp_path: Path) -> None:

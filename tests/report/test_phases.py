@@ -8,10 +8,9 @@ import yaml
 
 from tests.report.pages import make_run, read
 from tiryns.runner.report.comparison.pages import write_comparison
-from tiryns.runner.report.runs import load_run
 from tiryns.runner.report.single import write_report
 from tiryns.runner.report.summary import end_summary, resume_command
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run, load_run
 
 NOTED = [{"name": "stable", "steps": 30, "tokens": 9000}, {"name": "<long>", "steps": 10, "tokens": 4000}]
 GIVEN: list[dict[str, Any]] = [
@@ -52,7 +51,7 @@ def test_page_draws_phases_and_lists_them(tmp_path: Path) -> None:
         "validation loss",
     ]
     run = load_run(tmp_path / "run")
-    losses = run.metrics["val/books/loss"]
+    losses = run.series["val/books/loss"]
     at = dict(zip(losses.steps.tolist(), losses.values.tolist(), strict=True))
     assert table.rows == [
         ["stable", "1 to 30", 9000, "0.001", "128", "0.1", "", "", at[30]],
@@ -82,9 +81,9 @@ def test_finished_run_with_phases_is_as_long_as_they_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, plain = phased(tmp_path / "run"), make_run(tmp_path / "plain")
-    assert resume_command(run) is None
-    assert str(resume_command(plain)).endswith("trainer.max_steps=80")
-    assert str(resume_command(run, {**RunFolder(run).status(), "state": "failed"})).endswith(f"resume={run}")
+    assert resume_command(Run(run)) is None
+    assert str(resume_command(Run(plain))).endswith("trainer.max_steps=80")
+    assert str(resume_command(Run(run, "failed"))).endswith(f"resume={run}")
     assert len(read(write_report(run)).texts("command")) == 1
     for folder, again in ((run, False), (plain, True)):
         end_summary(folder, {}, "done")

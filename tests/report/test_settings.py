@@ -10,10 +10,11 @@ import pytest
 from tests.cli.judge.folders import KEY, make_run, make_sweep
 from tests.report.pages import read
 from tiryns.runner.cli.commands import main
+from tiryns.runner.report.changed import changed_settings
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.comparison.settings import Comparison
-from tiryns.runner.report.runs import changed_settings, find_runs, load_run
 from tiryns.runner.report.table import as_markdown, compared_text
+from tiryns.runner.run.folder import find_runs, load_run
 
 LEVEL = KEY.replace("/loss", "/unigram_entropy")
 PER_BYTE = KEY.replace("/loss", "/bits_per_byte")

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.report.pages import EVIL, evil_run, make_run, read
+from tiryns.runner.report.changed import changed_settings
 from tiryns.runner.report.comparison.pages import write_comparison
-from tiryns.runner.report.runs import changed_settings, load_run
 from tiryns.runner.report.single import write_report
 from tiryns.runner.report.summary import end_summary
+from tiryns.runner.run.folder import load_run
 
 
 def test_report_shows_curves_figures_and_how_to_go_on(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tiryns.runner.report.summary import (
     show,
     validation_set,
 )
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 FACTS = {
     "data": {"documents": "12,000", "vocabulary": "8,192 [tokens]"},
@@ -104,36 +104,36 @@ def test_end_of_a_run_without_figures(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_command_to_resume_is_spelt_as_the_one_that_started_it(tmp_path: Path) -> None:
     folder = tmp_path / "my run"
     folder.mkdir()
-    assert resume_command(folder) == f"tiryns resume='{folder}'"
+    assert resume_command(Run(folder)) == f"tiryns resume='{folder}'"
     (folder / "command.txt").write_text("tiryns seed=3\n")
-    assert resume_command(folder) == f"tiryns resume='{folder}'"
+    assert resume_command(Run(folder)) == f"tiryns resume='{folder}'"
     (folder / "command.txt").write_text("tiryns --config-dir 'my configs' seed=3 'allowed_targets=[mine]'\n")
     wanted = f"tiryns --config-dir 'my configs' resume='{folder}' 'allowed_targets=[mine]'"
-    assert resume_command(folder) == wanted
+    assert resume_command(Run(folder)) == wanted
 
 
 def test_best_figure_has_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    RunFolder(tmp_path).update_status(state="running", monitor="val/validation/accuracy")
+    Run(tmp_path).update_status(state="running", monitor="val/validation/accuracy")
     end_summary(tmp_path, {"objective": 0.3, "best_step": 6.0})
     assert re.search(r"best val/validation/accuracy +0\.300 at step 6", capsys.readouterr().out)
 
 
 def test_finished_run_is_trained_for_as_long_again(tmp_path: Path) -> None:
-    RunFolder(tmp_path).update_status(state="failed", step=40)
-    assert str(resume_command(tmp_path)).endswith(f"resume={tmp_path}")
-    RunFolder(tmp_path).update_status(state="done", step=40)
-    assert str(resume_command(tmp_path)).endswith(f"resume={tmp_path} trainer.max_steps=80")
+    Run(tmp_path).update_status(state="failed", step=40)
+    assert str(resume_command(Run(tmp_path))).endswith(f"resume={tmp_path}")
+    Run(tmp_path).update_status(state="done", step=40)
+    assert str(resume_command(Run(tmp_path))).endswith(f"resume={tmp_path} trainer.max_steps=80")
 
 
 def test_run_that_a_callback_has_ended_gets_another_length_than_its_own(tmp_path: Path) -> None:
-    RunFolder(tmp_path).update_status(state="done", step=4, max_steps=8)
-    assert str(resume_command(tmp_path)).endswith(f"resume={tmp_path} trainer.max_steps=16")
-    RunFolder(tmp_path).update_status(max_steps=200)
-    assert str(resume_command(tmp_path)).endswith(f"resume={tmp_path} trainer.max_steps=400")
+    Run(tmp_path).update_status(state="done", step=4, max_steps=8)
+    assert str(resume_command(Run(tmp_path))).endswith(f"resume={tmp_path} trainer.max_steps=16")
+    Run(tmp_path).update_status(max_steps=200)
+    assert str(resume_command(Run(tmp_path))).endswith(f"resume={tmp_path} trainer.max_steps=400")
     (tmp_path / "command.txt").write_text(
         "tiryns callback=[default,stop_after] callback.stop_after.steps=4\n"
     )
-    assert str(resume_command(tmp_path)).endswith(" trainer.max_steps=400 callback.stop_after.steps=400")
+    assert str(resume_command(Run(tmp_path))).endswith(" trainer.max_steps=400 callback.stop_after.steps=400")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tests.support.in_process import Done
 from tests.support.processes import ROOT, run_warm
 from tiryns.runner.checkpoints.callback import link, newest_checkpoint
 from tiryns.runner.run.files import naming, system_errors
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 WITHOUT_LINKS = {"os.symlink": errno.EPERM, "os.link": errno.EPERM, "os.chmod": errno.EPERM}
 """What FAT refuses, by the audit event."""
@@ -37,9 +37,9 @@ def arguments(text_file: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+def undisturbed(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> Run:
     words = [word for word in arguments if word != "resume=auto"]
-    run: RunFolder = train_as(tmp_path_factory.mktemp("whole") / "run", words)
+    run: Run = train_as(tmp_path_factory.mktemp("whole") / "run", words)
     return run
 
 
@@ -57,14 +57,14 @@ def on_a_disk(tmp_path: Path, plan: dict[str, Any], *commands: list[str]) -> lis
     return [(Done(*ended[:3]), ended[3]) for ended in json.loads(done.stdout.rpartition("\0")[2])]
 
 
-def kept_run(tmp_path: Path) -> RunFolder:
+def kept_run(tmp_path: Path) -> Run:
     (status,) = (tmp_path / "kept").glob("*/*/status.json")
-    return RunFolder(status.parent)
+    return Run(status.parent)
 
 
 @pytest.mark.parametrize("name", few_of(FULL, ["375 kB", "quota at 61"]))
 def test_full_disk_ends_a_run_in_one_line_and_room_lets_it_go_on(
-    tmp_path: Path, arguments: list[str], undisturbed: RunFolder, name: str
+    tmp_path: Path, arguments: list[str], undisturbed: Run, name: str
 ) -> None:
     (full, left), (again, _) = on_a_disk(tmp_path, FULL[name], arguments, arguments)
     assert_one_message(full, [os.strerror(FULL[name].get("errno", errno.ENOSPC))])
@@ -73,11 +73,11 @@ def test_full_disk_ends_a_run_in_one_line_and_room_lets_it_go_on(
     saved = [file for file in left if "/step-" in file]
     assert ("continuing at step" in again.stdout) == bool(saved)
     newest = max((tmp_path / "kept").glob("*/*/status.json"), key=os.path.getmtime).parent
-    assert_bitwise(weights(undisturbed, 12), weights(RunFolder(newest), 12))
+    assert_bitwise(weights(undisturbed, 12), weights(Run(newest), 12))
 
 
 def test_disk_without_links_and_modes_serves_a_run(
-    tmp_path: Path, arguments: list[str], undisturbed: RunFolder
+    tmp_path: Path, arguments: list[str], undisturbed: Run
 ) -> None:
     plan = {"refused": WITHOUT_LINKS}
     words = [*arguments, "hydra.run.dir=outputs/a/run"]
@@ -93,9 +93,9 @@ def test_disk_without_links_and_modes_serves_a_run(
     run = kept_run(tmp_path)
     assert_bitwise(weights(undisturbed, 12), weights(run, 12))
     assert rows(undisturbed) == rows(run)
-    assert not [file for file in run.checkpoints.iterdir() if file.is_symlink()]
-    assert (run.checkpoints / "last.ckpt").read_bytes() == (
-        run.checkpoints / "step-00000012.ckpt"
+    assert not [file for file in run.checkpoint_dir.iterdir() if file.is_symlink()]
+    assert (run.checkpoint_dir / "last.ckpt").read_bytes() == (
+        run.checkpoint_dir / "step-00000012.ckpt"
     ).read_bytes()
     assert {"config.json", "model.safetensors"} <= {file.name for file in (run.path / "model").iterdir()}
 

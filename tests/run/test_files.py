@@ -11,7 +11,7 @@ from lightning.pytorch import LightningModule
 from tiryns.runner.callbacks import OrderAudit
 from tiryns.runner.run.command.seals import seal_of
 from tiryns.runner.run.files import replacing, write_atomically
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
@@ -55,7 +55,7 @@ def test_name_of_a_run_folder_does_not_depend_on_how_it_is_spelt(
 ) -> None:
     (tmp_path / "2026-11-03" / "12-30-11-ab12").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "2026-11-03")
-    assert RunFolder(Path("12-30-11-ab12")).name == "2026-11-03/12-30-11-ab12"
+    assert Run(Path("12-30-11-ab12")).name == "2026-11-03/12-30-11-ab12"
 
 
 def test_threads_that_write_one_file_do_not_meet(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from tests.support.in_process import tiryns_here
 from tiryns.runner.cli.compose import compose, composing_words, initialized
 from tiryns.runner.config.moved import begun_in, found_from, path_settings
 from tiryns.runner.launch.resume import newest_run, saved_overrides
-from tiryns.runner.run.folder import RunFolder, config_hash
+from tiryns.runner.run.folder import Run
+from tiryns.runner.run.recording import config_hash
 
 RECIPE = "# @package _global_\noptimizer:\n  lr: 0.004\ntrainer:\n  max_steps: 6\n"
 STEPS = ["checkpoint.every_steps=3", "checkpoint.keep_last=9", "trainer.validate_every=0"]
@@ -38,8 +39,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     done = tiryns_here(here, *words)
     assert done.returncode == 0, done.stderr
-    run = RunFolder(here / "runs" / "o")
-    (run.checkpoints / "step-00000006.ckpt").unlink()
+    run = Run(here / "runs" / "o")
+    (run.checkpoint_dir / "step-00000006.ckpt").unlink()
     shutil.rmtree(run.path / "model")
     run.update_status(state="interrupted", step=3)
     return here
@@ -63,14 +64,14 @@ def folder_of(where: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> Path
 
 
 def test_run_goes_on_from_any_folder_without_its_configs(moved: Path) -> None:
-    run, elsewhere = RunFolder(moved / "runs" / "o"), moved.parent / "elsewhere"
+    run, elsewhere = Run(moved / "runs" / "o"), moved.parent / "elsewhere"
     (moved / "conf").rename(moved / "gone")
-    status = run.status()
+    status = run.status
     run.update_status(begun_in=["/nowhere/at/all", status["begun_in"][1]])
     done = tiryns_here(elsewhere, f"resume={run.path}")
     assert done.returncode == 0, done.stderr
-    assert (run.status()["state"], run.status()["step"]) == ("done", 6)
-    assert run.status()["begun_in"] == ["/nowhere/at/all", status["begun_in"][1]]
+    assert (run.status["state"], run.status["step"]) == ("done", 6)
+    assert run.status["begun_in"] == ["/nowhere/at/all", status["begun_in"][1]]
     assert not list(elsewhere.iterdir()), "it is no branch"
     steps = [int(line.split()[0]) for line in (run.path / "order.txt").read_text().splitlines()]
     assert steps == [*range(1, 7)]
@@ -80,7 +81,7 @@ def test_run_goes_on_from_any_folder_without_its_configs(moved: Path) -> None:
 
 
 def test_moved_data_is_noted_in_every_file(moved: Path) -> None:
-    run = RunFolder(moved / "runs" / "o")
+    run = Run(moved / "runs" / "o")
     renamed(moved)
     done = tiryns_here(moved, f"resume={run.path}", "data.source=b.txt")
     assert done.returncode == 0, done.stderr
@@ -100,10 +101,10 @@ def test_new_relative_place_leads_from_where_it_was_typed(moved: Path) -> None:
     (moved / "a.txt").rename(deep / "data" / "b.txt")
     done = tiryns_here(deep, f"resume={run}", "data.source=data/b.txt")
     assert done.returncode == 0, done.stderr
-    assert RunFolder(run).status()["step"] == 6
+    assert Run(run).status["step"] == 6
     shutil.rmtree(run / "model")
     (run / "checkpoints" / "step-00000006.ckpt").unlink()
-    RunFolder(run).update_status(state="interrupted", step=3)
+    Run(run).update_status(state="interrupted", step=3)
     assert tiryns_here(elsewhere, f"resume={run}").returncode == 0
     assert not list(elsewhere.iterdir())
     told = tiryns_here(moved.parent, "order", str(run), "--steps", "1:6")
@@ -112,7 +113,7 @@ def test_new_relative_place_leads_from_where_it_was_typed(moved: Path) -> None:
 
 def test_run_is_known_by_every_place_that_its_data_had(moved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(moved)
-    run, known = RunFolder(moved / "runs" / "o"), []
+    run, known = Run(moved / "runs" / "o"), []
     with initialized([Path("conf")]):
         for name in ("a.txt", "b.txt", "c.txt", "b.txt", "a.txt"):
             words = [f"data.source={name}" if w.startswith("data.source=") else w for w in run.overrides()]
@@ -121,7 +122,7 @@ def test_run_is_known_by_every_place_that_its_data_had(moved: Path, monkeypatch:
             run.begin(config, words)
             assert run.identity() == known[-1]
             assert [newest_run(moved, one) for one in known] == [run.path] * len(known)
-    assert len(run.status()["identities"]) == 3
+    assert len(run.status["identities"]) == 3
     assert newest_run(moved, "other") is None
 
 
@@ -129,7 +130,7 @@ def test_python_goes_on_with_the_configs_of_a_run_and_without_them(
     moved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = moved / "runs" / "o"
-    RunFolder(run).update_status(begun_in=[str(moved), "../.."])
+    Run(run).update_status(begun_in=[str(moved), "../.."])
     monkeypatch.chdir(moved.parent / "elsewhere")
     assert tiryns.compose(f"resume={run}").optimizer.lr == 0.004
     (moved / "conf").rename(moved / "gone")
@@ -176,7 +177,7 @@ def test_same_data_at_another_place_is_no_branch(
 
 def test_configs_are_found_where_the_run_was_begun(moved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = moved / "runs" / "o"
-    RunFolder(run).update_status(begun_in=[str(moved), "../.."])
+    Run(run).update_status(begun_in=[str(moved), "../.."])
     monkeypatch.chdir(moved.parent / "elsewhere")
     assert saved_overrides([f"resume={run}"])[:2] == ["--config-dir", str(moved / "conf")]
     (moved / "conf").rename(moved / "gone")
@@ -193,7 +194,7 @@ def test_words_of_a_foreign_config_are_held_to_those_of_a_run(
 ) -> None:
     run = moved / "runs" / "o"
     shutil.rmtree(moved / "conf")
-    RunFolder(run).update_status(begun_in=None)
+    Run(run).update_status(begun_in=None)
     config = run / "config.yaml"
     config.write_text(config.read_text() + "hydra.run.dir: evil\n")
     monkeypatch.chdir(moved.parent / "elsewhere")

@@ -9,7 +9,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run
-from tests.runs.test_train import Run, assert_bitwise, continued, losses, rows, weights
+from tests.runs.test_train import Train, assert_bitwise, continued, losses, rows, weights
 from tiryns.runner import train
 from tiryns.runner.loop.assembly import assemble
 from tiryns.runner.run import audit
@@ -22,7 +22,7 @@ SHORT = [
 
 
 @pytest.mark.parametrize("layout", ["packed", "padded"])
-def test_pretraining_goes_as_in_fp32_and_resumes_bitwise(run_here: Run, layout: str) -> None:
+def test_pretraining_goes_as_in_fp32_and_resumes_bitwise(run_here: Train, layout: str) -> None:
     short = [*SHORT, f"data.layout={layout}", "data.num_workers=1"]
     run, exact = run_here(*short, BF16, folder="bf16"), run_here(*short, FP32, folder="fp32")
     assert losses(run) != losses(exact), "it was trained in bf16"
@@ -34,7 +34,9 @@ def test_pretraining_goes_as_in_fp32_and_resumes_bitwise(run_here: Run, layout: 
 
 
 @pytest.mark.slow
-def test_two_processes_train_as_one(tiryns: Command, run_here: Run, tmp_path: Path, text_file: Path) -> None:
+def test_two_processes_train_as_one(
+    tiryns: Command, run_here: Train, tmp_path: Path, text_file: Path
+) -> None:
     short = [*SHORT, BF16, "data.layout=packed"]
     cut = ["trainer.devices=2", "data.micro_batch_tokens=100", "data.num_workers=1"]
     tiryns(*TINY, f"data.source={text_file}", *short, *cut)
@@ -44,7 +46,7 @@ def test_two_processes_train_as_one(tiryns: Command, run_here: Run, tmp_path: Pa
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon", "shampoo", "soap", "splus"])
-def test_update_is_outside_autocast(run_here: Run, optimizer: str) -> None:
+def test_update_is_outside_autocast(run_here: Train, optimizer: str) -> None:
     """Shampoo, SOAP and SPlus multiply matrices of fp32, which autocast would make bf16."""
     seen: list[bool] = []
     hook = register_optimizer_step_pre_hook(lambda *_: seen.append(torch.is_autocast_enabled("cpu")))
@@ -59,7 +61,7 @@ def test_update_is_outside_autocast(run_here: Run, optimizer: str) -> None:
     ("precision", "types"), [(FP32, ("bfloat16", "bfloat16")), (BF16, ("bfloat16", "float32"))]
 )
 def test_weights_of_a_run_keep_the_types_that_they_began_with(
-    run_here: Run, monkeypatch: pytest.MonkeyPatch, precision: str, types: tuple[str, str]
+    run_here: Train, monkeypatch: pytest.MonkeyPatch, precision: str, types: tuple[str, str]
 ) -> None:
     """Runs of before trained the types of a file, which may be another than that of a new head, and noted none."""
     encoder, head = (getattr(torch, name) for name in types)
@@ -76,7 +78,7 @@ def test_weights_of_a_run_keep_the_types_that_they_began_with(
     assert {str(t.dtype)[6:] for t in weights(whole, 6).values()} == {*types}
     for name, noted in (("noted", True), ("unnoted", False)):
         run = continued(whole, 3, name)
-        file = run.checkpoints / "step-00000003.ckpt"
+        file = run.checkpoint_dir / "step-00000003.ckpt"
         checkpoint = torch.load(file, weights_only=True)
         assert checkpoint["resolved"]["weights"] == types_noted
         if not noted:
@@ -85,12 +87,12 @@ def test_weights_of_a_run_keep_the_types_that_they_began_with(
         resumed = run_here(*short, folder=name)
         assert_bitwise(weights(whole, 6), weights(resumed, 6))
         assert rows(whole) == rows(resumed)
-        assert resumed.status()["resolved"]["weights"] == types_noted
+        assert resumed.status["resolved"]["weights"] == types_noted
 
 
-def test_a_branch_in_another_precision_has_weights_of_its_own(run_here: Run) -> None:
-    start = run_here(*SHORT, "trainer.precision=bf16-true").checkpoints / "step-00000003.ckpt"
+def test_a_branch_in_another_precision_has_weights_of_its_own(run_here: Train) -> None:
+    start = run_here(*SHORT, "trainer.precision=bf16-true").checkpoint_dir / "step-00000003.ckpt"
     assert {t.dtype for t in torch.load(start, weights_only=True)["state_dict"].values()} == {torch.bfloat16}
     branch = run_here(*SHORT, FP32, f"resume={start}", folder="branch")
     assert {t.dtype for t in weights(branch, 6).values()} == {torch.float32}
-    assert branch.status()["resolved"]["weights"] == "float32"
+    assert branch.status["resolved"]["weights"] == "float32"

@@ -9,11 +9,11 @@ import torch
 
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run
-from tests.runs.test_train import Run, continued, losses, rows, weights
+from tests.runs.test_train import Train, continued, losses, rows, weights
 from tests.support.precision import BF16_ERROR, rounding
 from tiryns.runner.checkpoints.files import entry_of
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 PLAIN_STEP = [
     "optimizer=sgd", "optimizer.lr=1", "optimizer.momentum=0", "optimizer.weight_decay=0", "scheduler=constant",
@@ -33,11 +33,11 @@ FIGURES: Tolerances = {"rel": rounding(1e-5, 5e-3), "abs": rounding(1e-12, 0.03)
 """How far figures of validations may be apart; in bf16 one of 39 targets may be guessed another way."""
 
 
-def validation_figures(run: RunFolder) -> list[float]:
+def validation_figures(run: Run) -> list[float]:
     return [float(row[name]) for row in rows(run) for name in row if row[name] and name.startswith("val/")]
 
 
-def reference_gradient(run: RunFolder, config: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def reference_gradient(run: Run, config: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Initial weights, and the gradient of global batch 0 as one padded batch with transformers' own mean loss."""
     from hydra import compose, initialize_config_module
 
@@ -73,7 +73,7 @@ def reference_gradient(run: RunFolder, config: list[str]) -> tuple[dict[str, Any
 
 @pytest.mark.parametrize("micro_batch_size", [1, 5, None])
 def test_gradient_is_that_of_one_plain_batch(
-    run_here: Run, text_file: Path, micro_batch_size: int | None
+    run_here: Train, text_file: Path, micro_batch_size: int | None
 ) -> None:
     overrides = [
         *PLAIN_STEP,
@@ -110,7 +110,7 @@ def test_fifty_steps_are_the_same_on_one_two_and_four_processes(
 
 
 def test_resume_on_another_number_of_processes(
-    tiryns: Command, run_here: Run, tmp_path: Path, text_file: Path
+    tiryns: Command, run_here: Train, tmp_path: Path, text_file: Path
 ) -> None:
     saving = ["checkpoint.every_steps=5", "checkpoint.keep_last=9"]
     whole = run_here(*saving, folder="whole")
@@ -119,10 +119,10 @@ def test_resume_on_another_number_of_processes(
     tiryns(*TINY, f"data.source={text_file}", *saving, "trainer.devices=2", f"resume={on_two.path}")
     assert not (tmp_path / "outputs").exists(), "it goes on in its folder"
     on_one_again = continued(on_two, 10, "on_one_again")
-    assert entry_of(on_one_again.checkpoints / "step-00000010.ckpt", "resolved")["processes"] == 2
+    assert entry_of(on_one_again.checkpoint_dir / "step-00000010.ckpt", "resolved")["processes"] == 2
     run_here(*saving, folder="on_one_again")
     for run in (on_two, on_one_again):
-        assert run.status()["step"] == 12
+        assert run.status["step"] == 12
         assert audit.compare(whole.path, run.path) is None
         assert audit.length(run.path) == 12
         assert losses(run) == pytest.approx(losses(whole), rel=rounding(1e-5, 1e-3))
@@ -142,7 +142,7 @@ LAST_OF_LESS = ["trainer.max_steps=-1", "trainer.max_epochs=1.5", "sampler.globa
     ],
 )
 def test_uneven_shares_neither_hang_nor_show(
-    tiryns: Command, run_here: Run, tmp_path: Path, text_file: Path, uneven: list[str]
+    tiryns: Command, run_here: Train, tmp_path: Path, text_file: Path, uneven: list[str]
 ) -> None:
     text = tmp_path / "uneven.txt"
     text.write_text("a\n\nb\n\n" + text_file.read_text())
@@ -157,7 +157,7 @@ def test_uneven_shares_neither_hang_nor_show(
     assert validation_figures(one) == pytest.approx(validation_figures(two), **FIGURES)
 
 
-def test_audit_names_the_first_step_that_differs(run_here: Run) -> None:
+def test_audit_names_the_first_step_that_differs(run_here: Train) -> None:
     one = run_here("trainer.max_steps=3", "trainer.validate_every=0", folder="one")
     other = run_here("trainer.max_steps=3", "trainer.validate_every=0", "seed=43", folder="other")
     difference = audit.compare(one.path, other.path)
@@ -169,9 +169,9 @@ def test_audit_names_the_first_step_that_differs(run_here: Run) -> None:
     assert audit.compare(one.path, masks.path)
 
 
-def test_resume_with_changed_data_can_be_allowed(run_here: Run) -> None:
+def test_resume_with_changed_data_can_be_allowed(run_here: Train) -> None:
     run_here("trainer.max_steps=2", "trainer.validate_every=0")
     changed = ["trainer.max_steps=4", "trainer.validate_every=0", "sampler.global_batch_size=6"]
     with pytest.raises(ValueError, match=r"global_batch_size was 12 and is 6.*resume_changed_data=true"):
         run_here(*changed)
-    assert run_here(*changed, "resume_changed_data=true").status()["step"] == 4
+    assert run_here(*changed, "resume_changed_data=true").status["step"] == 4

@@ -8,13 +8,13 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from tests.runs.test_train import assert_bitwise, losses, rows, weights
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 SHORT = ["trainer.max_steps=4", "trainer.validate_every=0", "model.dropout=0.1", "trainer.precision=32-true"]
 
 
 def test_deterministic_algorithms_and_loader_workers_change_no_bit(
-    run_here: Callable[..., RunFolder],
+    run_here: Callable[..., Run],
 ) -> None:
     seen: list[bool] = []
     plain = run_here(*SHORT, folder="plain")
@@ -33,7 +33,7 @@ def test_deterministic_algorithms_and_loader_workers_change_no_bit(
     assert losses(other) != losses(plain)
 
 
-def test_single_samples_train_like_padded_rows(run_here: Callable[..., RunFolder]) -> None:
+def test_single_samples_train_like_padded_rows(run_here: Callable[..., Run]) -> None:
     padded, single = (
         run_here(*SHORT, f"data.layout={layout}", folder=layout) for layout in ("padded", "single")
     )
@@ -42,7 +42,7 @@ def test_single_samples_train_like_padded_rows(run_here: Callable[..., RunFolder
 
 
 @pytest.mark.slow
-def test_compiled_run_is_that_of_a_plain_one_without_dropout(run_here: Callable[..., RunFolder]) -> None:
+def test_compiled_run_is_that_of_a_plain_one_without_dropout(run_here: Callable[..., Run]) -> None:
     short = [*SHORT, "model.dropout=0.0"]
     plain = run_here(*short, folder="plain")
     compiled = run_here(*short, "module.compile_model=true", folder="compiled")

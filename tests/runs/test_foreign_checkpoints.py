@@ -17,7 +17,7 @@ from tests.support.foreign_checkpoints import save_foreign_bert, save_foreign_ll
 from tests.support.in_process import tiryns_here
 from tests.support.vision import scenes_of_many_sizes
 from tiryns.runner.cli.commands import main
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 SHORT = [
     "trainer=cpu", "trainer.precision=bf16-mixed", "trainer.max_steps=4", "trainer.validate_every=2",
@@ -120,9 +120,9 @@ def test_tutorial_runs_to_the_end_on_a_foreign_checkpoint(
     assert capsys.readouterr().out.strip()
 
 
-def check_folder(run: RunFolder) -> None:
+def check_folder(run: Run) -> None:
     """Trained in bf16 with dropout on packed rows, validated, exported with its dropout, reported."""
-    status = run.status()
+    status = run.status
     assert (status["state"], status["step"]) == ("done", 4)
     assert any(name.startswith("val/") for name in status["results"])
     assert len(losses(run)) == 4

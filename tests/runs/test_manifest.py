@@ -16,9 +16,9 @@ from tiryns.runner.manifest.digests import file_digest, value_digest
 from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.manifest.steps import FILE_NAME as DIGESTS
 from tiryns.runner.manifest.verification import verify
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
-Run = Callable[..., RunFolder]
+Train = Callable[..., Run]
 
 SAVING = (
     "callback.manifest.every=2",
@@ -29,9 +29,9 @@ SAVING = (
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> RunFolder:
+def done(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     """A run with everything in it; copies of it are altered."""
-    run: RunFolder = train_here(tmp_path_factory.mktemp("manifest") / "run", text_file, *SAVING)
+    run: Run = train_here(tmp_path_factory.mktemp("manifest") / "run", text_file, *SAVING)
     return run
 
 
@@ -39,21 +39,21 @@ SHORT = ("callback.manifest.every=2", "trainer.max_steps=3", "trainer.validate_e
 
 
 @pytest.fixture(scope="module")
-def short(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> RunFolder:
+def short(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     """A run of three steps, on a machine whose settings of threads are a secret."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         for name in ("HF_TOKEN", "KMP_AFFINITY"):
             monkeypatch.setenv(name, "hf_verysecretvalue123")
-        run: RunFolder = train_here(tmp_path_factory.mktemp("short") / "run", text_file, *SHORT)
+        run: Run = train_here(tmp_path_factory.mktemp("short") / "run", text_file, *SHORT)
     return run
 
 
 @pytest.fixture
-def copy(done: RunFolder, tmp_path: Path) -> Path:
+def copy(done: Run, tmp_path: Path) -> Path:
     return Path(shutil.copytree(done.path, tmp_path / "copy", symlinks=True))
 
 
-def digests(run: RunFolder) -> str:
+def digests(run: Run) -> str:
     return (run.path / DIGESTS).read_text()
 
 
@@ -70,16 +70,16 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-def test_a_manifest_says_what_made_the_run(done: RunFolder, text_file: Path) -> None:
+def test_a_manifest_says_what_made_the_run(done: Run, text_file: Path) -> None:
     manifest = read_manifest(done.path)
     assert manifest["complete"]
-    assert manifest["config"]["hash"] == done.status()["config_hash"]
+    assert manifest["config"]["hash"] == done.status["config_hash"]
     assert manifest["config"]["resolved"]["optimizer"]["lr"] == 0.003
     assert manifest["config"]["digest"] == file_digest(done.path / "config.yaml")
     assert manifest["code"]["files"]["runner/train.py"] == file_digest(Path("runner/train.py"))
     assert str(Path(__file__).resolve()) in manifest["code"]["own"]
     assert manifest["packages"]["torch"].startswith("2.")
-    assert manifest["resolved"].items() >= {**done.status()["resolved"]}.items()
+    assert manifest["resolved"].items() >= {**done.status["resolved"]}.items()
     assert {"kernels", "threads", "float32_matmul_precision"} <= set(manifest["resolved"])
     assert manifest["inputs"]["sources"]["train"]["files"][0][0] == text_file.name
     assert {"data", "order", "tokenizer", "evaluation"} <= set(manifest["inputs"])
@@ -90,19 +90,19 @@ def test_a_manifest_says_what_made_the_run(done: RunFolder, text_file: Path) -> 
     assert manifest["outputs"]["checkpoints/last.ckpt"] == "link:step-00000012.ckpt"
 
 
-def test_a_manifest_says_what_the_run_took(done: RunFolder) -> None:
+def test_a_manifest_says_what_the_run_took(done: Run) -> None:
     manifest = read_manifest(done.path)
     totals, (session,) = manifest["totals"], manifest["sessions"]
     assert (totals["steps"], totals["counted_from_step"], manifest["interruptions"]) == (12, 0, 0)
     assert totals["tokens"] > 1000
     assert totals["flops"] > 6 * 10_000 * totals["tokens"]  # the model's matrices have some 20,000 weights
-    assert 0 < session["seconds"] <= totals["seconds"] <= done.status()["seconds"]
+    assert 0 < session["seconds"] <= totals["seconds"] <= done.status["seconds"]
     assert 0 < session["cpu_seconds"] == totals["cpu_seconds"]
     assert (session["step"], session["last_step"], session["restart_of_ranks"]) == (0, 12, 0)
     assert session["ended"]
 
 
-def test_the_model_has_its_manifest_and_its_card_names_it(done: RunFolder, tmp_path: Path) -> None:
+def test_the_model_has_its_manifest_and_its_card_names_it(done: Run, tmp_path: Path) -> None:
     assert (done.path / "model/manifest.json").read_text() == (done.path / "manifest.json").read_text()
     assert "## What made it\n\n`manifest.json` holds" in (done.path / "model/README.md").read_text()
     main(["push", str(done.path), str(tmp_path / "pushed")])
@@ -111,14 +111,14 @@ def test_the_model_has_its_manifest_and_its_card_names_it(done: RunFolder, tmp_p
     assert verify(tmp_path / "pushed") == ["model.safetensors was changed"]
 
 
-def test_digests_are_taken_every_so_many_steps_and_at_the_last(done: RunFolder, short: RunFolder) -> None:
+def test_digests_are_taken_every_so_many_steps_and_at_the_last(done: Run, short: Run) -> None:
     lines = [line.split() for line in digests(done).splitlines()]
     assert [line[0] for line in lines] == ["2", "4", "6", "8", "10", "12"]
     assert len({word for line in lines for word in line[1:]}) == 24  # order, loss, weights, optimizer state
     assert [line.split()[0] for line in digests(short).splitlines()] == ["2", "3"]
 
 
-def test_a_run_that_nobody_changed_is_verified(done: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_nobody_changed_is_verified(done: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert verify(done.path) == []
     assert verify(done.path / "model") == []
     main(["verify", str(done.path)])
@@ -171,9 +171,9 @@ def test_the_command_ends_with_its_status(
 
 
 def test_a_resumed_run_has_the_digests_of_an_undisturbed_one(
-    done: RunFolder, copy: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
+    done: Run, copy: Path, run_here: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    killed = continued(RunFolder(copy), 5, "killed")
+    killed = continued(Run(copy), 5, "killed")
     file = killed.path / "manifest.json"
     left = {**json.loads(file.read_text()), "complete": False}
     left["packages"] = {**left["packages"], "torch": "1.0"}
@@ -194,13 +194,11 @@ def test_a_resumed_run_has_the_digests_of_an_undisturbed_one(
 @pytest.mark.parametrize(
     ("change", "same"), [("data.num_workers=1", True), ("seed=1", False), ("optimizer.lr=0.002", False)]
 )
-def test_digests_change_with_what_is_computed(
-    short: RunFolder, run_here: Run, change: str, same: bool
-) -> None:
+def test_digests_change_with_what_is_computed(short: Run, run_here: Train, change: str, same: bool) -> None:
     assert (digests(run_here(*SHORT, change)) == digests(short)) == same
 
 
-def test_a_run_that_fails_says_how_far_it_came(run_here: Run, tmp_path: Path) -> None:
+def test_a_run_that_fails_says_how_far_it_came(run_here: Train, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="is not a number at step"):
         run_here("optimizer=sgd", "optimizer.lr=1e30", "module.max_grad_norm=0", "trainer.max_steps=50")
     manifest = read_manifest(tmp_path / "run")
@@ -210,7 +208,7 @@ def test_a_run_that_fails_says_how_far_it_came(run_here: Run, tmp_path: Path) ->
 
 
 def test_the_chain_of_lineage_is_whole_until_a_link_is_changed(
-    copy: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
+    copy: Path, run_here: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.conftest.TINY", [word for word in TINY if not word.startswith("model")])
     short = ("trainer.max_steps=2", "trainer.validate_every=0", "model=pretrained")
@@ -237,7 +235,7 @@ def test_the_chain_of_lineage_is_whole_until_a_link_is_changed(
     assert f"{link}: its manifest describes other files" in verify(third.path)
 
 
-def test_a_branch_names_the_checkpoint_it_started_from(copy: Path, run_here: Run) -> None:
+def test_a_branch_names_the_checkpoint_it_started_from(copy: Path, run_here: Train) -> None:
     point = copy / "checkpoints/step-00000010.ckpt"
     branch = run_here(*SAVING, "trainer.max_steps=14", f"resume={point}", folder="branch")
     given = read_manifest(branch.path)["inputs"]["checkpoint"]
@@ -249,12 +247,12 @@ def test_a_branch_names_the_checkpoint_it_started_from(copy: Path, run_here: Run
     assert verify(branch.path) == [f"the checkpoint that it branched from, {str(point)!r}: . was changed"]
 
 
-def test_no_secret_stands_in_a_manifest(short: RunFolder) -> None:
+def test_no_secret_stands_in_a_manifest(short: Run) -> None:
     assert read_manifest(short.path)["machine"]["KMP_AFFINITY"] == "***"
     assert verify(short.path) == []
 
 
-def test_without_the_callback_there_is_no_manifest(run_here: Run) -> None:
+def test_without_the_callback_there_is_no_manifest(run_here: Train) -> None:
     run = run_here("callback.manifest=null", "trainer.max_steps=1", "trainer.validate_every=0")
     assert not (run.path / "manifest.json").exists()
     assert "What made it" not in (run.path / "model/README.md").read_text()

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conftest import few_of
-from tests.runs.test_train import Run, assert_bitwise, continued, rows, weights
+from tests.runs.test_train import Train, assert_bitwise, continued, rows, weights
 from tiryns.runner.optim import OPTIMIZERS, ThreePhaseSchedule
 
 FEW = ("adafactor", "adamw", "galore", "muon", "sophiah", "splus")
@@ -19,7 +19,7 @@ OFTEN = [
 
 
 @pytest.mark.parametrize("name", few_of(sorted(OPTIMIZERS), FEW))
-def test_resumed_run_is_bitwise_and_follows_the_schedule(run_here: Run, name: str) -> None:
+def test_resumed_run_is_bitwise_and_follows_the_schedule(run_here: Train, name: str) -> None:
     own = [
         *OFTEN,
         f"optimizer={name}",

@@ -9,21 +9,21 @@ import torch
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run
 from tests.runs.test_data_order import FIGURES, losses, validation_figures
-from tests.runs.test_train import Run, assert_bitwise, continued, rows, weights
+from tests.runs.test_train import Train, assert_bitwise, continued, rows, weights
 from tests.support.precision import rounding
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 FIFTY = ["trainer.max_steps=50", "trainer.validate_every=25"]
 
 
-def fill(run: RunFolder) -> float:
+def fill(run: Run) -> float:
     with open(run.path / "metrics.csv") as file:
         return float([row["perf/fill"] for row in csv.DictReader(file) if row["perf/fill"]][-1])
 
 
 @pytest.mark.parametrize("model", ["bert_tiny", "modernbert_tiny"])
-def test_fifty_steps_are_those_of_the_padded_layout(run_here: Run, model: str) -> None:
+def test_fifty_steps_are_those_of_the_padded_layout(run_here: Train, model: str) -> None:
     sizes = [f"model={model}", "model.hidden_size=32", "model.intermediate_size=64"]
     if model == "modernbert_tiny":
         sizes.append("+model.config.local_attention=16")
@@ -40,7 +40,7 @@ def test_fifty_steps_are_those_of_the_padded_layout(run_here: Run, model: str) -
 
 
 @pytest.mark.parametrize("objective", ["diffusion", "enhanced_mlm", "rtd"])
-def test_other_objectives_are_those_of_the_padded_layout(run_here: Run, objective: str) -> None:
+def test_other_objectives_are_those_of_the_padded_layout(run_here: Train, objective: str) -> None:
     overrides = [f"objective={objective}", "trainer.max_steps=6"]
     padded = run_here(*overrides, "data.layout=padded", folder="padded")
     packed = run_here(*overrides, "data.layout=packed", folder="packed")
@@ -49,7 +49,7 @@ def test_other_objectives_are_those_of_the_padded_layout(run_here: Run, objectiv
     assert validation_figures(packed) == pytest.approx(validation_figures(padded), **FIGURES)
 
 
-def test_resume_of_a_packed_run_is_bitwise_and_may_change_the_layout(run_here: Run) -> None:
+def test_resume_of_a_packed_run_is_bitwise_and_may_change_the_layout(run_here: Train) -> None:
     saving = ["checkpoint.every_steps=5", "checkpoint.keep_last=9"]
     whole = run_here("data.layout=packed", *saving, folder="whole")
     for layout in ("packed", "padded"):
@@ -62,7 +62,7 @@ def test_resume_of_a_packed_run_is_bitwise_and_may_change_the_layout(run_here: R
 
 
 def test_two_processes_train_packed_as_one(
-    tiryns: Command, run_here: Run, tmp_path: Path, text_file: Path
+    tiryns: Command, run_here: Train, tmp_path: Path, text_file: Path
 ) -> None:
     packed = ["data.layout=packed", "model.dropout=0.1"]
     cut = ["data.micro_batch_tokens=100", "trainer.devices=2"]
@@ -86,23 +86,23 @@ def test_two_processes_train_packed_as_one(
         (["model.architecture=fnet"], "FNetForMaskedLM .* differ by .* data.layout=padded"),
     ],
 )
-def test_what_cannot_be_packed_is_refused(run_here: Run, overrides: list[str], message: str) -> None:
+def test_what_cannot_be_packed_is_refused(run_here: Train, overrides: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         run_here("data.layout=packed", *overrides)
 
 
 @pytest.mark.fp32
 def test_one_rank_and_two_are_equal_in_fp64(
-    run_here: Run, tiryns: Command, tmp_path: Path, text_file: Path
+    run_here: Train, tiryns: Command, tmp_path: Path, text_file: Path
 ) -> None:
     words = [
         "trainer.precision=64-true", "model.dropout=0.1", "data.layout=packed", "trainer.max_steps=8",
         "trainer.validate_every=4", "checkpoint.every_steps=8",
     ]  # fmt: skip
-    one, two = run_here(*words, folder="one"), RunFolder(tmp_path / "two")
+    one, two = run_here(*words, folder="one"), Run(tmp_path / "two")
     cut = ["trainer.devices=2", "data.micro_batch_tokens=150", f"hydra.run.dir={two.path}"]
     tiryns(*TINY, f"data.source={text_file}", *words, *cut)
-    assert two.status()["resolved"]["processes"] == 2
+    assert two.status["resolved"]["processes"] == 2
     assert audit.compare(one.path, two.path) is None
     figures = [
         [float(row[name]) for row in rows(run) for name in ("train/loss", "optim/grad_norm") if row[name]]

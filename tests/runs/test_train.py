@@ -15,13 +15,13 @@ from tests.conftest import TINY, Command
 from tests.support.precision import rounding
 from tiryns.runner.checkpoints.callback import checkpoint_to_resume
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
-Run = Callable[..., RunFolder]
+Train = Callable[..., Run]
 
 
-def weights(run: RunFolder, step: int) -> dict[str, torch.Tensor]:
-    return torch.load(run.checkpoints / f"step-{step:08d}.ckpt", weights_only=True)["state_dict"]
+def weights(run: Run, step: int) -> dict[str, torch.Tensor]:
+    return torch.load(run.checkpoint_dir / f"step-{step:08d}.ckpt", weights_only=True)["state_dict"]
 
 
 def assert_bitwise(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:
@@ -30,7 +30,7 @@ def assert_bitwise(first: dict[str, torch.Tensor], second: dict[str, torch.Tenso
         assert torch.equal(tensor, second[name]), name
 
 
-def rows(run: RunFolder) -> list[dict[str, str]]:
+def rows(run: Run) -> list[dict[str, str]]:
     with open(run.path / "metrics.csv") as file:
         return [
             {k: v for k, v in row.items() if k != "time" and not k.startswith("perf/")}
@@ -38,16 +38,16 @@ def rows(run: RunFolder) -> list[dict[str, str]]:
         ]
 
 
-def losses(run: RunFolder) -> dict[int, float]:
+def losses(run: Run) -> dict[int, float]:
     """Training losses by step."""
     return {int(row["step"]): float(row["train/loss"]) for row in rows(run) if row["train/loss"]}
 
 
-def continued(run: RunFolder, step: int, name: str) -> RunFolder:
+def continued(run: Run, step: int, name: str) -> Run:
     """A copy of a run as it was when it was killed just after the checkpoint of `step`."""
-    copy = RunFolder(run.path.with_name(name))
+    copy = Run(run.path.with_name(name))
     shutil.copytree(run.path, copy.path, symlinks=True)
-    for checkpoint in copy.checkpoints.glob("step-*.ckpt"):
+    for checkpoint in copy.checkpoint_dir.glob("step-*.ckpt"):
         if int(checkpoint.stem.removeprefix("step-")) > step:
             checkpoint.unlink()
     return copy
@@ -63,7 +63,7 @@ def test_run_leaves_a_complete_folder(tiryns: Command, tmp_path: Path, text_file
     assert status["step"] == 12
     assert status["results"]["val/held_out/loss"] > 0
     assert {"last.ckpt", "best.ckpt"} <= {path.name for path in (folder / "checkpoints").iterdir()}
-    steps = [int(row["step"]) for row in rows(RunFolder(folder)) if row["train/loss"]]
+    steps = [int(row["step"]) for row in rows(Run(folder)) if row["train/loss"]]
     assert steps == list(range(1, 13))
     for word in ("tokens", "parameters", "resume=", "report.html", "unigram"):
         assert word in done.stdout, f"{word} is not in\n{done.stdout}"
@@ -85,7 +85,7 @@ assert len(filled) == 5 and filled[0]["score"] > 0, filled
     assert "library_name: transformers" in (folder / "model" / "README.md").read_text()
 
 
-def test_resumed_run_is_bitwise_the_undisturbed_one(run_here: Run) -> None:
+def test_resumed_run_is_bitwise_the_undisturbed_one(run_here: Train) -> None:
     whole = run_here("checkpoint.every_steps=5", "checkpoint.keep_last=9", "model.dropout=0.1")
     copy = continued(whole, 5, "copy")
     resumed = run_here(
@@ -97,7 +97,7 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(run_here: Run) -> None:
     assert audit.length(copy.path) == 12
 
 
-def test_resume_on_a_validation_step_keeps_its_figures(run_here: Run) -> None:
+def test_resume_on_a_validation_step_keeps_its_figures(run_here: Train) -> None:
     whole = run_here("checkpoint.every_steps=6", "checkpoint.keep_last=9")
     continued(whole, 6, "copy")
     resumed = run_here("checkpoint.every_steps=6", "checkpoint.keep_last=9", folder="copy")
@@ -105,7 +105,7 @@ def test_resume_on_a_validation_step_keeps_its_figures(run_here: Run) -> None:
     assert rows(whole) == rows(resumed)
 
 
-def test_loss_does_not_depend_on_micro_batches_or_workers(run_here: Run) -> None:
+def test_loss_does_not_depend_on_micro_batches_or_workers(run_here: Train) -> None:
     whole = ["data.micro_batch_tokens=null", "model.dropout=0.1"]
     one = run_here(*whole, folder="one")
     many = run_here(*whole, "data.micro_batch_size=2", "data.num_workers=2", folder="many")
@@ -116,7 +116,7 @@ def test_loss_does_not_depend_on_micro_batches_or_workers(run_here: Run) -> None
                 assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=rounding(1e-5, 1e-3))
 
 
-def test_training_lowers_the_loss(run_here: Run) -> None:
+def test_training_lowers_the_loss(run_here: Train) -> None:
     run = run_here(
         "trainer.max_steps=60", "trainer.validate_every=30", "model=modernbert_tiny", "model.hidden_size=32"
     )
@@ -124,10 +124,10 @@ def test_training_lowers_the_loss(run_here: Run) -> None:
     assert sum(losses[-5:]) / 5 < losses[0] - 1.5
 
 
-def test_damaged_checkpoint_is_passed_over(run_here: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_checkpoint_is_passed_over(run_here: Train, caplog: pytest.LogCaptureFixture) -> None:
     whole = run_here("checkpoint.every_steps=4", "checkpoint.keep_last=9")
     copy = continued(whole, 8, "copy")
-    damaged = copy.checkpoints / "step-00000008.ckpt"
+    damaged = copy.checkpoint_dir / "step-00000008.ckpt"
     content = bytearray(damaged.read_bytes())
     content[len(content) // 2 : len(content) // 2 + 64] = bytes(64)
     damaged.write_bytes(content)
@@ -137,34 +137,34 @@ def test_damaged_checkpoint_is_passed_over(run_here: Run, caplog: pytest.LogCapt
 
 
 def test_run_with_nothing_but_damaged_checkpoints_does_not_begin_again(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    folder.checkpoints.mkdir()
-    (folder.checkpoints / "step-00000004.ckpt").write_bytes(b"half a checkpoint")
+    folder = Run(tmp_path)
+    folder.checkpoint_dir.mkdir()
+    (folder.checkpoint_dir / "step-00000004.ckpt").write_bytes(b"half a checkpoint")
     with pytest.raises(ValueError, match=r"every checkpoint in .* is damaged; remove them"):
         checkpoint_to_resume(folder, "auto")
     assert checkpoint_to_resume(folder, None) is None
 
 
-def test_checkpoint_of_another_model_is_refused(run_here: Run) -> None:
+def test_checkpoint_of_another_model_is_refused(run_here: Train) -> None:
     run_here("trainer.max_steps=2", "trainer.validate_every=0")
     with pytest.raises(ValueError, match=r"checkpoint is of another model: .* has shape"):
         run_here("trainer.max_steps=4", "model.intermediate_size=128")
 
 
-def test_resume_with_other_data_is_refused(run_here: Run) -> None:
+def test_resume_with_other_data_is_refused(run_here: Train) -> None:
     run_here("trainer.max_steps=2", "trainer.validate_every=0")
     with pytest.raises(ValueError, match="global_batch_size was 12 and is 6"):
         run_here("trainer.max_steps=4", "sampler.global_batch_size=6")
 
 
-def test_diverging_run_stops_and_names_step_and_samples(run_here: Run) -> None:
+def test_diverging_run_stops_and_names_step_and_samples(run_here: Train) -> None:
     from tiryns.runner.run.errors import TrainingFailure
 
     with pytest.raises(TrainingFailure, match=r"not a number at step \d+ \(samples epoch:index 0:\d+"):
         run_here("optimizer.lr=1e30", "module.max_grad_norm=0", "optimizer=sgd")
 
 
-def test_diverging_run_on_a_cpu_does_not_wait_for_a_logged_step(run_here: Run) -> None:
+def test_diverging_run_on_a_cpu_does_not_wait_for_a_logged_step(run_here: Train) -> None:
     from tiryns.runner.run.errors import TrainingFailure
 
     with pytest.raises(TrainingFailure, match=r"not a number at step [23] "):
@@ -172,7 +172,7 @@ def test_diverging_run_on_a_cpu_does_not_wait_for_a_logged_step(run_here: Run) -
 
 
 def test_parameter_groups_are_written_and_decay_matrices_alone(
-    run_here: Run, capsys: pytest.CaptureFixture[str]
+    run_here: Train, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = run_here(
         "trainer.max_steps=1", "trainer.validate_every=0", "model=modernbert_tiny", "model.hidden_size=32"
@@ -199,16 +199,16 @@ def test_failed_run_has_its_reason_and_its_curves(tiryns: Command, tmp_path: Pat
     assert done.stderr.count("error:") == 1, done.stderr
     assert "not a number at step" in done.stderr
     folder = next((tmp_path / "outputs").glob("*/*"))
-    status = RunFolder(folder).status()
+    status = Run(folder).status
     assert status["state"] == "failed"
     assert "not a number" in status["error"]
     assert status["max_steps"] == 60
     assert "not a number" in (folder / "report.html").read_text()
 
 
-def test_run_killed_behind_its_last_step_still_validates_once(run_here: Run) -> None:
+def test_run_killed_behind_its_last_step_still_validates_once(run_here: Train) -> None:
     whole = run_here("trainer.validate_every=5", folder="whole")
-    copy = RunFolder(whole.path.with_name("copy"))
+    copy = Run(whole.path.with_name("copy"))
     shutil.copytree(whole.path, copy.path, symlinks=True)
     lines = (copy.path / "metrics.csv").read_text().splitlines(keepends=True)
     (copy.path / "metrics.csv").write_text("".join(lines[:-1]))
@@ -216,4 +216,4 @@ def test_run_killed_behind_its_last_step_still_validates_once(run_here: Run) -> 
     for _ in range(2):
         resumed = run_here("trainer.validate_every=5", folder="copy")
         assert rows(whole) == rows(resumed)
-    assert resumed.status()["results"]["val/held_out/loss"] == whole.status()["results"]["val/held_out/loss"]
+    assert resumed.status["results"]["val/held_out/loss"] == whole.status["results"]["val/held_out/loss"]

@@ -19,10 +19,10 @@ CHOICE = [*SHAPES, *TINY_VISION, "model=llava_tiny", *SMALL]
 
 def train_here(folder: Path, *overrides: str) -> Any:
     """Trains in this process; returns the run folder."""
-    from tiryns.runner.run.folder import RunFolder
+    from tiryns.runner.run.folder import Run
     from tiryns.runner.train import train
 
-    run = RunFolder(folder)
+    run = Run(folder)
     config = compose_vision(*overrides)
     run.begin(config, [])
     train(config, run)
@@ -35,7 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_run_leaves_figures_predictions_and_a_report_with_images(run: Any) -> None:
-    results = run.status()["results"]
+    results = run.status["results"]
     for name in ("loss", "token_accuracy", "exact_match", "constant_exact_match"):
         assert f"val/validation/{name}" in results
     kinds = ("colour", "shape", "count", "position", "yes_no", "text", "caption")
@@ -85,7 +85,7 @@ def test_second_stage_starts_from_the_first_and_freezes_by_pattern(run: Any, tmp
         "trainer.validate_every=0",
     )  # fmt: skip
     weights = [
-        torch.load(r.checkpoints / "last.ckpt", weights_only=True)["state_dict"] for r in (first, second)
+        torch.load(r.checkpoint_dir / "last.ckpt", weights_only=True)["state_dict"] for r in (first, second)
     ]
     torch.manual_seed(42)
     assert weights[0].keys() == weights[1].keys()
@@ -105,7 +105,7 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
 
 def test_two_ranks_reach_the_figures_of_one(run: Any, two_ranks: Path) -> None:
     """Mixed batches, of which some ranks' shares hold no image; ranks that share weights still gather them together."""
-    ours = run.status()["results"]
+    ours = run.status["results"]
     theirs = json.loads((two_ranks / "status.json").read_text())["results"]
     assert theirs.keys() == ours.keys()
     for name, value in ours.items():

@@ -28,7 +28,7 @@ from tiryns.runner.config.permissions import check_permissions, on_command_line
 from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from tiryns.runner.report.single import write_report
 from tiryns.runner.run.environment import as_word
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import check_links, own_words, trusted_words
 
 
@@ -167,7 +167,7 @@ def test_link_in_a_circle_is_refused_in_one_line(name: str, tmp_path: Path) -> N
 
 def test_links_of_ones_own_run_are_followed(tmp_path: Path) -> None:
     (tmp_path / "big").mkdir()
-    run = RunFolder(tmp_path / "mine")
+    run = Run(tmp_path / "mine")
     run.announce("abc", ["seed=1"])
     (run.path / "checkpoints").symlink_to(tmp_path / "big")
     check_links(run.path)
@@ -195,7 +195,7 @@ def test_run_without_a_seal_goes_on_beside_the_links_of_its_logger(tmp_path: Pat
 
 
 def test_own_run_without_overrides_is_written_through_its_links(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path / "mine")
+    run = Run(tmp_path / "mine")
     run.announce("abc", [])
     (run.path / "checkpoints").symlink_to(tmp_path)
     check_links(run.path)
@@ -208,7 +208,7 @@ def test_branch_of_a_checkpoint_looks_at_no_links(tmp_path: Path) -> None:
 
 
 def test_empty_seal_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = RunFolder(tmp_path / "theirs")
+    run = Run(tmp_path / "theirs")
     run.announce("abc", ["allowed_targets=[os.system]"])
     run.update_status(seal="")
     (tmp_path / "file").touch()

@@ -15,7 +15,7 @@ from tests.support.in_process import tiryns_here
 from tiryns.runner.config import reach
 from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.config.reach import allow_addresses, check_address, covers
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 
 @pytest.mark.parametrize("name", PLACES)
@@ -141,7 +141,7 @@ def test_strangers_run_reaches_nothing_and_a_run_of_ones_own_goes_on(
     strangers_run(tmp_path / "theirs", words)
     done = tiryns_here(tmp_path, "resume=theirs")
     assert_refused(done, ["it counts on the command line"], tmp_path)
-    RunFolder(tmp_path / "mine").announce("abc", [*words, "scheduler.warmup_steps=5000"])
+    Run(tmp_path / "mine").announce("abc", [*words, "scheduler.warmup_steps=5000"])
     done = tiryns_here(tmp_path, "resume=mine")
     assert "do not fit into max_steps" in done.stderr, done.stderr
     (tmp_path / "mine" / "overrides.json").write_text('["outputs=/tmp/other"]')
@@ -210,7 +210,7 @@ def test_comment_in_ones_own_folder_allows_no_address(
 
 
 def test_another_run_is_not_written_over(problem: Problem, tmp_path: Path) -> None:
-    RunFolder(tmp_path / "work" / "mine").announce("abc", [])
+    Run(tmp_path / "work" / "mine").announce("abc", [])
     done = _run_of_recipe(tmp_path, "hydra: {run: {dir: mine}}")
     assert "hydra.run.dir=mine is another run" in done
 

@@ -14,9 +14,9 @@ from tests.security.conftest import COUNTS, Problem
 from tiryns.runner.cli.models import average, soups
 from tiryns.runner.config.permissions import check_permissions, on_command_line, words_to_repeat
 from tiryns.runner.run.command.seals import sealed
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.command.words import literal
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import is_sealed, own_words
-from tiryns.runner.run.sweep_folder import literal
 from tiryns.runner.sweeps.suite.in_training import check_evaluations
 
 
@@ -26,7 +26,7 @@ def test_run_from_elsewhere_asks_once_and_seals_what_is_typed(
     theirs, cache = tmp_path / "theirs", ["data.cache_dir=/elsewhere/a"]
     evil = ["data.validation=s3://evil/x", *cache]
     strangers_run(theirs, evil)
-    run, config = RunFolder(theirs), OmegaConf.create({"seed": 1, "mode": "train"})
+    run, config = Run(theirs), OmegaConf.create({"seed": 1, "mode": "train"})
     with on_command_line([f"resume={theirs}"]):
         run.begin(config, evil)
     assert not is_sealed(theirs), "resuming alone makes nothing of theirs the user's own"
@@ -34,7 +34,7 @@ def test_run_from_elsewhere_asks_once_and_seals_what_is_typed(
     typed = [f"resume={theirs}", "data.cache_dir=/elsewhere/b,/elsewhere/c", "seed=2"]
     with on_command_line(typed):
         run.begin(config, [*evil, "data.cache_dir=/elsewhere/b", "seed=2"])
-        run.update_status(seal=str(run.status()["seal"]))
+        run.update_status(seal=str(run.status["seal"]))
     assert own_words(theirs) == ["data.cache_dir=/elsewhere/b", "seed=2"]
     assert run.overrides() == [*evil, "data.cache_dir=/elsewhere/b", "seed=2"], "the command is written anew"
     with on_command_line([f"resume={theirs}"]):
@@ -54,10 +54,10 @@ def test_run_from_elsewhere_asks_once_and_seals_what_is_typed(
 
 def test_branch_and_sweep_of_a_strangers_run_seal_what_is_typed(tmp_path: Path) -> None:
     with on_command_line(["seed=2"]):
-        RunFolder(tmp_path / "branch").begin(OmegaConf.create({"seed": 2}), ["outputs=/elsewhere", "seed=2"])
+        Run(tmp_path / "branch").begin(OmegaConf.create({"seed": 2}), ["outputs=/elsewhere", "seed=2"])
         assert sealed(["outputs=/elsewhere", "seed=2"])["own"] == ["seed=2"]
     assert own_words(tmp_path / "branch") == ["seed=2"]
-    status = RunFolder(tmp_path / "branch").status()
+    status = Run(tmp_path / "branch").status
     (tmp_path / "branch" / "status.json").write_text(json.dumps({**status, "own": ["outputs=/elsewhere"]}))
     assert own_words(tmp_path / "branch") == []
     (tmp_path / "branch" / "status.json").write_text(json.dumps({**status, "own": "outputs=/elsewhere"}))
@@ -70,7 +70,7 @@ def test_words_that_reach_further_are_typed_again_without_a_seal(
     reaching = ["data.source=https://mine.org/x", "outputs=/elsewhere", "allowed_targets=[mine]"]
     with on_command_line([f"resume={tmp_path}/mine", "seed=1", *reaching, "hydra/launcher=slurm"]):
         assert words_to_repeat(tmp_path / "mine") == [*reaching, "hydra/launcher=slurm"]
-        RunFolder(tmp_path / "mine").announce("abc", ["seed=1", *reaching])
+        Run(tmp_path / "mine").announce("abc", ["seed=1", *reaching])
         assert words_to_repeat(tmp_path / "mine") == []
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.slurm.jobs import LAYOUTS, RUN, SLURM, output
 from tests.support import needs
 from tests.support.processes import start
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 CLUSTER = Path(__file__).with_name("cluster.sh")
 
@@ -44,11 +44,11 @@ def arguments(text_file: Path) -> list[str]:
 @pytest.fixture(scope="session")
 def undisturbed(
     cluster: object, arguments: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> dict[tuple[int, int], RunFolder]:
+) -> dict[tuple[int, int], Run]:
     """A sweep of two by two jobs: every layout."""
     cwd = tmp_path_factory.mktemp("whole")
     process = start(["-m", *arguments, *SLURM, "trainer.num_nodes=1,2", "trainer.devices=1,2"], cwd)
     assert process.wait(timeout=900) == 0, output(cwd)
     sweep = next(cwd.glob("outputs/*/*-sweep"))
     assert (sweep / "report.html").exists()
-    return {layout: RunFolder(sweep / str(number)) for number, layout in enumerate(LAYOUTS)}
+    return {layout: Run(sweep / str(number)) for number, layout in enumerate(LAYOUTS)}

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.conftest import TINY
 from tests.runs.test_train import assert_bitwise, rows, weights
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 STEPS = 40
 RUN = [
@@ -30,10 +30,10 @@ def output(cwd: Path) -> str:
     return "\n".join(f"--- {file.name}\n{file.read_text()}" for file in files if file.exists())
 
 
-def only_job(cwd: Path) -> RunFolder:
+def only_job(cwd: Path) -> Run:
     folders = [file.parent for file in cwd.glob("outputs/**/status.json")]
     assert len(folders) == 1, folders
-    return RunFolder(folders[0])
+    return Run(folders[0])
 
 
 def command(*words: str) -> str:
@@ -55,8 +55,8 @@ def started_again(job: str) -> int:
     return int(next(fact for fact in facts.split() if fact.startswith("Restarts=")).partition("=")[2])
 
 
-def assert_same(run: RunFolder, whole: RunFolder) -> None:
-    assert run.status()["state"] == "done", run.status()
+def assert_same(run: Run, whole: Run) -> None:
+    assert run.status["state"] == "done", run.status
     assert audit.compare(whole.path, run.path) is None
     assert audit.length(run.path) == STEPS
     assert_bitwise(weights(whole, STEPS), weights(run, STEPS))

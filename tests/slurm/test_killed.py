@@ -20,25 +20,25 @@ from tests.slurm.jobs import (
     wait_until,
 )  # fmt: skip
 from tests.support.processes import ranks_in, start, wait_for_steps
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 pytestmark = pytest.mark.slurm
 
 
-def kill_agent(run: RunFolder, cwd: Path, rank: int) -> None:
+def kill_agent(run: Run, cwd: Path, rank: int) -> None:
     """Kills the task of SLURM that has started a rank, or is the only one."""
     ranks = ranks_in(cwd)
     if ranks:
         stat = Path(f"/proc/{ranks[rank]}/stat").read_text()
         os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
     else:
-        os.kill(run.status()["pid"], signal.SIGKILL)
+        os.kill(run.status["pid"], signal.SIGKILL)
 
 
 @pytest.mark.parametrize(("layout", "rank"), [((1, 2), 0), ((2, 1), 0), ((2, 1), 1)])
 def test_job_whose_task_is_killed_is_requeued_and_goes_on(
     cluster: object,
-    undisturbed: dict[tuple[int, int], RunFolder],
+    undisturbed: dict[tuple[int, int], Run],
     arguments: list[str],
     tmp_path: Path,
     layout: tuple[int, int],
@@ -51,10 +51,10 @@ def test_job_whose_task_is_killed_is_requeued_and_goes_on(
     )
     wait_for_steps(process, tmp_path, 15)
     run = only_job(tmp_path)
-    job = run.status()["slurm_job"]
+    job = run.status["slurm_job"]
     kill_agent(run, tmp_path, rank)
-    wait_until(lambda: "requeued, 1 of 3" in str(run.status()["error"]), tmp_path)
-    assert run.state() == "killed"
+    wait_until(lambda: "requeued, 1 of 3" in str(run.status["error"]), tmp_path)
+    assert run.state == "killed"
     assert process.wait(timeout=400) == 0, output(tmp_path)
     assert started_again(job) == 1, output(tmp_path)
     assert_same(run, undisturbed[layout])
@@ -67,18 +67,18 @@ def test_job_that_is_killed_too_often_ends_and_says_so(
     for steps in (7, 14):
         wait_for_steps(process, tmp_path, steps)
         run = only_job(tmp_path)
-        wait_until(lambda run=run: run.state() == "running", tmp_path)  # type: ignore[misc]
+        wait_until(lambda run=run: run.state == "running", tmp_path)  # type: ignore[misc]
         kill_agent(run, tmp_path, 0)
-        wait_until(lambda run=run: run.status()["state"] == "killed", tmp_path)  # type: ignore[misc]
+        wait_until(lambda run=run: run.status["state"] == "killed", tmp_path)  # type: ignore[misc]
     assert process.wait(timeout=120) == 1
-    assert "was killed (srun: exit status 137); not requeued after 1 times" in run.status()["error"]
+    assert "was killed (srun: exit status 137); not requeued after 1 times" in run.status["error"]
     assert "not requeued after 1 times" in (tmp_path / "output.txt").read_text()
-    assert started_again(run.status()["slurm_job"]) == 1
+    assert started_again(run.status["slurm_job"]) == 1
     assert not command("squeue", "--noheader")
 
 
 def test_rank_that_is_killed_is_replaced_without_a_requeue(
-    cluster: object, undisturbed: dict[tuple[int, int], RunFolder], arguments: list[str], tmp_path: Path
+    cluster: object, undisturbed: dict[tuple[int, int], Run], arguments: list[str], tmp_path: Path
 ) -> None:
     layout = ["trainer.num_nodes=2", "trainer.devices=2"]
     process = start(["-m", *arguments, *SLURM, *SLOWLY, *layout], tmp_path)
@@ -86,7 +86,7 @@ def test_rank_that_is_killed_is_replaced_without_a_requeue(
     os.kill(ranks_in(tmp_path)[3], signal.SIGKILL)
     assert process.wait(timeout=400) == 0, output(tmp_path)
     run = only_job(tmp_path)
-    assert started_again(run.status()["slurm_job"]) == 0
+    assert started_again(run.status["slurm_job"]) == 0
     assert "restart 1 of 3, from step 1" in output(tmp_path)
     assert_same_curve(run, undisturbed[2, 2])
 
@@ -102,14 +102,14 @@ def test_lost_node_of_a_job_that_is_not_requeued_is_noted(
     cluster("back", "n1")
     assert process.wait(timeout=120) == 1
     run = only_job(tmp_path)
-    assert run.status()["state"] == "killed", run.status()
-    assert re.search("NODE_FAIL|NodeDown", run.status()["error"]), (
-        run.status()
+    assert run.status["state"] == "killed", run.status
+    assert re.search("NODE_FAIL|NodeDown", run.status["error"]), (
+        run.status
     )  # noted by the launcher or the other node
 
 
 def test_ranks_may_be_tasks(
-    cluster: object, undisturbed: dict[tuple[int, int], RunFolder], arguments: list[str], tmp_path: Path
+    cluster: object, undisturbed: dict[tuple[int, int], Run], arguments: list[str], tmp_path: Path
 ) -> None:
     layout = ["trainer.num_nodes=2", "trainer.devices=2", "hydra.launcher.tasks_per_node=2"]
     process = start(["-m", *arguments, *SLURM, *layout], tmp_path)

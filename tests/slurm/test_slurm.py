@@ -24,16 +24,16 @@ from tests.slurm.jobs import (
 )  # fmt: skip
 from tests.support.processes import start, steps_done, wait_for_steps
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 pytestmark = pytest.mark.slurm
 
 
-def test_every_layout_computes_the_same_run(undisturbed: dict[tuple[int, int], RunFolder]) -> None:
+def test_every_layout_computes_the_same_run(undisturbed: dict[tuple[int, int], Run]) -> None:
     alone = undisturbed[1, 1]
     for layout in LAYOUTS:
         run = undisturbed[layout]
-        assert run.status()["state"] == "done", run.status()
+        assert run.status["state"] == "done", run.status
         assert audit.length(run.path) == STEPS
         assert audit.compare(alone.path, run.path) is None
         for ours, theirs in zip(rows(alone)[:20], rows(run)[:20], strict=True):
@@ -51,7 +51,7 @@ def test_every_layout_computes_the_same_run(undisturbed: dict[tuple[int, int], R
 )
 def test_job_goes_on_by_itself_as_if_nothing_had_been(
     cluster: Callable[..., None],
-    undisturbed: dict[tuple[int, int], RunFolder],
+    undisturbed: dict[tuple[int, int], Run],
     arguments: list[str],
     tmp_path: Path,
     layout: tuple[int, int],
@@ -65,7 +65,7 @@ def test_job_goes_on_by_itself_as_if_nothing_had_been(
     )  # fmt: skip
     wait_for_steps(process, tmp_path, 15)
     run = only_job(tmp_path)
-    job = run.status()["slurm_job"]
+    job = run.status["slurm_job"]
     if happening == "preempted":
         command(
             "sbatch", "--partition=high", "--nodes=2", "--exclusive", f"--chdir={tmp_path}", "--wrap=sleep 3"
@@ -86,20 +86,20 @@ def test_job_goes_on_by_itself_as_if_nothing_had_been(
 
 
 def test_cancelled_job_is_saved_and_stays_cancelled(
-    cluster: object, undisturbed: dict[tuple[int, int], RunFolder], arguments: list[str], tmp_path: Path
+    cluster: object, undisturbed: dict[tuple[int, int], Run], arguments: list[str], tmp_path: Path
 ) -> None:
     submitted = start(["-m", *arguments, *SLURM, *SLOWLY, "hydra.launcher.wait=false"], tmp_path)
     assert submitted.wait(timeout=120) == 0, output(tmp_path)
     run = only_job(tmp_path)
-    job = run.status()["slurm_job"]
+    job = run.status["slurm_job"]
     assert f"job {job}:" in (tmp_path / "output.txt").read_text()
     wait_until(lambda: steps_done(tmp_path) > 10, tmp_path)
     command("scancel", job)
     wait_until(lambda: not run.is_locked() and not command("squeue", "--noheader"), tmp_path)
     assert started_again(job) == 0
-    assert run.status()["state"] == "interrupted", run.status()
-    assert run.status()["error"] == f"job {job} was cancelled"
-    assert audit.length(run.path) == run.status()["step"] < STEPS
+    assert run.status["state"] == "interrupted", run.status
+    assert run.status["error"] == f"job {job} was cancelled"
+    assert audit.length(run.path) == run.status["step"] < STEPS
     again = start(
         ["-m", f"resume={run.path.parent}", "hydra.launcher.wait=true", "allowed_targets=[tests]"], tmp_path
     )
@@ -110,7 +110,7 @@ def test_cancelled_job_is_saved_and_stays_cancelled(
 @pytest.mark.parametrize(("nodes", "tasks", "ranks"), [(2, 1, 1), (1, 1, 2), (1, 2, 2)])
 def test_tasks_of_a_batch_script_share_a_folder_and_come_back_to_it(
     cluster: object,
-    undisturbed: dict[tuple[int, int], RunFolder],
+    undisturbed: dict[tuple[int, int], Run],
     arguments: list[str],
     tmp_path: Path,
     nodes: int,
@@ -135,7 +135,7 @@ def test_tasks_of_a_batch_script_share_a_folder_and_come_back_to_it(
     job = answer.split()[-1]
     wait_until(lambda: steps_done(tmp_path) > 10, tmp_path)
     command("scancel", "--signal=USR1", job)
-    wait_until(lambda: only_job(tmp_path).status()["state"] == "done", tmp_path)
+    wait_until(lambda: only_job(tmp_path).status["state"] == "done", tmp_path)
     run = only_job(tmp_path)
     assert started_again(job) == 1, output(tmp_path)
     assert_same(run, undisturbed[nodes, ranks])

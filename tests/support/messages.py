@@ -38,10 +38,10 @@ def message_of(folder: Path, recipe: list[str], settings: list[str]) -> str | No
     """
     from tiryns.runner.config.checks import check_config
     from tiryns.runner.run.errors import explain
-    from tiryns.runner.run.folder import RunFolder
+    from tiryns.runner.run.folder import Run
     from tiryns.runner.train import train
 
-    before, run = Path.cwd(), RunFolder(folder / "outputs" / "run")
+    before, run = Path.cwd(), Run(folder / "outputs" / "run")
     os.chdir(folder)
     error: Any = AssertionError("nothing was wrong")
     try:

@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from tests.conftest import TINY, run_program
 from tests.data.labelled.tasks import texts
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 pytestmark = pytest.mark.slow
 
@@ -26,14 +26,14 @@ def test_folds_and_seeds_from_the_command_to_the_joined_predictions(tmp_path: Pa
     training = [*TRAINING, f"data.train={tmp_path / 'train.csv'}"]
     done = run_program(*training, "folds=3", "seeds=2", "resume=auto", cwd=tmp_path)
     (sweep,) = tmp_path.glob("outputs/*/*-sweep")
-    runs = [RunFolder(sweep / str(number)) for number in range(6)]
-    assert [run.status()["state"] for run in runs] == ["done"] * 6
+    runs = [Run(sweep / str(number)) for number in range(6)]
+    assert [run.status["state"] for run in runs] == ["done"] * 6
     assert "mean held-out accuracy" in done.stdout
     assert "6 runs of 3 folds and 2 seeds" in done.stdout
 
     rows = [json.loads(line) for line in (sweep / "predictions.jsonl").read_text().splitlines()]
     (setting,) = json.loads((sweep / "folds.json").read_text())["settings"]
-    held_out = [run.status()["results"]["test/fold/accuracy"] for run in runs]
+    held_out = [run.status["results"]["test/fold/accuracy"] for run in runs]
     assert setting["mean"] == pytest.approx(sum(held_out) / 6)
     for each in setting["seeds"]:
         own = [row for row in rows if row["seed"] == each["seed"]]

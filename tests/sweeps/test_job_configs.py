@@ -13,7 +13,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 import tiryns.conf  # noqa: F401  registers the groups
-from tiryns.runner.run.folder import config_hash
+from tiryns.runner.run.recording import config_hash
 from tiryns.runner.sweeps.job_configs import JobConfigs
 
 JOBS = [

@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 from tests.benchmarks.sweeps.bench_sweep_memory import measure
 from tests.conftest import ROOT, TINY, run_program
 from tiryns.runner.launch.job import KERNEL_CACHES, bound_kernel_caches, start_processes_as_usual
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.sweep_page import SweepPage
 
 STATM = Path("/proc/self/statm")
@@ -79,7 +79,7 @@ def resident() -> int:
 @pytest.mark.skipif(not STATM.exists(), reason="reads the memory from /proc")
 def test_five_hundred_jobs_end_in_the_memory_of_some(tmp_path: Path) -> None:
     (_, early, *before), (jobs, late, *after) = measure(str(tmp_path), (60, 500))
-    states = [RunFolder(file.parent).status()["state"] for file in tmp_path.glob("outputs/*/*/*/status.json")]
+    states = [Run(file.parent).status["state"] for file in tmp_path.glob("outputs/*/*/*/status.json")]
     assert states == ["done"] * jobs == ["done"] * 500
     assert late - early < 100
     assert all(now <= then + 1 for now, then in zip(after, before, strict=True)), "open files and threads"
@@ -140,5 +140,5 @@ def test_joblib_trains_with_loader_processes_as_by_default(tmp_path: Path, text_
     default = [word for word in TINY if not word.startswith("data.num_workers")]
     words = [*default, f"data.source={text_file}", "trainer.max_steps=4", "seed=1,2", "hydra/launcher=joblib"]
     run_program("-m", *words, cwd=tmp_path)
-    runs = [RunFolder(path.parent) for path in tmp_path.glob("outputs/*/*-sweep/*/status.json")]
-    assert [run.status()["state"] for run in runs] == ["done", "done"]
+    runs = [Run(path.parent) for path in tmp_path.glob("outputs/*/*-sweep/*/status.json")]
+    assert [run.status["state"] for run in runs] == ["done", "done"]

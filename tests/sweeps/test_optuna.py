@@ -15,7 +15,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from tests.conftest import ROOT, TINY, run_program
 from tests.report.pages import read
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.optuna import search_space
 from tiryns.runner.sweeps.study import STUDY, open_storage, repair
 
@@ -26,13 +26,13 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 from tiryns import conf
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.launch.resume import saved_overrides
 from tiryns.runner.sweeps.sweeper import register_plugins, sweep_folder
 
 def task(config):
     """A parabola over the logarithm of the rate; notes every start, and dies where it is told to."""
-    folder = RunFolder(Path(HydraConfig.get().runtime.output_dir))
+    folder = Run(Path(HydraConfig.get().runtime.output_dir))
     with folder.lock(), folder.recorded(config, list(HydraConfig.get().overrides.task)):
         with open("started.txt", "a") as file:
             file.write(folder.path.name + "\\n")
@@ -186,7 +186,7 @@ def test_hopeless_trials_of_real_runs_are_pruned(tmp_path: Path, text_file: Path
     assert str(page.relative_to(tmp_path)) in done.stdout
     assert "pruned" in read(page).table("run").column("state")
     (pruned,) = (path.parent for path in page.parent.glob("*/status.json") if '"pruned"' in path.read_text())
-    assert RunFolder(pruned).status()["step"] == 2
+    assert Run(pruned).status["step"] == 2
     assert not (pruned / "model").exists()
 
 
@@ -211,9 +211,9 @@ def test_search_of_twenty_real_trials_killed_half_way(tmp_path: Path, text_file:
     assert len(trials) == 20
     assert all(trial.state.is_finished() for trial in trials)
     (folder,) = tmp_path.glob("outputs/*/*-sweep")
-    runs = [RunFolder(path.parent) for path in folder.glob("*/status.json")]
+    runs = [Run(path.parent) for path in folder.glob("*/status.json")]
     assert sorted(int(run.path.name) for run in runs) == list(range(20))
-    assert {run.status()["state"] for run in runs} <= {"done", "pruned"}
+    assert {run.status["state"] for run in runs} <= {"done", "pruned"}
     assert len({json.dumps(run.overrides()) for run in runs}) == 20, "none twice"
     for run in runs:
         steps = [int(line.split()[0]) for line in (run.path / "order.txt").read_text().splitlines()]

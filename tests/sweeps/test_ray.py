@@ -21,7 +21,7 @@ from tests.support import needs
 from tests.support.in_process import tiryns_here
 from tiryns.conf.fields import check_fields
 from tiryns.conf.sweeps import launcher as options
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps import ray as launcher
 from tiryns.runner.sweeps.sweeper import register_plugins
 
@@ -133,8 +133,8 @@ def sweep(cwd: Path, text_file: Path, *words: str) -> subprocess.Popen[bytes]:
         )
 
 
-def run_of(cwd: Path, number: int) -> RunFolder | None:
-    return next((RunFolder(path) for path in cwd.glob(f"outputs/*/*-sweep/{number}")), None)
+def run_of(cwd: Path, number: int) -> Run | None:
+    return next((Run(path) for path in cwd.glob(f"outputs/*/*-sweep/{number}")), None)
 
 
 def step_of(cwd: Path, number: int) -> int:
@@ -159,14 +159,14 @@ def test_dead_process_and_dead_node_cost_nothing(cluster: Cluster, tmp_path: Pat
     ray = ["hydra/launcher=ray", f"hydra.launcher.address={cluster.address}", "hydra.launcher.cpus=1"]
     process = sweep(remote, text_file, *words, *ray)
     wait_until(lambda: min(step_of(remote, 0), step_of(remote, 1)) >= 10)
-    killed = {number: run_of(remote, number).status()["pid"] for number in (0, 1)}  # type: ignore[union-attr]
+    killed = {number: run_of(remote, number).status["pid"] for number in (0, 1)}  # type: ignore[union-attr]
     parents = {
         number: int(Path(f"/proc/{pid}/stat").read_text().split()[3]) for number, pid in killed.items()
     }
     assert set(parents.values()) == {cluster.raylet(0), cluster.raylet(1)}, "both nodes have a job"
     on_head = next(number for number, parent in parents.items() if parent == cluster.raylet(0))
     os.kill(killed[on_head], signal.SIGKILL)
-    wait_until(lambda: run_of(remote, on_head).status()["pid"] != killed[on_head])  # type: ignore[union-attr]
+    wait_until(lambda: run_of(remote, on_head).status["pid"] != killed[on_head])  # type: ignore[union-attr]
     os.kill(cluster.raylet(1), signal.SIGKILL)
     gate.touch()
     assert process.wait(timeout=600) == 0, (remote / "output.txt").read_text()
@@ -177,8 +177,8 @@ def test_dead_process_and_dead_node_cost_nothing(cluster: Cluster, tmp_path: Pat
         here, there = run_of(local, number), run_of(remote, number)
         assert here is not None
         assert there is not None
-        assert there.status()["pid"] != killed[number]
-        assert there.status()["state"] == "done"
+        assert there.status["pid"] != killed[number]
+        assert there.status["state"] == "done"
         assert_bitwise(weights(here, STEPS), weights(there, STEPS))
         assert (here.path / "order.txt").read_text() == (there.path / "order.txt").read_text()
         assert rows(here) == rows(there)
@@ -248,11 +248,11 @@ def test_run_that_is_started_again_waits_for_the_process_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    held = RunFolder(tmp_path).lock()
+    held = Run(tmp_path).lock()
     held.__enter__()
     monkeypatch.setattr(launcher.time, "sleep", lambda seconds: held.__exit__(None, None, None))
     seen: list[bool] = []
-    job = launcher.OnNode(lambda _: seen.append(RunFolder(tmp_path).is_locked()), tmp_path, str(tmp_path), {})
+    job = launcher.OnNode(lambda _: seen.append(Run(tmp_path).is_locked()), tmp_path, str(tmp_path), {})
     job(OmegaConf.create())
     assert seen == [False]
 

@@ -20,7 +20,7 @@ from tests.conftest import ROOT
 from tests.support import needs
 from tests.sweeps.test_optuna import CHEAP, RATE
 from tiryns.conf.sweeps import sweeper as options
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.optuna import Search
 from tiryns.runner.sweeps.study import STUDY, SWEEPER, Claims, open_storage, storage_of
 
@@ -44,7 +44,7 @@ class Sweeper(ExitStack):
         return [trial.number for trial in self.search._next_trials()]
 
     def end(self, number: int) -> None:
-        folder = RunFolder(self.search.folder / str(number))
+        folder = Run(self.search.folder / str(number))
         folder.path.mkdir(exist_ok=True)
         folder.update_status(state="done", results={"objective": 0.5})
         self.search.ended.add(number)

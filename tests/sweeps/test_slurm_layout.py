@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from tests.conftest import ROOT
 from tests.slurm.queue import Queue
 from tiryns.conf.sweeps.launcher import Slurm
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.slurm import Launcher, Layout, note_deaths, states_of
 from tiryns.runner.sweeps.sweeper import result_of
 
@@ -94,7 +94,7 @@ def test_batch_script_looks_after_a_job_whose_task_was_killed(
     queue.says("RUNNING")
     queue.put("srun", f"exit {exit_status}")
     sweep = tmp_path / "a sweep"
-    run = RunFolder(sweep / "0")
+    run = Run(sweep / "0")
     run.path.mkdir(parents=True)
     run.update_status(state="running", slurm_job="12", session={"began": "2026-11-22T12:00:09.5"})
     asked = launcher(submitit_folder=str(tmp_path / "submitit"), requeue=requeue)
@@ -107,16 +107,16 @@ def test_batch_script_looks_after_a_job_whose_task_was_killed(
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     done = subprocess.run(["bash", str(queue.folder / "script")], cwd=tmp_path, check=False)
     assert done.returncode == exit_status
-    assert run.status()["state"] == state
+    assert run.status["state"] == state
     assert queue.requeued == requeued
 
 
 def test_run_that_nobody_has_ended_says_what_slurm_knows(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
+    run = Run(tmp_path)
     run.update_status(state="running")
     with run.lock():
-        assert run.state() == "running"
+        assert run.state == "running"
     note_deaths([run], ["12_0"], {"12_0": "NODE_FAIL"})
     result = result_of(run, "job 12_0", [])
     assert "job 12_0 ended as NODE_FAIL" in str(result._return_value)
-    assert run.status() == {"state": "killed", "error": "job 12_0 ended as NODE_FAIL"}
+    assert run.status == {"state": "killed", "error": "job 12_0 ended as NODE_FAIL"}

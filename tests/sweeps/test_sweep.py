@@ -15,8 +15,8 @@ from tests.report.pages import read
 from tests.support.in_process import tiryns_here
 from tiryns.runner.launch.resume import saved_overrides
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.run.sweep_folder import read_sweep
+from tiryns.runner.run.files import read_sweep
+from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.same_failure import same_failure
 from tiryns.runner.sweeps.sweeper import find_sweep, place, problem_of
 
@@ -37,12 +37,12 @@ class Swept(NamedTuple):
     again: subprocess.CompletedProcess[str]
     weights: list[float]
 
-    def run(self, number: int) -> RunFolder:
-        return RunFolder(self.folder / str(number))
+    def run(self, number: int) -> Run:
+        return Run(self.folder / str(number))
 
 
-def written(run: RunFolder) -> float:
-    return (run.checkpoints / "step-00000004.ckpt").stat().st_mtime
+def written(run: Run) -> float:
+    return (run.checkpoint_dir / "step-00000004.ckpt").stat().st_mtime
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +52,9 @@ def swept(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Swept:
     arguments += ["optimizer.lr=0.003,1e30", "seed=1,2"]
     first = run_program(*arguments, cwd=cwd, check=False)
     (folder,) = cwd.glob("outputs/*/*-sweep")
-    weights = [written(RunFolder(folder / name)) for name in ("0", "1")]
-    cut = RunFolder(folder / "1")  # as if killed after its checkpoint of step 2
-    (cut.checkpoints / "step-00000004.ckpt").unlink()
+    weights = [written(Run(folder / name)) for name in ("0", "1")]
+    cut = Run(folder / "1")  # as if killed after its checkpoint of step 2
+    (cut.checkpoint_dir / "step-00000004.ckpt").unlink()
     shutil.copytree(folder, cwd / "outputs" / "2020-01-01" / "copy-sweep", symlinks=True)
     cut.update_status(state="running")
     again = run_program(*arguments, cwd=cwd, check=False)
@@ -63,7 +63,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Swept:
 
 def test_failed_jobs_do_not_end_the_sweep_but_are_named_at_its_end(swept: Swept) -> None:
     assert swept.first.returncode == 1
-    assert [swept.run(i).status()["state"] for i in range(4)] == ["done", "done", "failed", "failed"]
+    assert [swept.run(i).status["state"] for i in range(4)] == ["done", "done", "failed", "failed"]
     assert "Traceback" not in swept.first.stderr
     lines = [line for line in swept.first.stderr.splitlines() if line.startswith("failed: ")]
     assert len(lines) == 2
@@ -91,7 +91,7 @@ def test_page_ranks_the_settings_and_gives_a_command_of_the_best(swept: Swept) -
     reasons = ["not a number" in row.get("below", "") for row in runs.part["marks"]]
     assert reasons == [False, False, True, True], "why both jobs have failed"
     assert len(runs.rows) == 4
-    results = [swept.run(i).status()["results"]["objective"] for i in (0, 1)]
+    results = [swept.run(i).status["results"]["objective"] for i in (0, 1)]
     assert runs.best == [0, 1]
     (command,) = page.texts("command")
     words = shlex.split(command)
@@ -108,9 +108,9 @@ def test_page_ranks_the_settings_and_gives_a_command_of_the_best(swept: Swept) -
 def test_best_jobs_command_trains_the_same_run(swept: Swept, tmp_path: Path) -> None:
     command = shlex.split((swept.run(0).path / "command.txt").read_text())
     run_program(*command[1:], "logger=csv", cwd=tmp_path)
-    (alone,) = (RunFolder(path.parent) for path in tmp_path.glob("outputs/*/*/status.json"))
-    assert alone.status()["config_hash"] == swept.run(0).status()["config_hash"]
-    assert alone.status()["results"]["objective"] == swept.run(0).status()["results"]["objective"]
+    (alone,) = (Run(path.parent) for path in tmp_path.glob("outputs/*/*/status.json"))
+    assert alone.status["config_hash"] == swept.run(0).status["config_hash"]
+    assert alone.status["results"]["objective"] == swept.run(0).status["results"]["objective"]
 
 
 def test_same_sweep_again_skips_what_is_done_and_goes_on_with_the_rest(swept: Swept) -> None:
@@ -119,7 +119,7 @@ def test_same_sweep_again_skips_what_is_done_and_goes_on_with_the_rest(swept: Sw
     assert written(swept.run(0)) == swept.weights[0]
     assert written(swept.run(1)) > swept.weights[1]
     assert "continuing at step 2" in (swept.folder / "1" / "output.txt").read_text()
-    assert swept.run(1).status()["state"] == "done"
+    assert swept.run(1).status["state"] == "done"
     assert audit.length(swept.run(1).path) == 4
     assert swept.again.returncode == 1, "the hopeless ones fail again"
 
@@ -162,7 +162,7 @@ def test_jobs_keep_their_folders_and_new_ones_get_the_next(tmp_path: Path) -> No
 
 
 def test_problem_of_a_job_says_how_it_ended(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
+    run = Run(tmp_path)
     states = ("done", "pruned", "preempted", "running", "waiting", "failed")
     found = {}
     for state in states:
@@ -196,12 +196,12 @@ def test_what_every_job_would_fail_by_is_said_once(tmp_path: Path) -> None:
     assert "the first 3 jobs have failed by this, and the other 5 are not started" in said
     assert "tiryns resume=" in said
     (sweep,) = tmp_path.glob("outputs/*/*-sweep")
-    states = [RunFolder(sweep / str(number)).status()["state"] for number in range(8)]
+    states = [Run(sweep / str(number)).status["state"] for number in range(8)]
     assert states == ["failed"] * 3 + ["waiting"] * 5
 
 
 def test_jobs_that_fail_otherwise_or_in_training_tell_nothing_of_the_others(tmp_path: Path) -> None:
-    runs = [RunFolder(tmp_path / str(number)) for number in range(3)]
+    runs = [Run(tmp_path / str(number)) for number in range(3)]
     for number, run in enumerate(runs, start=1):
         run.path.mkdir()
         run.update_status(state="failed", error=f"data.fold={number} is empty")
@@ -218,7 +218,7 @@ def test_a_line_is_printed_for_each_job_and_the_rest_kept_beside_it(swept: Swept
         f"[{number}/4] optimizer.lr={lr} seed={seed}"
         for number, (lr, seed) in enumerate([("0.003", 1), ("0.003", 2), ("1e+30", 1), ("1e+30", 2)], 1)
     ]
-    value = swept.run(0).status()["results"]["objective"]
+    value = swept.run(0).status["results"]["objective"]
     assert re.fullmatch(rf".*: val/held_out/loss {value:#.4g}, \d:\d\d, outputs/\S+/0", lines[0])
     assert re.fullmatch(r".*: failed, \d:\d\d, outputs/\S+/2", lines[2])
     assert "step 1/4" not in swept.first.stdout

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tiryns.runner.cli.judge.sides import Pair
 from tiryns.runner.manifest.inputs import read_manifest
-from tiryns.runner.report.runs import Run
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.metrics_file import Series
 
 Floats = NDArray[np.float64]
@@ -55,7 +55,7 @@ def counts(run: Run, key: str, of: str) -> Used | None:
 def seconds(run: Run, key: str) -> Used | None:
     """Seconds since training began, by `metrics.csv`; None for a run that was interrupted."""
     sessions = read_manifest(run.path).get("sessions") or []
-    times = [series.times.max() for series in run.metrics.values()]
+    times = [series.times.max() for series in run.series.values()]
     if len(sessions) != 1 or not times:
         return None
     began = datetime.fromisoformat(sessions[0]["began"]).timestamp()
@@ -103,9 +103,9 @@ def _reached(run: Run, key: str, used: Used, budget: float) -> float | None:
 
 def _curve(run: Run, key: str) -> Series:
     """The figure's curve by step; of a step that was logged twice, the later point."""
-    if key not in run.metrics:
+    if key not in run.series:
         return Series(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
-    series = run.metrics[key]
+    series = run.series[key]
     last = len(series.steps) - 1 - np.unique(series.steps[::-1], return_index=True)[1]
     return Series(series.steps[last], series.values[last], series.times[last])
 

@@ -26,16 +26,15 @@ from tiryns.runner.cli.judge.sides import (
     canonical,
     noted,
     pairs_of,
-    runs_in,
     setting_of,
     that_have,
 )
 from tiryns.runner.evaluation.statistics.paired import first_look
 from tiryns.runner.evaluation.statistics.student import ERROR
-from tiryns.runner.report.runs import Run, find_runs
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.command.status import NOT_CLEAR
 from tiryns.runner.run.files import replaceable
+from tiryns.runner.run.folder import Run, find_runs, runs_in
 from tiryns.runner.run.model_folder import own_words
 
 SEEDS = 8

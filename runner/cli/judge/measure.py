@@ -3,12 +3,13 @@
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from tiryns.conf.registry import better_when
 from tiryns.conf.values import suggest
 from tiryns.runner.cli.judge.sides import Pair
+from tiryns.runner.manifest.differences import changes
 from tiryns.runner.report.comparison.comparable import (
     PER_BYTE,
     evaluated_on,
@@ -19,8 +20,8 @@ from tiryns.runner.report.comparison.comparable import (
     validation_of,
 )
 from tiryns.runner.report.comparison.goal import HELD_OUT
-from tiryns.runner.report.runs import Run
 from tiryns.runner.run import audit
+from tiryns.runner.run.folder import Run
 
 SHARED = (
     "Folds share training examples, so pairs of several folds are not independent: the error may be larger."
@@ -93,7 +94,7 @@ def check_metric(metric: str | None) -> None:
 def check_figure(run: Run, key: str) -> None:
     """Raises ValueError for a run that has no such figure, with near names."""
     if run.final(key) is None:
-        there = sorted({*run.results, *run.metrics})
+        there = sorted({*run.results, *run.series})
         raise ValueError(
             f"{str(run.path)!r} has no figure {key!r}; there are: {', '.join(there)}" + suggest(key, there)
         )
@@ -148,8 +149,7 @@ def _shown(one: Any, other: Any) -> str:
     """Two facts, of mappings what differs in them."""
     if not (isinstance(one, dict) and isinstance(other, dict)):
         return f"{one} and {other}"
-    names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
-    return "; ".join(f"{name}: {one.get(name)} and {other.get(name)}" for name in names[:3])
+    return "; ".join(f"{name}: {was} and {is_now}" for name, was, is_now in islice(changes(one, other), 3))
 
 
 def _agree(runs: Sequence[Run], fact: Callable[[Run], Any]) -> bool:

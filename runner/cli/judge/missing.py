@@ -10,14 +10,15 @@ from hydra.core.global_hydra import GlobalHydra
 
 from tiryns.runner.cli import commands
 from tiryns.runner.cli.compose import compose, initialized
-from tiryns.runner.cli.judge.sides import Setting, canonical, runs_in, seed_of, with_words
+from tiryns.runner.cli.judge.sides import Setting, canonical, with_words
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.permissions import on_command_line
-from tiryns.runner.report.runs import Run, find_runs
+from tiryns.runner.report.comparison.differences import seed_of
 from tiryns.runner.run.command.json_output import output_to_stderr
-from tiryns.runner.run.files import newest, write_atomically
-from tiryns.runner.run.folder import new_name, public_overrides
-from tiryns.runner.run.sweep_folder import JUDGE, quoted
+from tiryns.runner.run.command.words import public_overrides, quoted
+from tiryns.runner.run.files import JUDGE, newest, write_atomically
+from tiryns.runner.run.folder import Run, find_runs, runs_in
+from tiryns.runner.run.recording import new_name
 
 
 def comparison_folder(common: Sequence[str]) -> Path:

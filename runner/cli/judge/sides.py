@@ -3,16 +3,13 @@
 import logging
 import shlex
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf
 
-from tiryns.runner.report.comparison.differences import fold_of, is_replicate
-from tiryns.runner.report.runs import Run, find_runs, load_run
-from tiryns.runner.run.folder import RunFolder, config_hash, public_overrides
+from tiryns.runner.report.comparison.differences import contents, fold_of, seed_of
+from tiryns.runner.run.command.words import public_overrides
+from tiryns.runner.run.folder import Run
 
 log = logging.getLogger("tiryns")
 
@@ -77,19 +74,7 @@ def canonical(words: Iterable[str]) -> list[str]:
 
 def noted(run: Run) -> set[str]:
     """The overrides that a run was started with, but for its seed."""
-    words = RunFolder(run.path).overrides()
-    return set(canonical(word for word in public_overrides(words) if not word.startswith("seed=")))
-
-
-def seed_of(run: Run) -> int | None:
-    """The seed of a run; None where its config is lost."""
-    seed = run.settings.get("seed")
-    return seed if isinstance(seed, int) else None
-
-
-def runs_in(folder: Path) -> list[Run]:
-    """The run in a folder, or the runs in a folder of runs; raises ValueError where there is none."""
-    return [load_run(path) for path in find_runs(folder) or [folder]]
+    return set(canonical(word for word in public_overrides(run.overrides()) if not word.startswith("seed=")))
 
 
 def with_words(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
@@ -101,7 +86,7 @@ def with_words(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
 def that_have(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
     """The runs with these settings, by their overrides or else by their configs."""
     given = [word.lstrip("+").partition("=") for word in words]
-    return [run for run in runs if all(_has(run, name, value) for name, _, value in given)]
+    return [run for run in runs if all(run.has(name, value) for name, _, value in given)]
 
 
 def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
@@ -158,40 +143,4 @@ def pairs_of(against: dict[Replicate, Run], change: dict[Replicate, Run], names:
 
 def differing(runs: Sequence[Run]) -> list[str]:
     """The settings in which runs differ, but for seeds, folds and how they are executed; empty where they do not."""
-    if len({_without_seed(run) for run in runs}) < 2:
-        return []
-    seeded = [
-        {name: "seed" if is_replicate(run.settings, name) else v for name, v in run.settings.items()}
-        for run in runs
-    ]
-    names = dict.fromkeys(name for settings in seeded for name in settings)
-    apart = [name for name in names if len({str(settings.get(name)) for settings in seeded}) > 1]
-    return [
-        name
-        for name in apart
-        if "." in name and not name.startswith(("resolved.", "checkpoint.", "callback.", "logger."))
-    ][:5]
-
-
-def _without_seed(run: Run) -> str:
-    """The hash of a run's config, as if it had no seed and no fold."""
-    config: Any = OmegaConf.create(run.config_text)
-    config.pop("resolved", None)
-    for name in run.settings:
-        if is_replicate(run.settings, name):
-            OmegaConf.update(config, name, None)
-    return config_hash(config)
-
-
-def _has(run: Run, name: str, value: str) -> bool:
-    found = run.overrides[name] if name in run.overrides else run.settings.get(name)
-    return found is not None and _plain(found) == _plain(value)
-
-
-def _plain(value: Any) -> Any:
-    """A value as YAML reads it; also `1e-3`, which YAML takes for text."""
-    read = yaml.safe_load(value) if isinstance(value, str) else value
-    try:
-        return read if isinstance(read, bool) else float(read)
-    except (TypeError, ValueError):
-        return read
+    return list(dict.fromkeys(name for content in contents(runs) for name in content))[:5]

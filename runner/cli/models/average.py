@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiryns.runner.cli.models.consolidate import consolidate
-from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
-from tiryns.runner.run.files import copy_folder, naming
+from tiryns.runner.run.files import copy_folder, naming, staging
 from tiryns.runner.run.model_folder import TASK
+from tiryns.runner.run.yaml_files import read_config
 
 if TYPE_CHECKING:
     from tiryns.runner.checkpoints.averages import Source
@@ -110,15 +110,14 @@ def average(
     from tiryns.runner.checkpoints.averages import check_alike, combined, mean, read_folder, ties
     from tiryns.runner.checkpoints.files import read_while_training
 
-    temporary = out.with_name(f".{out.name}.tmp")
+    with staging(out) as temporary:
 
-    def read(paths: list[Path]) -> "tuple[list[float], Source, list[Source]]":
-        shares = _shares(weights, paths)
-        naming(out)(_write_template)(paths[0], temporary, allow)
-        template = read_folder(temporary)._replace(path=paths[0])
-        return shares, template, [_read(path, ema) for path in paths]
+        def read(paths: list[Path]) -> "tuple[list[float], Source, list[Source]]":
+            shares = _shares(weights, paths)
+            naming(out)(_write_template)(paths[0], temporary, allow)
+            template = read_folder(temporary)._replace(path=paths[0])
+            return shares, template, [_read(path, ema) for path in paths]
 
-    try:
         shares, template, found = read_while_training(
             lambda: [path for source in sources for path in _paths(source, last)], read
         )
@@ -147,9 +146,6 @@ def average(
             if settings := facts.pop("task", None):
                 _replace_settings(temporary / TASK, settings)
             _replace_weights(temporary, tensors, facts)
-            temporary.rename(out)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return out
 
 
@@ -192,12 +188,11 @@ def _paths(source: str, last: int | None) -> list[Path]:
 
 def _runs_of_sweep(folder: Path) -> list[Path]:
     """The runs of a sweep, all of which must be done; none for any other folder."""
-    from tiryns.runner.run.folder import RunFolder
-    from tiryns.runner.sweeps.sweeper import runs_of
+    from tiryns.runner.run.folder import Run, find_runs
 
-    runs = [] if (folder / "status.json").is_file() else runs_of(folder)
+    runs = find_runs(folder)
     for run in runs:
-        if (state := RunFolder(run).state()) != "done":
+        if (state := Run(run).state) != "done":
             raise ValueError(f"the run {str(run)!r} of the sweep is {state}: finish it with resume={folder}")
     return runs
 
@@ -244,7 +239,7 @@ def _read(path: Path, ema: bool) -> "Source":
 
 def _write_template(path: Path, folder: Path, allow: Sequence[str]) -> None:
     """Writes the folder that the average takes config and tokenizer of; phases may make them depend on the step."""
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)  # of a first try
     folder.parent.mkdir(parents=True, exist_ok=True)
     run = path.parent.parent
     exported = path if path.suffix != ".ckpt" else run / "model"

@@ -12,10 +12,10 @@ from pathlib import Path
 from tiryns.runner.config.completed import completed
 from tiryns.runner.config.moved import from_begin
 from tiryns.runner.config.permissions import check_permissions
-from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import own_words
+from tiryns.runner.run.yaml_files import read_config
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -51,7 +51,7 @@ def consolidate(
     """
     if target.exists():
         raise ValueError(f"{str(target)!r} is there already; choose a folder that is not")
-    run = RunFolder(_checkpoint_path(checkpoint).parent.parent)
+    run = Run(_checkpoint_path(checkpoint).parent.parent)
     from tiryns.runner.checkpoints.files import AtomicCheckpointIO, read_while_training
     from tiryns.runner.inference.card import model_card
     from tiryns.runner.inference.export import write_model

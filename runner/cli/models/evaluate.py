@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tiryns.runner.cli.models.reading import add_reading_arguments, reading_settings
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.files import replaceable
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.lazy import many_imports
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def main(arguments: Namespace) -> None:
 
 def unmeasured_monitor(run: Path, content: Mapping[str, Any]) -> str | None:
     """A line on the figure that chose the run's best checkpoint, where nothing here computes it; else None."""
-    monitor = str(RunFolder(run).status().get("monitor") or "")
+    monitor = str(Run(run).status.get("monitor") or "")
     figure = monitor.rpartition("/")[2]
     if "task" not in content or not monitor.startswith("val/"):
         return None

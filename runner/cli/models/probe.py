@@ -8,13 +8,13 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 PRECISIONS = {"auto": "32-true", "32": "32-true"}
 """Precisions by another name: features of all models are computed alike, in fp32 unless another is asked for."""
 
 
-def probe_model(config: DictConfig, folder: RunFolder) -> dict[str, float]:
+def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
     """Computes features, measures them, and writes figures and page into the folder of the run; returns the figures.
 
     Raises:

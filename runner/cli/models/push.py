@@ -4,14 +4,12 @@ TARGET is a folder (`./name`, `/path/name`, or any name without a slash), or `ow
 a new repository is private unless `--public` is given. The hub needs a token: `hf auth login`, or HF_TOKEN.
 """
 
-import os
-import shutil
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
-from tiryns.runner.run.files import copy_folder
+from tiryns.runner.run.files import copy_folder, naming, staging
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -65,19 +63,10 @@ def copy_to_folder(source: Path, target: Path, replace: bool) -> Path:
         )
     if target.resolve().is_relative_to(source.resolve()) or source.resolve().is_relative_to(target.resolve()):
         raise ValueError(f"{str(target)!r} and {str(source)!r} lie in each other; choose another folder")
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    before = target.with_name(f".{target.name}.{os.getpid()}.old")
-    try:
+    with naming(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        copy_folder(source, temporary)
-        if target.exists():
-            target.rename(before)
-        temporary.rename(target)
-    except OSError as error:
-        raise OSError(f"cannot write {str(target)!r}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(before, ignore_errors=True)
+        with staging(target, over=True) as temporary:
+            copy_folder(source, temporary)
     return target
 
 

@@ -18,15 +18,15 @@ from tiryns.conf.registry import better_when
 from tiryns.runner.checkpoints.averages import Source, combined, mean
 from tiryns.runner.config.completed import completed
 from tiryns.runner.config.permissions import check_permissions
-from tiryns.runner.config.yaml_files import read_config
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.thresholds import Thresholds
 from tiryns.runner.inference.labelled import Labels, task_of
 from tiryns.runner.inference.language.infill import open_model
 from tiryns.runner.inference.passes import device_here
 from tiryns.runner.loop.assembly import make_data
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import own_words
+from tiryns.runner.run.yaml_files import read_config
 
 UNIFORM, GREEDY, ENSEMBLE = "uniform", "greedy", "ensemble"
 
@@ -63,7 +63,7 @@ def measure_soups(members: Sequence[Member], allowed: Sequence[str] = ()) -> Sou
     config, run = _config_of(members[0].run, allowed), members[0].run
     for member in members[1:]:
         _check_same_data(config, _config_of(member.run, allowed), run, member.run)
-    data = make_data(config, RunFolder(run).status().get("resolved"))
+    data = make_data(config, Run(run).status.get("resolved"))
     if data.task_name is None:
         raise ValueError(f"{str(run)!r} was not trained on labelled data, so there is nothing to measure")
     data.prepare_data()
@@ -107,7 +107,7 @@ class _Measuring:
         assert task is not None
         self.model = Labels(self.runs[0], task, opened, tokenizer)
         self.thresholds = config.objective.get("thresholds")
-        known = RunFolder(members[0].run).status()
+        known = Run(members[0].run).status
         self.monitor = str(known.get("monitor") or f"{next(iter(sets))}/loss")
         self.sign = 1 if (known.get("mode") or better_when(self.monitor)) == "max" else -1
         self.settings: dict[str, dict[str, Any]] = {}

@@ -6,7 +6,6 @@ and tests that run in seconds. NAME may be a path; its last part names the proje
 
 import json
 import re
-import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 from importlib.metadata import distribution
@@ -15,7 +14,7 @@ from keyword import iskeyword
 from pathlib import Path
 
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
-from tiryns.runner.run.files import naming
+from tiryns.runner.run.files import naming, staging
 
 TEMPLATE = Path(__file__).parent / "project"
 """The files of a project called `my-project`, whose package is `my_project`."""
@@ -74,17 +73,11 @@ def make_project(folder: Path) -> list[str]:
         raise FileExistsError(
             f"tiryns new {folder}: it is there already, and nothing was changed; give another name"
         )
-    partial = folder.with_name(f".{folder.name}.partial")
-    try:
-        with naming(folder):
-            shutil.rmtree(partial, ignore_errors=True)  # what a killed command has left
-            for name, text in files.items():
-                target = partial / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_text(text, encoding="utf-8")
-            partial.rename(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    with naming(folder), staging(folder) as partial:
+        for name, text in files.items():
+            target = partial / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
     return sorted(files)
 
 

@@ -53,13 +53,13 @@ def main(arguments: Namespace) -> None:
     if arguments.format and (arguments.json or arguments.steps is None):
         raise ValueError("--format is for --steps alone, without --json")
     with many_imports():
-        from tiryns.runner.cli.order.opened import RunOrder
+        from tiryns.runner.cli.order.opened import SampleOrder
         from tiryns.runner.launch.processes import quiet_threads
         from tiryns.runner.loop.trainer import quiet_libraries
 
     quiet_threads()
     quiet_libraries()
-    orders = [RunOrder(folder, words) for folder in folders]
+    orders = [SampleOrder(folder, words) for folder in folders]
     if arguments.steps is not None:
         steps = steps_of(arguments.steps, orders[0].num_steps)
         show_steps(orders[0], steps, arguments)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.order.opened import SampleOrder
 
 
-def differences(first: RunOrder, second: RunOrder) -> dict[str, Any]:
+def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
     """The steps that both trained on in which their samples differ, and how many samples they share.
 
     Samples of the same training data are told apart by their numbers, those of other data by their tokens.
@@ -45,7 +45,7 @@ def differences(first: RunOrder, second: RunOrder) -> dict[str, Any]:
 class Keys:
     """What samples are known by: their indices, or hashes of their tokens."""
 
-    def __init__(self, order: RunOrder, by_index: bool) -> None:
+    def __init__(self, order: SampleOrder, by_index: bool) -> None:
         self.order, self.by_index = order, by_index
         self.dtype = np.dtype(np.int64 if by_index else np.uint64)
         self._hashes: dict[int, int] = {}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.cli.order.places import DocumentPlaces, leaves_of, split_where
 from tiryns.runner.data.evaluated import by_name
 from tiryns.runner.data.read.documents import open_source
@@ -39,7 +39,7 @@ class Holder:
     """Each place in the run where one of them is trained on: `step`, `place`, `epoch` and `index`."""
 
 
-def find(order: RunOrder, text: str) -> list[tuple[str, list[Holder]]]:
+def find(order: SampleOrder, text: str) -> list[tuple[str, list[Holder]]]:
     """The holders of each document of a file, or of a text; one pass over the data.
 
     A text is read as the run reads its data: white space at the ends of lines does not count, and with
@@ -158,7 +158,7 @@ def parts_with(
     return np.unique(owners[np.flatnonzero(held[: len(owners)])])
 
 
-def _holders_in_rows(order: RunOrder, wanted: list[str]) -> list[list[Holder]]:
+def _holders_in_rows(order: SampleOrder, wanted: list[str]) -> list[list[Holder]]:
     """The rows of training, validation and test files that hold each text in a column other than label and id."""
     data, found = order.data, [list[Holder]() for _ in wanted]
     settings = data.settings

@@ -21,7 +21,7 @@ from tiryns.runner.run.audit import FILE_NAME, order_hash, whole_lines
 from tiryns.runner.run.model_folder import own_words
 
 
-class RunOrder:
+class SampleOrder:
     """The global batches of a run by step, counted from 1 as in `order.txt`; its model is not built.
 
     `words` are overrides that allow code of the user's own, as on the command line of `tiryns train`. Raises ValueError
@@ -30,9 +30,10 @@ class RunOrder:
 
     def __init__(self, path: Path, words: Sequence[str] = ()) -> None:
         self.path, run = path, open_run(path)
+        config, resolved = run.config, run.status.get("resolved") or {}
         with on_command_line([*own_words(path), *words]):
-            check_config(run.config)
-        config, resolved = completed(from_begin(run.config, path)), run.status.get("resolved") or {}
+            check_config(config)
+        config = completed(from_begin(config, path))
         take_over(config, resolved)
         config.skip_batches = skipped_batches(path)
         self.data = make_data(config, resolved)

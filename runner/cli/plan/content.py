@@ -44,7 +44,7 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     if config.resume not in (None, "auto"):
         run = named_run(config.resume, to_train=False)
         config.skip_batches = left_out(config.skip_batches, noted_rewinds(run.path))
-        take_over_lengths(config, resolved := dict(run.status().get("resolved") or {}))
+        take_over_lengths(config, resolved := dict(run.status.get("resolved") or {}))
     ranks = processes_per_node(config.trainer) * num_nodes(config.trainer)
     parts = assemble(config, resolved)
     indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed

@@ -77,22 +77,21 @@ def main(arguments: Namespace) -> None:
 def rebuild(original: Recorded, arguments: Namespace) -> Path:
     """Trains the run in a new folder, which is returned; ends with status 2 where that would be another one."""
     from tiryns.runner.cli.compose import compose, initialized
-    from tiryns.runner.manifest.differences import made_otherwise
+    from tiryns.runner.manifest.differences import MADE, differences
     from tiryns.runner.run.command.started import same_modules
-    from tiryns.runner.run.folder import new_name
+    from tiryns.runner.run.recording import new_name
 
     steps = steps_to_train(original, arguments.steps)
     with initialized():
         words = words_of(original.manifest, arguments.settings, steps, original.folder)
         config = compose(words)
         now = made_now(config, words, original.manifest["resolved"])
-    differences = made_otherwise(original.manifest, now)
-    for difference in differences:
-        print(difference, file=sys.stderr)
-    if differences and not arguments.anyway:
+    reasons = [str(one) for one in differences(original.manifest, now, MADE)]
+    for reason in reasons:
+        print(reason, file=sys.stderr)
+    if reasons and not arguments.anyway:
         print("error: the run would be made otherwise (above); --anyway goes on", file=sys.stderr)
         if arguments.json:
-            reasons = [str(one) for one in differences]
             print_json({"run": arguments.run, "rebuilt": None, "verdict": None, "reasons": reasons})
         sys.exit(NOT_BEGUN)
     folder = Path(str(config.outputs)) / new_name()

@@ -1,22 +1,21 @@
 """Compares what two runs have computed: order, loss, weights and optimizer state of each step that both have noted."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiryns.runner.cli.reproduce.rebuilding import Recorded
 from tiryns.runner.manifest.differences import (
+    LEVELS,
     NUMERIC,
-    PARTS,
     Difference,
-    computed_otherwise,
-    made_otherwise,
-    set_otherwise,
+    differences,
 )
 from tiryns.runner.manifest.inputs import Manifest
 from tiryns.runner.manifest.steps import Step
 from tiryns.runner.run.audit import FILE_NAME as ORDER
-from tiryns.runner.run.audit import whole_lines
+from tiryns.runner.run.audit import first_difference
 
 IDENTICAL, TO_ROUNDING, DIFFERENT = "identical", "equal to rounding", "different"
 
@@ -110,16 +109,13 @@ def _first_difference(pairs: Iterable[tuple[Step, Step]], old: Path | None, new:
             parts = (("order", then.order, now.order), ("loss", then.loss, now.loss))
             what = next((name for name, was, is_now in parts if was != is_now), None)
             what = what or ("weights" if then.states[:1] != now.states[:1] else "optimizer state")
-            step = _first_of_order(old, new) if what == "order" else None
-            return First(step or then.step, what, min(after, (step or then.step) - 1))
+            step = then.step
+            with suppress(ValueError):  # a run without an order log
+                if what == "order" and old and new and (very_first := first_difference(old, new)):
+                    step = very_first.step
+            return First(step, what, min(after, step - 1))
         after = then.step
     return None
-
-
-def _first_of_order(old: Path | None, new: Path | None) -> int | None:
-    """The very step at which two order logs differ, where both are there."""
-    both = [whole_lines(folder / ORDER) if folder else [] for folder in (old, new)]
-    return next((int(a.split(" ")[0]) for a, b in zip(*both, strict=False) if a != b), None)
 
 
 def _largest_loss_difference(pairs: Iterable[tuple[Step, Step]]) -> dict[str, float]:
@@ -174,17 +170,10 @@ def _weights(old: Path | None, new: Path | None) -> float | None:
 
 def _reasons(first: First | None, before: Manifest, after: Manifest) -> list[Difference]:
     """What could make the difference, the likeliest first; what computes nothing comes last."""
-    found = [
-        *set_otherwise(before, after),
-        *made_otherwise(before, after),
-        *computed_otherwise(before, after),
-    ]
-    if (
-        first is not None and first.what == "order"
-    ):  # sums cannot change it, nor ranks but for that of a stream
+    found = differences(before, after, LEVELS)
+    if first is not None and first.what == "order":
+        # Sums cannot change it, nor ranks but for that of a stream
         found = [one for one in found if one.part not in ("computed", "machine")] or found
     if any(one.part == "setting" for one in found):  # which the order follows from
         found = [one for one in found if not one.what.startswith("order.")]
-    beside = [one.part == "packages" and not one.what.startswith(NUMERIC) for one in found]
-    places = [(aside, PARTS.index(one.part)) for aside, one in zip(beside, found, strict=True)]
-    return [found[i] for i in sorted(range(len(found)), key=places.__getitem__)]
+    return sorted(found, key=lambda one: one.part == "packages" and not one.what.startswith(NUMERIC))

@@ -20,7 +20,7 @@ from tiryns.runner.data.corpus.named import Stage, make
 from tiryns.runner.data.corpus.plan import Step
 from tiryns.runner.data.store.remote import Folder
 from tiryns.runner.patches.datatrove import run_task
-from tiryns.runner.run.lifetime import end_with_parent
+from tiryns.runner.run.command.lifetime import end_with_parent
 
 _MOST_BROKEN = 3
 """Pools of processes in a row that may lose one before any task completes."""

@@ -3,13 +3,13 @@
 import contextlib
 import hashlib
 import io
-import os
-import shutil
 import tarfile
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+from tiryns.runner.run.files import staging
 
 META = ".nv-meta"
 """The folder of energon's metadata in a data set."""
@@ -38,10 +38,8 @@ def write_shards(samples: Iterable[ShardSample], folder: Path, samples_per_shard
     if folder.exists():
         raise ValueError(f"{str(folder)!r} is already there; remove it or name another folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
-    try:
+    with staging(folder) as temporary:
+        temporary.mkdir()
         counts, digest = _write_tars(samples, temporary, samples_per_shard)
         if not counts:
             raise ValueError("there are no samples to write")
@@ -54,9 +52,6 @@ def write_shards(samples: Iterable[ShardSample], folder: Path, samples_per_shard
             )
         (temporary / META / "index.uuid").write_text(str(uuid.UUID(bytes=digest)))  # energon's own is random
         (temporary / META / "dataset.yaml").write_text(DATASET_YAML)
-        temporary.replace(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return counts
 
 

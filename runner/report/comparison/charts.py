@@ -41,7 +41,7 @@ def colours_of(compared: Comparison) -> dict[int, int]:
 
 def curve_charts(compared: Comparison) -> list[Chart]:
     """Curves over the steps, of all runs or of the best settings; those of one setting share a colour."""
-    keys = dict.fromkeys(key for run in compared.runs for key in run.metrics)
+    keys = dict.fromkeys(key for run in compared.runs for key in run.series)
     wanted = [key for key in keys if key.startswith("val/")]
     wanted += [key for key in ("train/loss", "perf/tokens_per_second", "optim/grad_norm") if key in keys]
     titles, found = titles_of(keys), list[Chart]()
@@ -75,11 +75,11 @@ def _of_runs(compared: Comparison, key: str) -> list[Line]:
     folders = {run.path.resolve(): run for run in compared.runs}
     lines = list[Line]()
     for i, run in enumerate(compared.runs):
-        if key in run.metrics:
+        if key in run.series:
             parent = folders.get(run.branch.parent) if run.branch else None
-            series = run.metrics[key]
-            if parent is not None and parent is not run and key in parent.metrics:
-                series = _own_part(series, parent.metrics[key])
+            series = run.series[key]
+            if parent is not None and parent is not run and key in parent.series:
+                series = _own_part(series, parent.series[key])
             lines.append((i, compared.setting_of[i], run_label(compared, i), series, None))
     return lines
 
@@ -88,7 +88,7 @@ def _of_settings(compared: Comparison, key: str, chosen: Sequence[int]) -> list[
     lines = list[Line]()
     for colour, number in enumerate(chosen):
         setting = compared.settings[number]
-        have = [s for i in setting.runs if (s := compared.runs[i].metrics.get(key)) is not None]
+        have = [s for i in setting.runs if (s := compared.runs[i].series.get(key)) is not None]
         if have:
             lines.append((setting.runs[0], colour, setting.label, *_mean(have)))
     return lines

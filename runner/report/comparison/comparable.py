@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from tiryns.conf.data.common import Tokenizing
 from tiryns.runner.manifest.inputs import Manifest, read_manifest
 from tiryns.runner.report.comparison.differences import FOLD, fold_of, is_execution
-from tiryns.runner.report.runs import Run
+from tiryns.runner.run.folder import Run
 
 PER_BYTE = "bits_per_byte"
 """The figure that does not depend on the vocabulary."""

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from tiryns.conf.config import Config
 from tiryns.conf.registry import OPTIONS, execution_names, target_of
 from tiryns.conf.values import rules_of
-from tiryns.runner.report.runs import RECIPE, SCALE, Run
+from tiryns.runner.report.changed import RECIPE, SCALE
+from tiryns.runner.run.folder import Run
 
 MAX_SETTINGS = 12
 """Settings that have a column."""
@@ -56,9 +57,9 @@ def is_replicate(settings: Mapping[str, Any], name: str) -> bool:
 
 def differences(runs: Sequence[Run]) -> Differences:
     """The settings in which runs differ, by their configs and else by their overrides."""
-    contents = _contents(runs)
-    keys: list[Hashable] = [frozenset(content.items()) for content in contents]
-    words = [frozenset((n, v) for n, v in run.overrides.items() if _counts(run, n)) for run in runs]
+    apart = contents(runs)
+    keys: list[Hashable] = [frozenset(content.items()) for content in apart]
+    words = [frozenset((n, v) for n, v in run.override_values.items() if _counts(run, n)) for run in runs]
     known = {word: key for word, key, run in zip(words, keys, runs, strict=True) if run.settings}
     # A job that has not begun has no config yet
     keys = [
@@ -66,7 +67,7 @@ def differences(runs: Sequence[Run]) -> Differences:
         for run, word, key in zip(runs, words, keys, strict=True)
     ]
     keys, branches = _with_parents(runs, keys)
-    names = _chosen(runs, contents, keys)
+    names = _chosen(runs, apart, keys)
     values = [{name: shown_setting(run, name) for name in names} for run in runs]
     if any(branches):
         values = [{**shown, BRANCH: branch} for shown, branch in zip(values, branches, strict=True)]
@@ -86,7 +87,7 @@ def fold_of(run: Run) -> int | None:
 
 
 def _whole_number(run: Run, name: str) -> int | None:
-    found = str(run.settings.get(name, run.overrides.get(name)))
+    found = str(run.settings.get(name, run.override_values.get(name)))
     return int(found) if found.isdecimal() else None
 
 
@@ -95,13 +96,17 @@ def shown_setting(run: Run, name: str) -> str:
     if name in run.settings:
         value = run.settings[name]
         return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    if name in run.overrides:
-        return run.overrides[name]
+    if name in run.override_values:
+        return run.override_values[name]
     target = target_of({"_target_": run.settings.get(f"{name}._target_")})
     options = [o for o, node in OPTIONS.get(name, {}).items() if target and target_of(node) == target]
     if len(options) == 1:
         return options[0]
-    return f"as in {run.overrides[RECIPE]}" if RECIPE in run.overrides and name in OPTIONS else "default"
+    return (
+        f"as in {run.override_values[RECIPE]}"
+        if RECIPE in run.override_values and name in OPTIONS
+        else "default"
+    )
 
 
 def label_of(values: Mapping[str, str]) -> str:
@@ -118,7 +123,7 @@ def _counts(run: Run, name: str) -> bool:
     return name not in ("seed", FOLD) and not is_execution(run, name)
 
 
-def _contents(runs: Sequence[Run]) -> list[dict[str, str]]:
+def contents(runs: Sequence[Run]) -> list[dict[str, str]]:
     """The settings of each run that differ between the configs, those that follow the seed by its name."""
     configs = [{**_beside_config(run), **run.settings} if run.settings else {} for run in runs]
     known = [config for config in configs if config]
@@ -134,7 +139,9 @@ def _contents(runs: Sequence[Run]) -> list[dict[str, str]]:
 def _beside_config(run: Run) -> Values:
     """Overrides of what the config lacks."""
     groups = {name.partition(".")[0] for name in run.settings} | {RECIPE, SCALE}
-    return {name: value for name, value in run.overrides.items() if name.partition(".")[0] not in groups}
+    return {
+        name: value for name, value in run.override_values.items() if name.partition(".")[0] not in groups
+    }
 
 
 def _apart(configs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -158,7 +165,7 @@ def _chosen(
     runs: Sequence[Run], contents: Sequence[Mapping[str, str]], keys: Sequence[Hashable]
 ) -> list[str]:
     """The names to show: those of the commands that make a difference, and others that tell settings apart."""
-    given = dict.fromkeys(name for run in runs for name in run.overrides if _counts(run, name))
+    given = dict.fromkeys(name for run in runs for name in run.override_values if _counts(run, name))
     names = [name for name in given if _differs(runs, contents, name)][:MAX_SETTINGS]
     others = dict.fromkeys(name for content in contents for name in content)
     targets = [name for name in others if name.endswith("._target_")]

@@ -9,8 +9,8 @@ from tiryns.conf.data.labelled import FOLD_SET
 from tiryns.runner.evaluation.statistics.student import spread_of
 from tiryns.runner.report.comparison.differences import FOLDS
 from tiryns.runner.report.comparison.settings import Cells, Comparison
-from tiryns.runner.report.runs import Run
 from tiryns.runner.run.files import read_json, write_atomically
+from tiryns.runner.run.folder import Run
 
 TEST = f"test/{FOLD_SET}"
 
@@ -57,7 +57,7 @@ def joined_folds(compared: Comparison) -> list[Joined]:
 def _joined(compared: Comparison, setting: int, seed: int | None, runs: dict[int, Run]) -> Joined:
     runs = dict(sorted(runs.items()))
     first = compared.runs[compared.settings[setting].runs[0]]
-    folds = int(first.settings.get(FOLDS) or first.overrides.get(FOLDS) or 0)
+    folds = int(first.settings.get(FOLDS) or first.override_values.get(FOLDS) or 0)
     missing = [fold for fold in range(1, folds + 1) if fold not in runs]
     entries = [_entry(run) for run in runs.values()]
     names = dict.fromkeys(name for entry in entries for name in entry["metrics"])

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from tiryns.conf.data.labelled import FOLD_SET
 from tiryns.runner.report.comparison.differences import fold_of
 from tiryns.runner.report.curves import in_words, of_set
-from tiryns.runner.report.runs import Run
 from tiryns.runner.report.summary import validation_set
+from tiryns.runner.run.folder import Run
 
 HELD_OUT = f"test/{FOLD_SET}/"
 """Start of the names of figures for a held-out fold."""
@@ -87,7 +87,7 @@ def titles_of(keys: Iterable[str]) -> dict[str, str]:
 
 def keys_of(runs: Sequence[Run]) -> list[str]:
     """The names of all figures that are logged."""
-    return list(dict.fromkeys(key for run in runs for key in [*run.metrics, *run.results]))
+    return list(dict.fromkeys(key for run in runs for key in [*run.series, *run.results]))
 
 
 def losses_of(runs: Sequence[Run]) -> Iterator[str]:

@@ -17,9 +17,9 @@ from tiryns.runner.report.comparison.goal import titles_of
 from tiryns.runner.report.comparison.importance import Importance, importance_table, variance_explained
 from tiryns.runner.report.comparison.settings import FAILURE, Comparison, Setting
 from tiryns.runner.report.page import Part, Tile
-from tiryns.runner.report.runs import Branch, Run, load_run
 from tiryns.runner.report.summary import typed_path
-from tiryns.runner.run.sweep_folder import read_sweep
+from tiryns.runner.run.files import read_sweep
+from tiryns.runner.run.folder import Branch, Run, load_run
 
 MAX_ROWS = 20
 """Rows of a table that are not folded away."""
@@ -212,7 +212,7 @@ def _curves(compared: Comparison) -> list[Part]:
     names = {
         colour: compared.settings[number].label
         for number, colour in colours_of(compared).items()
-        if any(compared.runs[i].metrics for i in compared.settings[number].runs)
+        if any(compared.runs[i].series for i in compared.settings[number].runs)
     }
     note = ""
     if chosen is not None:

@@ -18,8 +18,9 @@ from tiryns.runner.report.comparison.goal import (
     tests_of,
     titles_of,
 )
-from tiryns.runner.report.runs import Run
-from tiryns.runner.run.sweep_folder import JUDGE
+from tiryns.runner.report.summary import noted_plateau, plateau_note
+from tiryns.runner.run.files import JUDGE
+from tiryns.runner.run.folder import Run
 
 FAILURE = "failure"
 """The column of the reasons of failed runs."""
@@ -133,7 +134,8 @@ class Comparison:
         columns, names = self.columns(), list(shown.values[0])
         known = {"seed": shown.seeds, "fold": shown.folds}
         own = {name: numbers for name, numbers in known.items() if len(set(numbers)) > 1}
-        more = {FAILURE: [run.failure for run in self.runs], "note": [run.note for run in self.runs]}
+        notes = [plateau_note(noted_plateau(run)) for run in self.runs]
+        more = {FAILURE: [run.failure for run in self.runs], "note": notes}
         more = {head: texts for head, texts in more.items() if any(texts)}
         heads = ["run", *columns, *names, *own, "state", "step", *more]
         rows = []

@@ -10,7 +10,7 @@ from hydra.errors import HydraException
 
 from tiryns.conf.registry import better_when
 from tiryns.conf.values import suggest
-from tiryns.runner.run.sweep_folder import literal
+from tiryns.runner.run.command.words import literal
 
 OF_SUITES = ("tasks", "summary", "base")
 SHARED = ("overrides", "sources", "grid", "seeds", "keep", "metric", "chosen_by")

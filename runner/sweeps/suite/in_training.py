@@ -10,7 +10,8 @@ from omegaconf import DictConfig
 from tiryns.conf.registry import option_of
 from tiryns.runner.config.permissions import is_own
 from tiryns.runner.config.reach import keys_that_run_code, reaches
-from tiryns.runner.run.sweep_folder import literal, read_sweep
+from tiryns.runner.run.command.words import literal
+from tiryns.runner.run.files import read_sweep
 from tiryns.runner.sweeps.suite.definition import chosen_tasks, load_suite
 from tiryns.runner.sweeps.suite.words import as_sweep, values_of
 

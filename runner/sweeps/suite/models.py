@@ -8,8 +8,8 @@ from hydra.core.config_loader import ConfigLoader
 
 from tiryns.conf.fields import default_options
 from tiryns.conf.values import suggest
+from tiryns.runner.run.command.words import quoted
 from tiryns.runner.run.model_folder import model_folder
-from tiryns.runner.run.sweep_folder import quoted
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 

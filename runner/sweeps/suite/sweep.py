@@ -15,10 +15,9 @@ from tiryns.conf.sweeps import sweeper as options
 from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.report.suite.figures import SUITE, Content, measured, setting_text, summed_up
+from tiryns.runner.run.command.words import literal, public_overrides
 from tiryns.runner.run.errors import explain
 from tiryns.runner.run.files import write_atomically
-from tiryns.runner.run.folder import public_overrides
-from tiryns.runner.run.sweep_folder import literal
 from tiryns.runner.sweeps.suite.choosing import Standing, standing
 from tiryns.runner.sweeps.suite.definition import chosen_tasks, load_suite, with_typed
 from tiryns.runner.sweeps.suite.fields import Task, last_of_each
@@ -115,7 +114,7 @@ class SuiteSweep(JobSweeper):
         placed = place(self.folder, unlike, [self.configs.check(self.config, one) for one in unlike])
         jobs = dict(zip(each_once, placed, strict=True))
         self.jobs.update((one, jobs[tuple(own)]) for one, own in zip(stage, words, strict=True))
-        undone = [job for job in placed if job.folder.status().get("state") != "done"]
+        undone = [job for job in placed if job.folder.status.get("state") != "done"]
         waiting = [job for job in undone if not job.folder.is_locked()]
         if len(undone) < len(placed):
             log.info("%d of %d jobs are done already", len(placed) - len(undone), len(placed))
@@ -144,7 +143,7 @@ class SuiteSweep(JobSweeper):
         figures: dict[tuple[int, int], float | None] = {}
         for each, job in self.jobs.items():
             if (each.model, each.task) == (model, task.name):
-                state = job.folder.state()
+                state = job.folder.state
                 if state == "failed":
                     figures[each.setting, each.seed] = None
                 elif state == "done":
@@ -218,7 +217,7 @@ class SuiteSweep(JobSweeper):
         return {
             "run": job.folder.path.name, "model": each.model, "task": each.task,
             "setting": dict(word.split("=", 1) for word in task.settings[each.setting]),
-            "seed": task.seeds[each.seed], "state": job.folder.state(), "chosen_by": chosen_by, "figure": figure,
+            "seed": task.seeds[each.seed], "state": job.folder.state, "chosen_by": chosen_by, "figure": figure,
             "on": on or None, "problem": problem_of(job.folder) or problem or None,
         }  # fmt: skip
 
@@ -235,7 +234,7 @@ class SuiteSweep(JobSweeper):
 
 def figure_of(job: Job, names: Any, stages: Any) -> tuple[float | None, str, str]:
     """A figure of a finished job, what it was measured on, and else why there is none; of another job nothing."""
-    status = job.folder.status()
+    status = job.folder.status
     if status.get("state") != "done":
         return None, "", ""
     try:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from tiryns.conf.values import suggest
-from tiryns.runner.run.sweep_folder import literal
+from tiryns.runner.run.command.words import literal
 from tiryns.runner.sweeps.suite.fields import last_of_each
 
 SWEEPER = "hydra/sweeper=suite"

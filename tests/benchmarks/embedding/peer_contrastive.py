@@ -82,7 +82,7 @@ def ours(case: Case) -> Measured:
     from tiryns.runner.launch.resume import run_folder
     from tiryns.runner.loop.assembly import assemble
     from tiryns.runner.loop.lightning_loop import one_epoch
-    from tiryns.runner.run.folder import RunFolder
+    from tiryns.runner.run.folder import Run
 
     keep_freed_memory()
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
@@ -98,7 +98,7 @@ def ours(case: Case) -> Measured:
     ]  # fmt: skip
     with initialize_config_module("tiryns.conf", version_base="1.3"):
         config = compose("config", overrides)
-    folder = RunFolder(Path(case.folder) / f"ours-{case.batch}")
+    folder = Run(Path(case.folder) / f"ours-{case.batch}")
     folder.begin(config, overrides)
     parts = assemble(config)
     watch = Watch()
@@ -107,7 +107,10 @@ def ours(case: Case) -> Measured:
         def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
             watch.step(outputs["loss"])
 
-    callbacks = [*build_all(config.callback).values(), build(config.checkpoint, folder=folder.checkpoints)]
+    callbacks = [
+        *build_all(config.callback).values(),
+        build(config.checkpoint, folder=folder.checkpoint_dir),
+    ]
     trainer = build(
         config.trainer, callbacks=[*callbacks, Watching()], max_steps=case.steps, folder=folder, resumed_step=0,
         loggers=build_all(config.logger, folder=str(folder.path)), epochs=one_epoch(parts.data, case.steps, None),

@@ -13,7 +13,7 @@ from torch import Tensor
 from tests.benchmarks.data.bench_permute import table
 from tests.conftest import TINY, run_program, train_here
 from tests.runs.test_train import losses, weights
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 STEPS = 30
 KINDS = {
@@ -32,7 +32,7 @@ WAYS = {
 }
 MODEL = ["model.hidden_size=64", "model.intermediate_size=256", "trainer.validate_every=0"]
 
-Run = tuple[dict[int, float], dict[str, Tensor]]
+Train = tuple[dict[int, float], dict[str, Tensor]]
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def main() -> None:
     table(("", *KINDS), [(way, *cells) for way, cells in found.items()])
 
 
-def train(folder: Path, overrides: list[str], threads: int = 1) -> Run:
+def train(folder: Path, overrides: list[str], threads: int = 1) -> Train:
     """Losses and last weights of a run."""
     steps = [*MODEL, f"trainer.max_steps={STEPS}", *overrides]
     before = torch.get_num_threads()
@@ -70,11 +70,11 @@ def train(folder: Path, overrides: list[str], threads: int = 1) -> Run:
     return losses(run), weights(run, STEPS)
 
 
-def processes(folder: Path, steps: list[str]) -> RunFolder:
+def processes(folder: Path, steps: list[str]) -> Run:
     """A run of several processes, which the program starts."""
     folder.mkdir(parents=True)
     run_program(*TINY, f"data.source={text()}", *steps, "hydra.run.dir=run", cwd=folder)
-    return RunFolder(folder / "run")
+    return Run(folder / "run")
 
 
 def text() -> Path:
@@ -82,7 +82,7 @@ def text() -> Path:
     return Path(__file__).parents[3] / "docs" / "tutorials" / "mlm.md"
 
 
-def apart(one: Run, other: Run) -> str:
+def apart(one: Train, other: Train) -> str:
     """How far two runs are apart."""
     if all(torch.equal(tensor, other[1][name]) for name, tensor in one[1].items()) and one[0] == other[0]:
         return "to the bit"

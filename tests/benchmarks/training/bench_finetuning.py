@@ -138,7 +138,7 @@ def train_ours(case: Case, rows: Any, model: str, folder: Path) -> float:
     from omegaconf import OmegaConf
 
     from tiryns.runner.launch.resume import run_folder
-    from tiryns.runner.run.folder import RunFolder
+    from tiryns.runner.run.folder import Run
     from tiryns.runner.train import train
 
     files = []
@@ -158,7 +158,7 @@ def train_ours(case: Case, rows: Any, model: str, folder: Path) -> float:
     ]  # fmt: skip
     with initialize_config_module("tiryns.conf", version_base="1.3"):
         config = compose("config", overrides)
-    run = RunFolder(folder / "run")
+    run = Run(folder / "run")
     run.begin(config, overrides)
     return train(config, run)[f"val/validation/{case.metric}"]
 

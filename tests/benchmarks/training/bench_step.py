@@ -62,9 +62,9 @@ def runner_seconds(config: Any, folder: Path) -> float:
     from tiryns.runner.build import build, build_all
     from tiryns.runner.loop.assembly import assemble
     from tiryns.runner.loop.lightning_loop import one_epoch
-    from tiryns.runner.run.folder import RunFolder
+    from tiryns.runner.run.folder import Run
 
-    run = RunFolder(folder)
+    run = Run(folder)
     run.begin(config, [])
     parts = assemble(config)
     data, module = parts.data, parts.module
@@ -73,7 +73,7 @@ def runner_seconds(config: Any, folder: Path) -> float:
         config.trainer,
         callbacks=[
             *build_all(config.callback).values(),
-            build(config.checkpoint, folder=run.checkpoints),
+            build(config.checkpoint, folder=run.checkpoint_dir),
             clock,
         ],
         loggers=build_all(config.logger, folder=str(folder)),

@@ -57,7 +57,7 @@ def ours(case: Case) -> tuple[Clock, nn.Module]:
     from tiryns.runner.launch.processes import keep_freed_memory
     from tiryns.runner.loop.lightning_loop import one_epoch
     from tiryns.runner.models.packed.rows import choose_layout
-    from tiryns.runner.run.folder import RunFolder
+    from tiryns.runner.run.folder import Run
 
     keep_freed_memory()
     config, clock = case.config, clock_of(case)
@@ -69,7 +69,7 @@ def ours(case: Case) -> tuple[Clock, nn.Module]:
         def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
             clock.step(outputs["tokens"])
 
-    folder = RunFolder(case.folder / f"ours-{time.monotonic_ns()}")
+    folder = Run(case.folder / f"ours-{time.monotonic_ns()}")
     folder.begin(config, [])
     data = build(config.data)
     data.prepare_data()
@@ -81,7 +81,10 @@ def ours(case: Case) -> tuple[Clock, nn.Module]:
         config.module, model=model, optimizer=bind(config.optimizer), scheduler=bind(config.scheduler),
         max_steps=case.steps, seed=case.seed, log_every=10, baselines={},
     )  # fmt: skip
-    callbacks = [*build_all(config.callback).values(), build(config.checkpoint, folder=folder.checkpoints)]
+    callbacks = [
+        *build_all(config.callback).values(),
+        build(config.checkpoint, folder=folder.checkpoint_dir),
+    ]
     trainer = build(
         config.trainer, callbacks=[*callbacks, Watch()], max_steps=case.steps, folder=folder, resumed_step=0,
         loggers=build_all(config.logger, folder=str(folder.path)), epochs=one_epoch(data, case.steps, None),

@@ -19,7 +19,7 @@ from tests.support.precision import pretend_units
 from tiryns.runner.cli.doctor import choice, libraries, machine
 from tiryns.runner.loop import resolved as resolving
 from tiryns.runner.run.environment import environment
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 GIB = 2**30
 AUTO = [word for word in TINY if not word.startswith("trainer")]
@@ -75,7 +75,7 @@ def test_run_chooses_what_it_says(
     words = [*AUTO, *SHORT, f"data.source={text_file}"]
     said = doctor(*words)["chosen"]
     assert tiryns_here(tmp_path, *words).returncode == 0
-    status = only_run(tmp_path / "outputs").status()
+    status = only_run(tmp_path / "outputs").status
     assert said == {name: status["resolved"][name] for name in choice.CHOSEN}
     assert said["precision"] == ("bf16-mixed" if has_bf16 and not amx else "32-true"), "the model is narrow"
 
@@ -87,7 +87,7 @@ def test_ranks_choose_what_it_says(text_file: Path, tmp_path: Path, monkeypatch:
     said = json.loads(tiryns_here(tmp_path, "doctor", *words, "--json").stdout)["chosen"]
     run_program(*words, cwd=tmp_path)
     (file,) = (tmp_path / "outputs").glob("*/*/status.json")
-    assert said == {name: RunFolder(file.parent).status()["resolved"][name] for name in choice.CHOSEN}
+    assert said == {name: Run(file.parent).status["resolved"][name] for name in choice.CHOSEN}
     assert said["processes"] == 2
 
 

@@ -14,11 +14,11 @@ from tests.modules.test_finetuning import evaluation
 from tests.support.precision import rounding
 from tiryns.runner.cli.models.average import average
 from tiryns.runner.inference.evaluated import evaluate
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 
 @pytest.fixture
-def sweep(finetune: Finetune, tmp_path: Path) -> list[RunFolder]:  # noqa: F811
+def sweep(finetune: Finetune, tmp_path: Path) -> list[Run]:  # noqa: F811
     """Three seeds that begin with the same trained model, in the folders of a sweep."""
     start = finetune("classification", "trainer.max_steps=20", "optimizer.lr=0.003", folder="start")
     short = ["trainer.max_steps=4", "optimizer.lr=0.003"]
@@ -31,11 +31,11 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model.safetensors")
 
 
-def figure(run: RunFolder, name: str) -> Any:
+def figure(run: Run, name: str) -> Any:
     return evaluation(run)["sets"][name]["metrics"]["accuracy"]
 
 
-def test_soups_of_a_sweep_are_measured_as_its_runs_were(sweep: list[RunFolder], tmp_path: Path) -> None:
+def test_soups_of_a_sweep_are_measured_as_its_runs_were(sweep: list[Run], tmp_path: Path) -> None:
     folder = sweep[0].path.parent
     uniform = average([str(folder)], tmp_path / "uniform", soup="uniform")
     record = json.loads((uniform / "average.json").read_text())
@@ -59,15 +59,13 @@ def test_soups_of_a_sweep_are_measured_as_its_runs_were(sweep: list[RunFolder], 
     assert measured["accuracy"] == pytest.approx(soup["figures"]["uniform"]["test/test/accuracy"])
 
 
-def json_source(run: RunFolder, part: str) -> str:
+def json_source(run: Run, part: str) -> str:
     from tiryns.runner.inference.opened_run import open_run
 
     return str(open_run(run.path).config.data[part])
 
 
-def test_greedy_soup_takes_in_what_does_not_fall_on_validation(
-    sweep: list[RunFolder], tmp_path: Path
-) -> None:
+def test_greedy_soup_takes_in_what_does_not_fall_on_validation(sweep: list[Run], tmp_path: Path) -> None:
     from tiryns.runner.checkpoints.averages import read_folder
     from tiryns.runner.cli.models import soups
 
@@ -90,7 +88,7 @@ def test_greedy_soup_takes_in_what_does_not_fall_on_validation(
     assert asked == [(0,), (1,), (2,), (1, 2), (0, 1), (0, 1, 2)], "the last one is the uniform soup"
 
 
-def test_ensemble_predicts_by_the_mean_of_all_logits(sweep: list[RunFolder], tmp_path: Path) -> None:
+def test_ensemble_predicts_by_the_mean_of_all_logits(sweep: list[Run], tmp_path: Path) -> None:
     soup = average([str(run.path) for run in sweep], tmp_path / "soup", soup="uniform")
     figures = json.loads((soup / "average.json").read_text())["soup"]["figures"]
     rows = [json.loads(line) for line in Path(json_source(sweep[0], "test")).read_text().splitlines()]
@@ -109,7 +107,7 @@ def test_ensemble_predicts_by_the_mean_of_all_logits(sweep: list[RunFolder], tmp
     assert "test/test/loss" not in figures["ensemble"]
 
 
-def test_what_cannot_be_measured_is_one_line(sweep: list[RunFolder], tmp_path: Path) -> None:
+def test_what_cannot_be_measured_is_one_line(sweep: list[Run], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"leave out --weights and --ties"):
         average([str(run.path) for run in sweep], tmp_path / "a", weights="1,2,3", soup="greedy")
     with pytest.raises(ValueError, match=r"--soup measures the models of finished runs"):

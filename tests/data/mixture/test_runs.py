@@ -13,14 +13,14 @@ from tests.data.mixture.sources import texts
 from tests.runs.test_train import continued, losses, rows
 from tiryns import compose
 from tiryns.runner.cli.order.finding import find
-from tiryns.runner.cli.order.opened import RunOrder
+from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.cli.order.places import places_of
 from tiryns.runner.loop.assembly import assemble
 from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
-Mixed = Callable[..., RunFolder]
+Mixed = Callable[..., Run]
 
 SAVING = ["checkpoint.every_steps=5", "checkpoint.keep_last=9"]
 
@@ -40,8 +40,8 @@ def words(folder: Path, weight: float = 0.3) -> list[str]:
 
 @pytest.fixture(name="mixed_here")
 def mixed_here_fixture(tmp_path: Path) -> Mixed:
-    def call(*overrides: str, folder: str = "run", weight: float = 0.3) -> RunFolder:
-        run: RunFolder = train_as(tmp_path / folder, [*words(tmp_path / "texts", weight), *overrides])
+    def call(*overrides: str, folder: str = "run", weight: float = 0.3) -> Run:
+        run: Run = train_as(tmp_path / folder, [*words(tmp_path / "texts", weight), *overrides])
         return run
 
     return call
@@ -79,8 +79,8 @@ def test_validation_is_by_source_and_their_mean_by_shares_chooses(mixed_here: Mi
     (row,) = (row for row in rows(run) if row["val/mixture/loss"])
     each = [float(row[f"val/{name}/loss"]) for name in ("verses", "code")]
     assert float(row["val/mixture/loss"]) == pytest.approx(0.7 * each[0] + 0.3 * each[1], rel=1e-4)
-    assert run.status()["monitor"] == "val/mixture/loss"
-    assert run.status()["results"]["objective"] == float(row["val/mixture/loss"])
+    assert run.status["monitor"] == "val/mixture/loss"
+    assert run.status["results"]["objective"] == float(row["val/mixture/loss"])
 
 
 def test_set_without_a_target_has_no_figure_and_no_part_in_the_mean(
@@ -106,7 +106,7 @@ def test_resumed_run_is_the_undisturbed_one(mixed_here: Mixed) -> None:
 
 def test_changed_weight_is_refused_or_recorded(mixed_here: Mixed) -> None:
     whole = mixed_here(*SAVING, "trainer.max_steps=6", folder="whole")
-    branch = ["trainer.max_steps=8", f"resume={whole.checkpoints / 'step-00000005.ckpt'}"]
+    branch = ["trainer.max_steps=8", f"resume={whole.checkpoint_dir / 'step-00000005.ckpt'}"]
     with pytest.raises(
         ValueError, match=r"mixture was \{'verses': .* and is \{'verses': .*resume_changed_data=true$"
     ):
@@ -122,7 +122,7 @@ def test_changed_weight_is_refused_or_recorded(mixed_here: Mixed) -> None:
 
 def test_order_tells_the_source_of_each_sample(mixed_here: Mixed) -> None:
     run = mixed_here("trainer.max_steps=3", "trainer.validate_every=0")
-    order = RunOrder(run.path)
+    order = SampleOrder(run.path)
     assert list(order.changed([1, 2, 3])) == []
     places, data = places_of(order.data), order.data
     for index in order.samples(1)[:, 1].tolist():

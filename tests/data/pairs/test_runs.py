@@ -14,9 +14,9 @@ from tests.launch.test_kill import killed_and_restarted, undisturbed
 from tests.runs.test_train import assert_bitwise, continued, losses, rows, weights
 from tests.support.precision import rounding
 from tiryns.runner.run import audit
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
-Trained = Callable[..., RunFolder]
+Trained = Callable[..., Run]
 
 
 def files(folder: Path) -> list[str]:
@@ -30,14 +30,14 @@ def files(folder: Path) -> list[str]:
 
 @pytest.fixture(name="trained")
 def trained_fixture(tmp_path: Path) -> Trained:
-    def call(*overrides: str, folder: str = "run") -> RunFolder:
-        run: RunFolder = train_as(tmp_path / folder, [*TINY, *files(tmp_path), *overrides])
+    def call(*overrides: str, folder: str = "run") -> Run:
+        run: Run = train_as(tmp_path / folder, [*TINY, *files(tmp_path), *overrides])
         return run
 
     return call
 
 
-def figures(run: RunFolder) -> dict[str, Any]:
+def figures(run: Run) -> dict[str, Any]:
     return json.loads((run.path / "status.json").read_text())["results"]
 
 
@@ -123,7 +123,7 @@ def test_two_ranks_train_as_one(tiryns: Command, tmp_path: Path, strategy: str) 
             f"trainer.devices={ranks}",
         ]
         tiryns(*words, *layout, f"hydra.run.dir=ranks{ranks}")
-    one, two = (RunFolder(tmp_path / f"ranks{ranks}") for ranks in (1, 2))
+    one, two = (Run(tmp_path / f"ranks{ranks}") for ranks in (1, 2))
     for ours, theirs in zip(rows(one), rows(two), strict=True):
         for figure in ("train/loss", "optim/grad_norm", "val/validation/loss", "val/validation/temperature"):
             if ours[figure]:

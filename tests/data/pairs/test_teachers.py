@@ -10,7 +10,7 @@ from tests.data.pairs.rows import TINY, pairs, write
 from tests.launch.test_kill import without_trace
 from tests.runs.test_train import assert_bitwise, continued, losses, rows, weights
 from tests.support.precision import rounding
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 MARGINS = ["objective.loss=margin_mse", "data.label_column=margin"]
 
@@ -38,8 +38,8 @@ def test_two_ranks_and_kills_leave_no_trace(tmp_path: Path, given: list[str], lo
 def test_margins_and_vectors_of_teachers_are_learnt_and_resumed_bit_for_bit(
     tmp_path: Path, given: list[str]
 ) -> None:
-    def trained(folder: str, *words: str) -> RunFolder:
-        made: RunFolder = train_as(tmp_path / folder, [*given, *words])
+    def trained(folder: str, *words: str) -> Run:
+        made: Run = train_as(tmp_path / folder, [*given, *words])
         return made
 
     teacher = trained("teacher", "model.hidden_size=48")

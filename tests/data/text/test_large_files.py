@@ -39,7 +39,7 @@ def test_two_gigabytes_are_prepared_in_the_memory_of_little(tmp_path: Path, text
         peak = max(peak, anonymous_megabytes(tmp_path / "run"))
         time.sleep(0.2)
     assert running.returncode == 0, (tmp_path / "run" / "output.txt").read_text()[-3000:]
-    assert only_run(tmp_path / "run" / "outputs").status()["step"] == 1
+    assert only_run(tmp_path / "run" / "outputs").status["step"] == 1
     assert 100 < peak < 2500
 
 

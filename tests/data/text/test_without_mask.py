@@ -44,7 +44,7 @@ def test_a_causal_run_needs_no_mask(places: tuple[Path, Path], tmp_path: Path) -
         "trainer.max_steps=2",
     ]
     run = train_as(tmp_path / "run", words)
-    assert run.status()["state"] == "done"
+    assert run.status["state"] == "done"
     assert (run.path / "model" / "config.json").is_file()
 
 

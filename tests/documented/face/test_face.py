@@ -24,7 +24,7 @@ from tests.documented.face.conftest import PACKAGES
 from tests.support.in_process import tiryns_here
 from tiryns.conf import registry
 from tiryns.runner.patches.hydra.versions import VERSION_BASE
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 
 def test_names_are_the_face_and_what_type_checkers_see() -> None:
@@ -146,9 +146,9 @@ def test_changed_config_is_noted_and_goes_on(text_file: Path, here: Path) -> Non
     run = tiryns.run(config)
     assert run.config.optimizer.lr == 5e-4
     assert "plateau" not in run.config.callback
-    noted = RunFolder(run.path).overrides()
+    noted = Run(run.path).overrides()
     assert {"optimizer=lion", "optimizer.lr=0.0005", "trainer.max_steps=4", "~callback.plateau"} <= set(noted)
-    RunFolder(run.path).update_status(state="interrupted")
+    Run(run.path).update_status(state="interrupted")
     again = tiryns_here(here, f"resume={run.path}")
     assert again.returncode == 0, again.stderr
     assert [found.path.resolve() for found in tiryns.runs()] == [run.path], "it goes on in its folder"

@@ -16,10 +16,10 @@ from tests.models.tiny import OWN
 from tiryns.runner.data.text.tokenizer import train_tokenizer
 from tiryns.runner.inference.card import model_card
 from tiryns.runner.inference.export import write_model
-from tiryns.runner.inference.opened_run import Run
+from tiryns.runner.inference.opened_run import OpenedRun
 from tiryns.runner.models.encoder import load_encoder
 from tiryns.runner.models.weights import load_trained
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 pytestmark = pytest.mark.fp32  # another process computes in fp32
 
@@ -73,14 +73,14 @@ def test_their_own_code_is_not_run_here(architecture: str, tmp_path: Path) -> No
     for loaded in (
         load_trained(AutoModelForMaskedLM, str(folder)),
         load_encoder(str(folder), {}, None, new_vocabulary=False).eval(),
-        Run(tmp_path).model(),
+        OpenedRun(tmp_path).model(),
     ):
         assert type(loaded) is type(model)
         assert torch.equal(loaded(IDS).logits, model(IDS).logits)
 
 
 def test_the_card_says_how_they_are_opened(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
+    run = Run(tmp_path)
     (tmp_path / "command.txt").write_text("tiryns")
     (tmp_path / "config.yaml").write_text("seed: 0\n")
     for architecture, usage in (

@@ -24,7 +24,7 @@ def test_pretraining_does_not_depend_on_the_cut(architecture: str, run_here: Cal
         "padded": ["data.layout=padded", "data.micro_batch_tokens=150"],
     }
     losses = {
-        name: run_here(*own, *cut, folder=name).status()["results"]["val/held_out/loss"]
+        name: run_here(*own, *cut, folder=name).status["results"]["val/held_out/loss"]
         for name, cut in cuts.items()
     }
     assert losses["packed"] == pytest.approx(losses["padded"], rel=rounding(1e-5, 1e-2))

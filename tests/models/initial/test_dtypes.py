@@ -29,7 +29,7 @@ from tiryns.runner.models.encoder import build_encoder, load_encoder
 from tiryns.runner.models.head import Head
 from tiryns.runner.models.initial.dtypes import load_model, saved_dtypes, weights_dtype, weights_of
 from tiryns.runner.models.weights import load_trained
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 pytestmark = pytest.mark.fp32
 HALF, LABELS = torch.bfloat16, {"num_labels": 3}
@@ -65,7 +65,7 @@ RUNS = [
 ]
 
 
-def trained_from(folder: Path, source: Path, text_file: Path, precision: str) -> tuple[RunFolder, list[str]]:
+def trained_from(folder: Path, source: Path, text_file: Path, precision: str) -> tuple[Run, list[str]]:
     words = ["model=pretrained", f"model.name_or_path={source}", f"data.tokenizer={source}"]
     words += [
         f"trainer.precision={precision}",
@@ -81,9 +81,7 @@ def trained_from(folder: Path, source: Path, text_file: Path, precision: str) ->
         "trainer.precision",
     )
     short = [word for word in TINY if not word.startswith(sizes)]
-    run: RunFolder = train_as(
-        folder, [*short, f"data.source={text_file}", "scheduler.warmup_steps=0", *words]
-    )
+    run: Run = train_as(folder, [*short, f"data.source={text_file}", "scheduler.warmup_steps=0", *words])
     rows = (run.path / "metrics.csv").read_text().splitlines()
     place = rows[0].split(",").index("train/loss")
     return run, [row.split(",")[place] for row in rows[1:]]

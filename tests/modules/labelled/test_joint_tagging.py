@@ -18,12 +18,12 @@ from tests.support.precision import rounding
 from tiryns.runner.inference.evaluated import evaluate
 from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.report.evaluated import write_page
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 
 DROPOUT = ["model.dropout=0.2", "sampler.global_batch_size=7"]
 
 
-def lines(run: RunFolder) -> list[dict[str, Any]]:
+def lines(run: Run) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run.path / "predictions.jsonl").read_text().splitlines()]
 
 
@@ -118,7 +118,7 @@ def test_two_ranks_train_and_evaluate_as_one(
     ]
     one = finetune("joint_tagging", *words)
     tiryns(*task_files["joint_tagging"], *TINY, *NEW, *words, "trainer.devices=2")
-    two = RunFolder(next((tmp_path / "outputs").glob("*/*")))
+    two = Run(next((tmp_path / "outputs").glob("*/*")))
     assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-4, 5e-2))
     figures = [
         json.loads((run.path / "evaluation.json").read_text())["sets"]["val/validation"]["metrics"]

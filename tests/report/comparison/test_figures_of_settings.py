@@ -10,8 +10,8 @@ from tests.cli.judge.folders import make_run, make_sweep
 from tests.report.pages import read
 from tests.report.test_settings import compared
 from tiryns.runner.report.comparison.pages import write_comparison
-from tiryns.runner.report.runs import find_runs
 from tiryns.runner.report.table import as_markdown, compared_content, settings_text
+from tiryns.runner.run.folder import find_runs
 
 
 def test_figures_of_test_sets_stand_beside_those_that_choose(tmp_path: Path) -> None:

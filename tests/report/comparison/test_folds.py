@@ -13,8 +13,8 @@ from tests.report.pages import make_run, read
 from tiryns.runner.report.comparison.folds import joined_folds
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.comparison.settings import Comparison
-from tiryns.runner.report.runs import load_run
 from tiryns.runner.report.table import as_markdown, settings_text
+from tiryns.runner.run.folder import load_run
 
 
 def compared(runs: list[Path]) -> Comparison:

@@ -12,8 +12,8 @@ from tests.report.pages import read
 from tiryns.runner.report.comparison.importance import variance_explained
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.comparison.settings import Comparison
-from tiryns.runner.report.runs import load_run
 from tiryns.runner.report.table import as_markdown
+from tiryns.runner.run.folder import load_run
 
 
 def grid(folder: Path, figures: dict[tuple[float, int, int], float]) -> list[Path]:

@@ -14,8 +14,8 @@ import yaml
 from tests.report.pages import read
 from tests.support.in_process import Done, tiryns_here
 from tests.sweeps.suites.glue_files import write_glue
-from tiryns.runner.run.folder import RunFolder
-from tiryns.runner.run.sweep_folder import read_sweep
+from tiryns.runner.run.files import read_sweep
+from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.suite.sweep import SuiteSweep
 from tiryns.runner.sweeps.sweeper import Job
 
@@ -103,7 +103,7 @@ def test_stages_table_and_what_a_second_start_does(tmp_path: Path, monkeypatch: 
     assert "6 of 6 jobs are done already" in same.stdout
     assert len(stages) == before
     lost = sweep / content["models"][1]["tasks"]["easy"]["runs"]["2"]
-    RunFolder(lost).update_status(state="running")
+    Run(lost).update_status(state="running")
     _, again, _ = run(tmp_path, f"resume={sweep}", "model=bert_tiny,bert_mini,bert_small")
     assert [len(stage) for stage in stages[before:]] == [3, 2, 3], (
         "the new model, and with its last stage what was lost"
@@ -120,7 +120,7 @@ def test_failed_settings_are_out_and_a_task_without_any_is_told(
     done, content, first = run(tmp_path, "suite=my.yaml", "model=bert_tiny", "seed=5", "sampler.seed=${seed}")
     cell = content["models"][0]["tasks"]["hard"]
     assert done.returncode == 0, "another setting was chosen"
-    assert "sampler.seed=${seed}" in RunFolder(first / "0").overrides()
+    assert "sampler.seed=${seed}" in Run(first / "0").overrides()
     assert (cell["setting"], cell["failed"]) == ({"optimizer.lr": "1e-4"}, 1)
     assert "failed: 2 (hard bert_tiny optimizer.lr=1e-5 seed=5): the loss is not a number" in done.stderr
     stages = fake_launches(monkeypatch, lambda _: True)

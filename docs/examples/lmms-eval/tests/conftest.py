@@ -11,7 +11,7 @@ from tests.support.vision import SMALL, compose_vision
 from tiryns.runner.data.demo.scenes import Scenes
 from tiryns.runner.inference.kinds import PredictOptions
 from tiryns.runner.inference.predictor import Predictor
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.train import train
 
 TOKENS = {"chart": 16, "doc": 32}
@@ -50,7 +50,7 @@ class Made(NamedTuple):
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("tasks")
     exported, images = Scenes("train", 30).export(folder), folder / "images"
-    run = RunFolder(folder / "run")
+    run = Run(folder / "run")
     config = compose_vision(
         "data=image_text", f"data.train={exported}", "data.validation=null", f"data.images={images}", "model=llava_tiny",
         "trainer.validate_every=0", "trainer.max_steps=30", *SMALL,

@@ -12,7 +12,7 @@ from tests.support.vision import SMALL, compose_vision
 from tiryns.conf import registry
 from tiryns.runner.cli.commands import main
 from tiryns.runner.data.demo.scenes import Scenes
-from tiryns.runner.run.folder import RunFolder
+from tiryns.runner.run.folder import Run
 from tiryns.runner.train import train
 from tiryns_lmms_eval import metrics
 from tiryns_lmms_eval.metrics import (
@@ -142,7 +142,7 @@ def test_run_on_local_files_is_measured_with_them(tmp_path: Path, capsys: pytest
             row["answer"] = [{"answer": row["answer"], "answer_id": i} for i in range(10)]  # as in VQA v2
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    run = RunFolder(tmp_path / "run")
+    run = Run(tmp_path / "run")
     config = compose_vision(
         "data=image_text", f"data.train={file}", f"data.validation={file}", f"data.images={tmp_path / 'images'}",
         "model=llava_tiny", *SMALL,

@@ -21,7 +21,7 @@ MOST_VALUES = 100_000
 MOST_DIGITS = 1000
 """Digits of the longest number: Python reads no more than 4,300."""
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_config(file: Path) -> DictConfig:
@@ -51,7 +51,7 @@ def read_group(file: Path, name: str) -> dict[str, Any]:
         if rows is None:
             return {}
         _check(rows[0], file)
-        return {name: yaml.load(rows[0], Loader=_LOADER)[name]}
+        return {name: yaml.load(rows[0], Loader=LOADER)[name]}
 
 
 @contextmanager
@@ -102,11 +102,11 @@ def _too_deep(file: Path, mark: yaml.Mark) -> ValueError:
 def _check(text: str, file: Path) -> None:
     """Raises ValueError for the text of a file that would become too much, or no settings."""
     depth = 0
-    for event in yaml.parse(text, Loader=_LOADER):
+    for event in yaml.parse(text, Loader=LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
             raise _too_deep(file, event.start_mark)
-    root = yaml.compose(text, Loader=_LOADER)
+    root = yaml.compose(text, Loader=LOADER)
     if root is None:
         return
     if not isinstance(root, yaml.MappingNode):
@@ -136,3 +136,12 @@ def _size(node: yaml.Node, file: Path, known: dict[int, int]) -> int:
         raise ValueError(f"{place}: its anchors repeat more than {MOST_VALUES:,} values")
     known[id(node)] = found
     return found
+
+
+def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested mappings as dotted names; lists stay values."""
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from flatten(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

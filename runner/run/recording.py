@@ -1,0 +1,255 @@
+"""What a run writes of itself, and who trains it now: status, config, command and lock of its folder."""
+
+import contextlib
+import json
+import os
+import secrets
+import shlex
+from collections.abc import Iterator
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from tiryns.conf.config import OF_PROBES, Config, as_before
+from tiryns.conf.registry import OPTIONS, execution_names
+from tiryns.conf.values import rules_of
+from tiryns.runner.run.command.seals import sealed, sealed_words
+from tiryns.runner.run.command.words import command_line, flags, public_overrides
+from tiryns.runner.run.environment import environment
+from tiryns.runner.run.errors import explain
+from tiryns.runner.run.files import (
+    held,
+    meant_run,
+    read_json,
+    read_status,
+    read_text,
+    takes_lock,
+    write_atomically,
+)
+from tiryns.runner.run.redaction import without_secrets
+
+HASH_LINE = "# config_hash: "
+"""Start of the first line of `config.yaml`: the config's hash stands there too, should `status.json` be damaged."""
+
+MARKS = ("status.json", "overrides.json", "command.txt", "config.yaml", "checkpoints")
+"""Any of these marks the folder of a run that can go on."""
+
+
+def config_hash(config: DictConfig) -> str:
+    """Sixteen hex digits, the same for configs of the same run; execution settings and modules do not count."""
+    values: Any = OmegaConf.to_container(config, resolve=False)
+    content: dict[str, Any] = {}
+    counted = OF_PROBES if values.get("mode") == "probe" else ()
+    for name, value in values.items():
+        if value == [] or (name not in counted and rules_of(Config).get(str(name), {}).get("execution")):
+            continue
+        if isinstance(value, dict) and name in OPTIONS:
+            left_out = execution_names(str(name), value)
+            value = {n: v for n, v in as_before(str(name), value).items() if n not in left_out}
+        content[str(name)] = _without_modules(value)
+    return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _without_modules(value: Any) -> Any:
+    """The config with each target cut to its last name."""
+    if isinstance(value, list):
+        return [_without_modules(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    last = str(value.get("_target_")).rpartition(".")[2]
+    return {name: last if name == "_target_" else _without_modules(v) for name, v in value.items()}
+
+
+def new_name() -> Path:
+    """A new name, `<date>/<time>-<id>`."""
+    return Path(datetime.now().strftime("%Y-%m-%d/%H-%M-%S") + "-" + secrets.token_hex(2))
+
+
+class Recording:
+    """The part of a `Run` that the processes which train it write and agree on.
+
+    A given `state` is the one that the run is about to have.
+    """
+
+    def __init__(self, path: str | Path, state: str | None = None) -> None:
+        self.path = Path(path)
+        """The folder."""
+        self._next_state = state
+        self._read: tuple[Any, dict[str, Any]] = None, {}
+
+    @property
+    def name(self) -> str:
+        """The last two parts of the path, such as `2026-11-03/12-30-11-ab12`."""
+        return "/".join(self.path.resolve().parts[-2:])
+
+    @property
+    def checkpoint_dir(self) -> Path:
+        """The folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The content of `status.json`: `state`, `step`, `seconds`, `results`, and the `error` of a failed run.
+
+        Empty where there is none or it cannot be read. It is parsed anew where the file has changed.
+        """
+        version = None
+        with contextlib.suppress(OSError):
+            number = os.open(
+                f"{self.path}/status.json", os.O_RDONLY
+            )  # which asks a file server, where stat may not
+            about = os.fstat(number)
+            os.close(number)
+            version = about.st_ino, about.st_mtime_ns, about.st_size
+        if version is None or version != self._read[0]:
+            self._read = version, read_status(self.path / "status.json")
+        return {**self._read[1], **({"state": self._next_state} if self._next_state else {})}
+
+    @property
+    def state(self) -> str:
+        """`running`, `done`, `failed`, ...; `killed` where the status says running and no process holds the lock."""
+        state = str(self.status.get("state") or "unknown")
+        return "killed" if state == "running" and not self.is_locked() else state
+
+    def update_status(self, **values: Any) -> None:
+        """Changes fields of `status.json`, atomically."""
+        write_atomically(self.path / "status.json", json.dumps({**self.status, **values}, indent=1))
+
+    def identity(self) -> str | None:
+        """The hash of the run's config, by `status.json` or else by `config.yaml`; None where neither has it."""
+        first, _, _ = read_text(self.path / "config.yaml").partition("\n")
+        return self.status.get("config_hash") or first.partition(HASH_LINE)[2] or None
+
+    def is_of(self, identity: str) -> bool:
+        """Whether the run's config has this hash, or had it before its data was moved."""
+        return identity in (self.identity(), *self.status.get("identities", []))
+
+    def overrides(self) -> list[str]:
+        """The overrides the run was started with, by `overrides.json` or else by `command.txt`; ValueError without."""
+        if (noted := self.noted_overrides()) is not None:
+            return noted
+        if not (words := self.command_words()):
+            raise ValueError(
+                f"overrides.json in {str(self.path)!r} is damaged or missing, and so is command.txt: give the overrides "
+                f"that the run was started with, as in resume={self.path} seed=7; config.yaml there shows its settings"
+            )
+        return public_overrides([w for w in words[1:] if w not in flags(words) and w[:1] != "-"])
+
+    def command_words(self) -> list[str]:
+        """The words of the command that started the run; none where it is lost or cut off within quotes."""
+        with contextlib.suppress(ValueError):
+            return shlex.split(read_text(self.path / "command.txt"))
+        return []
+
+    def noted_overrides(self) -> list[str] | None:
+        """The list in `overrides.json`; None where there is none or it cannot be read."""
+        file = self.path / "overrides.json"
+        return read_json(file, []) or ([] if read_text(file).strip() == "[]" else None)
+
+    def announce(self, identity: str, overrides: list[str]) -> None:
+        """Writes the overrides, command and config hash of a job of a sweep, before it begins."""
+        self._write_command(noted := public_overrides(overrides), None, sealed(noted))
+        self.update_status(state="waiting", config_hash=identity)
+
+    def sealed_words(self) -> list[str] | None:
+        """The user's own among the noted overrides; None where no seal tells that the user has begun the run."""
+        return sealed_words(self.status, self.noted_overrides() or [])
+
+    def _write_command(self, noted: list[str], typed: str | None, seal: dict[str, Any]) -> None:
+        """Writes the overrides with their seal, and the command: of these overrides, or as `typed` unless it is known."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.path / "overrides.json", json.dumps(noted))
+        self.update_status(**seal)
+        if typed is None or not (self.path / "command.txt").exists():
+            command = typed or f"tiryns {shlex.join([*flags(), *noted])}".strip()
+            write_atomically(self.path / "command.txt", command + "\n")
+
+    def begin(self, config: DictConfig, overrides: list[str]) -> None:
+        """Writes config, overrides and command without secrets, environment and status, before the run starts."""
+        identity = config_hash(config)
+        status, now, before = self.status, datetime.now().isoformat(), self.identity()
+        moved, here = before not in (None, identity), os.getcwd()
+        place = [here, os.path.relpath(here, self.path.resolve())]
+        earlier = [one for one in status.get("identities", []) if one != before] + [before] * moved
+        given, own, is_new = public_overrides(overrides), self.sealed_words(), self.noted_overrides() is None
+        seal = sealed(given, None if before is None else own or [])
+        is_begun = is_new or own is not None  # by this user
+        if is_new or moved or (seal["own"] and not is_begun):  # what is typed once is not asked for again
+            typed = command_line() if is_new and not moved else None
+            self._write_command(given, typed, seal if is_begun or seal["own"] else {})
+        self._write_config(without_secrets(config), identity)
+        write_atomically(self.path / "environment.json", json.dumps(environment(), indent=1))
+        self.update_status(
+            state="running",
+            started=status.get("started") or now,
+            session={"began": now, "before": status.get("seconds") or 0.0},
+            ended=None,
+            error=None,
+            config_hash=identity,
+            **({"identities": earlier, "moved_in": [place, *status.get("moved_in", [])]} if moved else {}),
+            pid=os.getpid(),
+            begun_in=status.get("begun_in") or place,
+        )
+
+    def add_to_config(self, values: dict[str, Any]) -> None:
+        """Adds values to `config.yaml` that are known only once the run's parts are made."""
+        noted = OmegaConf.load(self.path / "config.yaml")
+        self._write_config(OmegaConf.merge(noted, values), self.identity())
+
+    def _write_config(self, config: Any, identity: str | None) -> None:
+        write_atomically(self.path / "config.yaml", f"{HASH_LINE}{identity}\n{OmegaConf.to_yaml(config)}")
+
+    @contextlib.contextmanager
+    def recorded(self, config: DictConfig, overrides: list[str]) -> Iterator[None]:
+        """Begins the run, and records its failure if the block raises."""
+        self.begin(config, overrides)
+        try:
+            yield
+        except BaseException as error:
+            stopped = isinstance(error, KeyboardInterrupt | SystemExit)
+            state = getattr(error, "state", "interrupted") if stopped else "failed"
+            with contextlib.suppress(OSError):  # or a full disk would hide why
+                self.end(state, error=str(error) if stopped else explain(error) or repr(error))
+            raise
+
+    def end(self, state: str, **values: Any) -> None:
+        """Records the end of the run, its state and its seconds."""
+        self.advance(state=state, ended=datetime.now().isoformat(timespec="seconds"), **values)
+
+    def advance(self, **values: Any) -> None:
+        """Changes fields of `status.json`, and adds this session's seconds up to now.
+
+        Checkpoints call it, so that of a killed session the seconds up to its last checkpoint count.
+        """
+        session, now = self.status.get("session") or {}, datetime.now()
+        began = datetime.fromisoformat(session.get("began") or now.isoformat())
+        seconds = session.get("before", 0.0) + (now - began).total_seconds()
+        self.update_status(seconds=round(seconds, 3), **values)
+
+    def check_resumable(self, now: bool = True) -> None:
+        """Raises ValueError unless this is the folder of a run, in which no process is training `now`."""
+        if not self.path.exists():
+            raise ValueError(f"resume: there is no folder {str(self.path)!r}{meant_run(self.path)}")
+        if not any((self.path / name).exists() for name in MARKS):
+            raise ValueError(f"resume: {str(self.path)!r} is not a run folder (it has no status.json)")
+        if now and self.is_locked():
+            raise ValueError(f"resume: a process is training in {str(self.path)!r} at this moment")
+
+    def is_same(self, path: Path) -> bool:
+        """Whether `path` is this folder or something in it."""
+        return path.resolve().is_relative_to(self.path.resolve())
+
+    def is_locked(self) -> bool:
+        """Whether a living process holds the folder's lock."""
+        try:
+            with open(self.path / ".lock") as file:
+                return not takes_lock(file)
+        except FileNotFoundError:
+            return False
+
+    def lock(self, patience: float = 0.0) -> contextlib.AbstractContextManager[None]:
+        """Locks the folder until the process ends; raises ValueError where another holds it after `patience` seconds."""
+        return held(self.path / ".lock", patience)
