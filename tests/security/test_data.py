@@ -3,10 +3,13 @@
 import gzip
 import io
 import json
+import os
+import signal
 import struct
 import tarfile
 import tracemalloc
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,9 @@ from transformers import AutoModelForMaskedLM
 from tests.models.tiny import tiny
 from tiryns.runner.config.loading import cannot_load, from_pretrained
 from tiryns.runner.data.read.documents import open_source
-from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
+from tiryns.runner.data.vision import chat_templates
+from tiryns.runner.data.vision.chat_templates import render_chat
+from tiryns.runner.data.vision.conversation_encoder import PLAIN_TEMPLATE
 
 
 def archive(*members: tuple[str, str | None]) -> bytes:
@@ -154,21 +159,64 @@ TEMPLATES = [
 """Chat templates that would leave their sandbox."""
 
 
+BOMBS = {
+    "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}": "more than 1 seconds",
+    "{% macro f(n) %}{% if n %}{{ f(n - 1) ~ f(n - 1) }}{% endif %}{% endmacro %}{{ f(99) }}": "more than 1 seconds",
+    "{{ (10 ** (9 ** 9)) > 1 }}": "more than",
+    "{% set n = namespace(x='a') %}{% for i in range(99) %}{% set n.x = n.x ~ n.x %}{% endfor %}": "more than 256 MB",
+    "{% if messages|length > 1 %}{{ 'a' * 10 ** 10 }}{% endif %}": "more than 256 MB",
+    "{{ 'a'|center(10 ** 10) }}": "more than 256 MB",
+    "{{ '%99999999999d' % 1 }}": "more than 256 MB",
+    "{{ '{:99999999999}'.format(1) }}": "more than 256 MB",
+    "{{ [0] * 10 ** 10 }}": "more than 256 MB",
+    "{{ 'a' * 2 ** 26 }}": "more than",
+    "{{ raise_exception('no\n' * 9999) }}": "no no",
+}
+"""Chat templates that take all time or memory."""
+
+TALK = [{"role": "user", "content": "a river"}, {"role": "assistant", "content": "a bridge"}]
+
+
+@pytest.fixture
+def bounded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(chat_templates, "_SECONDS", 1)
+    monkeypatch.setattr(chat_templates, "_MEMORY", 1 << 28)
+    monkeypatch.setattr(chat_templates, "_RENDERERS", {})
+    yield
+    for renderer in chat_templates._RENDERERS.values():
+        renderer.end()
+
+
+@pytest.mark.parametrize("template", BOMBS)
+def test_chat_template_takes_bounded_time_and_memory(template: str, bounded: None) -> None:
+    with pytest.raises(ValueError, match=BOMBS[template]) as caught:
+        render_chat(template, TALK, {}, generate=False)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1001
+    assert (
+        render_chat(PLAIN_TEMPLATE, TALK, {"eos_token": "."}, True)
+        == "USER: a river ASSISTANT: a bridge.ASSISTANT:"
+    )
+
+
+def test_killed_renderer_of_chat_templates_is_started_again(bounded: None) -> None:
+    said = render_chat(PLAIN_TEMPLATE, TALK, {}, generate=False)
+    [renderer] = chat_templates._RENDERERS.values()
+    os.kill(renderer.process.pid, signal.SIGKILL)
+    renderer.process.wait()
+    assert render_chat(PLAIN_TEMPLATE, TALK, {}, generate=False) == said
+
+
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_chat_template_stays_in_its_sandbox(
     template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    train_tokenizer(["a river under the bridge"] * 9, "wordpiece", 40, True).save_pretrained(
-        tmp_path / "theirs"
-    )
-    (tmp_path / "theirs" / "chat_template.jinja").write_text(template)
-    messages, made, said = [{"role": "user", "content": "a river"}], "", list[str]()
+    said = ""
     try:
-        made = str(load_tokenizer("theirs").apply_chat_template(messages, tokenize=False))
-    except Exception as error:
-        said.append(str(error))
-    assert not any("\n" in one for one in said)
+        made = render_chat(template, TALK, {}, generate=False)
+    except ValueError as error:
+        made, said = "", str(error)
+    assert "\n" not in said
     assert not made, "what is not there is an empty text"
     assert not list(tmp_path.rglob("pwned"))
-    assert messages == [{"role": "user", "content": "a river"}]

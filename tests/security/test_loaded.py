@@ -265,10 +265,18 @@ def test_checkpoint_unpickles_no_code(kind: str, tmp_path: Path, monkeypatch: py
 
 def test_attacks_are_counted() -> None:
     """Counts rows; `pytest --collect-only -qq tests/security tests/config/test_foreign_code.py` counts their tests."""
-    from tests.security import attacks, test_data
+    from tests.security import attacks, test_bombs, test_data
 
     tables: list[Any] = [
         value for name, value in vars(attacks).items() if name.isupper() and name not in ("BYTES", "SPACES")
     ]
-    tables += [PICKLES, TARGETS, RECIPES, test_data.FILES, test_data.HEADERS, test_data.TEMPLATES]
+    tables += [
+        PICKLES,
+        TARGETS,
+        RECIPES,
+        test_data.FILES,
+        test_data.HEADERS,
+        test_data.TEMPLATES,
+        test_bombs.BOMBS,
+    ]
     assert sum(map(len, tables)) >= 400

@@ -2,6 +2,7 @@
 
 - `files`: finds the files of a path, glob or name, or a data set of the hub; `cards`: what its card says of them.
 - `content`, `opened`: unpack and decode; `formats`, with `delimited`, `conll` and `squad`: the records of each format.
+- `arrow_files`: batches of parquet and arrow files, bounded by what they unpack to.
 - `bad_rows`: rows that cannot be used.
 - `pieces`: parts of a source, for several processes.
 - `rows`: rows in memory for labelled tasks; `documents`, `file_documents`: a column of rows, streamed, for pretraining.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tiryns.runner.data.read import formats
+from tiryns.runner.data.read.arrow_files.batches import arrow_batches
 from tiryns.runner.data.read.delimited import dialect_of
 from tiryns.runner.data.read.opened import AS_FOUND, LONGEST, Dialect, File, Reading
 from tiryns.runner.data.read.pieces import Piece, cut_file
@@ -114,7 +115,7 @@ def _values(file: File, column: str) -> Iterator[Any]:
             else:
                 raise formats.no_column(f"row {number} of {file.path}", column, record, "data.text_column")
         return
-    for batch in filter(len, formats.arrow_batches(file, [column])):
+    for batch in filter(len, arrow_batches(file, [column])):
         values = batch.column(0)
         if column == "input_ids" and not values.null_count and hasattr(values, "offsets"):
             flat, offsets = values.values.to_numpy(zero_copy_only=False), values.offsets.to_numpy()

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from itertools import groupby, islice
+from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from tiryns.conf.values import suggest
+from tiryns.runner.data.read.arrow_files.batches import arrow_batches
 from tiryns.runner.data.read.bad_rows import BadRow, MissingColumn
 from tiryns.runner.data.read.conll import conll, conllu
 from tiryns.runner.data.read.content import COMPRESSED
@@ -126,13 +127,12 @@ def _is_object(line: str) -> bool:
 
 def _parsed(file: File) -> Any:
     with opened(file) as text:
+        content = text.read()
         try:
-            return json.load(text)
+            return json.loads(content)
         except json.JSONDecodeError as error:
             place = f"line {error.lineno}, column {error.colno}"
             raise ValueError(f"{file.path} is no valid JSON: {place}: {error.msg}") from None
-        except UnicodeDecodeError:
-            raise
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{file.path} is no valid JSON: {_unreadable(error)}") from None
 
@@ -149,54 +149,6 @@ def _squad(file: File) -> Records:
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
         raise ValueError(f"{str(file.path)!r} is not of SQuAD's format: it has no list under 'data'")
     return _items(content["data"], file.path)
-
-
-def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator[Any]:
-    """Record batches with some or all columns of a parquet or arrow file or of its span, behind one without rows."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with _readable(file):
-        if file.format == "parquet":
-            with pq.ParquetFile(file.path) as parquet:
-                yield parquet.schema_arrow.empty_table()
-                groups = range(parquet.num_row_groups)[slice(*file.span or (None,))]
-                yield from parquet.iter_batches(columns=columns, row_groups=list(groups))
-            return
-        with pa.memory_map(str(file.path)) as mapped:
-            try:
-                reader: Any = pa.ipc.open_file(mapped)
-                batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
-            except pa.ArrowInvalid:  # `datasets` writes the streaming kind
-                mapped.seek(0)
-                reader = batches = pa.ipc.open_stream(mapped)
-            yield reader.schema.empty_table()
-            for batch in islice(batches, *file.span or (None,)):
-                chosen = batch if columns is None else batch.select(columns)
-                chosen.validate(full=True)  # offsets of a damaged file ask for any amount of memory
-                yield chosen
-
-
-@contextmanager
-def _readable(file: File) -> Iterator[None]:
-    """Raises ValueError with the name of the file for all that pyarrow raises of a damaged one."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowException, OSError, MemoryError, OverflowError) as error:
-        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
-        raise ValueError(f"{file.path} is no readable {file.format} file: {reason}") from error
-
-
-def arrow_sizes(file: File) -> list[int]:
-    """Bytes of each row group of a parquet file, or of each batch of an arrow file."""
-    if file.format == "parquet":
-        import pyarrow.parquet as pq
-
-        metadata = pq.read_metadata(file.path)
-        return [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
-    return [batch.nbytes for batch in islice(arrow_batches(file), 1, None)]
 
 
 def _arrow(file: File) -> Records:

@@ -5,8 +5,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tiryns.runner.data.read.arrow_files.batches import arrow_sizes
 from tiryns.runner.data.read.content import COMPRESSED
-from tiryns.runner.data.read.formats import ARROW, TEXTS, arrow_sizes
+from tiryns.runner.data.read.formats import ARROW, TEXTS
 from tiryns.runner.data.read.opened import LONGEST, File, too_long
 
 _LARGE = 1 << 28

@@ -9,11 +9,12 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tiryns.runner.data.read.arrow_files.batches import arrow_batches
 from tiryns.runner.data.read.bad_rows import RAISED, BadRow, BadRows
 from tiryns.runner.data.read.cards import card_class_names, class_names, schema_class_names
 from tiryns.runner.data.read.delimited import dialect_of
 from tiryns.runner.data.read.files import load_hub, locate
-from tiryns.runner.data.read.formats import ARROW, FORMATS, ROWS, arrow_batches, files_of, is_pair
+from tiryns.runner.data.read.formats import ARROW, FORMATS, ROWS, files_of, is_pair
 from tiryns.runner.data.read.opened import AS_FOUND, Dialect, File, Reading
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
+from tiryns.runner.data.vision.chat_templates import render_chat
 from tiryns.runner.data.vision.conversations import (
     ASSISTANT,
     IMAGE_PLACE,
@@ -71,7 +72,7 @@ class ConversationEncoder:
         self.tokenizer, self.images = tokenizer, images
         self.place = tokenizer.convert_ids_to_tokens(images.place_id)
         self.max_length, self.too_long, self.ignore_index = max_length, too_long, ignore_index
-        self.template = tokenizer.chat_template or PLAIN_TEMPLATE
+        self.template = tokenizer.get_chat_template() if tokenizer.chat_template else PLAIN_TEMPLATE
         self._in_parts = self._takes_parts()
         greeting = Conversation("greeting", [Turn(USER, "hello"), Turn(ASSISTANT, "hi")], [], [], None, "")
         self.end_token_id = int(self._whole(greeting, [])[0].labels[-1])
@@ -168,14 +169,14 @@ class ConversationEncoder:
     def _render(self, conversation: Conversation, turns: Sequence[Turn], generate: bool) -> str:
         messages = [{"role": turn.role, "content": self._content(turn)} for turn in turns]
         try:
-            text = self.tokenizer.apply_chat_template(
-                messages, chat_template=self.template, tokenize=False, add_generation_prompt=generate
-            )
-        except Exception as error:  # a template may raise what it likes
+            return self._written(messages, generate)
+        except ValueError as error:
             raise ValueError(
                 f"{conversation.name()}: the tokenizer's chat template refuses it: {error}"
             ) from error
-        return str(text)
+
+    def _written(self, messages: Sequence[dict[str, Any]], generate: bool) -> str:
+        return render_chat(self.template, messages, self.tokenizer.special_tokens_map, generate)
 
     def _content(self, turn: Turn) -> Any:
         """A turn's text with the model's token for images, or in parts if the template needs them."""
@@ -194,7 +195,7 @@ class ConversationEncoder:
         """Whether the chat template needs a turn in parts, each with its type, as those of processors do."""
         probe = [{"role": USER, "content": [{"type": "text", "text": "probe"}]}]
         try:
-            text = self.tokenizer.apply_chat_template(probe, chat_template=self.template, tokenize=False)
-        except Exception:  # a template for plain text meets a list
+            text = self._written(probe, generate=False)
+        except ValueError:  # a template for plain text meets a list
             return False
         return "probe" in text and "'type'" not in text and '"type"' not in text

@@ -1,0 +1,157 @@
+"""Parquet and arrow files as record batches, which are bounded by what their values unpack to.
+
+Dictionaries, runs, views and compressed buffers let a file of a kilobyte stand for gigabytes: sizes are computed from
+the packed form, and only then are values taken out of it.
+"""
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from tiryns.runner.data.read.arrow_files.pages import most_of_chunk
+from tiryns.runner.data.read.arrow_files.sizes import SMALLEST, sizes_of
+from tiryns.runner.data.read.content import most_unpacked, unpacks_to_more
+from tiryns.runner.data.read.opened import File
+
+_BATCH = 1 << 25
+"""Bytes that the values of a batch take, except where one row alone takes more."""
+
+_ROWS = 1 << 16
+"""Rows of the largest batch."""
+
+
+def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator[Any]:
+    """Yields a table without rows, then record batches with some or all columns of a parquet or arrow file or its span.
+
+    Raises ValueError for a damaged file, and for one that unpacks to more than `most_unpacked`.
+    """
+    with _readable(file):
+        left = float(most_unpacked(file.path))
+        batches = _parquet(file, columns) if file.format == "parquet" else _arrow(file, columns)
+        yield next(batches)
+        for whole in batches:
+            for start in range(0, whole.num_rows, _ROWS):
+                batch = whole.slice(start, _ROWS)
+                ends = np.cumsum(sum(map(sizes_of, batch.columns), np.zeros(len(batch))))
+                left -= ends[-1]
+                if left < 0:
+                    raise unpacks_to_more(file.path)
+                first = 0
+                while first < len(batch):
+                    taken = ends[first - 1] if first else 0.0
+                    stop = max(first + 1, int(np.searchsorted(ends, taken + _BATCH, "right")))
+                    yield batch.slice(first, stop - first)
+                    first = stop
+
+
+def arrow_sizes(file: File) -> list[int]:
+    """Bytes of each row group of a parquet file, or of each batch of an arrow file."""
+    with _readable(file):
+        if file.format == "parquet":
+            import pyarrow.parquet as pq
+
+            metadata = pq.read_metadata(file.path)
+            return [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
+        return [batch.nbytes for batch in islice(_arrow(file, None), 1, None)]
+
+
+@contextmanager
+def _readable(file: File) -> Iterator[None]:
+    """Raises ValueError with the name of the file for all that pyarrow raises of a damaged one."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, MemoryError, OverflowError, struct.error) as error:
+        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
+        raise ValueError(f"{file.path} is no readable {file.format} file: {reason}") from error
+
+
+def _parquet(file: File, columns: list[str] | None) -> Iterator[Any]:
+    """The schema of a file, then the batches of its row groups; columns that may be bombs stay dictionaries.
+
+    A batch has as many rows as fit if each takes as much as the average may.
+    """
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(file.path) as parquet:
+        schema, metadata = parquet.schema_arrow, parquet.metadata
+    yield schema.empty_table()
+    leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
+    for number in range(metadata.num_row_groups)[slice(*file.span or (None,))]:
+        group, packed, row = metadata.row_group(number), [], 1.0
+        for i, leaf in enumerate(leaves):
+            if columns is not None and not f"{leaf.path}.".startswith(tuple(f"{name}." for name in columns)):
+                continue
+            total, longest = most_of_chunk(file.path, group.column(i), max(leaf.length, SMALLEST))
+            if total <= most_unpacked(file.path):
+                row += total / max(group.num_rows, 1)
+            elif leaf.physical_type != "BYTE_ARRAY" or longest > most_unpacked(file.path):
+                raise unpacks_to_more(file.path)
+            elif "DELTA_BYTE_ARRAY" in group.column(i).encodings or "extension<" in str(schema):
+                row += longest  # pyarrow has no dictionary of these
+            else:
+                packed.append(leaf.path)
+        with pq.ParquetFile(file.path, read_dictionary=packed) as parquet:
+            rows = max(1, min(_ROWS, int(_BATCH / row)))
+            yield from parquet.iter_batches(rows, columns=columns, row_groups=[number])
+
+
+def _arrow(file: File, columns: list[str] | None) -> Iterator[Any]:
+    """The schema of a file of either kind, which both are a stream of messages, then its batches."""
+    import pyarrow as pa
+
+    with pa.memory_map(str(file.path)) as mapped:
+        start = 8 if mapped.read(6) == b"ARROW1" else 0
+        mapped.seek(0)
+        content = mapped.read_buffer()[start:]
+        if _unpacked(content) > most_unpacked(file.path):
+            raise unpacks_to_more(file.path)
+        reader = pa.ipc.open_stream(content)
+        yield reader.schema.empty_table()
+        for batch in islice(reader, *file.span or (None,)):
+            chosen = batch if columns is None else batch.select(columns)
+            chosen.validate(full=True)  # offsets of a damaged file ask for any amount of memory
+            yield chosen
+
+
+def _unpacked(stream: Any) -> int:
+    """Bytes that the compressed buffers of a stream unpack to, each as its first eight bytes have it."""
+    import pyarrow as pa
+
+    total, messages = 0, pa.ipc.MessageReader.open_stream(stream)
+    while True:
+        try:
+            message = messages.read_next_message()
+        except StopIteration:
+            return total
+        if message.type in ("record batch", "dictionary"):
+            total += sum(
+                struct.unpack_from("<q", message.body, offset)[0]
+                for offset, length in _compressed(bytes(message.metadata), message.type == "dictionary")
+                if length > 0
+            )
+
+
+def _compressed(message: bytes, of_dictionary: bool) -> Iterator[tuple[int, int]]:
+    """Offsets and lengths of the buffers of a message that are compressed, from its flatbuffers (Arrow's Message.fbs)."""
+
+    def number(at: int, kind: str = "<i") -> int:
+        return int(struct.unpack_from(kind, message, at)[0])
+
+    def follow(table: int, field: int) -> int | None:
+        """The place that a field of a table points to; None where it is unset."""
+        fields = table - number(table)
+        slot = number(fields + 4 + 2 * field, "<H") if 4 + 2 * field < number(fields, "<H") else 0
+        return table + slot + number(table + slot) if slot else None
+
+    batch = follow(number(0), 2)
+    if of_dictionary and batch is not None:
+        batch = follow(batch, 1)
+    if batch is None or follow(batch, 3) is None or (buffers := follow(batch, 2)) is None:
+        return
+    yield from struct.iter_unpack("<qq", message[buffers + 4 :][: 16 * number(buffers)])
