@@ -149,4 +149,4 @@ def parts_of(page: str) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
