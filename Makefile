@@ -19,7 +19,7 @@ READY = $(VENV)/.ready
 # The versions that the tests have passed with; PIP_CONSTRAINT= takes the newest that pyproject.toml admits.
 export PIP_CONSTRAINT ?= $(CURDIR)/.ci/constraints.txt
 
-.PHONY: help run speedrun test test-bf16 test-all every-test mutants test-slurm check bench docs dist lock image
+.PHONY: help run speedrun test test-bf16 test-all every-test mutants test-slurm check bench pictures docs dist lock image
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -60,6 +60,9 @@ check: $(READY)  ## lint, format, types, layers and private names
 
 bench: $(READY)  ## measure against peers and print the tables; one alone: make bench ONLY=permute
 	@$(BIN)/python -m tests.benchmarks $(ONLY)
+
+pictures: $(READY)  ## the pictures of README and docs, taken anew from the default run of today's program
+	@$(BIN)/python -m tests.documented.pictures
 
 docs: $(VENV)/.ready-docs  ## the documentation, as pages in site/
 	@$(BIN)/python -m mkdocs build --strict --quiet && echo "open site/index.html"

@@ -126,7 +126,7 @@ def _choose_tokens(trainer: Any, before: Resolved, data: Any, module: Any) -> No
 def pays_back(trainer: Any, module: Any) -> bool:
     """Whether compiling the model of a run is worth it: on a GPU, in a long run, without dropout.
 
-    On a CPU it gains next to nothing (`docs/precision.md` has figures), and numbers of compiled dropout would depend on
+    On a CPU it gains next to nothing (`docs/benchmarks.md` has figures), and numbers of compiled dropout would depend on
     ranks and micro-batches.
     """
     return trainer.accelerator == "gpu" and module.max_steps >= COMPILED_STEPS and not _drops(module.model)

@@ -1,8 +1,7 @@
-"""The examples of the four Lightning classes: those in their docstrings, and the page in docs/."""
+"""The examples of the four Lightning classes: those in their docstrings, and those of their part of a page."""
 
 import doctest
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 import torch
 
 from tests.conftest import ROOT
+from tests.support.commands import blocks
 from tiryns.runner.data import FinetuningDataModule, PretrainingDataModule
 from tiryns.runner.modules import FinetuningModule, PretrainingModule
 
@@ -43,11 +43,10 @@ def test_example(
 
 def test_page(here: Path) -> None:
     """Its Python blocks, one after the other."""
-    page = (ROOT / "docs" / "lightning.md").read_text()
-    blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 4
+    shown = blocks(ROOT / "docs" / "python.md", "Lightning classes")
+    assert [block.language for block in shown] == ["python"] * 4
     names: dict[str, Any] = {}
-    for block in blocks:
-        exec(compile(block, "docs/lightning.md", "exec"), names)
+    for block in shown:
+        exec(compile(block.text, "docs/python.md", "exec"), names)
     assert (here / "huggingface" / "step-00000020" / "config.json").exists()
     assert 0 <= names["figures"]["test/accuracy"] <= 1

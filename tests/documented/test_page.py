@@ -1,4 +1,4 @@
-"""The page "As a library" and the docstrings of the documented names hold: their examples are run."""
+"""The part "As a library" and the docstrings of the documented names hold: their examples are run."""
 
 import doctest
 import importlib
@@ -8,9 +8,9 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.data.energon.sets import make_set
-from tests.support.commands import blocks
+from tests.support.commands import blocks, part
 
-PAGE = ROOT / "docs" / "library.md"
+PAGE, PART = ROOT / "docs" / "python.md", "As a library"
 
 MODULES = (
     "runner.data.energon.module", "runner.data.energon.loader", "runner.loaders.microbatches",
@@ -25,12 +25,12 @@ MODULES = (
 
 
 def sections() -> dict[str, list[str]]:
-    """The Python blocks of the page by the headings that they stand under."""
+    """The Python blocks of the part by the headings that they stand under."""
     found: dict[str, list[str]] = {}
-    for part in PAGE.read_text().split("\n## ")[1:]:
-        codes = [section.partition("```")[0] for section in part.split("```python\n")[1:]]
+    for section in part(PAGE, PART).split("\n### ")[1:]:
+        codes = [code.partition("```")[0] for code in section.split("```python\n")[1:]]
         if codes:
-            found[part.partition("\n")[0]] = codes
+            found[section.partition("\n")[0]] = codes
     return found
 
 
@@ -40,11 +40,11 @@ def test_section_runs(heading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     if "energon" in heading:
         make_set(tmp_path / "shards", count=12, validation=3)
     code = "\n".join(sections()[heading])
-    exec(compile(code, f"library.md: {heading}", "exec"), {"__name__": "library"})
+    exec(compile(code, f"python.md: {heading}", "exec"), {"__name__": "library"})
 
 
-def test_every_block_of_the_page_is_run() -> None:
-    shown = [block for block in blocks(PAGE) if block.language == "python"]
+def test_every_block_of_the_part_is_run() -> None:
+    shown = [block for block in blocks(PAGE, PART) if block.language == "python"]
     assert len(shown) == sum(map(len, sections().values())) >= 11
 
 

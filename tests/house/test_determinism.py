@@ -1,4 +1,4 @@
-"""Each promise on the page about determinism has tests, and they exist."""
+"""Each promise of determinism on the page of proofs has tests, and they exist."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "docs" / "determinism.md").read_text()
+PAGE = (ROOT / "docs" / "proof.md").read_text()
 PROMISES = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in PAGE.partition("<!-- promises -->\n")[2]

@@ -1,4 +1,4 @@
-"""The page on own metrics and tasks holds: its files, as they stand, make a run measure and learn what it says."""
+"""The parts on own metrics and tasks hold: their files, as they stand, make a run measure and learn what it says."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ from tiryns.runner.cli.commands import main
 from tiryns.runner.run.folder import Run
 from tiryns.runner.tasks import get_task, get_trainer_task
 
-PAGE = ROOT / "docs" / "extending-tasks.md"
+SHOWN = blocks(ROOT / "docs" / "extending.md", "Metrics of your own", "Tasks of your own")
 SHORT = ["trainer.max_steps=4", "trainer.validate_every=2"]
 MODULES = ("my_metrics", "similarity")
 
@@ -28,7 +28,7 @@ MODULES = ("my_metrics", "similarity")
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with the files of the page, on the path; what they register is gone afterwards."""
-    for block in blocks(PAGE):
+    for block in SHOWN:
         if block.title:
             (tmp_path / block.title).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / block.title).write_text(block.text)
@@ -70,7 +70,7 @@ def logged(run: Run, name: str) -> list[float]:
 
 
 def test_files_of_the_page_are_short() -> None:
-    sizes = {block.title: len(block.text.splitlines()) for block in blocks(PAGE) if block.title}
+    sizes = {block.title: len(block.text.splitlines()) for block in SHOWN if block.title}
     assert all(size < 60 for size in sizes.values()), sizes
 
 

@@ -132,7 +132,7 @@ def test_release_has_the_notes_of_its_version() -> None:
 def test_version_is_the_same_everywhere() -> None:
     version = PROJECT["version"]
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == version
-    assert re.findall(r"\btiryns:(\d[\d.]*)", (ROOT / "docs" / "clouds.md").read_text()) == [version]
+    assert re.findall(r"\btiryns:(\d[\d.]*)", (ROOT / "docs" / "clusters.md").read_text()) == [version]
     (first, *_) = re.findall(r"^## (\d[\d.]*), ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert first == version
 

@@ -35,9 +35,17 @@ class Block(NamedTuple):
     text: str
 
 
-def blocks(page: Path) -> list[Block]:
-    """The code blocks of a page, from top to bottom."""
-    return [Block(*found) for found in BLOCK.findall(page.read_text())]
+def blocks(page: Path, *headings: str) -> list[Block]:
+    """The code blocks of a page, or of its parts under these headings, from top to bottom."""
+    text = "".join(part(page, heading) for heading in headings) if headings else page.read_text()
+    return [Block(*found) for found in BLOCK.findall(text)]
+
+
+def part(page: Path, heading: str) -> str:
+    """The text of a page under a heading of the second level, up to the next one."""
+    text = page.read_text().partition(f"\n## {heading}\n")[2]
+    assert text, f"{page.name} has no part {heading!r}"
+    return re.split(r"^## ", text, maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def commands(text: str) -> list[str]:

@@ -144,8 +144,9 @@ def test_loop_of_ones_own_takes_the_steps_of_the_run(trained: tiryns.Run) -> Non
 
 
 def test_page(here: Path, options: None) -> None:
-    """Its Python blocks, one after the other."""
-    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    """Its Python blocks up to the parts, one after the other."""
+    text = PAGE.read_text().partition("\n## As a library\n")[0]
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 8
     names: dict[str, Any] = {"__name__": "python"}
     for block in blocks:
