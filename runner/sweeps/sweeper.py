@@ -32,8 +32,7 @@ from tiryns.runner.config.reach import allow_place
 from tiryns.runner.launch.processes import return_freed_memory
 from tiryns.runner.launch.rank import left_error
 from tiryns.runner.patches.hydra.plugins import plugins
-from tiryns.runner.run.command.seals import sealed
-from tiryns.runner.run.command.words import flags, public_overrides, quoted, typed_overrides
+from tiryns.runner.run.command.words import flags, public_overrides, quoted, sealed, typed_overrides
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
 from tiryns.runner.run.files import SWEEP, newest, read_sweep, write_atomically
 from tiryns.runner.run.folder import Run, find_runs
