@@ -43,8 +43,7 @@ from tiryns.runner.config.reach import (
 )
 from tiryns.runner.config.targets import allow_targets, built_in_targets, check_target
 from tiryns.runner.patches.hydra.composed import checking
-from tiryns.runner.run.command.seals import trusting
-from tiryns.runner.run.command.words import literal
+from tiryns.runner.run.command.words import literal, trusting
 from tiryns.runner.run.model_folder import is_sealed, trusted_words
 from tiryns.runner.run.redaction import redacted
 from tiryns.runner.run.yaml_files import read_config

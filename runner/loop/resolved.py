@@ -197,7 +197,7 @@ def changes(before: Resolved, now: Resolved) -> list[str]:
     """A line for each setting that changes where a run goes on, and one where the precision is slow here."""
     lines = [
         f"{name} changes from {was} to {is_now} where this run goes on"
-        for name, was, is_now in differences.changes(before, now)
+        for name, was, is_now in (differences.changes(before, now) if before else ())
         if name.partition(".")[0]
         in before.keys() & now.keys() - {"phases", RAMPS}  # which the manifest tells
     ]

@@ -5,8 +5,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from tiryns.runner.run.command.seals import sealed_words
-from tiryns.runner.run.command.words import quoted
+from tiryns.runner.run.command.words import quoted, sealed_words
 from tiryns.runner.run.files import OF_SWEEPS, read_sweep, read_text
 from tiryns.runner.run.folder import Run
 

@@ -16,8 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from tiryns.conf.config import OF_PROBES, Config, as_before
 from tiryns.conf.registry import OPTIONS, execution_names
 from tiryns.conf.values import rules_of
-from tiryns.runner.run.command.seals import sealed, sealed_words
-from tiryns.runner.run.command.words import command_line, flags, public_overrides
+from tiryns.runner.run.command.words import command_line, flags, public_overrides, sealed, sealed_words
 from tiryns.runner.run.environment import environment
 from tiryns.runner.run.errors import explain
 from tiryns.runner.run.files import (

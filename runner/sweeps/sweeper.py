@@ -26,8 +26,7 @@ from tiryns.conf.registry import take_place_of
 from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.launch.rank import left_error
 from tiryns.runner.patches.hydra.plugins import plugins
-from tiryns.runner.run.command.seals import sealed
-from tiryns.runner.run.command.words import flags, public_overrides, typed_overrides
+from tiryns.runner.run.command.words import flags, public_overrides, sealed, typed_overrides
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
 from tiryns.runner.run.files import SWEEP, newest, read_sweep, write_atomically
 from tiryns.runner.run.folder import Run, find_runs

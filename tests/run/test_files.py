@@ -9,7 +9,7 @@ import pytest
 from lightning.pytorch import LightningModule
 
 from tiryns.runner.callbacks import OrderAudit
-from tiryns.runner.run.command.seals import seal_of
+from tiryns.runner.run.command.words import seal_of
 from tiryns.runner.run.files import replacing, write_atomically
 from tiryns.runner.run.folder import Run
 

@@ -13,8 +13,7 @@ from tests.security.attacks import LOOKUPS, SUITES
 from tests.security.conftest import COUNTS, Problem
 from tiryns.runner.cli.models import average, soups
 from tiryns.runner.config.permissions import check_permissions, on_command_line, words_to_repeat
-from tiryns.runner.run.command.seals import sealed
-from tiryns.runner.run.command.words import literal
+from tiryns.runner.run.command.words import literal, sealed
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import is_sealed, own_words
 from tiryns.runner.sweeps.suite.in_training import check_evaluations

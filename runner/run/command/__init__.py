@@ -3,6 +3,6 @@
 - `status`: the exit statuses of all commands and of ranks.
 - `json_output`: the answer as one JSON document on standard output, and nothing else there.
 - `overrides`: one line for words that no config is composed of.
-- `words`: overrides and flags that a run keeps; `seals`: which of them the user has typed.
+- `words`: overrides and flags that a run keeps, and seals of those that the user has typed.
 - `started`: how one command starts another; `lifetime`: processes without parents, output without readers.
 """
