@@ -1,6 +1,5 @@
 """The pages in a real browser: on a phone and on a desk, in light and dark, zoomed, sorted, searched and printed."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from tests.report.browser import DESK, PHONE, opened, running_browser
 from tests.report.comparison.fold_runs import make_folds
 from tests.report.pages import evaluated_run, evil_run, make_run, read, sweep
 from tests.report.test_phases import phased
-from tests.report.test_samples import TEXT
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.single import write_report
 from tiryns.runner.run.folder import load_run
@@ -38,7 +36,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     runs = sweep(folder / "sweep")
     long = make_run(folder / "long", steps=10_000)
-    (long / "samples.json").write_text(json.dumps({"books": [TEXT, TEXT]}))
     return {
         "run": write_report(evaluated_run(folder / "run")),
         "long": write_report(long),
@@ -187,14 +184,6 @@ def test_every_text_of_the_facts_is_shown(browser: Any, pages: dict[str, Path], 
         assert [text for text in wanted if text not in shown] == []
         assert len(wanted) > 20
         assert tab.locator("img, iframe, object, main script").count() == 0
-
-
-def test_samples_are_text_with_marks(browser: Any, pages: dict[str, Path]) -> None:
-    with opened(browser, pages["long"]) as tab:
-        texts = tab.locator("p.sample").all_text_contents()
-        assert texts == ["the old bridge and <b> winter<i>."] * 2
-        assert tab.locator("p.sample mark.right").all_text_contents() == ["bridge"] * 2
-        assert "[object" not in tab.locator("main").text_content()
 
 
 def test_picture_of_each_chart_is_saved_whole(browser: Any, pages: dict[str, Path], tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.cli.judge.folders import KEY, make_run, make_sweep
@@ -257,22 +256,6 @@ def test_figure_is_drawn_against_the_one_numeric_setting_that_varies(tmp_path: P
     assert all(chart["curves"][0]["loose"] for chart in charts), (
         "points, as a line would say what is between them"
     )
-
-
-def test_means_over_seeds_have_a_band(tmp_path: Path) -> None:
-    losses = {f"optimizer.lr={lr / 1000}": [lr / 10, lr / 10 + 1] for lr in range(1, 9)}
-    page = read(write_comparison(tmp_path, find_runs(make_sweep(tmp_path, losses))))
-    curve = page.charts["Validation loss"]["curves"][0]
-    low, high = (np.array(end) for end in curve["band"])
-    assert (low + high) / 2 == pytest.approx(np.array(curve["values"]), abs=1e-3)
-    assert (high - low) / 2 == pytest.approx(np.full(len(low), 0.5**0.5), abs=1e-3)
-
-
-def test_what_was_measured_once_has_no_chart(tmp_path: Path) -> None:
-    runs = [make_run(tmp_path / str(seed), seed, 2.0 + seed, curve=False) for seed in (1, 2)]
-    page = read(write_comparison(tmp_path, runs))
-    assert "Validation loss" not in page.charts
-    assert page.table("run").part["rows"][0][1] == 3.0
 
 
 def test_hundred_runs_stay_readable(tmp_path: Path) -> None:
