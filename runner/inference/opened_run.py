@@ -24,6 +24,12 @@ class OpenedRun(Run):
         ('done', 0.001, 2.31)
     """
 
+    def _repr_html_(self) -> str:
+        """The run as a notebook shows it."""
+        from tiryns.runner.report.notebook import card
+
+        return card(self)
+
     def model(self) -> "PreTrainedModel":
         """The exported model, loaded anew in evaluation mode on the CPU; raises ValueError where there is none."""
         from tiryns.runner.inference.language.infill import open_model

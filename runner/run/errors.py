@@ -122,9 +122,14 @@ def explained() -> Iterator[None]:
     except Exception as error:
         message, kinds = explain(error), (TrainingFailure, OSError, ImportError, ValueError)
         kind = next((k for k in kinds if isinstance(error, k) and not _is_of_hydra(error)), ValueError)
-        if message is None or (message == str(error) and isinstance(error, kind)) or wants_traceback():
+        if message is None or wants_traceback():
             raise
-        raise kind(message) from None
+        shown = error if message == str(error) and isinstance(error, kind) else kind(message)
+        # what a notebook shows of an error: no frames, as they are none of the user's
+        vars(shown)["_render_traceback_"] = lambda: [f"{type(shown).__name__}: {message}"]
+        if shown is error:
+            raise
+        raise shown from None
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:

@@ -11,6 +11,7 @@ import threading
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -39,6 +40,16 @@ def test_errors_are_exceptions_with_one_message(text_file: Path, here: Path) -> 
 
 
 @pytest.mark.slow
+def test_errors_have_no_frames_in_a_notebook(here: Path) -> None:
+    with pytest.raises(ValueError, match="there is no optimizer=adamx") as raised:
+        tiryns.compose("optimizer=adamx")
+    (line,) = raised.value._render_traceback_()  # type: ignore[attr-defined]
+    assert line == f"ValueError: {raised.value}"
+    with pytest.raises(FileNotFoundError) as missing:
+        tiryns.open_run("gone")
+    assert len(missing.value._render_traceback_()) == 1  # type: ignore[attr-defined]
+
+
 def test_failing_rank_is_an_exception_too(text_file: Path, here: Path) -> None:
     """Two ranks are processes of their own; nothing ends the calling one."""
     words = [*TINY, f"data.source={text_file}", "trainer.devices=2", "trainer.max_steps=2"]
@@ -69,6 +80,12 @@ def test_run_is_read(trained: tiryns.Run) -> None:
     run = tiryns.open_run(str(trained.path))
     assert (run.state, run.status["step"], run.name) == ("done", 12, "/".join(run.path.parts[-2:]))
     assert repr(run) == f"Run({str(run.path)!r}, done, step 12)"
+    shown = ElementTree.fromstring(run._repr_html_())
+    assert "".join(shown.itertext()).startswith(f"{run.name}: done, step 12")
+    assert f"best val/held_out/loss{run.results['objective']:#.4g}" in "".join(shown.itertext())
+    curves = [line.get("points", "").split() for line in shown.iter("polyline")]
+    assert [len(points) for points in curves] == [12, 2], "training and validation"
+    assert [link.get("href") for link in shown.iter("a")] == [str(run.path / "report.html")]
     table = run.metrics()
     assert table["step"].dtype == np.int64
     assert {len(column) for column in table.values()} == {len(table["step"])}
