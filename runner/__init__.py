@@ -5,7 +5,8 @@ Imports run downwards in this list:
 - `in_python`: composing, running and assembling from Python.
 - `cli`: subcommands; `sweeps`: many runs; `launch`: the processes of a run.
 - `callbacks`, `modules`, `loop`: the training of one run in one process.
-- `report`: pages; `inference`: predictions and export; `checkpoints`, `logging`: files that a run writes.
+- `opened_run`: a run opened in Python; `report`: pages.
+- `inference`: predictions and export; `checkpoints`, `logging`: files that a run writes.
 - `loaders`: data modules for a plain `lightning.Trainer`; `tasks`: finetuning tasks, one object each.
 - `objectives`, `models`, `evaluation`: targets, task models, metrics.
 - `data`: from text, rows and images to micro-batches; `config`: checks of configs.

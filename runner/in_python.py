@@ -25,9 +25,9 @@ from tiryns.runner.cli.compose import composing_words, initialized, overrides_of
 from tiryns.runner.cli.runs import all_runs
 from tiryns.runner.config.checks import check_config, check_run_dir
 from tiryns.runner.config.permissions import check_permissions, on_command_line
-from tiryns.runner.inference.opened_run import OpenedRun, open_run
 from tiryns.runner.launch.resume import saved_overrides
 from tiryns.runner.loop import assembly
+from tiryns.runner.opened_run import OpenedRun, open_run
 from tiryns.runner.patches.hydra.arguments import hydra_parser
 from tiryns.runner.patches.hydra.job import run_composed
 from tiryns.runner.run.errors import error_of, explained

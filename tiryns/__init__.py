@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tiryns.runner.evaluation.metrics import get_metrics_for_task
     from tiryns.runner.in_python import assemble, compose, run, runs
     from tiryns.runner.inference.kinds import PredictOptions
-    from tiryns.runner.inference.opened_run import OpenedRun as Run
-    from tiryns.runner.inference.opened_run import open_run
     from tiryns.runner.inference.predictor import Predictor
     from tiryns.runner.loaders import FinetuningDataModule, PretrainingDataModule
     from tiryns.runner.loaders.microbatches import prepare_finetuning_batch, split_batch_into_microbatches
@@ -47,6 +45,8 @@ if TYPE_CHECKING:
         TokenClassificationCollator,
         get_collator_cls,
     )
+    from tiryns.runner.opened_run import OpenedRun as Run
+    from tiryns.runner.opened_run import open_run
     from tiryns.runner.optim import InverseSqrtScheduler, get_optimizer, get_scheduler, get_single_scheduler
     from tiryns.runner.run.errors import TrainingFailure
     from tiryns.runner.samplers import GlobalBatchSampler

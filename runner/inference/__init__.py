@@ -6,5 +6,4 @@
 - `predictor`: `Predictor`, any of these with predictions for rows; `evaluated`: figures on data that comes later.
 - `frozen`: features of an encoder that is not trained, and what they are worth.
 - `export`: the model as a Hugging Face folder; `card`: its model card, with `hub_metadata`.
-- `opened_run`: a run opened in Python.
 """

@@ -15,7 +15,7 @@ from tests.runs.test_train import Train, assert_bitwise, continued, losses, rows
 from tests.runs.test_vision_language import train_here
 from tests.support.precision import rounding
 from tests.support.vision import SHAPES, SMALL
-from tiryns.runner.inference.opened_run import open_run
+from tiryns.runner.opened_run import open_run
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 

@@ -14,8 +14,8 @@ from tests.modules.test_finetuning import continued, weights
 from tests.modules.test_plain_loop import plain_loss
 from tests.runs.test_train import losses
 from tests.support.precision import BF16, rounding
-from tiryns.runner.inference.opened_run import open_run
 from tiryns.runner.modules import FinetuningRun
+from tiryns.runner.opened_run import open_run
 from tiryns.runner.run.folder import Run
 
 LORA = ["model.adapter=lora", "model.adapter_rank=4", "model.adapter_alpha=16"]

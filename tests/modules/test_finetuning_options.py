@@ -14,7 +14,7 @@ from tests.modules.conftest import NEW, TINY, Finetune
 from tests.modules.test_finetuning import evaluation, predictions, weights
 from tests.runs.test_train import continued, losses
 from tests.support.precision import rounding
-from tiryns.runner.inference.opened_run import open_run
+from tiryns.runner.opened_run import open_run
 from tiryns.runner.run.folder import Run
 
 LOSSES = [

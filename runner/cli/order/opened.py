@@ -13,9 +13,9 @@ from tiryns.runner.config.completed import completed
 from tiryns.runner.config.moved import from_begin
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.config.skipped import skipped_batches
-from tiryns.runner.inference.opened_run import open_run
 from tiryns.runner.loop.assembly import connected, make_data, numbers_global_batches
 from tiryns.runner.loop.phases import phases_in, take_over
+from tiryns.runner.opened_run import open_run
 from tiryns.runner.order.timeline import Timeline
 from tiryns.runner.run.audit import FILE_NAME, order_hash, whole_lines
 from tiryns.runner.run.model_folder import own_words

@@ -60,7 +60,7 @@ def test_soups_of_a_sweep_are_measured_as_its_runs_were(sweep: list[Run], tmp_pa
 
 
 def json_source(run: Run, part: str) -> str:
-    from tiryns.runner.inference.opened_run import open_run
+    from tiryns.runner.opened_run import open_run
 
     return str(open_run(run.path).config.data[part])
 

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequ
 from tests.conftest import ROOT, WORDS
 from tiryns.runner.cli.commands import main
 from tiryns.runner.inference.language.infill import fill, load
-from tiryns.runner.inference.opened_run import open_run
+from tiryns.runner.opened_run import open_run
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 16}
 

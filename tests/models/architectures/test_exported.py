@@ -16,9 +16,9 @@ from tests.models.tiny import OWN
 from tiryns.runner.data.text.tokenizer import train_tokenizer
 from tiryns.runner.inference.card import model_card
 from tiryns.runner.inference.export import write_model
-from tiryns.runner.inference.opened_run import OpenedRun
 from tiryns.runner.models.encoder import load_encoder
 from tiryns.runner.models.weights import load_trained
+from tiryns.runner.opened_run import OpenedRun
 from tiryns.runner.run.folder import Run
 
 pytestmark = pytest.mark.fp32  # another process computes in fp32
