@@ -104,7 +104,7 @@ def _judge(row: dict[str, Any]) -> Judged:
     text = f"{row['text']} / {row['pair']}" if row.get("pair") else str(row["text"])
     if len(text) > SHOWN_LETTERS:
         text = f"{text[:SHOWN_LETTERS]}..."
-    shown: Any = {"text": text, "small": row["context"], "kind": "wrap"} if row.get("context") else text
+    shown: Any = {"text": text, "small": row["excerpt"], "kind": "wrap"} if row.get("excerpt") else text
     return Judged(
         wrong, weight, [shown, _shown(gold), _shown(predicted), None if probability is None else certainty]
     )

@@ -131,21 +131,29 @@ def replacing(path: Path, what: str = "") -> Iterator[Path]:
 
 @contextlib.contextmanager
 def staging(path: Path, over: bool = False) -> Iterator[Path]:
-    """Gives a temporary path for a file or folder, which is renamed after the block, also `over` a folder that is there.
+    """Gives a temporary path for a file or folder, which is renamed after the block.
 
-    Nothing else is left.
+    A folder may take the place of one that is there if it is `over` it; a file takes the place of none. Nothing else is
+    left, and what is there stays where that fails.
     """
     own = f"{get_native_id()}.{os.getpid()}.tmp"  # threads write too
     temporary, before = path.with_name(f".{path.name}.{own}"), path.with_name(f".{path.name}.old.{own}")
     try:
         yield temporary
-        if over and path.is_dir():  # the system replaces none that holds files
-            path.rename(before)
-        temporary.replace(path)
+        if not (over and path.is_dir() and temporary.is_dir()):
+            temporary.replace(path)
+            return
+        path.rename(before)  # the system replaces no folder that holds files
+        try:
+            temporary.replace(path)
+        except BaseException:
+            before.rename(path)
+            raise
+        shutil.rmtree(before, ignore_errors=True)
     finally:
-        for left in (temporary, before):
-            shutil.rmtree(left, ignore_errors=True)
-            left.unlink(missing_ok=True)
+        shutil.rmtree(temporary, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 @contextlib.contextmanager

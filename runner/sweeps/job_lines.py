@@ -8,8 +8,6 @@ from pathlib import Path
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from tiryns.runner.report.page import number
-from tiryns.runner.report.summary import clock, typed_path
 from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.sweeps.sweeper import ENDED
 
@@ -67,6 +65,9 @@ class JobLines:
 
     def end(self) -> None:
         """Gives standard output back, and prints how the job ended."""
+        from tiryns.runner.report.page import number
+        from tiryns.runner.report.summary import clock, typed_path
+
         sys.stdout.flush()
         os.dup2(self._screen, 1)
         status = self._run.status

@@ -277,11 +277,11 @@ def test_files_hold_what_was_predicted(tmp_path: Path) -> None:
     )
     lines = [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]
     assert [line["set"] for line in lines] == ["test/hard"] * 4
-    assert {"set", "id", "text", "gold", "predicted", "probability", "context"} == lines[0].keys()
+    assert {"set", "id", "text", "gold", "predicted", "probability", "excerpt"} == lines[0].keys()
     contexts = [example.context for example in data.examples]
     for line, context in zip(lines, contexts, strict=True):
-        assert line["context"].strip(".") in context
-        assert line["gold"][0] in line["context"]
+        assert line["excerpt"].strip(".") in context
+        assert line["gold"][0] in line["excerpt"]
     evaluation = json.loads((tmp_path / "evaluation.json").read_text())
     assert (evaluation["task"], evaluation["step"]) == ("question_answering", 7)
     assert evaluation["sets"]["test/hard"] == {

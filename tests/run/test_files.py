@@ -10,7 +10,7 @@ from lightning.pytorch import LightningModule
 
 from tiryns.runner.callbacks import OrderAudit
 from tiryns.runner.run.command.words import seal_of
-from tiryns.runner.run.files import replacing, write_atomically
+from tiryns.runner.run.files import replacing, staging, write_atomically
 from tiryns.runner.run.folder import Run
 
 
@@ -27,6 +27,41 @@ def test_interrupted_write_leaves_the_old_file_alone(tmp_path: Path, error: type
     with pytest.raises(error):
         stop_halfway()
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("page.html", "old")]
+
+
+def test_file_takes_the_place_of_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "a").write_text("x")
+    with pytest.raises(OSError, match="Is a directory"), replacing(tmp_path / "mine") as temporary:
+        temporary.write_text("y")
+    assert (tmp_path / "mine" / "a").read_text() == "x"
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("over", [True, False])
+def test_folder_that_cannot_be_put_in_place_leaves_the_old_one(
+    tmp_path: Path, over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "mine"
+    target.mkdir()
+    (target / "a").write_text("x")
+    replace = Path.replace
+
+    def refuse(path: Path, place: Path) -> Path:
+        if place == target:
+            raise OSError("no room")
+        return replace(path, place)
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(OSError, match="no room"), staging(target, over=over) as temporary:
+        temporary.mkdir()
+    assert (target / "a").read_text() == "x"
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    monkeypatch.undo()
+    if over:
+        with staging(target, over=True) as temporary:
+            temporary.mkdir()
+        assert not list(target.iterdir())
 
 
 def test_failed_write_names_the_file(tmp_path: Path) -> None:

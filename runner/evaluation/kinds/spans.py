@@ -75,12 +75,14 @@ class QuestionPredictions(Predictions):
         return [*names, *(f"{name}_{kind}" for kind in apart for name in names)]
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Texts; all accepted answers as gold, and the context around the first one, or around the prediction."""
+        """Texts; all accepted answers as gold, and where they are known the context around the first one as `excerpt`."""
         for i, (text, probability) in self.answers.items():
             example = self.sequences.examples[i]
             row = {"id": example.id, "text": example.question, "gold": example.answers}
-            around = surroundings(example.context, (example.answers or [text])[0])
-            yield {**row, "predicted": text, "probability": round(probability, 6), "context": around}
+            row |= {"predicted": text, "probability": round(probability, 6)}
+            if example.answers is not None:
+                row["excerpt"] = surroundings(example.context, [*example.answers, text][0])
+            yield row
 
     def files(self) -> dict[str, str]:
         """`answers`: id -> text, the format of SQuAD's evaluation script."""
