@@ -93,10 +93,12 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
 def _by_weight(curves: list[Chart], monitor: str | None) -> tuple[list[Chart], list[Chart]]:
     """The charts to see at once, that of the monitored figure behind the wide ones, and the others."""
     monitored = f"Validation {in_words((monitor or '').rpartition('/')[2])}"
-    ranked = sorted(curves, key=lambda chart: (not chart.wide, chart.title != monitored, is_constant(chart)))
-    count = next((i for i, chart in enumerate(ranked) if is_constant(chart)), len(ranked))
-    count = min(count, SEEN + sum(chart.wide for chart in ranked))
-    return ranked[:count], ranked[count:]
+    flat = [not chart.wide and is_constant(chart) for chart in curves]
+    varying = [chart for chart, is_flat in zip(curves, flat, strict=True) if not is_flat]
+    varying.sort(key=lambda chart: (not chart.wide, chart.title != monitored))
+    count = SEEN + sum(chart.wide for chart in varying)
+    constant = [chart for chart, is_flat in zip(curves, flat, strict=True) if is_flat]
+    return varying[:count], [*varying[count:], *constant]
 
 
 def _meta(run: Run) -> list[str]:

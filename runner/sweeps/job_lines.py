@@ -9,7 +9,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from tiryns.runner.run.folder import Run, find_runs
-from tiryns.runner.sweeps.sweeper import ENDED
+from tiryns.runner.sweeps.same_failure import words_apart
+from tiryns.runner.sweeps.sweeper import ENDED, runs_one_by_one
 
 OUTPUT = "output.txt"
 """In the folder of a job: what it printed."""
@@ -18,14 +19,9 @@ BAR = 12
 """Signs of the bar over all jobs, in a terminal."""
 
 
-def is_one_by_one(config: DictConfig) -> bool:
-    """Whether this job is one of a sweep that Hydra's own launcher runs, in the process that the user looks at."""
-    of_sweep = config.hydra.mode == RunMode.MULTIRUN
-    return (
-        of_sweep
-        and config.hydra.runtime.choices.get("hydra/launcher") == "basic"
-        and _is_standard(sys.stdout)
-    )
+def has_lines(config: DictConfig) -> bool:
+    """Whether this job is one of a sweep that runs in the process that the user looks at."""
+    return config.hydra.mode == RunMode.MULTIRUN and runs_one_by_one(config) and _is_standard(sys.stdout)
 
 
 def _is_standard(stream: object) -> bool:
@@ -41,8 +37,7 @@ class JobLines:
 
     def __init__(self, sweep: Path) -> None:
         jobs = [Run(run) for run in find_runs(sweep)]
-        words = [job.overrides() for job in jobs]
-        self._shared = set[str]().union(*words).intersection(*words) if len(words) > 1 else set[str]()
+        self._words = [job.overrides() for job in jobs]
         self._done = sum(job.status.get("state") in ENDED for job in jobs)
         self._total, self._screen = len(jobs), os.dup(1)
         self._isatty = os.isatty(self._screen)
@@ -50,7 +45,8 @@ class JobLines:
     def begin(self, folder: Path) -> None:
         """Sends standard output to the file of the job in this folder."""
         self._run, self._began = Run(folder), time.monotonic()
-        own = " ".join(word for word in self._run.overrides() if word not in self._shared)
+        words = self._run.overrides()
+        own = words_apart(self._words, words) if len(self._words) > 1 else " ".join(words)
         self._done += 1
         count = f"{self._done:>{len(str(self._total))}}/{self._total}"
         self._head = f"[{count}] {own or folder.name}"
@@ -70,11 +66,9 @@ class JobLines:
 
         sys.stdout.flush()
         os.dup2(self._screen, 1)
-        status = self._run.status
-        state, name = str(status.get("state")), str(status.get("monitor") or "objective")
-        results = status.get("results") or {}
+        state, name, results = self._run.state, self._run.monitor or "objective", self._run.results
         value = results.get("objective", results.get(name))
-        found = f"{name} {number(value)}" if state in ("done", "pruned") and value is not None else state
+        found = f"{name} {number(value)}" if state in ENDED and value is not None else state
         took = clock(time.monotonic() - self._began)
         self._print(f"{self._head}: {found}, {took}, {typed_path(self._run.path)}")
 

@@ -21,7 +21,7 @@ from tiryns.runner.run.command.words import quoted
 from tiryns.runner.run.files import read_sweep
 from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.model_folder import check_free
-from tiryns.runner.sweeps.job_lines import JobLines, is_one_by_one
+from tiryns.runner.sweeps.job_lines import JobLines, has_lines
 from tiryns.runner.sweeps.same_failure import words_apart
 from tiryns.runner.sweeps.sweeper import problem_of
 
@@ -36,7 +36,7 @@ class SweepPage(Callback):
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Fixes the sweep's folder, for jobs that are composed in another process."""
-        if is_one_by_one(config):
+        if has_lines(config):
             logging.getLogger(BASIC_LAUNCHER).setLevel(logging.WARNING)
         folder = str(config.hydra.sweep.dir)
         with refusing():
@@ -49,7 +49,7 @@ class SweepPage(Callback):
 
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
         """Has a job that runs here, after others, print into a file of its own."""
-        if is_one_by_one(config):
+        if has_lines(config):
             self._lines = self._lines or JobLines(Path(config.hydra.sweep.dir))
             self._lines.begin(Path(config.hydra.sweep.dir) / str(config.hydra.sweep.subdir))
 

@@ -57,6 +57,11 @@ def register_plugins() -> None:
     take_place_of("ray_launcher")  # which Hydra has imported by now
 
 
+def runs_one_by_one(config: DictConfig) -> bool:
+    """Whether Hydra's own launcher runs the jobs, one after the other in this process."""
+    return bool(config.hydra.runtime.choices.get("hydra/launcher") == "basic")
+
+
 def sweep_folder(*, _root_: DictConfig) -> str:
     """The folder of the sweep that a composed config asks for: the resolver `${sweep_folder:}`."""
     if _root_.mode not in ("train", "probe"):
@@ -171,8 +176,10 @@ class Grid(JobSweeper):
     def _launch_first(self, waiting: Sequence[Job]) -> list[JobReturn]:
         """Launches the first jobs where they run one by one; TrainingFailure where all others would fail as they do."""
         first, others = waiting[:FIRST_JOBS], waiting[FIRST_JOBS:]
-        one_by_one = self.config.hydra.runtime.choices.get("hydra/launcher") == "basic"
-        if not (one_by_one and differ_alike([j.overrides for j in first], [j.overrides for j in others])):
+        if not (
+            runs_one_by_one(self.config)
+            and differ_alike([j.overrides for j in first], [j.overrides for j in others])
+        ):
             return []
         results = list(self.launch(first))
         if others and (message := same_failure([job.folder for job in first])):

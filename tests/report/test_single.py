@@ -1,3 +1,4 @@
+import json
 import math
 import re
 from base64 import b64encode
@@ -268,3 +269,15 @@ def test_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
         write_comparison(tmp_path, [tmp_path / "nowhere"])
     with pytest.raises(ValueError, match="there is no run to compare"):
         write_comparison(tmp_path, [])
+
+
+def test_metric_that_stands_still_hides_no_other_curve(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    rows = [f"{step},0,{5 - step},0.5,{step},{step * step}" for step in (1, 2, 3)]
+    heads = "step,time,val/a/loss,val/a/accuracy,optim/grad_norm,perf/tokens_per_second"
+    (run / "metrics.csv").write_text("\n".join([heads, *rows, ""]))
+    status = json.loads((run / "status.json").read_text()) | {"monitor": "val/a/accuracy"}
+    (run / "status.json").write_text(json.dumps(status))
+    seen, folded = (part["charts"] for part in read(write_report(run)).of("charts"))
+    assert [chart["title"] for chart in seen] == ["Loss", "Throughput", "Gradient norm"]
+    assert [chart["title"] for chart in folded] == ["Validation accuracy"]

@@ -79,7 +79,7 @@ def main(arguments: Namespace) -> None:
     words = [word for word in arguments.words if Path(word) not in folders]
     _check(arguments, folders, words)
     check_figure_file(arguments.figure)
-    with replaceable(arguments.out), replaceable(arguments.figure):
+    with replaceable(arguments.out, arguments.figure):
         pass  # nothing is trained for a page that could not be written
     changes = [setting_of(change) for change in arguments.change]
     against = setting_of(arguments.against or "")
@@ -92,10 +92,9 @@ def main(arguments: Namespace) -> None:
         compared = trained(place, common, against, changes, arguments)
     found = _answer(compared, arguments)
     place = place or missing.new_folder(Path("outputs"))
-    with replaceable(arguments.out):
+    with replaceable(arguments.out, arguments.figure):
         found |= {"folder": str(place), "page": str(write_page(arguments.out or place / PAGE, found))}
-    if arguments.figure:
-        with replaceable(arguments.figure):
+        if arguments.figure:
             found["figure"] = str(write_figure(arguments.figure, found))
     _print(found, arguments.json)
     sys.stdout.flush()
