@@ -1,6 +1,7 @@
 """Small files of a run: read where they can be, and written atomically."""
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -107,7 +108,9 @@ def naming(path: Path, what: str = "") -> Iterator[None]:
         with system_errors(path):
             yield
     except OSError as error:
-        raise OSError(f"cannot write {what}{str(path)!r}: {error.strerror or error}") from error
+        in_a_file = isinstance(error, FileExistsError) and not path.parent.is_dir()  # so says mkdir
+        reason = os.strerror(errno.ENOTDIR) if in_a_file else error.strerror or error
+        raise OSError(f"cannot write {what}{str(path)!r}: {reason}") from error
 
 
 @contextlib.contextmanager
