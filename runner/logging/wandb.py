@@ -94,12 +94,13 @@ def finish_run(exit_code: int) -> bool:
     """Ends this process's run at W&B, if there is one; whether W&B has every row."""
     import wandb
     from wandb.sdk.lib.module import unset_globals
+    from wandb.sdk.mailbox import MailboxClosedError
 
     try:
         wandb.finish(exit_code=exit_code)
         return True
-    except ConnectionError:
-        with contextlib.suppress(ConnectionError):
+    except (ConnectionError, MailboxClosedError):  # the latter before wandb 0.23
+        with contextlib.suppress(ConnectionError, MailboxClosedError):
             wandb.teardown()
         unset_globals()
         return False

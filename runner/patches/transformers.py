@@ -1,6 +1,6 @@
 """The attention of a model: transformers 5 sets it publicly (`set_attn_implementation`), and tells it privately.
 
-Whether an `Auto` class has a model for a config stands in its `_model_mapping` alone, in 5.17 to 5.24. `Auto` classes
+Whether an `Auto` class has a model for a config stands in its `_model_mapping` alone, in 5.18 to 5.24. `Auto` classes
 that load a model with code of its own are noted in `_auto_class` by `register_for_auto_class`.
 """
 

@@ -20,6 +20,7 @@ from torch.multiprocessing.spawn import ProcessRaisedException, spawn
 from torch.testing._internal.distributed import fake_pg  # noqa: F401  registers the backend
 
 from tests.conftest import TINY, train_as
+from tests.support import needs
 from tiryns.runner.loop import trainer as building
 from tiryns.runner.models.packed import attention as packed_attention
 from tiryns.runner.modules.training import TrainingModule
@@ -106,6 +107,7 @@ def two_ranks(tmp_path: Path, text_file: Path) -> Any:
 
 
 def test_no_value_is_looked_at_between_two_rows_of_the_log(two_ranks: Any) -> None:
+    needs.version("torch", "2.13", "adds up nothing on the meta device between ranks")
     assert two_ranks() == [str(LOGGED)] * 2
 
 

@@ -1,6 +1,6 @@
 """What a test needs of the machine and of the environment; a test that lacks it is skipped with the reason `needs ...`.
 
-- `package`, `browser`, `slurm` and `gpu` skip a test, and return what it needs.
+- `package`, `version`, `browser`, `slurm` and `gpu` skip a test, and return what it needs.
 - `NOT_INSTALLABLE` and `FROM_DEBIAN` list what may be missing; CONTRIBUTING.md says where such tests run.
 - `skips` is the plugin of pytest that turns every other skip into a failure where TIRYNS_TEST_NO_SKIPS is set.
 """
@@ -9,11 +9,12 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
-from importlib import import_module
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import pytest
+from packaging.version import Version
 
 VARIABLE = "TIRYNS_TEST_NO_SKIPS"
 """Names the extras and further packages that are installed: `dev,mteb,spacy`; `.ci/run` and `make test-all` set it."""
@@ -39,6 +40,7 @@ NOT_INSTALLABLE = {
     r"needs a GPU": "`make test` where torch finds a CUDA device",
     r"needs to mount a disk": "`make test` (Linux, as root)",
     r".*\bprocessor\b.*": "`make test` on such a processor",
+    r"needs \w+ \d[\d.]*: .*": "`make test`, which installs newer versions",
     r"reads the memory from /proc|glibc alone gives freed memory back": "`make test` on Linux",
 }
 """Patterns of reasons that no installation removes, and where such tests run."""
@@ -59,6 +61,13 @@ def package(name: str) -> Any:
         return import_module(name)
     except ModuleNotFoundError:
         _skip(f"needs the extra {extra}: pip install 'tiryns[{extra}]'")
+
+
+def version(name: str, least: str, why: str) -> None:
+    """Skips the test where a package is older than `least`; `why` says what the older one does."""
+    installed = metadata.version(name)
+    if Version(installed) < Version(least):
+        _skip(f"needs {name} {least}: {why}")
 
 
 def browser() -> str:
