@@ -125,6 +125,12 @@ class Noted:
         return getattr, (self.owner, self.name)
 
 
+@pytest.mark.parametrize("module", [b"pathlib", b"pathlib._local"])
+def test_paths_of_every_python_are_read(saved: Path, module: bytes) -> None:
+    (saved / ".metadata").write_bytes(b"c" + module + b"\nPosixPath\n(Vplace\ntR.")
+    assert PlainReader(saved).read_metadata() == Path("place")
+
+
 def test_members_of_enumerations_may_be_noted_by_name_and_nothing_else_may(saved: Path) -> None:
     file = saved / ".metadata"
     file.write_bytes(

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support import needs
 from tiryns.runner.data.read import content
 from tiryns.runner.data.read.arrow_files import batches
 from tiryns.runner.data.read.documents import open_source
@@ -180,6 +181,8 @@ def test_values_of_every_type_are_read_as_they_are(
     monkeypatch.setattr(batches, "_BATCH", batch)
     values = pa.concat_arrays([VALUES[name], VALUES[name].slice(1)]).slice(1)
     files = {"x.arrow": ipc(values), "y.arrow": ipc(values, STREAM, "lz4")}
+    if name == "lists of one length":
+        needs.version("pyarrow", "25", "writes no list of one length to parquet where one of them is null")
     if name != "runs":  # parquet has them, but no type for them
         files["x.parquet"] = parquet(values)
     for file, written in files.items():
