@@ -4,6 +4,7 @@ The names of our packages are imported on first use: those imported under `if TY
 """
 
 import ast
+import atexit
 import gc
 import inspect
 import logging
@@ -59,8 +60,8 @@ LIBRARIES = ("torch", "lightning")
 def many_imports() -> Iterator[None]:
     """Imports within it are not searched for garbage, which a million new objects of libraries have next to none of.
 
-    Where they bring one of `LIBRARIES`, what exists by then stays out of later collections as well, also out of those at
-    the end of the process: modules last as long as it does. Of torchmetrics comes what Lightning needs.
+    Where they bring one of `LIBRARIES`, what exists by then stays out of later collections as well, up to the end of the
+    process: libraries report what those at its teardown do not find. Of torchmetrics comes what Lightning needs.
 
     Example:
         >>> with many_imports():
@@ -74,6 +75,7 @@ def many_imports() -> Iterator[None]:
     finally:
         if [name in sys.modules for name in LIBRARIES] != before:
             gc.freeze()
+            atexit.register(gc.unfreeze)
         if enabled:
             gc.enable()
 
