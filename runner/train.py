@@ -20,6 +20,7 @@ from tiryns.runner.build import build, build_all
 from tiryns.runner.cli import commands
 from tiryns.runner.cli.compose import composing_words, flags_first, prepare
 from tiryns.runner.config.checks import check_config, lacks_data
+from tiryns.runner.config.completed import rate_of_recipe
 from tiryns.runner.config.moved import from_begin
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.config.skipped import left_out, noted_rewinds
@@ -85,6 +86,8 @@ def work(config: DictConfig) -> dict[str, float]:
         try:
             check_config(config)  # the values of a sweep's job are known only now
             check_evaluations(config, folder.path)
+            if first and (line := rate_of_recipe(config, HydraConfig.get())):
+                log.warning("%s", line)
             if not lacks_data(config):
                 spare_retries(from_begin(config, folder.path))
             if config.mode in ("inspect", "evaluate"):

@@ -1,10 +1,10 @@
-"""Completes configs in which a group has a class of Lightning, or nothing."""
+"""Completes configs in which a group has a class of Lightning, or nothing, and says whose a learning rate is."""
 
 from dataclasses import asdict
 
 from omegaconf import DictConfig, OmegaConf
 
-from tiryns.conf.registry import option_of
+from tiryns.conf.registry import OPTIONS, option_of
 from tiryns.conf.trainer import Trainer
 
 LIGHTNING = {
@@ -38,3 +38,13 @@ def completed(config: DictConfig) -> DictConfig:
                 theirs = copy.trainer.get(LIGHTNING.get(name, name))
                 copy.trainer[name] = value if theirs is None else theirs
     return copy
+
+
+def rate_of_recipe(config: DictConfig, hydra: DictConfig) -> str | None:
+    """What to say where the command chooses the optimizer and a recipe the rate, which may be for another one."""
+    typed = {word.partition("=")[0].lstrip("+") for word in hydra.overrides.task}
+    recipe, name = (hydra.runtime.choices.get(group) for group in ("experiment", "optimizer"))
+    own, rate = getattr(OPTIONS["optimizer"].get(name), "lr", None), config.optimizer.get("lr")
+    if not recipe or "optimizer" not in typed or "optimizer.lr" in typed or own in (None, rate):
+        return None
+    return f"optimizer.lr={rate} comes from the recipe {recipe}; optimizer={name} has {own} by default"

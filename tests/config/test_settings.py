@@ -1,10 +1,12 @@
-"""Constructors that take the fields of an option as one object refuse the same mistakes as any other."""
+"""Settings of constructors that take an option as one object, and of recipes that others on the command line meet."""
 
 import inspect
 from dataclasses import dataclass
 
 import pytest
 
+from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.config.completed import rate_of_recipe
 from tiryns.runner.config.settings import takes_settings
 
 
@@ -39,3 +41,21 @@ def test_a_misspelt_a_missing_and_an_unknown_argument_are_refused(
 ) -> None:
     with pytest.raises(TypeError, match=message):
         Shown(**given)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["experiment=classification", "optimizer=muon"], "optimizer=muon has 0.02 by default"),
+        (["experiment=classification", "optimizer=lion"], "0.001 comes from the recipe classification"),
+        (["experiment=classification", "optimizer=muon", "optimizer.lr=0.01"], None),
+        (["experiment=classification"], None),
+        (["experiment=enhanced_mlm", "optimizer=muon"], None),
+        (["optimizer=muon"], None),
+    ],
+)
+def test_rate_of_a_recipe_is_told_where_the_command_names_the_optimizer(words: list[str], said: str) -> None:
+    with initialized():
+        config = compose(words)
+    told = rate_of_recipe(config, config.hydra)
+    assert (said in told) if told and said else told is said

@@ -1,6 +1,7 @@
 """Trains the runs that a comparison lacks: jobs of sweeps in one folder, which go on where they were stopped."""
 
 import json
+import logging
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,6 +13,7 @@ from tiryns.runner.cli import commands
 from tiryns.runner.cli.compose import compose, initialized
 from tiryns.runner.cli.judge.sides import Setting, canonical, with_words
 from tiryns.runner.config.checks import check_config
+from tiryns.runner.config.completed import rate_of_recipe
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.report.comparison.differences import seed_of
 from tiryns.runner.run.command.json_output import output_to_stderr
@@ -19,6 +21,8 @@ from tiryns.runner.run.command.words import public_overrides, quoted
 from tiryns.runner.run.files import JUDGE, newest, write_atomically
 from tiryns.runner.run.folder import Run, find_runs, runs_in
 from tiryns.runner.run.recording import new_name
+
+log = logging.getLogger("tiryns")
 
 
 def comparison_folder(common: Sequence[str]) -> Path:
@@ -48,7 +52,9 @@ def check_settings(common: Sequence[str], settings: Sequence[Setting], own: Sequ
     """
     with initialized(), on_command_line(own):
         for setting in settings:
-            check_config(compose([*common, *setting.words]))
+            check_config(config := compose([*common, *setting.words]))
+            if line := rate_of_recipe(config, config.hydra):
+                log.warning("%s", line)
 
 
 def finished_runs(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[Run]:

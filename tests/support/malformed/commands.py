@@ -117,9 +117,9 @@ COMMANDS: dict[str, list[str]] = {
     ],
     "consolidate run new1 --weights best": ["best", "argument --weights: invalid choice: 'best"],
     "consolidate run new2 --weights ema": ["ema", "the run keeps no average of"],
-    "average": ["the following arguments are required: --out"],
+    "average": ["the following arguments are required:", "--out"],
     "average run --out taken": ["taken", "is there already"],
-    "average run": ["the following arguments are required: --out"],
+    "average run": ["the following arguments are required:", "--out"],
     "average gone --out av1": ["gone", "is neither a run with a"],
     "average run cls --out av2": ["cls", "bert.embeddings.word_embeddings.weight' has shape"],
     "average run run --out av3 --weights 1": ["1", "expected 2 numbers, 0 or more"],
@@ -186,5 +186,5 @@ COMMANDS: dict[str, list[str]] = {
     "reproduce run --steps many": ["--steps: invalid int value: 'many'"],
     "schema frobnicate": ["unrecognized arguments: frobnicate"],
     "version 3": ["unrecognized arguments: 3"],
-    "prepare corpus": ["the following arguments are required: --tokenizer"],
+    "prepare corpus": ["the following arguments are required:", "--tokenizer"],
 }
