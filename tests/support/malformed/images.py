@@ -121,7 +121,7 @@ ROWS: dict[str, tuple[object, str]] = {
     ),
     "is_folder": ({"image": ".", **ASKED}, "there is no image '.'"),
     "long_name": ({"image": "a" * 5000, **ASKED}, "is none: File name too long"),
-    "nul": ({"image": "a\0.png", **ASKED}, "is none: embedded null byte"),
+    "nul": ({"image": "a\0.png", **ASKED}, "embedded null"),
     "number": ({"image": 5, **ASKED}, "column 'image' holds 5, expected a path"),
     "object": ({"image": {"path": "good.png"}, **ASKED}, "column 'image' holds {'path': 'good.png'}"),
     "numbers": ({"image": ["good.png", 5], **ASKED}, "column 'image' holds 5, expected a path"),
