@@ -17,8 +17,8 @@ from tiryns.runner.patches.exits import run_exit_functions
 
 pytest_plugins = ["tests.support.needs.skips"]
 
-# The same examples every time: a red run is a change's fault. HYPOTHESIS_PROFILE=default looks for new ones.
-settings.register_profile("repeatable", derandomize=True)
+# The same examples every time, in any time: a red run is a change's fault. HYPOTHESIS_PROFILE=default looks for new ones.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 os.environ |= {

@@ -126,7 +126,7 @@ def scores_of(pairs: list[tuple[int, int]], size: int) -> dict[str, float]:
     }
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30))
 def test_classification_is_exact(pairs: list[tuple[int, int]]) -> None:
     predicted, true = torch.tensor(pairs).T
@@ -144,7 +144,7 @@ def test_accuracy_of_many_examples_is_a_float64() -> None:
         assert float(metric.compute()) == 24_044 / 25_094
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.lists(st.tuples(*[st.booleans()] * 6), min_size=1, max_size=20))
 def test_several_labels_are_counted_exactly(rows: list[tuple[bool, ...]]) -> None:
     predicted, true = torch.tensor(rows).split(3, dim=1)

@@ -51,7 +51,7 @@ def test_new_metric_adds_a_column_to_the_rows_before(tmp_path: Path) -> None:
 
 
 @given(rows=ROWS, reopened_after=st.integers(0, 12))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_what_is_logged_is_what_is_read(
     rows: list[dict[str, float]], reopened_after: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -16,7 +16,7 @@ from tiryns.runner.run.metrics_file import Series, read_metrics
     values=st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), min_size=1, max_size=3000),
     most=st.integers(20, 200),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_thinning_keeps_ends_and_extremes(values: list[float], most: int) -> None:
     steps, all_values = np.arange(len(values)), np.array(values)
     kept_steps, kept = thin_out(steps, all_values, most)
@@ -30,7 +30,7 @@ def test_thinning_keeps_ends_and_extremes(values: list[float], most: int) -> Non
 
 
 @given(st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), min_size=1, max_size=800))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_smoothing_stays_among_the_values_and_keeps_gaps(values: list[float]) -> None:
     smoothed = smooth(np.array(values))
     finite = np.isfinite(values)

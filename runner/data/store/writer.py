@@ -46,8 +46,12 @@ class StoreWriter:
         if not self._resume():
             shutil.rmtree(self.partial, ignore_errors=True)
             self.partial.mkdir(parents=True)
-        self._tokens = open(self.partial / "tokens.bin", "ab")  # noqa: SIM115
-        self._offsets = open(self.partial / "offsets.bin", "ab")  # noqa: SIM115
+        try:
+            self._tokens = open(self.partial / "tokens.bin", "ab")  # noqa: SIM115
+            self._offsets = open(self.partial / "offsets.bin", "ab")  # noqa: SIM115
+        except OSError:
+            shutil.rmtree(self.partial, ignore_errors=True)
+            raise
         if not self.num_sequences:
             self._offsets.write(np.zeros(1, np.int64).data)
         self._marked = time.monotonic()

@@ -24,7 +24,7 @@ def counts_of(folds: Any, strata: list[str]) -> dict[str, list[int]]:
 
 
 @given(LABELS, st.integers(2, 7), st.integers(0, 9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_folds_are_even_and_have_equal_shares_of_each_label(strata: list[str], folds: int, seed: int) -> None:
     found = fold_numbers([f"text {i}" for i in range(len(strata))], strata, folds, seed)
     assert set(found.tolist()) == set(range(1, folds + 1))
@@ -34,7 +34,7 @@ def test_folds_are_even_and_have_equal_shares_of_each_label(strata: list[str], f
 
 @pytest.mark.filterwarnings("ignore:The least populated class")
 @given(LABELS, st.integers(2, 7))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_shares_are_those_of_scikit_learn(strata: list[str], folds: int) -> None:
     if max(Counter(strata).values()) < folds:  # which scikit-learn refuses
         return

@@ -36,7 +36,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., TokenStore]:
 sequences = st.lists(st.lists(st.integers(0, 70_000), min_size=1, max_size=600), min_size=1, max_size=30)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(content=sequences, draw=st.randoms(use_true_random=False))
 def test_what_is_gathered_is_what_was_written(
     tmp_path_factory: pytest.TempPathFactory, content: Sequences, draw: Any

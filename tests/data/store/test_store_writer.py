@@ -1,5 +1,6 @@
 """Writing a store: all or nothing, one process at a time, and what a killed one did is kept."""
 
+import errno
 import json
 import multiprocessing
 import os
@@ -33,6 +34,16 @@ def test_an_error_while_writing_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the input is bad"):
         write_store(tmp_path / "s", 300, {}, batches, lambda: 0)
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
+def test_files_that_cannot_be_opened_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, mode: str) -> None:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(store_writer, "open", refuse, raising=False)
+    with pytest.raises(OSError, match="Disk quota exceeded"):
+        StoreWriter(tmp_path / "s", 300, {})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_store_that_stands_is_used_and_not_written_again(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_splitting_drops_nothing_and_repeats_nothing(
 ) -> None:
     tokenizer = tokenizers[kind]
 
-    @settings(deadline=None, max_examples=60)
+    @settings(max_examples=60)
     @given(st.lists(st.text(TEXT, max_size=400), max_size=6), st.integers(3, 40))
     def check(documents: list[str], max_length: int) -> None:
         chunker = Chunker(tokenizer.backend_tokenizer, max_length, long_documents)
@@ -214,7 +214,7 @@ spaces = st.sampled_from(
 documents = st.lists(st.lists(words | spaces | st.text(max_size=4), max_size=40).map("".join), max_size=8)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_remembered_words_give_the_ids_of_whole_texts(
     tokenizers: dict[str, Any], data: st.DataObject

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.data.text.test_sources import source
@@ -22,7 +22,6 @@ from tiryns.runner.data.text.holdout import (
 texts = st.lists(st.sampled_from([f"text {k}" for k in range(40)]), min_size=2, max_size=60)
 
 
-@settings(deadline=None)
 @given(texts, st.integers(0, 3) | st.floats(0.01, 0.6), st.integers(0, 5), st.randoms(use_true_random=False))
 def test_held_out_documents_are_never_trained_on(
     documents: list[str], validation: float, seed: int, draw: Any

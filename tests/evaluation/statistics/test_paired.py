@@ -37,7 +37,7 @@ def test_sign_flips_of_darwins_maize_are_those_that_fisher_counted() -> None:
     assert sign_flip_test(DARWIN).p == 2 * 863 / 2**15
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(some)
 def test_sign_flips_are_counted_one_by_one(differences: list[float]) -> None:
     flips = itertools.product([-1, 1], repeat=len(differences))
@@ -63,7 +63,7 @@ def test_quantiles_are_those_of_the_tables(count: int, quantile: float) -> None:
     assert (high - low) / 2 / error == pytest.approx(quantile, abs=1e-4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(-4000, 4000).map(lambda x: x / 1000), min_size=3, max_size=20).filter(np.std))
 def test_p_and_intervals_are_those_of_scipy(differences: list[float]) -> None:
     theirs = stats.ttest_rel(differences, np.zeros(len(differences)))
@@ -121,14 +121,14 @@ def test_more_pairs_than_are_enumerated_keep_the_error() -> None:
     assert sign_flip_test([1.0, -1.0] * 8 + [1.0] * 8).p == pytest.approx(exact, abs=0.02)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(some, st.integers(0, 10))
 def test_what_is_clear_stays_clear_with_more_pairs(differences: list[float], count: int) -> None:
     longer = clear_after([*differences, *differences])
     assert clear_after(differences) == (longer if longer and longer <= len(differences) else None)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.floats(0.1, 4), min_size=6, max_size=10), st.data())
 def test_interval_leaves_zero_out_exactly_where_it_is_clear(sizes: list[float], data: st.DataObject) -> None:
     signs = data.draw(st.lists(st.sampled_from([1, 1, 1, -1]), min_size=len(sizes), max_size=len(sizes)))
@@ -166,7 +166,7 @@ def test_pairs_needed_are_not_named_where_nothing_is_known() -> None:
     assert pairs_needed([1.0]) is pairs_needed([1.0, -1.0]) is pairs_needed([1.0, -1.001] * 3) is None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
 def test_holm_is_the_closed_test_of_bonferroni(tests: list[float]) -> None:
     """A hypothesis falls once every set of hypotheses with it does."""

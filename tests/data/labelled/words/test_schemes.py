@@ -225,7 +225,7 @@ DECODED = {
 
 
 @pytest.mark.parametrize("name", DECODED)
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(st.integers(0, 3), max_size=4), st.integers(0, 2**32 - 1))
 def test_decoded_tags_are_the_best_of_all_valid_ones(name: str, lengths: list[int], seed: int) -> None:
     scheme, names = DECODED[name]

@@ -71,7 +71,7 @@ def viterbi(scores: Any, tagging: Any, names: list[str], scheme: str) -> list[in
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 7), st.integers(1, 4), st.booleans())
 def test_decoding_without_a_table_of_tags_is_that_of_the_textbook(
     scheme: str, seed: int, length: int, kinds: int, tied: bool
