@@ -32,8 +32,8 @@ class Plateau(Callback):
         figures: dict[str, float] = {**pl_module.last_metrics, **baselines}
         schedule = schedule_of(trainer)
         warmup = [phase.end for phase in schedule.phases if phase.name == "warmup"] if schedule else []
-        plateau = plateau_of(figures) if trainer.global_step >= (warmup or [0])[0] else None
         folder = Run(Path(trainer.default_root_dir))
+        plateau = plateau_of(figures, folder) if trainer.global_step >= (warmup or [0])[0] else None
         if folder.status.get("plateau") != plateau:
             folder.update_status(plateau=plateau)
         if plateau and trainer.global_step >= FIRST_STEPS:

@@ -32,6 +32,9 @@ STOPPING = "callback.stop_after.steps"
 STANDS_AT = "stands at its unigram entropy"
 """Words of the warning of a loss that is within the margin of it."""
 
+OVERFITTING = "overfitting"
+"""The word of the warning of a loss that was lower before."""
+
 ADVICE = (
     "train longer; if the loss stays there, try a lower optimizer.lr, a longer scheduler.warmup_steps, another seed, or "
     "a pre-norm model (modernbert_tiny is one)"
@@ -44,12 +47,12 @@ def end_summary(folder: Path, results: Mapping[str, float], state: str | None = 
     `state`, if given, is that which the run is about to have.
     """
     folder = typed_path(folder)
+    run = Run(folder, state)
     files = {what: str(folder / name) for what, name in FILES.items() if (folder / name).exists()}
-    plateau = plateau_of(results)
+    plateau = plateau_of(results, run)
     note = {"plateau": plateau} if plateau else {}
     for number, noted in enumerate(noted_rewinds(folder), start=1):
         note[f"rewind {number}"] = described_rewind(noted)
-    run = Run(folder, state)
     figures = _figures(results, run.status.get("monitor"))
     show("done", {"result": figures, "note": note, "files": files}, folder)
     if again := resume_command(run):
@@ -115,10 +118,11 @@ def compared_losses(results: Mapping[str, float]) -> dict[str, tuple[float, floa
     return {name: (results[f"val/{name}/loss"], results.get(f"val/{name}/unigram_entropy")) for name in names}
 
 
-def plateau_of(results: Mapping[str, float]) -> str | None:
+def plateau_of(results: Mapping[str, float], run: Run | None = None) -> str | None:
     """A warning that no loss is well below its unigram entropy; None where one is, or none has such a level.
 
-    One is enough: another validation set may hold other text than the model is trained on.
+    One is enough: another validation set may hold other text than the model is trained on. The curves of a `run` tell
+    overfitting from too short a training.
     """
     losses = compared_losses(results)
     compared = [(loss / unigram, loss, unigram, name) for name, (loss, unigram) in losses.items() if unigram]
@@ -127,7 +131,8 @@ def plateau_of(results: Mapping[str, float]) -> str | None:
     ratio, loss, unigram, name = min(compared)
     if ratio > 1 + MARGIN:
         relation = "is above its unigram entropy"
-        meaning = "the model knows less than how frequent tokens are: train longer"
+        less = "the model knows less than how frequent tokens are: train longer"
+        meaning = (run and _overfitting(run, name)) or less
     elif ratio >= 1 - MARGIN:
         relation = STANDS_AT
         meaning = f"the model knows how frequent tokens are and nothing of their context; {ADVICE}"
@@ -137,9 +142,26 @@ def plateau_of(results: Mapping[str, float]) -> str | None:
     return f"the loss {loss:.3f} of {name} {relation} {unigram:.3f}: {meaning}"
 
 
+def _overfitting(run: Run, name: str) -> str | None:
+    """Where the loss of a validation set was best, if it rises since while that of training falls; else None."""
+    validated, trained = run.series.get(f"val/{name}/loss"), run.series.get("train/loss")
+    if validated is None or trained is None:
+        return None
+    best = int(validated.values.argmin())
+    step, lowest = validated.steps[best], validated.values[best]
+    before = trained.values[trained.steps <= step]
+    rises = validated.values[-1] > (1 + MARGIN) * lowest
+    if not rises or not len(before) or trained.values[-5:].mean() >= before[-5:].mean():
+        return None
+    return (
+        f"it was best at step {step:,} ({lowest:.3f}) and rises since, while the training loss falls: {OVERFITTING}; "
+        f"take fewer steps (trainer.max_steps={step}) or more text"
+    )
+
+
 def noted_plateau(run: Run) -> str | None:
     """That warning of a run, by its status or else by its final figures."""
-    return run.status.get("plateau") or plateau_of(run.results)
+    return run.status.get("plateau") or plateau_of(run.results, run)
 
 
 def plateau_note(plateau: str | None) -> str:
@@ -149,8 +171,8 @@ def plateau_note(plateau: str | None) -> str:
         >>> plateau_note(plateau_of({"val/books/loss": 8.0, "val/books/unigram_entropy": 6.1}))
         'above unigram entropy'
     """
-    if not plateau:
-        return ""
+    if not plateau or OVERFITTING in plateau:
+        return OVERFITTING if plateau else ""
     return "at unigram entropy" if STANDS_AT in plateau else "above unigram entropy"
 
 

@@ -15,7 +15,7 @@ from tiryns.runner.callbacks import Plateau
 from tiryns.runner.optim import get_scheduler
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.single import write_report
-from tiryns.runner.report.summary import end_summary, plateau_of
+from tiryns.runner.report.summary import end_summary, plateau_note, plateau_of
 from tiryns.runner.run.folder import Run
 
 
@@ -52,6 +52,29 @@ def test_a_loss_far_above_needs_training_and_no_other_rate() -> None:
     assert str(plateau_of(figures(a=5.11))).endswith(said)
     assert "try a lower optimizer.lr" in str(plateau_of(figures(a=5.0)))
     assert "try a lower optimizer.lr" in str(plateau_of(figures(a=float("nan"))))
+
+
+@pytest.mark.parametrize(
+    ("train", "validation", "overfits"),
+    [
+        ([4, 3, 1, 0.1], [6, 5.2, 7, 8], True),
+        ([4, 3, 3, 4], [6, 5.2, 7, 8], False),
+        ([4, 3, 1, 0.1], [9, 8.5, 8.2, 8], False),
+    ],
+)
+def test_a_loss_that_rises_while_training_falls_is_overfitting(
+    train: list[float], validation: list[float], overfits: bool, tmp_path: Path
+) -> None:
+    rows = [
+        f"{n}00,1,{loss},{valid}" for n, (loss, valid) in enumerate(zip(train, validation, strict=True), 1)
+    ]
+    (tmp_path / "metrics.csv").write_text("\n".join(["step,time,train/loss,val/a/loss", *rows, ""]))
+    said = str(plateau_of(figures(a=8.0), Run(tmp_path)))
+    assert ("best at step 200 (5.200) and rises since" in said, "train longer" in said) == (
+        overfits,
+        not overfits,
+    )
+    assert plateau_note(said) == ("overfitting" if overfits else "above unigram entropy")
 
 
 def test_lists_and_pages_tell_a_loss_above_from_one_at_that_level(tmp_path: Path) -> None:
