@@ -38,7 +38,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         embeddings = pretrained.get_input_embeddings()
         assert isinstance(embeddings, nn.Embedding)
         self.masks_encoder, self.pooling = masks_encoder, pooling
-        self.embedding = Embedding(pooling, max_length=max_sequence_length)
+        self.embedding = Embedding(pooling, normalised=True, max_length=max_sequence_length)
         self.encoder_loss_weight = encoder_loss_weight
         sizes = (embeddings.embedding_dim, max_sequence_length)
         self.decoder = EnhancedDecoder(pretrained.config, *sizes, masking=decoder_masking)

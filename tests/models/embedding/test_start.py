@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
+from tests.models.tiny import tiny
+from tests.objectives.samples import collator
 from tiryns.runner.models.embedding.folder import Embedding, prompts_of, write_embedding
 from tiryns.runner.models.embedding.start import settle_embedding
 
@@ -58,6 +60,15 @@ def test_other_models_have_the_mean_of_unit_length(
         assert settled(config_of(tmp_path if begins else None)) == ["mean", True, "", ""]
         assert settled(config_of(tmp_path, normalised=False)) == ["mean", False, "", ""]
     assert not caplog.records
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_an_encoder_of_enhanced_masking_gives_its_pooling_and_unit_length(
+    pooling: str, tmp_path: Path
+) -> None:
+    make = collator("enhanced_mlm", pooling=pooling)
+    write_embedding(tmp_path, make.task_model(tiny("bert")).embedding, 32, {})
+    assert settled(config_of(tmp_path)) == [pooling, True, "", ""]
 
 
 def test_objectives_without_vectors_read_no_folder(tmp_path: Path) -> None:
