@@ -30,6 +30,7 @@ from tiryns.runner.data.labelled.words.spans import (
     Annotated,
     annotated,
     is_contested,
+    signs_alone,
     span_of,
     tags_of,
     word_places,
@@ -93,7 +94,7 @@ class TokenClassificationReader(ExampleReader):
     """Columns of token classification data, and the label names: sorted, with `O` first where there is one.
 
     Rows have a list of words and a list of labels, or a text with entities by their characters (see `spans`), from which
-    both are made. A text alone is cut into words as the texts that the labels were learnt from, else at white space.
+    both are made. A text alone is cut into words as the texts of training, else at white space, and at `signs_alone`.
     """
 
     rows_hold = "words"
@@ -107,8 +108,8 @@ class TokenClassificationReader(ExampleReader):
         if twice := [name for name, count in Counter(self.given).items() if count > 1]:
             raise ValueError(f"data.labels names {first_names(twice)} more than once")
         self.class_numbers: list[str] = []  # the class names of the training file
-        self.cuts_signs = False
-        """Whether the labels were learnt from texts with entities, whose words are runs of letters, and other signs."""
+        self.cuts_signs: str | bool = ""
+        """Signs that are cut off from words of a text: all, where the labels were learnt from texts with entities."""
         self.words_as_text: bool | None = None
         """Whether the tokenizer was changed to read words as running text; False where a model was trained otherwise."""
 
@@ -143,7 +144,7 @@ class TokenClassificationReader(ExampleReader):
         return annotated(row.where, row.values, self.text_column, self.label_column)
 
     def _in_words(self, row: Row, given: Annotated, unit: str) -> Row:
-        places = word_places(given.text, by_space=given.marks is None and not self.cuts_signs)
+        places = word_places(given.text, given.marks is not None or self.cuts_signs)
         made: dict[str, Any] = {self.text_column: [given.text[start:end] for start, end in places]}
         others = {name: value for name, value in row.values.items() if name != self.label_column}
         if given.marks is not None:
@@ -192,7 +193,8 @@ class TokenClassificationReader(ExampleReader):
             raise ValueError(
                 f"the training data has one label only, {first_names(self.names)}: there is nothing to tell apart"
             )
-        words = {word for e in examples for word in e.words}
+        words = Counter(word for e in examples for word in e.words)
+        self.cuts_signs = self.cuts_signs or signs_alone(words)
         if len(words) <= len(self.names) and tagging_of(words) and not tagging_of(self.names):
             raise ValueError(
                 f"the words are tags ({first_names(sorted(words))}) and the labels are words: swap data.text_column and "
@@ -263,10 +265,9 @@ class TokenClassificationReader(ExampleReader):
 
     def state_dict(self) -> dict[str, Any]:
         """Names of the labels, the most frequent one, the scheme of tags, and how words were cut and read."""
-        iob2 = self.scheme == "IOB2"
-        state = {"labels": self.names, "default_label": self.default_label, "iob2": iob2}
-        own = {} if iob2 else {"scheme": self.scheme}
-        noted = {**own, "cuts_signs": self.cuts_signs, "words_as_text": self.words_as_text}
+        state = {"labels": self.names, "default_label": self.default_label, "iob2": self.scheme == "IOB2"}
+        scheme = None if state["iob2"] else self.scheme
+        noted = {"scheme": scheme, "cuts_signs": self.cuts_signs, "words_as_text": self.words_as_text}
         return state | {name: one for name, one in noted.items() if one}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -275,7 +276,7 @@ class TokenClassificationReader(ExampleReader):
         self.numbers = {name: i for i, name in enumerate(self.names)}
         # without either in older runs and in models trained elsewhere
         self.scheme = "IOB2" if state.get("iob2") else state.get("scheme")
-        self.cuts_signs, self.words_as_text = bool(state.get("cuts_signs")), state.get("words_as_text")
+        self.cuts_signs, self.words_as_text = state.get("cuts_signs", ""), state.get("words_as_text")
         if "iob2" not in state:  # trained elsewhere
             self.given = self.given or self.names  # which integers stand for
         else:

@@ -94,7 +94,8 @@ def test_malformed_entities_are_an_error_or_left_out(tmp_path: Path, reason: str
 @given(st.text(alphabet="ab1 ,'\u6771\u4eac\u00e9", min_size=1, max_size=40), st.data())
 def test_words_and_tags_give_the_entities_back(text: str, data: Any) -> None:
     places = word_places(text)
-    assert "".join(text[a:b] for a, b in places) == "".join(text.split())
+    for cut in (places, word_places(text, ",'"), word_places(text, "")):
+        assert "".join(text[a:b] for a, b in cut) == "".join(text.split())
     spans, word = [], 0
     while word < len(places):
         last = data.draw(st.integers(word, len(places) - 1))
@@ -111,10 +112,22 @@ def test_a_text_alone_is_cut_as_the_texts_of_the_training(tmp_path: Path) -> Non
     of_spans = read(tmp_path / "a.json", "token_classification", [FORMS["lists"]], test=str(test))
     assert of_spans.test["test"].examples[0].words == ["Bo", ",", "there"]
     assert of_spans.reader.state_dict()["cuts_signs"] is True
-    words = [{"words": ["Bo", ","], "labels": ["B-PER", "O"]}]
-    of_words = read(tmp_path / "b.json", "token_classification", words, test=str(test))
-    assert of_words.test["test"].examples[0].words == ["Bo,", "there"]
-    assert "cuts_signs" not in of_words.reader.state_dict()
+    for number, (sentence, cut, signs) in enumerate(
+        [
+            (["Bo", ","], ["Bo", ",", "there"], ","),
+            (["Bo,", "Al,", ","], ["Bo,", "there"], None),
+            (["Bo", "!"], ["Bo,", "there"], "!"),
+        ]
+    ):
+        words = [{"words": sentence, "labels": ["B-PER", *["O"] * (len(sentence) - 1)]}]
+        of_words = read(tmp_path / f"{number}.json", "token_classification", words, test=str(test))
+        assert of_words.test["test"].examples[0].words == cut
+        assert of_words.reader.state_dict().get("cuts_signs") == signs
+        columns: dict[str, Any] = {"tag_columns": ["labels"], "label_column": "tags"}
+        test.with_name("texts.jsonl").write_text('{"words": "Bo, there"}\n')
+        columns["test"] = str(test.with_name("texts.jsonl"))
+        joint = read(tmp_path / f"{number}.json", "joint_tagging", words, **columns)
+        assert joint.test["test"].examples[0].sentence.words == cut
 
 
 def test_one_hot_columns_are_classes_or_several_labels(tmp_path: Path) -> None:

@@ -67,7 +67,9 @@ def test_an_encoder_of_enhanced_masking_gives_its_pooling_and_unit_length(
     pooling: str, tmp_path: Path
 ) -> None:
     make = collator("enhanced_mlm", pooling=pooling)
-    write_embedding(tmp_path, make.task_model(tiny("bert")).embedding, 32, {})
+    made = make.task_model(tiny("bert")).embedding
+    assert made is not None
+    write_embedding(tmp_path, made, 32, {})
     assert settled(config_of(tmp_path)) == [pooling, True, "", ""]
 
 

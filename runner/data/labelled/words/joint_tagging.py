@@ -128,7 +128,7 @@ class JointTaggingReader(ExampleReader):
         if found := {name: labels for name, labels in columns.items() if not _is_hidden(labels)}:
             made[self.label_column] = found
         if isinstance(text := row.values.get(self.text_column), str) and text.strip():
-            places = word_places(text, by_space=True)
+            places = word_places(text, next(iter(self.readers.values())).cuts_signs)
             made |= {
                 TEXT: text,
                 OFFSETS: places,

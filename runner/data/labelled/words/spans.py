@@ -13,7 +13,9 @@ An entity may carry its own `text`, by which its offsets are checked (see `offse
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tiryns.runner.data.labelled.words.offsets import ALONE, Mark
@@ -38,6 +40,8 @@ ENTITIES_FORM = (
 
 _WORD = re.compile(rf"[{ALONE}]|[^\W{ALONE}]+|[^\w\s]")
 
+_INITIALS = re.compile(r"(?:[^\W\d_]\.){2,}")
+
 
 class Span(NamedTuple):
     """An entity: its first character, the one after its last, and its label."""
@@ -54,14 +58,43 @@ class Annotated(NamedTuple):
     marks: list[Mark] | None
 
 
-def word_places(text: str, by_space: bool = False) -> list[tuple[int, int]]:
-    """Where the words of a text begin and end: runs of letters and digits, and each other sign; or what has no space.
+def word_places(text: str, signs: str | bool = True) -> list[tuple[int, int]]:
+    """Where the words of a text begin and end: runs of letters and digits, and each other sign.
+
+    With some `signs` alone: what has no space, without those around it, which are words; points of initials stay.
 
     Example:
         >>> word_places("Ada's cat")
         [(0, 3), (3, 4), (4, 5), (6, 9)]
+        >>> text = "(Ada's U.S. cat.)"
+        >>> [text[start:end] for start, end in word_places(text, "().")]
+        ['(', "Ada's", 'U.S.', 'cat', '.', ')']
     """
-    return [found.span() for found in (re.finditer(r"\S+", text) if by_space else _WORD.finditer(text))]
+    if signs is True:
+        return [found.span() for found in _WORD.finditer(text)]
+    places = []
+    for found in re.finditer(r"\S+", text):
+        start, end = found.span()
+        first = end - len(found[0].lstrip(signs or ""))
+        initials = _INITIALS.match(text, first, end)
+        last = max(first, initials.end() if initials else first, start + len(found[0].rstrip(signs or "")))
+        edges = [*range(start, first + 1), *range(last, end + 1)]
+        places += [place for place in pairwise(edges) if place[0] < place[1]]
+    return places
+
+
+def signs_alone(words: Mapping[str, int]) -> str:
+    """The signs that are words of their own more often than they begin or end others, by the counts of words.
+
+    Example:
+        >>> signs_alone({"Bo": 2, "'s": 1, "'": 1, ",": 1, "U.S.": 1, ".": 2})
+        ',.'
+    """
+    attached: Counter[str] = Counter()
+    for word, count in words.items():
+        attached.update(dict.fromkeys({word[0], word[-1]} if len(word) > 1 else (), count))
+    alone = (word for word in words if len(word) == 1 and not word.isalnum())
+    return "".join(sorted(sign for sign in alone if words[sign] > attached[sign]))
 
 
 def annotated(where: str, values: Mapping[str, Any], text_column: str, label_column: str) -> Annotated | None:
