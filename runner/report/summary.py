@@ -20,6 +20,8 @@ FILES = {
     "metrics": "metrics.csv",
     "checkpoints": "checkpoints",
     "config": "config.yaml",
+    "profile": "profile.txt",
+    "trace": "profile.json",
 }
 """Files of a run folder by what they hold."""
 
