@@ -21,7 +21,7 @@ from tiryns.runner.cli import commands
 from tiryns.runner.cli.compose import composing_words, flags_first, prepare
 from tiryns.runner.config.checks import check_config, lacks_data
 from tiryns.runner.config.completed import rate_of_recipe
-from tiryns.runner.config.moved import from_begin
+from tiryns.runner.config.moved import with_data
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.config.skipped import left_out, noted_rewinds
 from tiryns.runner.launch.hub import spare_retries
@@ -89,7 +89,7 @@ def work(config: DictConfig) -> dict[str, float]:
             if first and (line := rate_of_recipe(config, HydraConfig.get())):
                 log.warning("%s", line)
             if not lacks_data(config):
-                spare_retries(from_begin(config, folder.path))
+                spare_retries(with_data(config, folder.path))
             if config.mode in ("inspect", "evaluate"):
                 (inspect if config.mode == "inspect" else evaluate)(config, folder)
                 return {}
@@ -118,7 +118,7 @@ def inspect(config: DictConfig, folder: Run) -> None:
 
     try:
         begun = folder.path if config.resume in (None, "auto") else named_run(config.resume, False).path
-        show_plan(from_begin(config, begun))
+        show_plan(with_data(config, begun))
     finally:
         shutil.rmtree(folder.path, ignore_errors=True)
 
@@ -171,7 +171,7 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
         from tiryns.runner.report.summary import show
         from tiryns.runner.sweeps.pruning import pruning_of
 
-    config = from_begin(config, folder.path)
+    config = with_data(config, folder.path)
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = resolved.recorded(folder, checkpoint)
     chosen = resolved.choose_hardware(config, before)

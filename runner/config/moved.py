@@ -53,6 +53,24 @@ def from_begin(config: DictConfig, folder: Path) -> DictConfig:
     return copy
 
 
+def with_data(config: DictConfig, folder: Path) -> DictConfig:
+    """The same, of a run that reads its data; raises FileNotFoundError for files of data that are gone."""
+    found, had = from_begin(config, folder), (read_manifest(folder).get("inputs") or {}).get("files") or {}
+    if not had or (noted := config_of(Run(folder))) is None:
+        return found
+    before = _data_of(noted)
+    for name, value in _data_of(found).items():
+        same = name in had and isinstance(value, str) and value == before.get(name)
+        if same and not _exists(Path(value.removeprefix("store:"))):
+            looked = ", ".join(map(str, [Path.cwd(), *begun_in(folder)]))
+            begun = (read_status(folder / "status.json").get("begun_in") or ["an unknown folder"])[0]
+            raise FileNotFoundError(
+                f"the data that the run was begun with, data.{name}={value} in {begun}, is gone (looked in {looked}); "
+                f"if it lies elsewhere now, say where: tiryns resume={folder} data.{name}=NEW_PLACE"
+            )
+    return found
+
+
 def _named(node: Any, inside: bool) -> Iterator[tuple[Any, Any, str]]:
     """Each text of a config that names a file: its node, its key, and the text."""
     for key in list(node) if isinstance(node, DictConfig) else range(len(node)):

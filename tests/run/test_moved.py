@@ -92,6 +92,19 @@ def test_moved_data_is_noted_in_every_file(moved: Path) -> None:
     assert "source: b.txt" in (run.path / "config.yaml").read_text()
 
 
+def test_data_that_is_gone_is_asked_for_by_its_setting(moved: Path) -> None:
+    run, elsewhere = moved / "runs" / "o", moved.parent / "elsewhere"
+    Run(run).update_status(begun_in=[str(moved), "../.."])
+    (moved / "a.txt").unlink()
+    gone = f"data.source=a.txt in {moved}, is gone (looked in {elsewhere}, {moved})"
+    for words in ([f"resume={run}"], ["order", str(run), "--steps", "1:6"]):
+        done = tiryns_here(elsewhere, *words)
+        assert done.returncode == 1
+        assert gone in done.stderr, done.stderr
+        assert "data.source=NEW_PLACE" in done.stderr
+    assert "(looked in" in tiryns_here(elsewhere, f"resume={run}", "data.source=b.txt").stderr
+
+
 def test_new_relative_place_leads_from_where_it_was_typed(moved: Path) -> None:
     """The same words lead to other data from where the run was begun, and to none from a third place."""
     run, deep, elsewhere = moved / "runs" / "o", moved.parent / "deep", moved.parent / "elsewhere"

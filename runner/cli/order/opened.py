@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.completed import completed
-from tiryns.runner.config.moved import from_begin
+from tiryns.runner.config.moved import with_data
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.config.skipped import skipped_batches
 from tiryns.runner.loop.assembly import connected, make_data, numbers_global_batches
@@ -33,7 +33,7 @@ class SampleOrder:
         config, resolved = run.config, run.status.get("resolved") or {}
         with on_command_line([*own_words(path), *words]):
             check_config(config)
-        config = completed(from_begin(config, path))
+        config = completed(with_data(config, path))
         take_over(config, resolved)
         config.skip_batches = skipped_batches(path)
         self.data = make_data(config, resolved)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.runner.cli.compose import overrides_of
-from tiryns.runner.config.moved import from_begin
+from tiryns.runner.config.moved import with_data
 from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.config.skipped import NOTED, left_out
 from tiryns.runner.loop.phases import take_over
@@ -78,7 +78,7 @@ def words_of(
             )
         config.resume = point["path"]
     if folder is not None:
-        config = from_begin(config, folder if (folder / "status.json").is_file() else folder.resolve().parent)
+        config = with_data(config, folder if (folder / "status.json").is_file() else folder.resolve().parent)
     _pin(config, manifest["resolved"])
     if config.trainer.get("max_seconds"):  # the clock had its say: the run ends where it stopped
         config.trainer.max_seconds, ended = None, manifest["totals"]["steps"]
