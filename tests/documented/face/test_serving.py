@@ -7,6 +7,9 @@ import time
 import urllib.request
 from pathlib import Path
 from subprocess import Popen
+from urllib.error import HTTPError
+
+import pytest
 
 import tiryns
 from tests.conftest import ROOT
@@ -24,6 +27,11 @@ def test_server_of_the_page_answers(tmp_path: Path, trained: tiryns.Run) -> None
     server = Popen([sys.executable, SERVER.title, str(trained.path.resolve()), str(port)], cwd=tmp_path)
     try:
         assert asked(port, texts) == tiryns.Predictor(trained.path).predict(texts)
+        for posted in (b"[", b"3", b"[1]", b'[{"txt": "a"}]', b'[{"text": "a [MASK]"}, {"text": ""}]'):
+            with pytest.raises(HTTPError) as wrong:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}", posted)
+            assert wrong.value.code == 400
+            assert json.load(wrong.value)["error"]
     finally:
         server.kill()
         server.wait()
