@@ -1,6 +1,7 @@
 """The plan of a corpus: which files each task reads, and every setting that decides the content of the store."""
 
 import json
+import logging
 import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +12,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from tiryns.conf.values import count_of
 from tiryns.runner.data.read.documents import open_source
 from tiryns.runner.data.read.files import locate
-from tiryns.runner.data.read.formats import DOCUMENTS, ending_format
+from tiryns.runner.data.read.formats import DOCUMENTS, empty_texts, ending_format
 from tiryns.runner.data.read.opened import Reading
 from tiryns.runner.data.store.remote import Folder, is_local
+
+log = logging.getLogger("tiryns")
 
 VERSION = 1
 """Raised when the same inputs would give other sequences."""
@@ -114,7 +118,7 @@ def find_files(source: str, any_format: bool) -> list[InputFile]:
 
     Raises:
         FileNotFoundError: nothing is there.
-        ValueError: an unknown format, an empty file, or a data set of the hub without `hf://`.
+        ValueError: an unknown format, an empty file that is not left out, or a data set of the hub without `hf://`.
     """
     import fsspec
 
@@ -141,10 +145,9 @@ def find_files(source: str, any_format: bool) -> list[InputFile]:
             known = ", ".join(f".{name}" for name in DOCUMENTS)
             raise FileNotFoundError(f"{source} holds no file of a known format: {known}")
     files = [InputFile(name, int(info["size"]), _mark(info)) for name, info in infos.items()]
-    for file in files:
-        if not file.size:
-            raise ValueError(f"{file.path} is empty: remove it, or fill it")
-    return files
+    if empty := empty_texts({file.path: file.size for file in files}):
+        log.warning("%s left out: %s", count_of(len(empty), "empty file"), empty[0])
+    return [file for file in files if file.size]
 
 
 def _mark(info: dict[str, Any]) -> str:

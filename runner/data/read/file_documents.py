@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tiryns.conf.values import count_of
 from tiryns.runner.data.read import formats
 from tiryns.runner.data.read.arrow_files.batches import arrow_batches
 from tiryns.runner.data.read.delimited import dialect_of
@@ -20,17 +21,21 @@ _SMALL = 64 << 20  # bytes up to which the fingerprint is of the files' contents
 
 
 class FileSource:
-    """Documents of several files, file by file; each format is that of the ending, unless `reading` gives one."""
+    """Documents of several files, file by file; each format is that of the ending, unless `reading` gives one.
+
+    Empty txt and md files beside others are left out.
+    """
 
     def __init__(
         self, files: Sequence[Path], named: str, text_column: str, text_unit: str, reading: Reading = AS_FOUND
     ) -> None:
         self.named, self.text_column, self.text_unit, self.reading = named, text_column, text_unit, reading
-        self.files = formats.files_of(files, reading, formats.DOCUMENTS, lone_object=reading.format != "auto")
+        self.empty = formats.empty_texts({str(path): path.stat().st_size for path in files})
+        filled = [path for path in files if str(path) not in self.empty]
+        self.files = formats.files_of(
+            filled, reading, formats.DOCUMENTS, lone_object=reading.format != "auto"
+        )
         self._dialects: dict[Path, Dialect] = {}
-        for path in files:
-            if not path.stat().st_size:
-                raise ValueError(f"{path} is empty: remove it, or fill it")
 
     @cached_property
     def tokenized(self) -> bool:
@@ -95,7 +100,10 @@ class FileSource:
 
     def describe(self) -> str:
         """One line for the summary of a run."""
-        return self.named + (f" ({len(self.files)} files)" if len(self.files) > 1 else "")
+        told = [f"{len(self.files)} files"] * (len(self.files) > 1)
+        if self.empty:
+            told.append(f"{count_of(len(self.empty), 'empty file')} left out: {self.empty[0]}")
+        return self.named + (f" ({'; '.join(told)})" if told else "")
 
     def _column(self, file: File) -> str:
         return choose_column(formats.columns_of(self._settled(file)), self.text_column, str(file.path))

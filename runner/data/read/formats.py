@@ -227,6 +227,15 @@ def files_of(
     return [File(path, name, reading, lone_object) for path, name in zip(paths, names, strict=True)]
 
 
+def empty_texts(sizes: Mapping[str, int]) -> list[str]:
+    """The empty txt and md files among files with something in them; ValueError for every other empty file."""
+    empty = [name for name, size in sizes.items() if not size]
+    for name in empty:
+        if len(empty) == len(sizes) or ending_format(Path(name)) not in TEXTS:
+            raise ValueError(f"{name} is empty: remove it, or fill it")
+    return empty
+
+
 def no_column(where: str, name: str, columns: Iterable[Any], setting: str) -> MissingColumn:
     """The error for a missing column."""
     known = list(map(str, columns))

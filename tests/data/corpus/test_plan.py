@@ -77,6 +77,20 @@ def test_file_that_cannot_be_read_is_named_by_its_place(tmp_path: Path) -> None:
         assert "/tmp/tiryns-" not in str(caught.value)
 
 
+def test_empty_texts_beside_others_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_files(str(tmp_path))
+    (tmp_path / "empty.txt").touch()
+    assert [Path(file.path).name for file in find_files(str(tmp_path), False)] == [
+        "a.txt",
+        "b.jsonl",
+        "c.csv",
+    ]
+    assert f"1 empty file left out: {tmp_path}/empty.txt" in caplog.text
+    (tmp_path / "empty.csv").touch()
+    with pytest.raises(ValueError, match=r"empty.csv is empty: remove it"):
+        find_files(str(tmp_path), False)
+
+
 def test_source_without_files_is_refused(tmp_path: Path) -> None:
     def refused(kind: type[Exception], source: str, words: str) -> None:
         with pytest.raises(kind, match=words):

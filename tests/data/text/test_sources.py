@@ -68,6 +68,18 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
 }
 
 
+def test_empty_texts_beside_others_are_left_out_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("One.")
+    before = source(tmp_path).fingerprint()
+    (tmp_path / "b.txt").touch()
+    assert source(tmp_path).describe() == f"{tmp_path} (1 empty file left out: {tmp_path}/b.txt)"
+    assert read(tmp_path) == ["One."]
+    assert source(tmp_path).fingerprint() == before
+    (tmp_path / "c.jsonl").touch()
+    with pytest.raises(ValueError, match=r"c.jsonl is empty: remove it"):
+        source(tmp_path)
+
+
 @pytest.mark.parametrize("name", WRITERS)
 def test_every_format_gives_the_documents(tmp_path: Path, name: str) -> None:
     WRITERS[name](tmp_path / name)
