@@ -133,14 +133,14 @@ def plateau_of(results: Mapping[str, float], run: Run | None = None) -> str | No
     ratio, loss, unigram, name = min(compared)
     if ratio > 1 + MARGIN:
         relation = "is above its unigram entropy"
-        less = "the model knows less than how frequent tokens are: train longer"
-        meaning = (run and _overfitting(run, name)) or less
+        meaning = "the model knows less than how frequent tokens are: train longer"
     elif ratio >= 1 - MARGIN:
         relation = STANDS_AT
         meaning = f"the model knows how frequent tokens are and nothing of their context; {ADVICE}"
     else:  # not a number
         relation = "is not below its unigram entropy"
         meaning = f"the model knows no more than how frequent tokens are; {ADVICE}"
+    meaning = (run and _overfitting(run, name)) or meaning
     return f"the loss {loss:.3f} of {name} {relation} {unigram:.3f}: {meaning}"
 
 

@@ -70,6 +70,8 @@ def test_a_loss_that_rises_while_training_falls_is_overfitting(
     ]
     (tmp_path / "metrics.csv").write_text("\n".join(["step,time,train/loss,val/a/loss", *rows, ""]))
     said = str(plateau_of(figures(a=8.0), Run(tmp_path)))
+    at_it = str(plateau_of({"val/a/loss": 8.0, "val/a/unigram_entropy": 8.0}, Run(tmp_path)))
+    assert ("overfitting" in at_it) == overfits
     assert ("best at step 200 (5.200) and rises since" in said, "train longer" in said) == (
         overfits,
         not overfits,

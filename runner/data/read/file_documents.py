@@ -31,10 +31,8 @@ class FileSource:
     ) -> None:
         self.named, self.text_column, self.text_unit, self.reading = named, text_column, text_unit, reading
         self.empty = formats.empty_texts({str(path): path.stat().st_size for path in files})
-        filled = [path for path in files if str(path) not in self.empty]
-        self.files = formats.files_of(
-            filled, reading, formats.DOCUMENTS, lone_object=reading.format != "auto"
-        )
+        files = [path for path in files if str(path) not in self.empty]
+        self.files = formats.files_of(files, reading, formats.DOCUMENTS, lone_object=reading.format != "auto")
         self._dialects: dict[Path, Dialect] = {}
 
     @cached_property
