@@ -1,6 +1,7 @@
 """Completes configs in which a group has a class of Lightning, or nothing, and says whose a learning rate is."""
 
 from dataclasses import asdict
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -40,7 +41,7 @@ def completed(config: DictConfig) -> DictConfig:
     return copy
 
 
-def rate_of_recipe(config: DictConfig, hydra: DictConfig) -> str | None:
+def rate_of_recipe(config: DictConfig, hydra: Any) -> str | None:
     """What to say where the command chooses the optimizer and a recipe the rate, which may be for another one."""
     typed = {word.partition("=")[0].lstrip("+") for word in hydra.overrides.task}
     recipe, name = (hydra.runtime.choices.get(group) for group in ("experiment", "optimizer"))
