@@ -13,6 +13,7 @@ from hydra._internal.utils import get_args_parser
 
 import tiryns.conf  # noqa: F401 - registers the groups
 from tests.conftest import ROOT
+from tests.report.pages import make_run
 from tests.support.in_process import Done, tiryns_here
 from tests.support.processes import PROGRAM, process
 from tiryns.conf.registry import OPTIONS
@@ -91,6 +92,9 @@ def test_examples_of_the_help_compose(page: str, tmp_path: Path) -> None:
     lines = tiryns_here(tmp_path, *words, "--help").stdout.splitlines()
     examples = [line.split("   ")[0].split()[1:] for line in lines if line.startswith("  tiryns ")]
     runs = [words for words in examples if words[:1] != ["report"]]
+    make_run(tmp_path / "outputs" / "2026-11-03" / "12-30-11-ab12")
+    for example in examples:
+        assert example in runs or tiryns_here(tmp_path, *example).returncode == 0, example
     (tmp_path / "reviews.csv").write_text("text,label\ngood,yes\nbad,no\n" * 9)
     for example in runs:
         plain = [word.partition(",")[0] for word in example if word not in ("-m",)]
