@@ -8,7 +8,9 @@ from pathlib import Path
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from tiryns.runner.run.files import read_json
 from tiryns.runner.run.folder import Run, find_runs
+from tiryns.runner.sweeps.optuna import TRIAL
 from tiryns.runner.sweeps.same_failure import words_apart
 from tiryns.runner.sweeps.sweeper import ENDED, runs_one_by_one
 
@@ -46,8 +48,12 @@ class JobLines:
         """Sends standard output to the file of the job in this folder."""
         self._run, self._began = Run(folder), time.monotonic()
         words = self._run.overrides()
-        own = words_apart(self._words, words) if len(self._words) > 1 else " ".join(words)
-        self._done += 1
+        if trial := read_json(folder / TRIAL, {}):  # each is launched by itself
+            own = " ".join(word for word in words if word.partition("=")[0] in trial["searched"])
+            self._done, self._total = trial["number"] + 1, trial["of"]
+        else:
+            own = words_apart(self._words, words) if len(self._words) > 1 else " ".join(words)
+            self._done += 1
         count = f"{self._done:>{len(str(self._total))}}/{self._total}"
         self._head = f"[{count}] {own or folder.name}"
         if self._isatty:

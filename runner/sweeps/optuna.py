@@ -158,6 +158,7 @@ class Search(JobSweeper):
             folder.announce(identity, overrides)
         pruning = {name: getattr(self.settings, name) for name in ("pruner", "startup_trials")}
         told = {"journal": relative_storage(self.storage, folder.path), "number": trial.number, **pruning}
+        told |= {"of": self.settings.n_trials, "searched": list(self.space)}
         write_atomically(folder.path / TRIAL, json.dumps(told))
         return Job(overrides, folder)
 
