@@ -24,9 +24,8 @@ FORMATS = ("html", "md", "csv", "tex")
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument(
-        "runs", nargs="+", type=Path, metavar="RUN", help="run folders, or folders with runs, sweeps or a suite"
-    )
+    about = "run folders, or folders with runs, sweeps or a suite"
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=about)
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write")
     how = parser.add_mutually_exclusive_group()
     about = "a page, or the table alone (by the ending of --out, else html)"
