@@ -83,7 +83,7 @@ def _times(ratio: float) -> str:
 
     Example:
         >>> _times(4.0), _times(0.8)
-        ('4.00 times smaller', '1.25 times larger')
+        ('4 times smaller', '1.25 times larger')
     """
     return f"{shown(1 / ratio)} times larger" if ratio < 1 else f"{shown(ratio)} times smaller"
 
