@@ -109,6 +109,7 @@ def test_failed_and_nan_trials_are_recorded_and_repeats_are_not_run(tmp_path: Pa
     for trial in trials:
         assert (trial.state.name == "FAIL") == (trial.params["seed"] in (7, 8))
     assert "seven never works" in done.stderr
+    assert re.search(r"with seed=[69]; trial \d is as good\n", done.stdout)
 
 
 def test_trials_run_beside_each_other_and_one_that_kills_its_process_is_a_failure(tmp_path: Path) -> None:
