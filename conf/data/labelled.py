@@ -143,7 +143,7 @@ def _part(target: str, part: str, module: str = "stdlib_tasks") -> dict[str, str
     return {"_target_": f"runner.data.demo.{module}.{target}", "part": part}
 
 
-def is_demonstration(source: Any) -> bool:
+def is_demonstration(source: object) -> bool:
     """Whether a set is one that comes with the program."""
     return (target_of(source) or "").startswith("runner.data.demo.")
 

@@ -85,7 +85,7 @@ def output_to_stderr() -> Iterator[None]:
         os.close(kept)
 
 
-def writes_to(stream: Any, number: int) -> bool:
+def writes_to(stream: TextIO, number: int) -> bool:
     """Whether a stream writes where this descriptor of the process does, and not into its memory."""
     try:
         return os.path.sameopenfile(stream.fileno(), number)
