@@ -93,7 +93,8 @@ Groups, whose options and fields `tiryns info` and `tiryns info GROUP` list:
   checkpoint, logger   what is kept, and where metrics go
   callback, suite      what else happens as the run trains; tasks that models are measured on
 
-Settings of the whole run, such as `seed`, `resume` and `phases`: `tiryns info` too. `tiryns plan` with the same words
+Settings of the whole run, such as `seed` and `phases`: `tiryns info` too. `seeds=5` or `folds=5` trains five runs and
+joins them, `resume=RUN` goes on with one, `resume=auto` with the newest of these words. `tiryns plan` with the same words
 shows what the run would do. `+FIELD=VALUE` adds what has no place yet, `~FIELD` removes it.
 
 Flags:

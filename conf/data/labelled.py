@@ -7,7 +7,7 @@ from omegaconf import MISSING
 
 from tiryns.conf.data.common import Batching, Tokenizing
 from tiryns.conf.data.tables import Tables
-from tiryns.conf.registry import register
+from tiryns.conf.registry import register, target_of
 from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 FOLD_SET = "fold"
@@ -141,6 +141,11 @@ class MultipleChoiceData(FinetuningData):
 
 def _part(target: str, part: str, module: str = "stdlib_tasks") -> dict[str, str]:
     return {"_target_": f"runner.data.demo.{module}.{target}", "part": part}
+
+
+def is_demonstration(source: object) -> bool:
+    """Whether a set is one that comes with the program."""
+    return (target_of(source) or "").startswith("runner.data.demo.")
 
 
 @dataclass

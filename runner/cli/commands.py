@@ -66,9 +66,26 @@ tiryns COMMAND ...    does something else; `tiryns COMMAND --help` says more
 
 {commands}
 
-`tiryns info` lists all that can be set, `tiryns train --help` the flags of a training. A failed command prints one line;
-TIRYNS_FULL_ERROR=1 adds the traceback."""
+`tiryns info` lists all that can be set, `tiryns train --help` the flags of a training. `tiryns suite=NAME model=RUN`
+measures models on many tasks. A failed command prints one line; TIRYNS_FULL_ERROR=1 adds the traceback."""
 """What `tiryns --help` prints."""
+
+PLAN_HELP = """tiryns plan GROUP=OPTION ... FIELD=VALUE ... [--json]    shows what a run would do, and trains nothing
+
+  tiryns plan experiment=classification     its samples, batches, parameter groups, schedule, memory and time
+  tiryns plan optimizer=muon --json         the same for a program
+
+It takes the words of `tiryns train`, whose --help lists groups and flags.
+
+  --json    one JSON document on standard output, for programs; without -m"""
+"""What `tiryns plan --help` prints."""
+
+MEANT = {
+    "sweep": "tiryns -m FIELD=VALUE,VALUE",
+    "compare": "tiryns runs compare RUN RUN",
+    "suite": "tiryns suite=NAME model=RUN",
+}
+"""What is typed instead of commands that there are not."""
 
 VALUED = (
     "--config-dir",
@@ -116,8 +133,12 @@ def _run(words: list[str]) -> None:
     if rest[:1] != ["--rank"] and (line := unread_variables(os.environ)):
         print(line, file=sys.stderr)
     if words in (["-h"], ["--help"]):
-        commands = (COMMANDS | OF_TWO_WORDS).items()
-        print(HELP.format(commands="\n".join(f"  {command:<14} {about}" for command, (about, _) in commands)))
+        known = sorted(COMMANDS | OF_TWO_WORDS, key=lambda name: list(COMMANDS).index(name.split()[0]))
+        lines = (f"  {name:<16} {(COMMANDS | OF_TWO_WORDS)[name][0]}" for name in known)
+        print(HELP.format(commands="\n".join(lines)))
+        return
+    if name == "plan" and {"-h", "--help"} & set(rest):
+        print(PLAN_HELP)
         return
     module = _module_of(name)
     if name == "train":
@@ -191,8 +212,11 @@ def command_of(words: list[str]) -> tuple[str, list[str]]:
     elif first and "=" not in first and not first.startswith(("-", "~")):
         from tiryns.conf.values import suggest
 
+        if words[1:2] == ["="]:
+            raise ValueError(f"{' '.join(words[:3])}: expected no spaces around =: {''.join(words[:3])}")
         expected = f"expected GROUP=OPTION or FIELD=VALUE, or one of {', '.join(COMMANDS)}"
-        raise ValueError(f"there is no command {first!r}; {expected}{suggest(first, COMMANDS)}")
+        meant = f". Did you mean `{MEANT[first]}`?" if first in MEANT else suggest(first, COMMANDS)
+        raise ValueError(f"there is no command {first!r}; {expected}{meant}")
     for flag in ("--version", "--schema"):
         if flag in words:
             return flag.removeprefix("--"), []

@@ -148,4 +148,4 @@ def flags_first(words: Sequence[str]) -> list[str]:
 
 
 def _refuse(message: str) -> NoReturn:
-    raise ValueError(f"{message}; `tiryns --hydra-help` shows what there is")
+    raise ValueError(f"{message}; `tiryns train --help` shows what there is")

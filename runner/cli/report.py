@@ -4,6 +4,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from tiryns.runner.cli.runs import all_runs
 from tiryns.runner.report.comparison.importance import Importance
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.page import save
@@ -14,7 +15,7 @@ from tiryns.runner.report.suite.table import suite_csv, suite_latex, suite_markd
 from tiryns.runner.report.table import as_csv, as_latex, as_markdown, compared_content
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.files import replaceable
-from tiryns.runner.run.folder import runs_in
+from tiryns.runner.run.folder import Run, runs_in
 from tiryns.runner.run.model_folder import is_ours
 from tiryns.runner.sweeps.importance import study_importance
 
@@ -23,9 +24,8 @@ FORMATS = ("html", "md", "csv", "tex")
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument(
-        "runs", nargs="+", type=Path, metavar="RUN", help="run folders, or that of a sweep or suite"
-    )
+    about = "run folders, or folders with runs, sweeps or a suite"
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=about)
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write")
     how = parser.add_mutually_exclusive_group()
     about = "a page, or the table alone (by the ending of --out, else html)"
@@ -41,7 +41,7 @@ def main(arguments: Namespace) -> None:
     if len(folders) == 1 and (suite := read_suite_results(folders[0])):
         _show_suite(folders[0], suite, arguments)
         return
-    runs = [run for folder in folders for run in runs_in(folder)]
+    runs = [run for folder in folders for run in _runs_of(folder)]
     if arguments.json:
         print_json(compared_content(runs), out)
     elif arguments.format == "html":
@@ -49,6 +49,16 @@ def main(arguments: Namespace) -> None:
     else:
         text = as_latex if arguments.format == "tex" else as_markdown
         _show(as_csv(runs) if arguments.format == "csv" else text(runs, _importance(folders)), out)
+
+
+def _runs_of(folder: Path) -> list[Run]:
+    """The run in a folder, or the runs in it, else all that lie deeper; raises as `load_run` where there is none."""
+    try:
+        return runs_in(folder)
+    except ValueError:
+        if found := all_runs(folder):
+            return found
+        raise
 
 
 def _show_suite(folder: Path, suite: Content, arguments: Namespace) -> None:

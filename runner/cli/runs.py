@@ -22,6 +22,9 @@ OPTIONAL = ("note", "branch of", "failure")
 KNOWN = ("started", "ended", "step", "max_steps", "seconds", "monitor", "mode", "error")
 """Fields of `status.json` that every entry of the list has."""
 
+SPEED = ("perf/tokens_per_second", "perf/fill")
+"""Figures that are logged, but are no results."""
+
 DAMAGED = "damaged"
 """The state of a folder whose files cannot be read."""
 
@@ -141,7 +144,8 @@ def show_run(run: Run, as_json: bool = False) -> None:
     }
     told = f"in {RECIPE}={recipe}" if recipe else "default"
     shown = {name: f"{value}  ({told} {default})" for name, value, default in changed}
-    figures = {name: f"{value:,.5g}" for name, value in sorted(run.results.items())}
+    logged = {name: value for name in SPEED if (value := run.final(name)) is not None}
+    figures = {name: f"{value:,.5g}" for name, value in sorted((run.results | logged).items())}
     known = {name: value for name, value in state.items() if value}
     show(run.name, {"run": known, "settings": shown, "figures": figures})
 

@@ -12,7 +12,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from tiryns.conf.config import HYDRA, LATER, Config
-from tiryns.conf.data.labelled import check_fold
+from tiryns.conf.data.labelled import check_fold, is_demonstration
 from tiryns.conf.data.mixture import check_weights, mixed_sources
 from tiryns.conf.fields import check_fields, fields_of
 from tiryns.conf.module import check_cuda_graphs
@@ -283,6 +283,12 @@ def _check_task(values: Values) -> None:
     if labelled and target_of(data) in ("runner.data.PretrainingData", "runner.data.MixtureData"):
         raise ValueError(
             f"objective={objective} needs labelled data, such as data={_data_of(objective)} data.train=train.csv"
+        )
+    demonstration = [name for name in ("validation", "test") if is_demonstration(data.get(name))]
+    if demonstration and not is_demonstration(data.get("train")):
+        raise ValueError(
+            f"data.train={data['train']} stands beside data.{demonstration[0]} of the recipe, which is a demonstration: "
+            f"add data={_data_of(task)}, which has only the sets that you name"
         )
     if task is not None and objective is not None and objective != task:
         raise ValueError(f"objective={objective} does not train on this data; choose objective={task}")

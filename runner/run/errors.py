@@ -88,7 +88,7 @@ def unexpected(error: BaseException, file: Path) -> str:
 
 
 def wants_traceback() -> bool:
-    """Whether the user asked for full tracebacks (`HYDRA_FULL_ERROR=1`)."""
+    """Whether the user asked for full tracebacks (`TIRYNS_FULL_ERROR=1`, or Hydra's own name)."""
     asked = os.environ.get("TIRYNS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
     return asked not in ("0", "", "false")
 
@@ -155,5 +155,5 @@ def _missing_key(error: KeyError) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = "".join(f" ({Path(f.filename).name}, line {f.lineno}: {f.line})" for f in last)
     return (
-        f"{error.args[0]!r} is missing from what is read here{where}; HYDRA_FULL_ERROR=1 shows the traceback"
+        f"{error.args[0]!r} is missing from what is read here{where}; TIRYNS_FULL_ERROR=1 shows the traceback"
     )

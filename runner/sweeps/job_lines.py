@@ -8,7 +8,10 @@ from pathlib import Path
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from tiryns.runner.run.command.json_output import writes_to
+from tiryns.runner.run.files import JUDGE, read_json
 from tiryns.runner.run.folder import Run, find_runs
+from tiryns.runner.sweeps.optuna import TRIAL
 from tiryns.runner.sweeps.same_failure import words_apart
 from tiryns.runner.sweeps.sweeper import ENDED, runs_one_by_one
 
@@ -21,15 +24,7 @@ BAR = 12
 
 def has_lines(config: DictConfig) -> bool:
     """Whether this job is one of a sweep that runs in the process that the user looks at."""
-    return config.hydra.mode == RunMode.MULTIRUN and runs_one_by_one(config) and _is_standard(sys.stdout)
-
-
-def _is_standard(stream: object) -> bool:
-    """Whether a stream writes to the standard output of this process, and not into its memory."""
-    try:
-        return bool(stream.fileno() == 1)  # type: ignore[attr-defined]
-    except (AttributeError, OSError, ValueError):
-        return False
+    return config.hydra.mode == RunMode.MULTIRUN and runs_one_by_one(config) and writes_to(sys.stdout, 1)
 
 
 class JobLines:
@@ -37,17 +32,22 @@ class JobLines:
 
     def __init__(self, sweep: Path) -> None:
         jobs = [Run(run) for run in find_runs(sweep)]
-        self._words = [job.overrides() for job in jobs]
+        common = read_json(sweep / JUDGE, {}).get("common", [])
+        self._words = [*(job.overrides() for job in jobs), *([common] if common else [])]
         self._done = sum(job.status.get("state") in ENDED for job in jobs)
-        self._total, self._screen = len(jobs), os.dup(1)
+        self._total, self._screen, self._descriptors = len(jobs), os.dup(1), {1, sys.stdout.fileno()}
         self._isatty = os.isatty(self._screen)
 
     def begin(self, folder: Path) -> None:
         """Sends standard output to the file of the job in this folder."""
         self._run, self._began = Run(folder), time.monotonic()
         words = self._run.overrides()
-        own = words_apart(self._words, words) if len(self._words) > 1 else " ".join(words)
-        self._done += 1
+        if trial := read_json(folder / TRIAL, {}):  # each is launched by itself
+            own = " ".join(word for word in words if word.partition("=")[0] in trial["searched"])
+            self._done, self._total = trial["number"] + 1, trial["of"]
+        else:
+            own = words_apart(self._words, words) if len(self._words) > 1 else " ".join(words)
+            self._done += 1
         count = f"{self._done:>{len(str(self._total))}}/{self._total}"
         self._head = f"[{count}] {own or folder.name}"
         if self._isatty:
@@ -56,7 +56,8 @@ class JobLines:
         sys.stdout.flush()
         folder.mkdir(parents=True, exist_ok=True)
         file = os.open(folder / OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        os.dup2(file, 1)
+        for descriptor in self._descriptors:
+            os.dup2(file, descriptor)
         os.close(file)
 
     def end(self) -> None:
@@ -65,7 +66,8 @@ class JobLines:
         from tiryns.runner.report.summary import clock, typed_path
 
         sys.stdout.flush()
-        os.dup2(self._screen, 1)
+        for descriptor in self._descriptors:
+            os.dup2(self._screen, descriptor)
         state, name, results = self._run.state, self._run.monitor or "objective", self._run.results
         value = results.get("objective", results.get(name))
         found = f"{name} {number(value)}" if state in ENDED and value is not None else state

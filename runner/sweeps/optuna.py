@@ -158,6 +158,7 @@ class Search(JobSweeper):
             folder.announce(identity, overrides)
         pruning = {name: getattr(self.settings, name) for name in ("pruner", "startup_trials")}
         told = {"journal": relative_storage(self.storage, folder.path), "number": trial.number, **pruning}
+        told |= {"of": self.settings.n_trials, "searched": list(self.space)}
         write_atomically(folder.path / TRIAL, json.dumps(told))
         return Job(overrides, folder)
 
@@ -198,7 +199,16 @@ class Search(JobSweeper):
             return None
         best = self.study.best_trial
         settings = " ".join(f"{name}={value}" for name, value in best.params.items())
-        print(f"{len(trials)} trials ({found}); the best is {best.number}: {best.value:.4f} with {settings}")
+        complete = [
+            trial for trial in reversed(trials) if trial.state.name == "COMPLETE"
+        ]  # of repeats the first
+        same = {
+            str(t.params): t.number for t in complete if t.value == best.value and t.params != best.params
+        }
+        equal = f"; trial {', '.join(map(str, sorted(same.values())))} is as good" if same else ""
+        print(
+            f"{len(trials)} trials ({found}); the best is {best.number}: {best.value:.4f} with {settings}{equal}"
+        )
         return float(best.value)
 
 

@@ -18,7 +18,7 @@ from tiryns.runner.config.reach import allow_place
 from tiryns.runner.launch.processes import return_freed_memory
 from tiryns.runner.patches.hydra.plugins import BASIC_LAUNCHER
 from tiryns.runner.run.command.words import quoted
-from tiryns.runner.run.files import read_sweep
+from tiryns.runner.run.files import JUDGE, read_sweep
 from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.model_folder import check_free
 from tiryns.runner.sweeps.job_lines import JobLines, has_lines
@@ -81,8 +81,9 @@ class SweepPage(Callback):
 
         compared = Comparison(runs)
         page = write_page(folder, compared, "report.html", study_importance(folder))
-        print(settings_text(compared), end="")
-        print(f"the runs compared: {page}", flush=True)
+        if not (folder / JUDGE).exists():  # whose answer follows
+            print(settings_text(compared), end="")
+            print(f"the runs compared: {page}", flush=True)
         problems = {run: problem for run in runs if (problem := problem_of(run))}
         overrides = [run.overrides() for run in runs]
         searching = read_sweep(folder).get("sweeper") == "optuna"

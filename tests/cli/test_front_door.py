@@ -13,6 +13,7 @@ from hydra._internal.utils import get_args_parser
 
 import tiryns.conf  # noqa: F401 - registers the groups
 from tests.conftest import ROOT
+from tests.report.pages import make_run
 from tests.support.in_process import Done, tiryns_here
 from tests.support.processes import PROGRAM, process
 from tiryns.conf.registry import OPTIONS
@@ -55,7 +56,9 @@ def test_subcommand_says_what_it_takes_and_refuses_the_rest(name: str, tmp_path:
     assert shown.stdout.startswith("tiryns" if name in READ_BY_HYDRA else f"usage: tiryns {name} ")
     refused = tiryns_here(tmp_path, *name.split(), "--wrong")
     assert_one_line(refused)
-    assert "help` shows what there is" in refused.stderr
+    assert (
+        f"tiryns {'train' if name in READ_BY_HYDRA else name} --help` shows what there is" in refused.stderr
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -71,9 +74,11 @@ def test_package_is_the_command_and_pages_name_no_other_way(tmp_path: Path) -> N
 
 def test_help_is_a_screen_with_every_subcommand_and_examples(tmp_path: Path) -> None:
     lines = tiryns_here(tmp_path, "--help").stdout.splitlines()
-    assert [line for line in lines if line in {f"  {n:<14} {a}" for n, (a, _) in KNOWN.items()}] == [
-        f"  {name:<14} {about}" for name, (about, _) in KNOWN.items()
+    shown = [
+        line.split("  ")[1] for line in lines if line in {f"  {n:<16} {a}" for n, (a, _) in KNOWN.items()}
     ]
+    assert {*shown} == KNOWN.keys()
+    assert shown.index("prepare corpus") == shown.index("prepare") + 1
     assert tiryns_here(tmp_path, "-h").stdout.splitlines() == lines
     of_training = tiryns_here(tmp_path, "train", "--help").stdout.splitlines()
     assert tiryns_here(tmp_path, "optimizer=muon", "--help").stdout.splitlines() == of_training
@@ -85,21 +90,31 @@ def test_help_is_a_screen_with_every_subcommand_and_examples(tmp_path: Path) -> 
     assert {group for group in OPTIONS if "/" not in group} <= {*re.findall(r"\w+", groups)}
 
 
-@pytest.mark.parametrize("page", ["tiryns", "train"])
+@pytest.mark.parametrize("page", ["tiryns", "train", "plan"])
 def test_examples_of_the_help_compose(page: str, tmp_path: Path) -> None:
-    words = [] if page == "tiryns" else ["train"]
+    words = [] if page == "tiryns" else [page]
     lines = tiryns_here(tmp_path, *words, "--help").stdout.splitlines()
     examples = [line.split("   ")[0].split()[1:] for line in lines if line.startswith("  tiryns ")]
     runs = [words for words in examples if words[:1] != ["report"]]
+    make_run(tmp_path / "outputs" / "2026-11-03" / "12-30-11-ab12")
+    for example in examples:
+        assert example in runs or tiryns_here(tmp_path, *example).returncode == 0, example
     (tmp_path / "reviews.csv").write_text("text,label\ngood,yes\nbad,no\n" * 9)
     for example in runs:
         plain = [word.partition(",")[0] for word in example if word not in ("-m",)]
         assert tiryns_here(tmp_path, *plain, "--cfg", "job").returncode == 0, example
-    assert len(runs) == 2 + len(words)
+    assert len(runs) == {"tiryns": 2, "train": 3, "plan": 2}[page]
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"), [("predcit", "predict"), ("consolidat", "consolidate"), ("tran", "train")]
+    ("typed", "meant"),
+    [
+        ("predcit", "'predict'"),
+        ("consolidat", "'consolidate'"),
+        ("tran", "'train'"),
+        ("sweep", "`tiryns -m FIELD=VALUE,VALUE`"),
+        ("compare", "`tiryns runs compare RUN RUN`"),
+    ],
 )
 def test_mistyped_subcommand_is_answered_with_the_one_that_was_meant(
     tmp_path: Path, typed: str, meant: str
@@ -107,7 +122,12 @@ def test_mistyped_subcommand_is_answered_with_the_one_that_was_meant(
     done = tiryns_here(tmp_path, typed, "some_run")
     assert_one_line(done)
     assert f"there is no command {typed!r}" in done.stderr
-    assert done.stderr.endswith(f"Did you mean {meant!r}?\n")
+    assert done.stderr.endswith(f"Did you mean {meant}?\n")
+
+
+def test_spaces_around_the_sign_are_said(tmp_path: Path) -> None:
+    done = tiryns_here(tmp_path, "optimizer.lr", "=", "3")
+    assert done.stderr == "error: optimizer.lr = 3: expected no spaces around =: optimizer.lr=3\n"
 
 
 @pytest.mark.parametrize(

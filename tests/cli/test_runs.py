@@ -78,7 +78,7 @@ def test_run_whose_process_is_gone_was_killed(tmp_path: Path) -> None:
 def test_one_run_is_shown_and_several_compared(outputs: Path) -> None:
     names = [row[0] for row in lines(tiryns_here(outputs, "runs"))[1:]]
     shown = tiryns_here(outputs, "runs", "show", names[0]).stdout
-    for word in ("state", "command", f"resume=outputs/{names[0]}", "figures"):
+    for word in ("state", "command", f"resume=outputs/{names[0]}", "figures", "15,040"):
         assert word in shown
     compared = lines(tiryns_here(outputs, "runs", "compare", *names[:2]))
     assert sum(row[0] == "*" for row in compared if row) == 3, "the best setting has a star, and its two runs"

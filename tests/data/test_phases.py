@@ -51,6 +51,25 @@ def shares_of(config: Any) -> list[dict[str, Any]]:
     return [batches[step] for step in range(parts.max_steps)]
 
 
+def test_text_of_several_lengths_is_read_aloud_and_counted_once(
+    arguments: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", logger="tiryns"):
+        config = compose(*arguments, PHASES, "trainer.max_steps=-1", f"data.cache_dir={tmp_path}")
+        data = assemble(config).data
+    read = [line for line in caplog.messages if line.startswith("read ")]
+    assert len(read) == len(set(read)) == len(data.sources)
+    short, long = (
+        sum(len(store.data.train) for store in data.stores if store.data.max_length == length)
+        for length in (data.max_length, 24)
+    )
+    tokens = sum(one.train.num_tokens for one in data.sources.values())
+    assert data.describe()["training"].endswith(
+        f" documents, {short:,} sequences of {data.max_length} tokens or {long:,} sequences of 24 tokens, "
+        f"{tokens:,} tokens"
+    )
+
+
 @pytest.mark.parametrize("step", [3, 5, 7, 10], ids=["first", "boundary", "second", "last"])
 def test_resumed_run_is_bitwise_the_undisturbed_one(whole: Run, arguments: list[str], step: int) -> None:
     cut = continued(whole, step, f"cut_{step}")

@@ -20,6 +20,8 @@ def test_command_draws_a_run_several_or_a_sweep(tmp_path: Path) -> None:
     assert read(tmp_path / "page.html").facts["name"] == "2 runs"
     assert command(tmp_path / "sweep").stdout == f"{tmp_path}/sweep/report.html\n"
     assert read(tmp_path / "sweep" / "report.html").facts["name"] == "5 runs"
+    assert command(tmp_path).stdout == f"{tmp_path}/report.html\n"
+    assert read(tmp_path / "report.html").facts["name"] == "5 runs"
 
 
 def test_command_says_what_is_no_run(tmp_path: Path) -> None:

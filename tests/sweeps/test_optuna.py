@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -71,7 +72,7 @@ def started(cwd: Path) -> list[int]:
 
 
 def test_killed_search_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
-    arguments = [RATE, "resume=auto", "hydra.sweeper.n_trials=12", "hydra.sweeper.startup_trials=4"]
+    arguments = [RATE, "resume=auto", "hydra.sweeper.n_trials=12", "hydra.sweeper.startup_trials=4", "seed=3"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()
     killed.mkdir()
@@ -88,7 +89,9 @@ def test_killed_search_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     assert [t.value for t in trials[0]] == [t.value for t in trials[1]]
     assert min(t.value or 0 for t in trials[0]) < 0.1
     assert "the best is" in done.stdout
-    more = cheap(*arguments[:2], "hydra.sweeper.n_trials=14", cwd=killed)
+    counts = re.findall(r"^\[([ \d]+/12)\] optimizer\.lr=\S+: ", done.stdout, re.MULTILINE)
+    assert counts == [f"{number:>2}/12" for number in range(8, 13)], "of all trials, by what is searched"
+    more = cheap(*arguments[:2], "seed=3", "hydra.sweeper.n_trials=14", cwd=killed)
     assert more.returncode == 0, more.stderr
     assert started(killed)[-2:] == [12, 13]
 
@@ -106,6 +109,7 @@ def test_failed_and_nan_trials_are_recorded_and_repeats_are_not_run(tmp_path: Pa
     for trial in trials:
         assert (trial.state.name == "FAIL") == (trial.params["seed"] in (7, 8))
     assert "seven never works" in done.stderr
+    assert re.search(r"with seed=[69]; trial \d is as good\n", done.stdout)
 
 
 def test_trials_run_beside_each_other_and_one_that_kills_its_process_is_a_failure(tmp_path: Path) -> None:

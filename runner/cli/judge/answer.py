@@ -182,8 +182,8 @@ def _budgets(numbers: dict[str, Any]) -> str:
 
 
 def signed(value: float) -> str:
-    """A difference with its sign: `-0.0097`, `+0.412`."""
-    return f"{'-' if value < 0 else '+'}{shown(abs(value))}"
+    """A difference with its sign: `-0.0097`, `+0.412`, `0`."""
+    return f"{'-' if value < 0 else '+' * (value > 0)}{shown(abs(value))}"
 
 
 def shown(value: float) -> str:

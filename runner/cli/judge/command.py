@@ -47,7 +47,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     about = "two folders of runs, or that of a sweep, or overrides that both settings share"
     parser.add_argument("words", nargs="*", metavar="RUN|KEY=VALUE", help=about)
-    about = "overrides of the setting that may be better; may be given several times"
+    about = (
+        "overrides of the setting that may be better, such as optimizer=lion or 'optimizer=muon optimizer.lr=0.02'; "
+        "may be given several times"
+    )
     parser.add_argument("--change", action="append", default=[], metavar="OVERRIDES", help=about)
     about = "overrides of the setting that it is compared with"
     parser.add_argument("--against", metavar="OVERRIDES", help=about)
@@ -57,7 +60,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     about = "pairs that are added at a time after the first look (1); more for launchers that run jobs side by side"
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help=about)
     about = (
-        "the figure to compare by (the one that chooses the best checkpoint); several are corrected together"
+        "the metric to compare by (the one that chooses the best checkpoint); several are corrected together"
     )
     parser.add_argument("--metric", action="append", default=[], metavar="KEY", help=about)
     about = f"how often settings that are alike may be called different ({ERROR})"

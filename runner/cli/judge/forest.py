@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiryns.runner.cli.judge.answer import shown, signed
+from tiryns.runner.report.comparison.goal import titles_of
 from tiryns.runner.run.files import replacing
 
 ENDINGS = (".svg", ".pdf")
@@ -53,10 +54,14 @@ def write_figure(path: Path, found: Mapping[str, Any]) -> Path:
     comparisons = found["comparisons"]
     left = 2 * GAP + max(_width(_cut(each["change"])) for each in comparisons)
     marks, top = list[Mark](), 6.0
-    for metric in dict.fromkeys(each["metric"] for each in comparisons):
+    for metric, title in titles_of(dict.fromkeys(each["metric"] for each in comparisons)).items():
         of_metric = [each for each in comparisons if each["metric"] == metric]
-        marks += _panel(of_metric, left, top)
+        marks += _panel(of_metric, title, left, top)
         top += ROW * len(of_metric) + AXIS
+    if len(comparisons) > 1:
+        words = f"p is corrected for {len(comparisons)} comparisons"
+        marks.append(Mark(left + PLOT / 2, top, text=words, at="middle"))
+        top += ROW / 2
     size = left + PLOT + 2 * GAP + max(_width(_told(each)) for each in comparisons), top
     drawn = _svg(marks, *size).encode() if path.suffix == ".svg" else _pdf(marks, *size)
     with replacing(path) as temporary:
@@ -67,11 +72,13 @@ def write_figure(path: Path, found: Mapping[str, Any]) -> Path:
 def _told(comparison: Mapping[str, Any]) -> str:
     """The numbers of a row in words."""
     interval = comparison["interval"]
-    between = f" [{signed(interval[0])}, {signed(interval[1])}]" if interval else ""
-    return f"{signed(comparison['difference'])}{between}, p {shown(comparison['p_corrected'])}"
+    coverage = f"{100 * (1 - comparison['interval_error']):.4g} %"
+    between = f", {coverage} in [{signed(interval[0])}, {signed(interval[1])}]" if interval else ""
+    pairs = f"{(count := len(comparison['pairs']))} pair{'s' * (count != 1)}"
+    return f"{signed(comparison['difference'])}{between}, {pairs}, p {shown(comparison['p_corrected'])}"
 
 
-def _panel(comparisons: list[Mapping[str, Any]], left: float, top: float) -> Iterator[Mark]:
+def _panel(comparisons: list[Mapping[str, Any]], figure: str, left: float, top: float) -> Iterator[Mark]:
     """The rows of one metric and their axis."""
     values = [0.0]
     for each in comparisons:
@@ -99,7 +106,7 @@ def _panel(comparisons: list[Mapping[str, Any]], left: float, top: float) -> Ite
         yield Mark(x, bottom, x, bottom + 3)
         yield Mark(x, bottom + 12, text=f"{round(low + step * number, 12):g}", at="middle")
     side = "larger" if comparisons[0]["direction"] == "max" else "smaller"
-    title = f"{comparisons[0]['metric']} less that of {_cut(comparisons[0]['against'])} ({side} is better)"
+    title = f"{figure} minus that of {_cut(comparisons[0]['against'])} ({side} is better)"
     yield Mark(left + PLOT / 2, bottom + 26, text=title, at="middle")
 
 

@@ -71,11 +71,21 @@ def _facts(numbers: Mapping[str, Any]) -> dict[str, str]:
     rough = numbers["t_interval"]
     return {
         "the pairs share": ", ".join(shared) or "neither initial weights nor order",
-        "pairing": f"makes the variance of the difference {shown(ratio)} times smaller" if ratio else "",
+        "pairing": f"makes the variance of the difference {_times(ratio)}" if ratio else "",
         "t, paired": shown(numbers["t"]) if numbers["t"] else "",
         "t, without pairing": shown(numbers["unpaired_t"]) if numbers["unpaired_t"] else "",
         "interval, were the differences normal": " to ".join(map(signed, rough)) if rough else "",
     }
+
+
+def _times(ratio: float) -> str:
+    """A ratio of variances in words.
+
+    Example:
+        >>> _times(4.0), _times(0.8)
+        ('4 times smaller', '1.25 times larger')
+    """
+    return f"{shown(1 / ratio)} times larger" if ratio < 1 else f"{shown(ratio)} times smaller"
 
 
 def _budgets(numbers: Mapping[str, Any]) -> page.Part:

@@ -1,13 +1,15 @@
 """Predicts with a trained model: labels, labels of words, answers, vectors of texts, or tokens for masks.
 
-`tiryns predict RUN "a text"`, or `RUN FILE` for every row of a csv, jsonl, txt or other file, or `RUN -` for every line
-of standard input. RUN is a run folder or the folder of a Hugging Face model. `--out FILE` and `--format` write csv or
-jsonl, with the columns of the input. Where a file has labels, metrics are shown too, and written beside the predictions
-(`--out p.jsonl` makes `p.figures.json`). `--second` is the other text of a pair, or the context of a question. A
-language model fills in each [MASK], or writes `--length N` tokens; a causal one continues the text, by up to
-`--max-new-tokens`. A vision-language model answers a question about `--image FILE`, or each of a file's questions about
-images below `--images FOLDER`. A model of vectors writes them as
-lists, or with `--out vectors.npy` as one array; `--prompt query` puts the prompt of queries before the texts.
+  tiryns predict RUN "a text" [--second TEXT]             one text, or a pair, or a question and its context
+  tiryns predict RUN reviews.csv --out predictions.csv    every row of a csv, jsonl, txt or other file
+  tiryns predict RUN -                                    every line of standard input
+
+RUN is a run folder or the folder of a Hugging Face model. `--out FILE` and `--format` write csv or jsonl, with the
+columns of the input. Where a file has labels, metrics are shown too, and written beside the predictions (`--out p.jsonl`
+makes `p.figures.json`). A language model fills in each [MASK], or writes `--length N` tokens; a causal one continues the
+text, by up to `--max-new-tokens`. A vision-language model answers a question about `--image FILE`, or each of a file's
+questions about images below `--images FOLDER`. A model of vectors writes them as lists, or with `--out vectors.npy` as
+one array; `--prompt query` puts the prompt of queries before the texts.
 """
 
 import json
@@ -46,6 +48,7 @@ STDIN = "-"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
+    parser.usage = "tiryns predict RUN [TEXT|FILE|-] [FLAGS]"
     add = parser.add_argument
     add("run", metavar="RUN", help="run folder, or folder of a Hugging Face model")
     about = "a text, a file of examples, or - for texts on standard input, a line each"
@@ -71,14 +74,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     about = "how many of the first numbers to keep (all)"
     embedding.add_argument("--dimensions", type=int, metavar="N", help=about)
     filling = parser.add_argument_group("filling in masks and continuing texts")
-    filling.add_argument("--length", type=int, help="number of tokens of a text without a prompt")
+    filling.add_argument(
+        "--length", type=int, help="tokens of a text that is written without a prompt (none is)"
+    )
     filling.add_argument("--steps", type=int, default=1000, help="steps from all masked to none (1000)")
-    about = "random: MDLM's sampler; confidence: the most likely tokens first"
+    about = "random: MDLM's sampler (the default); confidence: the most likely tokens first"
     filling.add_argument("--order", default="random", help=about)
-    about = "temperature of the sampling; 0 takes the most likely token"
+    about = "temperature of the sampling (1); 0 takes the most likely token"
     filling.add_argument("--temperature", type=float, default=1.0, help=about)
-    filling.add_argument("--samples", type=int, default=1, help="texts to print, one per line")
-    filling.add_argument("--seed", type=int, default=0, help="seed of the sampling")
+    filling.add_argument("--samples", type=int, default=1, help="texts to print, one per line (1)")
+    filling.add_argument("--seed", type=int, default=0, help="seed of the sampling (0)")
 
 
 def main(arguments: Namespace) -> None:

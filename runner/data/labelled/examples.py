@@ -246,6 +246,12 @@ def alike_names(names: Sequence[str]) -> list[list[str]]:
 
 
 def first_names(names: Sequence[Any] | Mapping[Any, Any]) -> str:
-    """The first few names, and how many there are."""
-    shown = ", ".join(str(name) for name, _ in zip(names, range(8), strict=False))
+    """The first few names, and how many there are; one with white space at an end in quotation marks.
+
+    Example:
+        >>> first_names(["no", " yes"])
+        "no, ' yes'"
+    """
+    first = (str(name) for name, _ in zip(names, range(8), strict=False))
+    shown = ", ".join(name if name == name.strip() else repr(name) for name in first)
     return f"{shown}, ... ({len(names)} in all)" if len(names) > 8 else shown

@@ -147,8 +147,8 @@ class FinetuningData(EvaluatedDataModule):
         if found := alike_names(self.reader.collator_arguments().get("labels") or []):
             first = "; ".join(" and ".join(map(repr, names)) for names in found[:3])
             log.warning(
-                "labels that differ in case or white space alone are different labels: %s%s. Write those alike in the "
-                "files that are meant as one",
+                "labels that differ in case or white space alone are different labels; give labels that mean the same "
+                "one spelling: %s%s",
                 first,
                 "; ..." if len(found) > 3 else "",
             )

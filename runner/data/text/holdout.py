@@ -77,11 +77,13 @@ def divide(
     seed: int,
     keep_repeated: bool = False,
     left_out: NDArray[np.uint64] | None = None,
+    told: set[str] | None = None,
 ) -> dict[str, Part]:
     """Reads every source once and assigns its documents to parts.
 
     With `keep_repeated` training documents that are also in a validation source are kept, with a warning. Documents with
-    a digest among `left_out`, ascending, are in none that is trained on.
+    a digest among `left_out`, ascending, are in none that is trained on. What was read is logged unless it is among
+    `told`, to which it is added.
     """
     scan = _scan(source)
     digests = scan.digests
@@ -119,7 +121,13 @@ def divide(
     found = {name: int(part.kept.sum()) for name, part in parts.items()}
     found |= {name: int(count) for name, count in unused.items() if count}
     counts = ", ".join(f"{name} {count:,}" for name, count in found.items())
-    log.info("read %s: %s documents (%s)", source.describe(), f"{len(digests):,}", counts)
+    line, told = (
+        f"read {source.describe()}: {len(digests):,} documents ({counts})",
+        set() if told is None else told,
+    )
+    if line not in told:
+        told.add(line)
+        log.info("%s", line)
     return parts
 
 

@@ -65,6 +65,7 @@ def prepare_text(
     keep_repeated: bool = False,
     left_out: NDArray[np.uint64] | None = None,
     needed: Sequence[str] = MASKING,
+    told: set[str] | None = None,
 ) -> PreparedText:
     """Tokenised training and validation sequences in `cache_dir`, made unless they are there for these very inputs.
 
@@ -97,7 +98,7 @@ def prepare_text(
     with write_errors(folder, None), locked(folder):
         if prepared := _recall(folder, cache_dir):
             return prepared
-        parts = divide(source, validation_sources, validation_documents, seed, keep_repeated, left_out)
+        parts = divide(source, validation_sources, validation_documents, seed, keep_repeated, left_out, told)
         tokenizer_folder = cache_dir / "tokenizers" / key_of(tokenizer_inputs)
         keep_tokenizer(tokenizer_folder, lambda: loaded or train_on([parts[TRAIN]], **training))
         prepared = _fill(folder, parts, tokenizer_folder, cutting)

@@ -62,6 +62,8 @@ class PretrainingData(GlobalBatchDataModule):
         self.left_out: NDArray[np.uint64] | None = None
         """Digests, ascending, of documents that are not trained on as other sources hold them out."""
         self.prepared: PreparedText | None = None
+        self.told: set[str] = set()
+        """What the log has of documents that were read, which are read again for another length."""
 
     @wraps(__init__)  # type: ignore[misc]  # signatures are read from here
     def __new__(cls, *args: Any, **settings: Any) -> "PretrainingData":  # noqa: D102  documented as __init__ is
@@ -136,13 +138,14 @@ class PretrainingData(GlobalBatchDataModule):
             cache_dir=Path(self.settings.cache_dir).expanduser(),
             left_out=self.left_out,
             needed=self.needed_tokens,
+            told=self.told,
             **{name: getattr(self.settings, name) for name in names},
         )
 
     def divided(self) -> dict[str, Part]:
         """The documents of the training and validation sets, which are read once."""
         held_out = (self.validation_sources, self.settings.validation_documents, self.settings.seed)
-        return divide(self.source, *held_out, left_out=self.left_out)
+        return divide(self.source, *held_out, left_out=self.left_out, told=self.told)
 
     def _open(self, source: Any) -> Source:
         given = self.settings
@@ -249,13 +252,26 @@ class PretrainingData(GlobalBatchDataModule):
     def _describe_training(self) -> tuple[str, str]:
         """The training data and a global batch in words."""
         assert self.prepared is not None
-        size, tokens, sequences = self.sampler.global_batch_size, self.train.num_tokens, len(self.train)
-        order = self.order_fingerprint()
+        size, order = self.sampler.global_batch_size, self.order_fingerprint()
         documents = self.prepared.documents["train"]
-        training = f"{documents:,} documents, {sequences:,} sequences, {tokens:,} tokens"
+        tokens, sequences = self.whole.num_tokens, len(self.whole)
+        training = f"{documents:,} documents, {self._describe_lengths()}"
         grows = "".join(
             f"; {what} from {order[name][0]} over {order[name][-1]:,} steps"
             for name, what in (("batch_warmup", "growing"), ("length_warmup", "lengths growing"))
             if name in order
         )
         return training, f"{size} sequences, about {size * tokens // sequences:,} tokens{grows}"
+
+    def _describe_lengths(self) -> str:
+        """Sequences and tokens in words; a text that phases cut to several lengths counts once."""
+        stores = self.stores or [NamedStore("", self, "")]
+        counts = dict.fromkeys((store.data.max_length for store in stores), 0)
+        for store in stores:
+            counts[store.data.max_length] += len(store.data.train)
+        tokens = sum({store.name: store.data.train.num_tokens for store in reversed(stores)}.values())
+        several = len(counts) > 1
+        sequences = [
+            f"{count:,} sequences{f' of {length} tokens' * several}" for length, count in counts.items()
+        ]
+        return f"{' or '.join(sequences)}, {tokens:,} tokens"

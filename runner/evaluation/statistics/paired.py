@@ -45,6 +45,10 @@ MOST = 10_000
 """Pairs beyond which no number is given for how many are needed."""
 
 
+NOTHING = 1e-8
+"""An end of an interval that is a smaller part of the differences' range is 0 but for rounding."""
+
+
 class Tested(NamedTuple):
     """A statistic and its two-sided p."""
 
@@ -117,9 +121,11 @@ def interval(differences: Differences, error: float = ERROR) -> tuple[float, flo
     if inside is None:
         return None
     room = float(np.ptp(given)) or abs(inside) or 1.0
-    return last_where(admitted, inside, float(given.min()) - room), last_where(
-        admitted, inside, float(given.max()) + room
+    ends = (
+        last_where(admitted, inside, edge) for edge in (float(given.min()) - room, float(given.max()) + room)
     )
+    low, high = (0.0 if abs(end) < NOTHING * room else end for end in ends)
+    return low, high
 
 
 def sign_flip_test(differences: Differences) -> Tested:

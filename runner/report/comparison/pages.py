@@ -75,11 +75,13 @@ def _best(compared: Comparison) -> list[Part]:
     if not compared.best:
         return [page.part("problem", text="No run has logged a loss yet.")]
     tiles = []
-    for number in compared.best:
-        best, count = compared.settings[number], len(compared.settings[number].figures)
+    for kind in compared.kinds:
+        equal = [number for number in compared.best if compared.settings[number].kind == kind]
+        best, count = compared.settings[equal[0]], len(compared.settings[equal[0]].figures)
         of_kind = f" of kind {(best.kind or 0) + 1}" if len(compared.kinds) > 1 else ""
-        name = compared.name(number) if best.values else "the only one"
-        tiles.append(Tile(f"Best setting{of_kind}", name, f"rests on {best.rests_on}"))
+        name = compared.names(equal) if best.values else "the only one"
+        head = "Best setting" if len(equal) == 1 else "Equal settings"
+        tiles.append(Tile(f"{head}{of_kind}", name, f"rests on {best.rests_on}"))
         title = compared.goal.title if count == 1 else f"mean {compared.goal.title}"
         spread = (
             f"standard deviation {page.number(best.spread.deviation, 2)}" if best.spread.deviation else ""

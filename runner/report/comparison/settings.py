@@ -89,7 +89,7 @@ class Comparison:
         self.settings = self._grouped(kinds)
         self.setting_of = {run: i for i, each in enumerate(self.settings) for run in each.runs}
         self.kinds = sorted({each.kind for each in self.settings if each.kind is not None})
-        self.best = [order[0] for kind in self.kinds if (order := self.order(kind))]
+        self.best = [number for kind in self.kinds for number in self._equal(kind)]
         self.notes += [self._sentence(kind) for kind in self.kinds]
         self.has_seeds = any(len(each.figures) > 1 for each in self.settings)
         self.has_folds = any(fold is not None for fold in self.differences.folds)
@@ -111,6 +111,11 @@ class Comparison:
         beside = [each.values for each in self.settings if each.kind == own.kind]
         return label_of({n: v for n, v in own.values.items() if len({o[n] for o in beside}) > 1}) or own.label
 
+    def names(self, numbers: Sequence[int], most: int = 3) -> str:
+        """The names of settings, of many the first ones and how many there are."""
+        more = f" and {len(numbers) - most} more" if len(numbers) > most else ""
+        return ", ".join(self.name(number) for number in numbers[:most]) + more
+
     def order(self, kind: int | None = None) -> list[int]:
         """The settings that have a figure, of a kind or of any, the best first; those with a failed run come last."""
         sign = -1 if self.goal.larger_is_better else 1
@@ -119,6 +124,11 @@ class Comparison:
         ]
         failed = {i: any(self.runs[run].state == "failed" for run in self.settings[i].runs) for i in have}
         return sorted(have, key=lambda i: (failed[i], sign * (self.settings[i].spread.mean or 0.0)))
+
+    def _equal(self, kind: int) -> list[int]:
+        """The best setting of a kind, and those whose mean is the same to the last digit."""
+        means = {number: self.settings[number].spread.mean for number in self.order(kind)}
+        return [number for number, mean in means.items() if mean == next(iter(means.values()))]
 
     def columns(self) -> list[str]:
         """The figures in the tables, that which ranks first."""
@@ -224,6 +234,8 @@ class Comparison:
         if not others:
             lone = len(self.kinds) > 1 or len(self.settings) == 1
             return f"{'One setting' if lone else 'One setting has a figure'}{of_kind}: {what}."
+        if len(equal := self._equal(kind)) > 1:
+            return f"Equal settings{of_kind}: {self.names(equal)}, each with {self.goal.title} {mean}."
         text = f"Best setting{of_kind}: {self.name(order[0])}, {what}. "
         more = "." if self.judged else ": `tiryns judge` trains more and tells."
         if count == 1:

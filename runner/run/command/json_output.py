@@ -1,5 +1,6 @@
 """The answer of a command as one JSON document on standard output, with nothing else there."""
 
+import functools
 import json
 import math
 import os
@@ -8,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 _held: ContextVar[list[str] | None] = ContextVar("_held", default=None)
 """The document of the command that runs; None where its answer is for people."""
@@ -77,8 +78,23 @@ def output_to_stderr() -> Iterator[None]:
     kept = os.dup(1)
     os.dup2(2, 1)
     try:
-        with redirect_stdout(sys.stderr):
+        with redirect_stdout(_second_stderr() if writes_to(sys.stderr, 2) else sys.stderr):
             yield
     finally:
         os.dup2(kept, 1)
         os.close(kept)
+
+
+def writes_to(stream: TextIO, number: int) -> bool:
+    """Whether a stream writes where this descriptor of the process does, and not into its memory."""
+    try:
+        return os.path.sameopenfile(stream.fileno(), number)
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
+@functools.cache
+def _second_stderr() -> TextIO:
+    """Standard error by another descriptor, which a sweep may send to a file while warnings stay in sight."""
+    same = sys.stderr
+    return open(os.dup(2), "w", buffering=1, encoding=same.encoding, errors=same.errors)

@@ -48,6 +48,9 @@ NO_OPTION = re.compile(r"Could not (?:find|load) '(\S+)/([^/']+)'")
 NO_SETTING = re.compile(r"Could not override '([^']+)'")
 """Message for a setting that the composed config does not have."""
 
+SEVERAL = re.compile(r"Ambiguous value for argument '([^=]+)=(.*)'")
+"""Message for several values without the flag of a sweep."""
+
 NO_VALUE = re.compile(r"Error merging override (.*)")
 """Message for a value that a setting does not take."""
 
@@ -90,6 +93,11 @@ def message_of(composing: Sequence[BaseException]) -> str:
         return foreign
     if found := NO_LIST.search(message):
         return f"{found[1]}: expected a list such as phases=[{{name: stable, steps: 90}}, ...]"
+    if found := SEVERAL.search(message):
+        name, values = found.groups()
+        return (
+            f"{name}={values} has several values: add -m for a sweep of them; a list is '{name}=[{values}]'"
+        )
     if _MISSPELT.search(message):
         return _unreadable(composing, message)
     explained: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], str]], ...] = (

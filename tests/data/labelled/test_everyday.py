@@ -283,7 +283,8 @@ def test_labels_written_in_several_ways_are_named(tmp_path: Path, caplog: pytest
     content = "text,label\na,order\nb, order\nc,Order\nd,refund\n"
     with caplog.at_level("WARNING", "tiryns"):
         data = read(tmp_path / "a.csv", "classification", content)
-    assert "alone are different labels: ' order' and 'Order' and 'order'. Write" in caplog.text
+    assert "that mean the same one spelling: ' order' and 'Order' and 'order'" in caplog.text
+    assert data.reader.describe()["labels"] == "' order', Order, order, refund"
     assert data.reader.state_dict()["labels"] == [" order", "Order", "order", "refund"]
     caplog.clear()
     read(tmp_path / "tags.conll", "token_classification", "a B-PER\nb O\n\nc B-per\nd O\n")

@@ -113,7 +113,7 @@ def test_works_beside_a_hydra_app_of_the_users_own(here: Path, monkeypatch: pyte
         (["optimizer=lionn"], "Did you mean 'lion'"),
         (["optimizer.lrr=1"], "Did you mean 'optimizer.lr'"),
         (["--multirun"], "'--multirun' has no meaning here"),
-        (["optimizer.lr=1,2"], "Ambiguous value"),
+        (["optimizer.lr=1,2"], "optimizer.lr=1,2 has several values: add -m for a sweep of them; a list is "),
         (["experiment=modernbert", "optimizer=muon"], "sets optimizer.betas, which optimizer=muon does not have: copy"),
         (["phases={name: a, steps: 10}"], "phases={name: a, steps: 10}: expected a list such as phases=[{name: "),
     ],

@@ -144,6 +144,11 @@ def test_interval_leaves_zero_out_exactly_where_it_is_clear(sizes: list[float], 
     assert clear_after([d - low + 1e-6 for d in differences]) is not None
 
 
+def test_end_that_is_zero_but_for_rounding_is_zero() -> None:
+    low, high = interval([-0.1333, 0.0, -0.2, -0.15, -0.1667, -0.05, -0.25]) or (1.0, 1.0)
+    assert (low < -0.1, high) == (True, 0.0)
+
+
 def test_fewer_pairs_than_the_first_look_have_no_interval() -> None:
     assert interval([1.0] * 5) is None
     assert interval([1.0] * 6) == pytest.approx((1.0, 1.0))

@@ -117,3 +117,14 @@ def test_what_was_measured_once_has_no_chart(tmp_path: Path) -> None:
     page = read(write_comparison(tmp_path, runs))
     assert "Validation loss" not in page.charts
     assert page.table("run").part["rows"][0][1] == 3.0
+
+
+def test_equal_settings_are_none_of_them_the_best(tmp_path: Path) -> None:
+    folder = make_sweep(tmp_path / "s", {f"optimizer.lr=0.{i}": [2.0 - (i > 5)] for i in range(1, 10)})
+    found = compared(folder)
+    assert found.notes == [
+        "Equal settings: lr=0.6, lr=0.7, lr=0.8 and 1 more, each with best validation loss 1."
+    ]
+    assert found.best_runs() == {5, 6, 7, 8}
+    page = read(write_comparison(folder, find_runs(folder)))
+    assert page.tiles[0][:2] == ["Equal settings", "lr=0.6, lr=0.7, lr=0.8 and 1 more"]
