@@ -45,7 +45,9 @@ def rate_of_recipe(config: DictConfig, hydra: Any) -> str | None:
     """What to say where the command chooses the optimizer and a recipe the rate, which may be for another one."""
     typed = {word.partition("=")[0].lstrip("+") for word in hydra.overrides.task}
     recipe, name = (hydra.runtime.choices.get(group) for group in ("experiment", "optimizer"))
-    own, rate = getattr(OPTIONS["optimizer"].get(name), "lr", None), config.optimizer.get("lr")
-    if not recipe or "optimizer" not in typed or "optimizer.lr" in typed or own in (None, rate):
+    if not recipe or "optimizer" not in typed or "optimizer.lr" in typed or name not in OPTIONS["optimizer"]:
+        return None
+    own, rate = asdict(OPTIONS["optimizer"][name]()).get("lr"), config.optimizer.get("lr")
+    if own in (None, rate):
         return None
     return f"optimizer.lr={rate} comes from the recipe {recipe}; optimizer={name} has {own} by default"

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import TINY, train_here
 from tests.launch.test_kill import killed_and_restarted, only_run, undisturbed
 from tests.runs.test_train import assert_bitwise, losses, rows, weights
-from tests.support.processes import assert_nothing_left, start, steps_done, wait_for_steps
+from tests.support.processes import assert_nothing_left, ranks_in, start, wait_for_steps
 from tiryns.runner.run import audit
 
 KILLS = 10
@@ -77,17 +77,22 @@ def test_nodes_that_come_and_go_leave_the_curve_of_a_run_with_everything_on(
         *changing, "trainer.precision=32-true", "trainer.num_nodes=1:2", "trainer.max_restarts=99",
         "callback=[default,plateau]", "trainer.timeout=20", f"data.tokenizer={teacher.path / 'model'}",
         f"objective.teacher={teacher.path}", "allowed_targets=[tests]",
-        "+callback.nap={_target_: tests.slurm.nap.Nap, seconds: 0.2}",
     ]  # fmt: skip
     plain = [word for word in words if not word.startswith("trainer.num_nodes")]
     whole = undisturbed([*plain, "trainer.devices=1"], tmp_path / "whole", devices=1)
-    cwd, ends = tmp_path / "elastic", [signal.SIGTERM, signal.SIGKILL] * 2
+    cwd, gates, stops = tmp_path / "elastic", tmp_path / "gates", [*range(6, 97, 12)]
+    gates.mkdir()
+    words.append(
+        f"+callback.gate={{_target_: tests.support.callbacks.Gate, folder: {gates}, steps: {stops}}}"
+    )
     nodes = [start(words, cwd)]
-    for end in ends:
-        wait_for_steps(nodes[-1], cwd, steps_done(cwd) + 6)
+    for end in [signal.SIGTERM, signal.SIGKILL] * 2:
+        wait_for_steps(nodes[-1], cwd, stops.pop(0))
         nodes.append(start(words, cwd))
-        wait_for_steps(nodes[-1], cwd, steps_done(cwd) + 6)
+        wait_for_steps(nodes[-1], cwd, stops[0])
+        assert set(ranks_in(cwd)) == {0, 1}
         nodes[-2].send_signal(end)
+        (gates / str(stops.pop(0))).touch()
         nodes[-2].wait(timeout=120)
     assert nodes[-1].wait(timeout=600) == 0, (cwd / "output.txt").read_text()[-3000:]
     assert_nothing_left(cwd)
