@@ -60,8 +60,8 @@ def write_figure(path: Path, found: Mapping[str, Any]) -> Path:
         top += ROW * len(of_metric) + AXIS
     if len(comparisons) > 1:
         words = f"p is corrected for {len(comparisons)} comparisons"
-        marks.append(Mark(left + PLOT / 2, top, text=words, at="middle"))
-        top += ROW / 2
+        marks.append(Mark(left + PLOT / 2, top + 6, text=words, at="middle"))
+        top += ROW
     size = left + PLOT + 2 * GAP + max(_width(_told(each)) for each in comparisons), top
     drawn = _svg(marks, *size).encode() if path.suffix == ".svg" else _pdf(marks, *size)
     with replacing(path) as temporary:

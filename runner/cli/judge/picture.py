@@ -48,7 +48,7 @@ def chart(numbers: Mapping[str, Any], metric: str) -> Chart:
     ]
     if np.isfinite(low).any():
         curves += [Curve("interval", counts, end, 2, dots=True) for end in (low, high)]
-    unit = f"{metric}, {numbers['change']} less {numbers['against']}"
+    unit = f"{metric}, {numbers['change']} minus {numbers['against']}"
     return Chart("Difference", unit, curves, {"no difference": 0.0}, wide=True, across="pair")
 
 
@@ -82,9 +82,11 @@ def _times(ratio: float) -> str:
     """A ratio of variances in words.
 
     Example:
-        >>> _times(4.0), _times(0.8)
-        ('4 times smaller', '1.25 times larger')
+        >>> _times(4.0), _times(0.8), _times(0.998)
+        ('4 times smaller', '1.25 times larger', 'neither larger nor smaller')
     """
+    if f"{ratio:.2f}" == "1.00":
+        return "neither larger nor smaller"
     return f"{shown(1 / ratio)} times larger" if ratio < 1 else f"{shown(ratio)} times smaller"
 
 
