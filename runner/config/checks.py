@@ -284,14 +284,14 @@ def _check_task(values: Values) -> None:
         raise ValueError(
             f"objective={objective} needs labelled data, such as data={_data_of(objective)} data.train=train.csv"
         )
+    if task is not None and objective is not None and objective != task:
+        raise ValueError(f"objective={objective} does not train on this data; choose objective={task}")
     demonstration = [name for name in ("validation", "test") if is_demonstration(data.get(name))]
     if demonstration and not is_demonstration(data.get("train")):
         raise ValueError(
             f"data.train={data['train']} stands beside data.{demonstration[0]} of the recipe, which is a demonstration: "
             f"add data={_data_of(task)}, which has only the sets that you name"
         )
-    if task is not None and objective is not None and objective != task:
-        raise ValueError(f"objective={objective} does not train on this data; choose objective={task}")
 
 
 def _data_of(task: str | None) -> str:
