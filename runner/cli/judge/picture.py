@@ -24,14 +24,16 @@ def write_page(path: Path, found: Mapping[str, Any]) -> Path:
     meta = [fact for metric, side in better.items() for fact in (metric, f"{side} is better")]
     parts = []
     for each in found["comparisons"]:
+        name = ": ".join([each["change"], *([each["metric"]] if len(better) > 1 else [])])
+        of = f" of {name}" if len(found["comparisons"]) > 1 else ""
         parts += [
             page.section(
-                ": ".join([each["change"], *([each["metric"]] if len(better) > 1 else [])]),
+                name,
                 page.part("text", text=each["sentence"]),
                 page.charts([chart(each, each["metric"])]),
             ),
-            page.section("Pairs", _pairs(each), page.part("facts", facts=_facts(each))),
-            page.section("At equal budgets", _budgets(each)),
+            page.section(f"Pairs{of}", _pairs(each), page.part("facts", facts=_facts(each))),
+            page.section(f"At equal budgets{of}", _budgets(each)),
         ]
     return page.save_page(path, "Tiryns judge", title, parts, meta=[*meta, *filter(None, [found["note"]])])
 
