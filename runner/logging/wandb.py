@@ -99,7 +99,7 @@ def finish_run(exit_code: int) -> bool:
     try:
         wandb.finish(exit_code=exit_code)
         return True
-    except (ConnectionError, MailboxClosedError):  # the latter before wandb 0.23
+    except (ConnectionError, MailboxClosedError):  # the latter by wandb 0.22
         with contextlib.suppress(ConnectionError, MailboxClosedError):
             wandb.teardown()
         unset_globals()

@@ -173,8 +173,10 @@ def plateau_note(plateau: str | None) -> str:
         >>> plateau_note(plateau_of({"val/books/loss": 8.0, "val/books/unigram_entropy": 6.1}))
         'above unigram entropy'
     """
-    if not plateau or OVERFITTING in plateau:
-        return OVERFITTING if plateau else ""
+    if not plateau:
+        return ""
+    if OVERFITTING in plateau:
+        return OVERFITTING
     return "at unigram entropy" if STANDS_AT in plateau else "above unigram entropy"
 
 

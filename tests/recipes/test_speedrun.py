@@ -1,6 +1,7 @@
 """The speedrun keeps its rules: the default recipe's text, tokenizer and validation, one thread, a fixed length."""
 
 import json
+import sys
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
@@ -49,7 +50,7 @@ def documents(share: Any) -> Iterator[Document]:
 
 def test_recipe_is_validated_on_the_very_tokens_masks_and_targets_of_the_default() -> None:
     ours, theirs = validated_on("experiment=speedrun"), validated_on()
-    assert len(ours) > 100
+    assert len(ours) > (100 if sys.version_info >= (3, 13) else 200)
     assert ours == theirs
 
 

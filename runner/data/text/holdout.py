@@ -121,13 +121,11 @@ def divide(
     found = {name: int(part.kept.sum()) for name, part in parts.items()}
     found |= {name: int(count) for name, count in unused.items() if count}
     counts = ", ".join(f"{name} {count:,}" for name, count in found.items())
-    line, told = (
-        f"read {source.describe()}: {len(digests):,} documents ({counts})",
-        set() if told is None else told,
-    )
-    if line not in told:
-        told.add(line)
+    line = f"read {source.describe()}: {len(digests):,} documents ({counts})"
+    if told is None or line not in told:
         log.info("%s", line)
+    if told is not None:
+        told.add(line)
     return parts
 
 

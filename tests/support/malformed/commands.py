@@ -1,5 +1,12 @@
 """Subcommands with arguments that are missing, wrong, damaged or foreign; `run` and `cls` are finished runs."""
 
+import sys
+
+NAMES_ALL = sys.version_info >= (3, 13)
+"""Whether argparse names arguments without a flag among those that are required, where several values may be given."""
+
+GIVEN_RUN, GIVEN_SOURCE = ("RUN, ", "SOURCE, FOLDER, ") if NAMES_ALL else ("", "")
+
 COMMANDS: dict[str, list[str]] = {
     "predict": ["the following arguments are required: RUN"],
     "predict run": ["give a text or a file"],
@@ -117,9 +124,9 @@ COMMANDS: dict[str, list[str]] = {
     ],
     "consolidate run new1 --weights best": ["best", "argument --weights: invalid choice: 'best"],
     "consolidate run new2 --weights ema": ["ema", "the run keeps no average of"],
-    "average": ["the following arguments are required:", "--out"],
+    "average": [f"the following arguments are required: {GIVEN_RUN}--out"],
     "average run --out taken": ["taken", "is there already"],
-    "average run": ["the following arguments are required:", "--out"],
+    "average run": ["the following arguments are required: --out"],
     "average gone --out av1": ["gone", "is neither a run with a"],
     "average run cls --out av2": ["cls", "bert.embeddings.word_embeddings.weight' has shape"],
     "average run run --out av3 --weights 1": ["1", "expected 2 numbers, 0 or more"],
@@ -186,5 +193,5 @@ COMMANDS: dict[str, list[str]] = {
     "reproduce run --steps many": ["--steps: invalid int value: 'many'"],
     "schema frobnicate": ["unrecognized arguments: frobnicate"],
     "version 3": ["unrecognized arguments: 3"],
-    "prepare corpus": ["the following arguments are required:", "--tokenizer"],
+    "prepare corpus": [f"the following arguments are required: {GIVEN_SOURCE}--tokenizer"],
 }

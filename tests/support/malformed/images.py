@@ -5,6 +5,7 @@ Each row of `ROWS` is a file of its own, `i/NAME.jsonl`, behind a row that is wh
 
 import json
 import struct
+import sys
 import zlib
 from io import BytesIO
 
@@ -12,6 +13,9 @@ from PIL import Image
 
 BOMB = 300_000_000
 """Bytes that the text in a small image would be unpacked to."""
+
+
+NUL = "lstat: embedded null character" if sys.version_info >= (3, 13) else "embedded null byte"
 
 
 def encoded(form: str = "PNG", mode: str = "RGB", size: tuple[int, int] = (64, 64)) -> bytes:
@@ -121,7 +125,7 @@ ROWS: dict[str, tuple[object, str]] = {
     ),
     "is_folder": ({"image": ".", **ASKED}, "there is no image '.'"),
     "long_name": ({"image": "a" * 5000, **ASKED}, "is none: File name too long"),
-    "nul": ({"image": "a\0.png", **ASKED}, "embedded null"),
+    "nul": ({"image": "a\0.png", **ASKED}, f"is none: {NUL}"),
     "number": ({"image": 5, **ASKED}, "column 'image' holds 5, expected a path"),
     "object": ({"image": {"path": "good.png"}, **ASKED}, "column 'image' holds {'path': 'good.png'}"),
     "numbers": ({"image": ["good.png", 5], **ASKED}, "column 'image' holds 5, expected a path"),
