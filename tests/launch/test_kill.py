@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from itertools import cycle
@@ -13,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, TINY, Command
+from tests.conftest import TINY, Command
 from tests.runs.test_train import assert_bitwise, rows, weights
 from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
-from tests.support.processes import ranks_in
+from tests.support.processes import ranks_in, start
+from tests.support.processes.warm import NURSE
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
@@ -25,15 +25,6 @@ LONGER = [
     *TINY, "trainer.validate_every=7", "checkpoint.every_steps=3", "model.dropout=0.1",
     "model.hidden_size=64", "resume=auto",
 ]  # fmt: skip
-
-
-def start(arguments: list[str], cwd: Path) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "runner.train", *arguments]
-    with open(cwd / "output.txt", "ab") as output:
-        return subprocess.Popen(
-            command, cwd=cwd, env=environment, stdout=output, stderr=output, start_new_session=True
-        )
 
 
 def only_run(outputs: Path) -> Run:
@@ -55,7 +46,7 @@ def killed_and_restarted(
         deadline = time.monotonic() + 120
         goal = progress(cwd) + draw.randint(1, 8)  # before the first checkpoint, or after some
         while progress(cwd) < goal and time.monotonic() < deadline and process.poll() is None:
-            time.sleep(0.005)
+            time.sleep(0.02)
         time.sleep(draw.random() * 0.1)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -125,7 +116,12 @@ def loader_processes(cwd: Path, process: subprocess.Popen[bytes]) -> list[int]:
             line = Path(f"/proc/{reader}/cmdline").read_text()
             for children in Path(f"/proc/{reader}/task").glob("*/children"):
                 ids = map(int, children.read_text().split())
-                forks += [child for child in ids if Path(f"/proc/{child}/cmdline").read_text() == line]
+                forks += [
+                    child
+                    for child in ids
+                    if Path(f"/proc/{child}/cmdline").read_text() == line
+                    and Path(f"/proc/{child}/comm").read_text().strip() != NURSE
+                ]
     return forks
 
 
@@ -137,7 +133,7 @@ def with_loaders_killed(arguments: list[str], cwd: Path, kills: int, draw: rando
         goal = progress(cwd) + draw.randint(1, 8)
         while progress(cwd) < goal or not (workers := loader_processes(cwd, process)):
             assert process.poll() is None, f"ended at kill {kill}: {output.read_text()[-3000:]}"
-            time.sleep(0.002)
+            time.sleep(0.01)
         time.sleep(draw.random() * 0.03)
         with contextlib.suppress(ProcessLookupError):
             os.kill(draw.choice(workers), signal.SIGKILL)

@@ -34,7 +34,7 @@ def start(
     cwd.mkdir(exist_ok=True)
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     with open(cwd / "output.txt", "ab") as output:
-        return subprocess.Popen(
+        return WarmPopen(
             [sys.executable, "-m", "runner.train", *arguments],
             cwd=cwd, env=env, stdout=output if stdout is None else stdout, stderr=output,
             start_new_session=True,
@@ -70,11 +70,9 @@ def killed_at_random(
 
     def begin() -> subprocess.Popen[bytes]:
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, *PROGRAM, *words]
+        command = [sys.executable, "-m", "tiryns", *words]
         with open(cwd / "output.txt", "ab") as output:
-            return subprocess.Popen(
-                command, cwd=cwd, env=env, stdout=output, stderr=output, start_new_session=True
-            )
+            return WarmPopen(command, cwd=cwd, env=env, stdout=output, stderr=output, start_new_session=True)
 
     cwd.mkdir(exist_ok=True)
     for _ in range(kills):
@@ -139,9 +137,10 @@ def ranks_in(cwd: Path) -> dict[int, int]:
                 folder.name
             ):
                 continue
-            words = (folder / "environ").read_bytes().split(b"\0")
+            name = (folder / "comm").read_text().strip().encode().replace(b"rank ", b"RANK=")
+            words = [name, *(folder / "environ").read_bytes().split(b"\0")]  # that of a fork is not its own
             rank = next((word[5:] for word in words if word.startswith(b"RANK=")), None)
-            if rank is not None and "Z" not in (folder / "stat").read_text().split()[2]:
+            if rank is not None and lives(int(folder.name)):
                 found[int(rank)] = int(folder.name)
         except (OSError, ProcessLookupError):
             continue

@@ -16,10 +16,15 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 SET_CHILD_SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of prctl(2): grandchildren whose parent ends become children."""
+SET_NAME = 15
+"""PR_SET_NAME of prctl(2): what /proc/ID/comm says."""
+NURSE = "nurse"
+"""The name of a process that only forks others."""
 
 
 class Nursery:
@@ -62,6 +67,7 @@ class Nursery:
 
 def nurse(channel: socket.socket, owner: int) -> NoReturn:
     """Forks a process for each message, which becomes a child of the owner, until the channel ends."""
+    call_process(NURSE)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     while True:
@@ -102,6 +108,7 @@ def become(
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)
+    call_process(name_of(environment))
     ours, theirs = socket.socketpair()
     owner = os.getpid()
     if not os.fork():
@@ -116,6 +123,16 @@ def become(
     sys.argv[1:] = arguments
     runpy.run_module(module, run_name="__main__", alter_sys=True)
     sys.exit()
+
+
+def name_of(environment: Mapping[str, str]) -> str:
+    """The name of a process: its rank, as /proc/ID/environ of a fork has not its environment."""
+    return f"rank {environment['RANK']}" if "RANK" in environment else "python"
+
+
+def call_process(name: str) -> None:
+    """Gives this process a name, which its forks have too."""
+    ctypes.CDLL(None).prctl(SET_NAME, name.encode())
 
 
 def exactly(channel: socket.socket, size: int) -> bytes:
