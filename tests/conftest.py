@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.precision import BF16, PRECISION, as_in_training, in_fp64
-from tests.support.processes import ROOT, process, run_warm
+from tests.support.processes import ROOT, WarmPopen, process, run_warm
 from tiryns.runner.patches.exits import run_exit_functions
 
 pytest_plugins = ["tests.support.needs.skips"]
@@ -42,12 +42,30 @@ def few_of(names: Iterable[str], few: Collection[str]) -> list[Any]:
     return [name if name in few else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
+def keep_few_rows(items: Iterable[pytest.Item]) -> None:
+    """Marks as slow what a table marked `rows(n)` has beyond `n` rows, which are spread evenly over it."""
+    tables: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("rows") and not item.get_closest_marker("slow"):
+            tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for table in tables.values():
+        mark = table[0].get_closest_marker("rows")
+        assert mark is not None
+        few = min(mark.args[0], len(table))
+        kept = {index * (len(table) - 1) // max(few - 1, 1) for index in range(few)}
+        for index, item in enumerate(table):
+            if index not in kept:
+                item.add_marker(pytest.mark.slow)
+
+
 WHOLE_RUNS = ("runs", "cli", "sweeps", "launch", "loop", "logging", "checkpoints", "inference", "config")
 """Folders of tests that start the program."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole runs first: what is short fills the end, where processes would wait for each other."""
+    keep_few_rows(items)
     items.sort(key=lambda item: item.path.parent.name not in WHOLE_RUNS)
 
 
@@ -69,6 +87,15 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.environ["HF_HOME"] = str(folder / "hf")
     os.environ["TRACKIO_DIR"] = str(folder / "trackio")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm_ranks() -> None:
+    """Ranks that a run in this process starts are forked from a process which has imported the libraries."""
+    from torch.distributed.elastic.multiprocessing.subprocess_handler import subprocess_handler
+
+    library: Any = subprocess_handler
+    library.Popen = WarmPopen
 
 
 @pytest.fixture

@@ -49,6 +49,7 @@ CHANGED, AS_BUILT = (
 )
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("step", [4, 5, 8, 10])
 def test_resumed_run_is_bitwise_the_undisturbed_one(whole: Run, step: int, text_file: Path) -> None:
     cut = continued(whole, step, f"cut_{step}")
@@ -59,6 +60,7 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(whole: Run, step: int, text_
     assert cut.status["phases"] == whole.status["phases"]
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     "setting", ["lr: 0.002", "weight_decay: 0.4", "{rope_theta: 77", "local_rope_theta: 33"]
 )

@@ -221,6 +221,7 @@ def test_figures_that_come_late_are_read_in_the_order_of_their_steps(tmp_path: P
     assert read_metrics(file.path)["suite/probe/mean"].values.tolist() == [0.4, 0.8]
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

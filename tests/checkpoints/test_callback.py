@@ -31,6 +31,7 @@ def steps_of(run: Run) -> list[int]:
     return sorted(int(path.stem.removeprefix("step-")) for path in run.checkpoint_dir.glob("step-*.ckpt"))
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [

@@ -128,6 +128,7 @@ def test_rules_say_what_is_wrong() -> None:
     assert Bounds(0).problem(True) == "expected a number, 0 or more"
 
 
+@pytest.mark.rows(5)
 @pytest.mark.parametrize("recipe", RECIPES, ids=[recipe.stem for recipe in RECIPES])
 def test_schema_takes_every_recipe(recipe: Path) -> None:
     jsonschema = needs.package("jsonschema")
@@ -135,6 +136,7 @@ def test_schema_takes_every_recipe(recipe: Path) -> None:
     jsonschema.Draft202012Validator(schema()).validate(content)
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize(
     "recipe",
     [

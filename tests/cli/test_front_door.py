@@ -160,6 +160,7 @@ def test_flags_may_stand_anywhere_among_the_settings(tmp_path: Path) -> None:
     assert "--cfg" in done.stderr
 
 
+@pytest.mark.rows(4)
 @pytest.mark.parametrize(
     "words",
     [["info"], ["info", "optimizer=lion"], ["runs"], ["schema"], ["version"], ["predict", "--help"],

@@ -106,6 +106,7 @@ def test_one_line_of_code_and_one_version_are_named(manifest: Path) -> None:
     assert refused(manifest, status=2)[:-1] == [f"packages: tokenizers 0.1 there, {here} here"]
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("change", "first", "reasons"),
     [

@@ -25,6 +25,7 @@ assert not heavy, heavy
 """
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["--cfg", "job"], ["--info", "defaults"], ["--cfg", "job", "--resolve"]]
 )

@@ -25,6 +25,7 @@ def name_of(recipe: Path) -> str:
     return " ".join(words_of(recipe))
 
 
+@pytest.mark.rows(10)
 @pytest.mark.parametrize("recipe", RECIPES, ids=name_of)
 def test_recipe_composes(recipe: Path) -> None:
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)

@@ -40,6 +40,7 @@ SETTINGS = [
 ]
 
 
+@pytest.mark.rows(6)
 @pytest.mark.parametrize(("override", "words"), SETTINGS, ids=[case[0] for case in SETTINGS])
 def test_wrong_setting_is_named(
     run_here: Callable[..., object], monkeypatch: pytest.MonkeyPatch, override: str, words: list[str]
@@ -66,6 +67,7 @@ def test_token_ids_beyond_the_vocabulary_are_named(tiryns: Command, tmp_path: Pa
     assert_one_message(done, ["999999", "vocabulary"])
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("limit", [20_000, 2_000_000], ids=["preparing", "saving"])
 def test_full_disk_leaves_nothing_half_written(
     tmp_path: Path, text_file: Path, limit: int, cache: Path

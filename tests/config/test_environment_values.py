@@ -178,6 +178,7 @@ def test_override_whose_secret_was_left_out_must_be_given_again(tmp_path: Path) 
     assert saved_overrides(words) == ["seed=7", *words]
 
 
+@pytest.mark.rows(4)
 @pytest.mark.parametrize(
     "words",
     [

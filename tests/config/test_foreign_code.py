@@ -148,6 +148,7 @@ def test_function_that_passes_through_a_listed_package_is_refused(
             locate(target, "callback.x")
 
 
+@pytest.mark.rows(6)
 @pytest.mark.parametrize("name", RECIPES)
 def test_recipe_from_elsewhere_runs_nothing(tmp_path: Path, name: str) -> None:
     content, words = RECIPES[name]
@@ -158,6 +159,7 @@ def test_recipe_from_elsewhere_runs_nothing(tmp_path: Path, name: str) -> None:
     assert_refused(done, [words], tmp_path)
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
@@ -182,6 +184,7 @@ def strangers_run(folder: Path, overrides: Any) -> Path:
 EVIL = "+callback.x={_target_: subprocess.run, args: [touch, pwned]}"
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [

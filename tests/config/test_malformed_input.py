@@ -105,6 +105,7 @@ def test_there_are_six_hundred() -> None:
     assert all(all(map(str.strip, words)) for said in MESSAGES for words in said.values())
 
 
+@pytest.mark.rows(12)
 @pytest.mark.parametrize("name", text_messages.SAID)
 def test_text_that_cannot_be_read(folder: Path, name: str) -> None:
     assert_said(folder, [*TINY, "data.source=x"], [f"data.source={name}"], text_messages.SAID[name])
@@ -127,6 +128,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("name", STREAMED)
 def test_a_stream_with_a_damaged_record(folder: Path, tokenizer: Path, name: str) -> None:
     recipe = [*(word for word in TINY if not word.startswith("data.vocab_size")), "data.source=x"]
@@ -134,6 +136,7 @@ def test_a_stream_with_a_damaged_record(folder: Path, tokenizer: Path, name: str
     assert_said(folder, recipe, [*streamed, "data.validation_documents=2"], text_messages.SAID[name])
 
 
+@pytest.mark.rows(16)
 @pytest.mark.parametrize("name", labelled_messages.SAID)
 def test_labelled_rows_that_cannot_be_used(folder: Path, name: str) -> None:
     file = name.removeprefix("l/")
@@ -147,6 +150,7 @@ def test_labelled_rows_that_cannot_be_used(folder: Path, name: str) -> None:
     assert_said(folder, recipe, settings, labelled_messages.SAID[name])
 
 
+@pytest.mark.rows(10)
 @pytest.mark.parametrize("name", models_messages.SAID)
 def test_folders_of_models_that_cannot_be_loaded(folder: Path, name: str) -> None:
     settings, recipe = [f"model.name_or_path={name}"], [*TINY, "data.source=herons.txt"]
@@ -170,11 +174,13 @@ def test_recipes_that_are_no_settings(folder: Path, name: str) -> None:
     assert_one_message(done, recipes.SAID[name])
 
 
+@pytest.mark.rows(8)
 @pytest.mark.parametrize("value", VALUES)
 def test_values_that_no_setting_can_have(folder: Path, value: str) -> None:
     assert_said(folder, [*TINY, "data.source=herons.txt"], [value], VALUES[value])
 
 
+@pytest.mark.rows(16)
 @pytest.mark.parametrize("command", [*COMMANDS, *ON_RUNS])
 def test_commands_that_cannot_be_done(with_runs: Path, command: str) -> None:
     before = contents(with_runs)

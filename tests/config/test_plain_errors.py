@@ -33,6 +33,7 @@ WRONG: list[tuple[Options, list[str]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.rows(5)
 @pytest.mark.parametrize(("options", "words"), WRONG, ids=[words[-1] for _, words in WRONG])
 def test_wrong_setting_is_one_line(tiny: Tiryns, options: Options, words: list[str]) -> None:
     assert_one_line(tiny(options), *words)

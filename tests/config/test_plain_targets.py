@@ -21,6 +21,7 @@ from tests.config.plain_runs import (
 from tests.support.in_process import Done
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("node", "groups"),
     [
@@ -64,6 +65,7 @@ SCHEDULERS: list[Options] = [
 ]
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("node", SCHEDULERS, ids=lambda node: node["_target_"].rpartition(".")[2])
 @pytest.mark.parametrize("optimizer", ["adamw", pytest.param("plain", marks=pytest.mark.slow)])
 def test_scheduler_resumes_exactly(tiny: Tiryns, tmp_path: Path, node: Options, optimizer: str) -> None:

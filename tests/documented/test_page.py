@@ -34,6 +34,7 @@ def sections() -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("heading", sections())
 def test_section_runs(heading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -27,6 +27,7 @@ def drawn(seed: int, count: int) -> tuple[Tensor, Tensor]:
     return features, labels
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_probe_is_scikit_learns_regression(penalty: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "SMALLEST_GRADIENT", 1e-9)

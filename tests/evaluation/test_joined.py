@@ -67,6 +67,7 @@ def every_kind() -> dict[str, Predictions]:
     }
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     "kind", ["classification", "multi_label", "regression", "token_classification", "question_answering"]
 )

@@ -1,20 +1,24 @@
 """The documentation holds: what it names exists, its commands compose, and, in the slow tests, run."""
 
+import copy
 import dataclasses
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Collection
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_module
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import IntervalSweep, Override, ValueType
-from omegaconf import OmegaConf
+from hydra.core.override_parser.types import IntervalSweep, Override, OverrideType, ValueType
+from omegaconf import DictConfig, OmegaConf
 
 from tests.conftest import ROOT
 from tests.support.commands import (
@@ -128,15 +132,48 @@ def assert_composes(words: list[str]) -> None:
         return
     settings = [word for word in words if "=" in word and not word.startswith("-")]
     parsed = OverridesParser.create().parse_overrides(settings)
-    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-    OmegaConf.register_new_resolver("sweep_folder", sweep_folder, replace=True)
-    register_plugins()
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        config = compose("config", [first_value(override) for override in parsed])
+    choices = [override for override in parsed if not is_value(override)]
+    config = copy.deepcopy(composed(tuple(map(first_value, choices))))
+    for override in filter(is_value, parsed):
+        OmegaConf.update(config, override.key_or_group, override.value())
     allow_code(config)
     check_targets(config)
     if phases := phases_of(OmegaConf.to_container(config.phases)):
         lengths_of(phases, config.trainer)
+
+
+def is_value(override: Override) -> bool:
+    """Whether it sets a field that there is to a single value, as can be done in a copy."""
+    value, name = override.value(), override.key_or_group
+    return (
+        override.type is OverrideType.CHANGE
+        and not override.is_sweep_override()
+        and override.package is None
+        and (value is None or isinstance(value, str | int | float))
+        and "${" not in str(value)
+        and "/" not in name
+        and not override.is_hydra_override()
+        and name not in groups()
+    )
+
+
+@cache
+def groups() -> Collection[str]:
+    """The groups of options."""
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
+        hydra = GlobalHydra.instance().hydra
+        assert hydra is not None
+        return set(hydra.config_loader.list_groups(""))
+
+
+@cache
+def composed(choices: tuple[str, ...]) -> DictConfig:
+    """The config of these options, which each command that names them shares."""
+    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
+    OmegaConf.register_new_resolver("sweep_folder", sweep_folder, replace=True)
+    register_plugins()
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
+        return compose("config", list(choices))
 
 
 def first_value(override: Override) -> str:

@@ -86,6 +86,7 @@ def assert_tests_pass(example: str, *names: str) -> None:
     assert "skipped" not in done.stdout
 
 
+@pytest.mark.slow
 def test_an_installed_example_is_known(example: str, tmp_path: Path) -> None:
     assert_tests_pass(example, "test_metrics.py", "test_command.py")
     run_program("--cfg", "job", "imports=[tiryns_lmms_eval.metrics]", cwd=tmp_path, PYTHONPATH=example)

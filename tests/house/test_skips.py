@@ -62,6 +62,7 @@ BY_MARK = "@pytest.mark.skipif(True, reason='not today')\ndef test_it(): ..."
 BY_PYTEST = "def test_it(): pytest.importorskip('no_such_package')"
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("body", [IN_TEST, IN_FIXTURE, OF_MODULE, BY_MARK, BY_PYTEST])
 def test_skip_is_a_failure_where_the_extra_is_installed(outcomes: Outcomes, body: str) -> None:
     assert outcomes(body, None).get("skipped") == 1

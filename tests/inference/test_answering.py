@@ -57,6 +57,7 @@ def message(*words: object) -> str:
     return str(stopped.value)
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("with_answers", [True, False])
 def test_answers_to_a_file_are_those_of_the_run(
     trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str], with_answers: bool

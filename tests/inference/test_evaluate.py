@@ -38,6 +38,7 @@ def of_the_test(run: Path) -> dict[str, Any]:
     return json.loads((run / "evaluation.json").read_text())["sets"]["test/test"]
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("task", TASKS)
 def test_figures_and_tables_are_those_of_the_runs_test_to_the_last_digit(
     runs: Runs, task: str, capsys: pytest.CaptureFixture[str]

@@ -35,6 +35,7 @@ BAD: dict[str, tuple[list[dict[str, Any]], str]] = {
 }
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("kind", BAD)
 def test_file_that_cannot_be_measured_is_one_line_and_nothing_is_written(
     runs: Runs, tmp_path: Path, kind: str

@@ -56,6 +56,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("damaged", "how"),
     [

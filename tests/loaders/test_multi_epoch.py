@@ -75,6 +75,7 @@ def test_blocks_join_across_the_pieces_they_are_made_in() -> None:
         assert np.array_equal(permute_block(start, stop, length, 1), whole[start:stop])
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("length", [2**32 - 1, 2**32 + 15, 2**40, 10**12, MAX_LENGTH])
 def test_long_ranges_have_no_collisions_and_use_the_whole_range(length: int) -> None:
     block = permute_block(length - 300_000, length, length, 3)

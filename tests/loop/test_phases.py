@@ -39,6 +39,7 @@ def steps(config: Any) -> list[int]:
     return [phase.steps for phase in config.phases]
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("mixture", [True, False], ids=["mixture", "one source"])
 @pytest.mark.parametrize("sampler", ["shuffled", "growing"])
 def test_tokens_are_counted_to_the_batch_in_the_order_of_their_phase(
@@ -127,6 +128,7 @@ OWN = "name: a, steps: 5"
 MIXED = "name: b, steps: 5, data: {mixture: "
 
 
+@pytest.mark.rows(5)
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -181,6 +183,7 @@ def test_the_default_length_gives_way_to_that_of_phases() -> None:
         check_config(too_short)
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -53,6 +53,7 @@ def noted(run: Run, step: int = 12) -> list[Any]:
     return [config.resolved, run.status["resolved"], entry_of(checkpoint, "resolved")]
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("begins_with_bf16", [True, False])
 def test_run_goes_on_as_it_began_on_a_machine_of_another_kind(
     run_here: Train, machine: Machine, begins_with_bf16: bool, capsys: pytest.CaptureFixture[str]

@@ -197,6 +197,7 @@ def test_weights_that_travel_in_half_precision_train_like_whole_ones(tmp_path: P
     assert any(not torch.equal(value, value.bfloat16().float()) for value in saved.values()), "not rounded"
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

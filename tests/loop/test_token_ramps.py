@@ -38,6 +38,7 @@ def within(each: list[int], tokens: float) -> int:
     return sum(total <= tokens for total in accumulate(each))
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("more", [[], GROWING, ["data.length_warmup_from=8", "data.length_warmup_steps=6"]])
 @pytest.mark.parametrize(
     "length", [["trainer.max_steps=12"], ["trainer.max_steps=-1", "trainer.max_epochs=0.6"]]

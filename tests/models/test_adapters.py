@@ -108,6 +108,7 @@ def test_the_gradient_is_that_of_peft_on_the_same_weights(tmp_path: Path) -> Non
         torch.testing.assert_close(own[name].grad, parameter.grad, msg=name)
 
 
+@pytest.mark.rows(5)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("task", ["mlm", "classification"])
 def test_exported_models_compute_the_same(tmp_path: Path, architecture: str, task: str) -> None:

@@ -110,6 +110,7 @@ def foreign_bin(folder: Path) -> None:
     torch.save({"net.0.weight": torch.zeros(2, 2)}, folder / "pytorch_model.bin")
 
 
+@pytest.mark.rows(4)
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

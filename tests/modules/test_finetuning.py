@@ -132,6 +132,7 @@ def test_the_monitored_figure_follows_from_the_labels(
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("average", [False, True])
 def test_best_weights_are_tested_and_exported(
     finetune: Finetune, average: bool, capsys: pytest.CaptureFixture[str]
@@ -220,6 +221,7 @@ def test_early_stopping_ends_the_run_and_keeps_the_best(finetune: Finetune) -> N
     assert evaluation(run)["step"] == 3
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_bf16_with_dropout_goes_as_fp32_and_resumes_bitwise(finetune: Finetune, layout: str) -> None:
     short = [

@@ -41,6 +41,7 @@ def several(tmp_path: Path) -> list[str]:
     return found
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("mode", ["global", "per_label"])
 def test_thresholds_are_chosen_on_validation_and_used_ever_after(
     finetune: Finetune, several: list[str], mode: str
@@ -134,6 +135,7 @@ def test_more_layers_than_there_are_is_one_line(finetune: Finetune) -> None:
         finetune("classification", "module.freeze_layers=3")
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_all_options_at_once_resume_bitwise(finetune: Finetune, layout: str) -> None:
     settings = [*LOSSES, f"data.layout={layout}", "checkpoint.every_steps=3", "checkpoint.keep_last=9"]

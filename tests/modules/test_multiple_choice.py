@@ -50,6 +50,7 @@ def test_export_is_loaded_by_transformers_and_says_the_same(finetune: Finetune, 
     assert sum(row["examples"] for row in found["numbers_of_choices"]) == 17
 
 
+@pytest.mark.slow
 def test_the_cut_does_not_show_in_the_losses(finetune: Finetune) -> None:
     words = ["data.layout=padded", *DROPOUT]
     whole = losses(finetune("multiple_choice", *words, "data.micro_batch_tokens=4000", folder="whole"))

@@ -16,6 +16,7 @@ from tiryns.runner.objectives import MaskedLanguageModelingCollator
 from tiryns.runner.order.keyed import sample_keys
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("overrides", [["data.layout=packed"], ["data.layout=padded", "objective=diffusion"]])
 def test_run_leaves_samples(run_here: Callable[..., Any], text_file: Path, overrides: list[str]) -> None:
     run = run_here("trainer.max_steps=2", "trainer.validate_every=2", *overrides)

@@ -81,6 +81,7 @@ def targets(make: Any, tokenized: FlatSamples) -> NDArray[np.bool_]:
     return found
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("settings", [{}, {"fixed_count": True}, {"favour": "unseen"}], ids=str)
 def test_tokens_of_a_word_are_targets_together_and_those_of_two_are_not(
@@ -116,6 +117,7 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_share_of_targets_is_the_rate_whatever_the_unit(settings: dict[str, Any]) -> None:
     """Also where samples are shorter than a round number of targets would need."""

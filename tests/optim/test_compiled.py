@@ -57,6 +57,7 @@ def trained_as_plainly(name: str) -> Optimizer:
     return optimizer
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_steps_are_one_graph_at_any_rate(graphs: Graphs, name: str) -> None:
     optimizer = trained_as_plainly(name)
@@ -67,6 +68,7 @@ def test_steps_are_one_graph_at_any_rate(graphs: Graphs, name: str) -> None:
     assert rates == [0.01 / 5] * len(rates), "numbers, as schedules and checkpoints have them"
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_state_goes_on_compiled_or_not(graphs: Graphs, name: str) -> None:
     plain = network()

@@ -130,6 +130,7 @@ def third_step(name: str, quantized: bool, **settings: Any) -> tuple[Array, Arra
     return before.double().numpy(), weight.detach().double().numpy(), group["lr"]
 
 
+@pytest.mark.rows(6)
 @pytest.mark.parametrize(("name", "quantized"), [v for v in VARIANTS if v.values[0] in DECOUPLED])
 @pytest.mark.parametrize("fully_decoupled", [False, True])
 def test_decay_is_as_asked(name: str, quantized: bool, fully_decoupled: bool) -> None:

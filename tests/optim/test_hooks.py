@@ -164,6 +164,7 @@ def rank_of_two(rank: int, folder: str) -> None:
     torch.distributed.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_two_ranks_estimate_what_one_process_does(tmp_path: Path) -> None:
     torch.multiprocessing.spawn(rank_of_two, (str(tmp_path),), nprocs=2)
     model = tiny_bert()

@@ -30,6 +30,7 @@ def test_nothing_changes_without_a_scale() -> None:
     assert plain("~scale", "experiment=diffusion") == plain("experiment=diffusion")
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("recipe", PAPERS)
 def test_toy_exercises_every_part_of_its_recipe(recipe: str) -> None:
     full, toy = plain(f"experiment={recipe}"), plain(f"experiment={recipe}", "scale=toy")

@@ -66,6 +66,7 @@ def test_what_the_rules_leave_free_changes_no_bit_of_validation(free: list[str])
     assert validated_on(*free) == validated_on()
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     "forbidden", ["data.max_length=64", "objective.validation_mlm_probability=0.2", "seed=1"]
 )
@@ -73,6 +74,7 @@ def test_other_documents_and_masks_would_be_seen(forbidden: str) -> None:
     assert validated_on(forbidden) != validated_on()
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     "forbidden",
     [
@@ -105,6 +107,7 @@ def test_recipe_keeps_the_rules() -> None:
     assert broken_rules(manifest_of("experiment=speedrun"), config_of()) == []
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize(
     ("words", "changed", "broken"),
     [

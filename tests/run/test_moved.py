@@ -176,6 +176,7 @@ PLACES: dict[str, tuple[Callable[[Path], None], list[str], bool]] = {
 }
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("place", PLACES)
 def test_same_data_at_another_place_is_no_branch(
     moved: Path, monkeypatch: pytest.MonkeyPatch, place: str

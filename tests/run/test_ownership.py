@@ -37,6 +37,7 @@ def untouched(folder: Path) -> bool:
     return found == THEIRS
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize(
     "words",
     [

@@ -39,6 +39,7 @@ def test_fifty_steps_are_those_of_the_padded_layout(run_here: Train, model: str)
     assert fill(packed) == 1.0 > fill(padded)
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("objective", ["diffusion", "enhanced_mlm", "rtd"])
 def test_other_objectives_are_those_of_the_padded_layout(run_here: Train, objective: str) -> None:
     overrides = [f"objective={objective}", "trainer.max_steps=6"]

@@ -103,6 +103,7 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
     return next((folder / "outputs").glob("*/*"))
 
 
+@pytest.mark.rows(1)
 def test_two_ranks_reach_the_figures_of_one(run: Any, two_ranks: Path) -> None:
     """Mixed batches, of which some ranks' shares hold no image; ranks that share weights still gather them together."""
     ours = run.status["results"]
@@ -144,6 +145,7 @@ def test_rates_by_part_are_killed_without_a_trace(tmp_path: Path, devices: int) 
     assert losses(found) == pytest.approx(losses(one), rel=rounding(1e-4, 5e-2))
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("architecture", ["qwen2_vl", "idefics3"])
 def test_images_of_many_sizes_are_learnt_from_and_answered_about(
     architecture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

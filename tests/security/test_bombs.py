@@ -125,6 +125,7 @@ def streamed(path: Path) -> Any:
     return open_source(str(path), "text", "train", "line").documents()
 
 
+@pytest.mark.rows(7)
 @pytest.mark.parametrize("name", BOMBS)
 def test_file_that_unpacks_out_of_proportion_is_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / name

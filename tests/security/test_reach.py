@@ -18,6 +18,7 @@ from tiryns.runner.config.reach import allow_addresses, check_address, covers
 from tiryns.runner.run.folder import Run
 
 
+@pytest.mark.rows(10)
 @pytest.mark.parametrize("name", PLACES)
 def test_recipe_writes_nothing_outside_of_its_run(
     name: str, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -29,6 +30,7 @@ def test_recipe_writes_nothing_outside_of_its_run(
     assert COUNTS not in problem(PLACES[name]), "a folder of the user's own counts as the user does"
 
 
+@pytest.mark.rows(4)
 @pytest.mark.parametrize(
     "recipe",
     [
@@ -52,6 +54,7 @@ def test_recipe_chooses_what_lies_within(recipe: str, problem: Problem) -> None:
     assert COUNTS not in problem(recipe)
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize(
     "word",
     [
@@ -118,6 +121,7 @@ def test_file_of_data_leads_nowhere_by_itself() -> None:
         allow_addresses([])
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("name", JOBS)
 def test_recipe_submits_nothing(name: str, tmp_path: Path, problem: Problem) -> None:
     recipe, flags = JOBS[name]
@@ -127,6 +131,7 @@ def test_recipe_submits_nothing(name: str, tmp_path: Path, problem: Problem) -> 
     assert_refused(done, ["it counts on the command line"], tmp_path)
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     "words",
     [

@@ -66,6 +66,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
+@pytest.mark.rows(7)
 @pytest.mark.parametrize("name", WRITERS)
 def test_writer_touches_nothing_of_the_users(name: str, project: Path) -> None:
     done = tiryns_here(project, *WRITERS[name])

@@ -233,6 +233,7 @@ def test_names_that_training_lacks_are_refused_and_not_numbered(form: str, tmp_p
     assert both.validation["validation"].labels.tolist() == [1, 0]
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("labels", "numbers"),
     [([0, 1, 4], [0, 1, 4]), ([1, 2, 5], [0, 1, 4]), (["1", "5", "2"], [0, 4, 1]), ([4, 0, 4], [4, 0, 4])],

@@ -230,6 +230,7 @@ WRONG = {
 }
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize(("given", "message"), WRONG.items())
 def test_wrong_mixture_is_refused_in_one_line_before_data_is_read(given: str, message: str) -> None:
     config = compose("data=mixture", f"data.mixture={given}")

@@ -190,6 +190,7 @@ def test_sets_that_make_no_batches_are_refused(sampler: type, fields: dict[str, 
         batches(sampler, **fields)
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("words", "message"),
     [

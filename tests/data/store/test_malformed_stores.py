@@ -25,6 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.rows(8)
 @pytest.mark.parametrize("name", stores.STORES)
 def test_stores_that_cannot_be_used(folder: Path, name: str) -> None:
     assert_said(folder, RECIPE, [f"data.source=store:{name}"], stores.SAID[name])

@@ -70,6 +70,7 @@ FORMS = {
 }
 
 
+@pytest.mark.rows(5)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("objective", ["clm", "mlm", "hybrid", "diffusion", "rtd", "enhanced_mlm"])
 def test_objectives_that_mask_refuse_before_the_text_is_read(
@@ -131,6 +132,7 @@ NO_PADDING: dict[str, tuple[list[str], Callable[[], list[dict[str, Any]]]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("kind", NO_PADDING)
 def test_the_end_of_texts_fills_rows_where_there_is_no_padding(
     places: tuple[Path, Path], decoder: Path, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture

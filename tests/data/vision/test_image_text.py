@@ -92,6 +92,7 @@ def test_split_modality_batches_are_of_one_kind() -> None:
     assert set(kinds) == {True, False}
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -18,6 +18,7 @@ from tests.support.commands import blocks
 (SERVER,) = [block for block in blocks(ROOT / "docs" / "serving.md") if block.title == "serve.py"]
 
 
+@pytest.mark.slow
 def test_server_of_the_page_answers(tmp_path: Path, trained: tiryns.Run) -> None:
     (tmp_path / SERVER.title).write_text(SERVER.text)
     with socket.socket() as free:

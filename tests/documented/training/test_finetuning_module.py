@@ -190,6 +190,7 @@ SCHEDULES: list[tuple[dict[str, Any], list[float]]] = [
 ]
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(("options", "expected"), SCHEDULES)
 def test_scheduler_type_and_kwargs(
     trainer: TrainerMaker, encoder_folder: str, options: dict[str, Any], expected: list[float]

@@ -101,6 +101,7 @@ KINDS = {
 }
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_settings_that_are_alike_are_seldom_called_different(kind: str) -> None:
     draw = np.random.default_rng(0)

@@ -157,6 +157,7 @@ def gpt_bert(model: Any, ids: list[int]) -> list[Tensor]:
     ]
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("formulas", "sizes"),
     [

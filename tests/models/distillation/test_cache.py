@@ -81,6 +81,7 @@ def test_several_at_once_share_the_work() -> None:
     assert sorted(sample for each in asked for sample in each.samples) == list(range(12))
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("layout", ["padded", "packed", "single"])
 @pytest.mark.parametrize("kind", ["classification", "multi_label", "regression"])
 def test_a_student_learns_the_same_from_the_cache(kind: str, layout: str) -> None:

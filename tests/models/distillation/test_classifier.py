@@ -69,6 +69,7 @@ def test_loss_and_gradient_are_those_of_the_formula(kind: str) -> None:
     assert student.eval()(batch)["loss"].equal(plain.eval()(batch)["loss"]), "measured on labels alone"
 
 
+@pytest.mark.rows(2)
 @pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("kind", KINDS)
 def test_packed_rows_and_micro_batches_add_up_to_the_same(kind: str) -> None:

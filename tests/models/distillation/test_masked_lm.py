@@ -60,6 +60,7 @@ def by_formula(model: DistilledMaskedLM, teacher: PreTrainedModel, batch: MicroB
     return total
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("student", ["bert", "modernbert"])
 @pytest.mark.parametrize(
     ("weights", "every_layer", "layers"),
@@ -148,6 +149,7 @@ def test_a_student_that_is_its_own_teacher_has_nothing_to_learn_from_it() -> Non
     assert max(float(g.abs().max()) for g in gradients(model).values() if g is not None) < 1e-3
 
 
+@pytest.mark.rows(2)
 @pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("weights", [Weights(0.5, 0.5, 2.0, hidden=0.5), Weights(0.5, 0.5, 2.0, 5)])
 def test_packed_rows_micro_batches_and_chunks_add_up_to_the_same(

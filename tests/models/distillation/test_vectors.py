@@ -70,6 +70,7 @@ def test_loss_and_gradient_are_those_of_the_formula(monkeypatch: pytest.MonkeyPa
     assert not any(p.requires_grad or p.grad is not None for p in made.teacher.model.parameters())
 
 
+@pytest.mark.rows(2)
 @pytest.mark.fp32
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("cut", ["by rows", "two ranks", "three ranks, with fillers"])

@@ -27,6 +27,7 @@ OWN_ATTENTION = {"layoutlm", "neomme"}
 """Encoders whose padded rows do not ask for an attention that can be replaced, in some version of transformers."""
 
 
+@pytest.mark.rows(14)
 @pytest.mark.parametrize("architecture", TEXT)
 def test_every_encoder_reads_both_ways_and_is_known_where_it_does_not(architecture: str) -> None:
     model = tiny_model(architecture, "mlm")

@@ -86,6 +86,7 @@ def learnt(model: EnhancedMaskedLM, make: Any, steps: int) -> float:
     return sum(losses[-20:]) / 20
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("sentence", ["detached", "zeroed"])
 def test_random_tokens_cannot_be_guessed_without_the_sentence_embedding(
     sentence: str, monkeypatch: pytest.MonkeyPatch
@@ -121,6 +122,7 @@ def test_the_sentence_embedding_learns_to_hold_the_tokens() -> None:
     assert loss.item() < 0.5
 
 
+@pytest.mark.rows(5)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_any_encoder_gets_gradients_for_every_parameter(architecture: str, pooling: str) -> None:

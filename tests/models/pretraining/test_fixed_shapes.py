@@ -47,6 +47,7 @@ def assert_trains_alike(plain: SparseMaskedLM, model: SparseMaskedLM) -> None:
     assert_gradients_close(gradients(model), gradients(plain), atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     "architecture", ["bert", "modernbert", "roberta", "electra", "distilbert", "albert", "crammed_bert"]
 )

@@ -67,6 +67,7 @@ def by_hand(make: Any, model: ReplacedTokenDetector, texts: list[Any]) -> tuple[
     return torch.cat(generated).mean(), torch.cat(detected).mean()
 
 
+@pytest.mark.rows(6)
 @pytest.mark.parametrize("head", ["electra", "deberta"])
 @pytest.mark.parametrize("sharing", ["all", "none", "gdes"])
 @pytest.mark.parametrize("cut", [[6], [1, 3, 2], [2, 4]])
@@ -94,6 +95,7 @@ def test_loss_and_gradient_are_those_of_the_formula_however_cut(
     assert_gradients_close(gradients(model), gradients(twin), atol=1e-5, rtol=1e-3)
 
 
+@pytest.mark.rows(2)
 @pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("architecture", ["bert", "modernbert"])
 @pytest.mark.parametrize("head", ["electra", "deberta"])

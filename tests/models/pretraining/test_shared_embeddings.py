@@ -51,6 +51,7 @@ def test_disentangled_tables_begin_as_the_generators_and_only_the_differences_le
     torch.testing.assert_close(ours(ids), ours.weight[ids] + theirs.weight[ids])
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_any_encoder_learns_in_every_parameter_and_is_exported(architecture: str, tmp_path: Path) -> None:
     sharing = {"bert": "all", "roberta": "none"}.get(architecture, "gdes")

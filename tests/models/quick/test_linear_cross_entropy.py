@@ -70,6 +70,7 @@ def test_what_it_does_not_know_is_left_to_torch() -> None:
     assert not can_fuse(states, nn.Sequential(nn.Linear(4, 8)))
 
 
+@pytest.mark.rows(4)
 @pytest.mark.parametrize("architecture", [*ARCHITECTURES, *OWN])
 def test_a_step_of_any_encoder_has_the_same_loss_and_gradient(architecture: str) -> None:
     batch = collator("mlm")(flat(documents(LENGTHS)))

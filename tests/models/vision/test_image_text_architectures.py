@@ -103,6 +103,7 @@ def given(loaded: Loaded, i: int, prompt: bool = False) -> tuple[Any, int]:
     return parts[int(prompt)], parts[1]["input_ids"].shape[1]
 
 
+@pytest.mark.rows(2)
 def test_tokens_depend_on_the_size_of_an_image_where_the_architecture_says_so(loaded: Loaded) -> None:
     square, wide = (loaded.vision.images.ids(size) for size in ((40, 40), (300, 60)))
     assert (len(square) != len(wide)) is (loaded.name in VARYING)
@@ -128,6 +129,7 @@ def test_tokens_are_those_of_the_processor(loaded: Loaded) -> None:
         assert found["prompt_lengths"][i] == prompt_length
 
 
+@pytest.mark.rows(2)
 def test_loss_is_that_of_the_model_given_its_processors_inputs(loaded: Loaded) -> None:
     expected, targets = 0.0, 0
     with torch.no_grad():
@@ -168,6 +170,7 @@ def test_trained_are_all_parameters_that_the_loss_depends_on(loaded: Loaded) -> 
     assert trained == [gradient is not None for gradient in gradients]
 
 
+@pytest.mark.rows(3)
 def test_answers_are_those_of_the_model_given_its_processors_inputs(loaded: Loaded) -> None:
     found = batch(loaded, packed=False)
     prompts = [r[:n] for r, n in zip(sample_rows(found), found["prompt_lengths"].tolist(), strict=True)]
@@ -183,6 +186,7 @@ def test_answers_are_those_of_the_model_given_its_processors_inputs(loaded: Load
         assert alone[0, : len(theirs)].tolist() == theirs.tolist()
 
 
+@pytest.mark.rows(2)
 def test_rows_are_packed_where_samples_stay_apart_and_else_padded(loaded: Loaded, caplog: Any) -> None:
     with torch.no_grad():
         padded = loaded.model(batch(loaded, packed=False))

@@ -86,6 +86,7 @@ def assert_task_gradients_close(task: str, found: Any, expected: Any, **rounding
         assert_gradients_close(found, expected, **rounding)
 
 
+@pytest.mark.rows(3)
 @pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("task", TASKS)
 def test_cut_does_not_show_in_sums(task: str) -> None:

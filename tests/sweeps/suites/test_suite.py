@@ -169,6 +169,7 @@ WRONG = {
 }
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("command", WRONG.values(), ids=WRONG)
 def test_wrong_command_ends_with_one_line_before_anything_runs(
     command: tuple[list[str], str], tmp_path: Path
