@@ -1,4 +1,4 @@
-"""Each promise of determinism on the page of proofs has tests, and they exist."""
+"""Each promise of determinism on the page of proofs has tests; those of CONTRIBUTING have a quick and a long one."""
 
 import ast
 import re
@@ -7,13 +7,15 @@ import pytest
 
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "docs" / "proof.md").read_text()
-PROMISES = [
-    [cell.strip() for cell in line.strip("|").split("|")]
-    for line in PAGE.partition("<!-- promises -->\n")[2]
-    .partition("<!-- end promises -->")[0]
-    .splitlines()[2:]
-]
+
+def table(page: str, name: str) -> list[list[str]]:
+    """The rows of a table between comments with its name."""
+    between = page.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- end {name} -->")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in between.splitlines()[2:]]
+
+
+PROMISES = table((ROOT / "docs" / "proof.md").read_text(), "promises")
+CONTRIBUTING = table((ROOT / "CONTRIBUTING.md").read_text(), "quick and long")
 SUBJECTS = (
     *("layout", "precision", "number of ranks", "hardware", "optimizer", "attention kernel", "compile_model"),
     *("loader workers", "dropout", "resumed", "killed", "stopped"),
@@ -34,3 +36,17 @@ def test_every_promise_names_tests_that_exist(promise: list[str]) -> None:
     for file, name in named:
         tree = ast.parse((ROOT / file).read_text())
         assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, name
+
+
+def decorators_of(test: str) -> list[str]:
+    file, name = test.strip("`").split("::")
+    tree = ast.parse((ROOT / file).read_text())
+    [found] = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    return [*map(ast.unparse, found.decorator_list)]
+
+
+@pytest.mark.parametrize("promise", CONTRIBUTING, ids=lambda promise: promise[0])
+def test_promise_has_a_quick_and_a_long_test(promise: list[str]) -> None:
+    _, quick, long = promise
+    assert "pytest.mark.slow" not in decorators_of(quick)
+    assert any("mark.slow" in decorator for decorator in decorators_of(long)), "or of some of its rows"
