@@ -159,7 +159,6 @@ def test_recipe_from_elsewhere_runs_nothing(tmp_path: Path, name: str) -> None:
     assert_refused(done, [words], tmp_path)
 
 
-@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
@@ -184,7 +183,6 @@ def strangers_run(folder: Path, overrides: Any) -> Path:
 EVIL = "+callback.x={_target_: subprocess.run, args: [touch, pwned]}"
 
 
-@pytest.mark.rows(3)
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
