@@ -6,7 +6,7 @@ import io
 import tarfile
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tiryns.runner.run.files import staging
@@ -21,8 +21,8 @@ __class__: CrudeWebdataset
 """The description of crude samples: no code of the data set is needed to read them."""
 
 
-ShardSample = tuple[str, str, Mapping[str, bytes]]
-"""A sample to write: its split (`train`, `val`), a key without dots, and its files by their endings."""
+ShardSample = tuple[str, Mapping[str, bytes]]
+"""A sample to write: its split (`train`, `val`), and its files by their endings."""
 
 
 def write_shards(samples: Iterable[ShardSample], folder: Path, samples_per_shard: int) -> dict[str, int]:
@@ -63,7 +63,7 @@ def _write_tars(
     digest = hashlib.blake2b(digest_size=16)
     shards: dict[str, tarfile.TarFile] = {}
     try:
-        for split, key, files in samples:
+        for key, (split, files) in enumerate(samples):
             number, place = divmod(counts[split], samples_per_shard)
             if place == 0:
                 if split in shards:
@@ -71,7 +71,7 @@ def _write_tars(
                 path = folder / f"{split}-{number:06d}.tar"
                 shards[split] = tarfile.open(path, "w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115
             for ending, content in files.items():
-                member = tarfile.TarInfo(f"{key}.{ending}")  # owner, time and the like stay zero
+                member = tarfile.TarInfo(f"{key:09d}.{ending}")  # owner, time and the like stay zero
                 member.size = len(content)
                 shards[split].addfile(member, io.BytesIO(content))
                 digest.update(f"{member.name}\0{member.size}\0".encode() + content)
@@ -80,8 +80,3 @@ def _write_tars(
         for shard in shards.values():
             shard.close()
     return dict(counts), digest.digest()
-
-
-def numbered(samples: Iterable[tuple[str, Mapping[str, bytes]]]) -> Iterator[ShardSample]:
-    """Samples of splits and files, with their numbers as keys."""
-    return ((split, f"{i:09d}", files) for i, (split, files) in enumerate(samples))

@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields
 from functools import cached_property
 from typing import Any
@@ -97,11 +97,11 @@ class MixtureData(PretrainingData):
             n for n, given in self.given.items() if given.weight or self.settings.mixture_tau is not None
         ]
         self.stores = [NamedStore(name, self.sources[name], name) for name in names]
-        self.whole_mixture = mixed(self.stores)
+        self.whole_mixture = MixedSequences(self.stores)
         for phase in self.phases:
             for name in self.sources_of(phase):
                 self.add_store(name, self.sources[name], self.length_of(phase), phase)
-        self.train = mixed(self.stores)
+        self.train = MixedSequences(self.stores)
         self.shares = self._shares(Phase("all"))
         self.prepared = self._together()
 
@@ -230,8 +230,3 @@ class MixtureData(PretrainingData):
                 f"tokens and {shares.of_samples[name]:.2%} of the samples"
             )
         return f"{counts}; {drawn}; {self.epochs[name]:.2f} epochs{bound}"
-
-
-def mixed(stores: Sequence[NamedStore]) -> MixedSequences:
-    """The training sequences of sources, one after the other."""
-    return MixedSequences([store.name for store in stores], [store.data.train for store in stores])

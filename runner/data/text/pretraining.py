@@ -250,21 +250,11 @@ class PretrainingData(GlobalBatchDataModule):
         }
 
     def _describe_training(self) -> tuple[str, str]:
-        """The training data and a global batch in words."""
+        """The training data and a global batch in words; a text that phases cut to several lengths counts once."""
         assert self.prepared is not None
         size, order = self.sampler.global_batch_size, self.order_fingerprint()
         documents = self.prepared.documents["train"]
-        tokens, sequences = self.whole.num_tokens, len(self.whole)
-        training = f"{documents:,} documents, {self._describe_lengths()}"
-        grows = "".join(
-            f"; {what} from {order[name][0]} over {order[name][-1]:,} steps"
-            for name, what in (("batch_warmup", "growing"), ("length_warmup", "lengths growing"))
-            if name in order
-        )
-        return training, f"{size} sequences, about {size * tokens // sequences:,} tokens{grows}"
-
-    def _describe_lengths(self) -> str:
-        """Sequences and tokens in words; a text that phases cut to several lengths counts once."""
+        mean = size * self.whole.num_tokens // len(self.whole)
         stores = self.stores or [NamedStore("", self, "")]
         counts = dict.fromkeys((store.data.max_length for store in stores), 0)
         for store in stores:
@@ -274,4 +264,10 @@ class PretrainingData(GlobalBatchDataModule):
         sequences = [
             f"{count:,} sequences{f' of {length} tokens' * several}" for length, count in counts.items()
         ]
-        return f"{' or '.join(sequences)}, {tokens:,} tokens"
+        training = f"{documents:,} documents, {' or '.join(sequences)}, {tokens:,} tokens"
+        grows = "".join(
+            f"; {what} from {order[name][0]} over {order[name][-1]:,} steps"
+            for name, what in (("batch_warmup", "growing"), ("length_warmup", "lengths growing"))
+            if name in order
+        )
+        return training, f"{size} sequences, about {mean:,} tokens{grows}"

@@ -149,17 +149,14 @@ def read_conversations(
     Raises ValueError or FileNotFoundError, which name the `setting`, for a source or a row that cannot be used.
     """
     rows = read_rows(source, reading, part, setting)
-    images: SizedImages = source if hasattr(source, "read") else ImageFolder(folder or _folder_of(source))
+    if folder is None and not hasattr(source, "read"):
+        first = source[0] if isinstance(source, list | tuple) and source else source
+        found = locate(str(first), "train", ROWS, True) if isinstance(first, str | Path) else None
+        if found is None or found.hub:
+            raise ValueError(
+                "data.images must name the folder of the images of rows from the hub or made in code"
+            )
+        folder = found.files[0].parent
+    images: SizedImages = source if hasattr(source, "read") else ImageFolder(folder)
     conversations = [reader(row, number) for number, row in enumerate(rows.rows)]
     return FoundConversations(conversations, images, rows.description)
-
-
-def _folder_of(source: Any) -> Path:
-    """The folder of a source's first file."""
-    first = source[0] if isinstance(source, list | tuple) and source else source
-    found = locate(str(first), "train", ROWS, True) if isinstance(first, str | Path) else None
-    if found is None or found.hub:
-        raise ValueError(
-            "data.images must name the folder of the images of rows from the hub or made in code"
-        )
-    return found.files[0].parent
