@@ -70,19 +70,16 @@ class Search(JobSweeper):
         self.ended = set[int]()  # trials that the launcher has run
         self.claims = Claims(self.folder, self.storage)
         with self.claims.held():
-            self._run_trials()
+            while trials := self._next_trials():
+                jobs = [self._job(trial) for trial in trials]
+                launched = self.launch(jobs)
+                begun = [job for job in jobs if launched or job.folder.status["state"] != "waiting"]
+                if not begun:
+                    raise TrainingFailure("the launcher has started none of the trials; its message is above")
+                self.ended.update(int(job.folder.path.name) for job in begun)
+                for job in jobs:
+                    self._tell(job.folder)
         return self._say_best()
-
-    def _run_trials(self) -> None:
-        while trials := self._next_trials():
-            jobs = [self._job(trial) for trial in trials]
-            launched = self.launch(jobs)
-            begun = [job for job in jobs if launched or job.folder.status["state"] != "waiting"]
-            if not begun:
-                raise TrainingFailure("the launcher has started none of the trials; its message is above")
-            self.ended.update(int(job.folder.path.name) for job in begun)
-            for job in jobs:
-                self._tell(job.folder)
 
     def _open_study(self) -> Any:
         """The study in the journal, made there if it is new; raises ValueError if it searches another space."""
