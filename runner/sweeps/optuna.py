@@ -21,7 +21,6 @@ from tiryns.runner.patches.optuna import id_in_storage
 from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.files import write_atomically
 from tiryns.runner.run.folder import Run
-from tiryns.runner.sweeps.combinations import as_typed
 from tiryns.runner.sweeps.study import (
     STUDY,
     Claims,
@@ -31,7 +30,7 @@ from tiryns.runner.sweeps.study import (
     repair,
     storage_of,
 )
-from tiryns.runner.sweeps.sweeper import ENDED, Job, JobSweeper
+from tiryns.runner.sweeps.sweeper import ENDED, Job, JobSweeper, as_typed
 
 log = logging.getLogger("tiryns")
 

@@ -148,17 +148,11 @@ class _Set:
             return None
         self.writer.finish()
         store = TokenStore(self.writer.folder)
-        return {
-            "fingerprint": store.fingerprint,
-            "documents": self.documents,
-            "num_sequences": len(store),
-            "num_tokens": store.num_tokens,
-            "num_bytes": store.num_bytes,
-            "digests": self.digests,
-            "counts": ordinary_counts(store, special_ids).tolist()
-            if self.writer.folder.name == HELD_OUT
-            else [],
-        }
+        held_out = self.writer.folder.name == HELD_OUT
+        counts = ordinary_counts(store, special_ids).tolist() if held_out else []
+        known = ("fingerprint", "num_sequences", "num_tokens", "num_bytes")
+        record = {"documents": self.documents, "digests": self.digests, "counts": counts}
+        return record | {name: store.meta[name] for name in known}
 
     def _begin_file(self) -> None:
         self.hashes = [hashlib.blake2b(digest_size=16) for _ in range(2)]

@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,10 @@ from tiryns.runner.data.module import GlobalBatchDataModule
 from tiryns.runner.data.read.documents import Source, open_source, tables_of
 from tiryns.runner.data.read.opened import reading_of
 from tiryns.runner.data.read.rows import described_tables
+from tiryns.runner.data.store.cached import key_of
 from tiryns.runner.data.store.reader import TokenStore, sampled_counts
+from tiryns.runner.data.store.sharded import ShardedStore
 from tiryns.runner.data.text.holdout import Part, divide
-from tiryns.runner.data.text.named_stores import NamedStore, joined
 from tiryns.runner.data.text.prepare import PreparedText, prepare_text
 from tiryns.runner.data.text.tokenizer import MASKING, describe_vocabulary
 from tiryns.runner.run.model_folder import model_folder
@@ -32,6 +33,30 @@ from tiryns.runner.samplers import GlobalBatchSampler
 from tiryns.runner.samplers.base import SeamlessSampler
 from tiryns.runner.samplers.mixed import order_of
 from tiryns.runner.samplers.phased import Draws
+
+
+class NamedStore(NamedTuple):
+    """A source as the data of a run of its own, which has one store of training sequences."""
+
+    name: str
+    """The source in a mixture, else nothing."""
+    data: Any
+    """A `PretrainingData` that is prepared."""
+    label: str
+    """The name of the store's order: that of its source, with the length where it is not that of the run."""
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the training sequences."""
+        return str(self.data.train.fingerprint)
+
+
+def joined(stores: Sequence[NamedStore]) -> Any:
+    """The training sequences of stores one after the other; those of a single one as they are."""
+    if len(stores) == 1:
+        return stores[0].data.train
+    shards: Any = [store.data.train for store in stores]
+    return ShardedStore(shards, key_of({"joined": [store.fingerprint for store in stores]}))
 
 
 class PretrainingData(GlobalBatchDataModule):
