@@ -167,15 +167,7 @@ def finish_loggers(loggers: Iterable[Any]) -> None:
 
 
 class TensorBoard(Resumable, TensorBoardLogger):
-    """TensorBoard's event files in the folder `tensorboard` of the run, with config and samples.
-
-    A resumed run replaces the steps after its checkpoint. Raises ImportError without TensorBoard.
-    """
-
-    def __init__(self, folder: str | Path) -> None:
-        if find_spec("tensorboard") is None:
-            raise ImportError("logger=tensorboard needs the package tensorboard: pip install tensorboard")
-        super().__init__(save_dir=str(folder), name="tensorboard", version="")
+    """TensorBoard's event files, with config and samples; a resumed run replaces the steps after its checkpoint."""
 
     def resume(self, step: int) -> None:
         """Tells readers to drop what comes after `step`."""
@@ -201,7 +193,11 @@ class TensorBoard(Resumable, TensorBoardLogger):
         self.experiment.flush()
 
 
-tensorboard_logger = TensorBoard
+def tensorboard_logger(folder: str | Path) -> TensorBoardLogger:
+    """A TensorBoard logger that writes to the folder `tensorboard` of the run; raises ImportError without TensorBoard."""
+    if find_spec("tensorboard") is None:
+        raise ImportError("logger=tensorboard needs the package tensorboard: pip install tensorboard")
+    return TensorBoard(save_dir=str(folder), name="tensorboard", version="")
 
 
 def _cell(value: Any) -> str:

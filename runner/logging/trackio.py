@@ -14,18 +14,21 @@ from tiryns.runner.logging.resumable import RowLogger, config_of, earlier_rows, 
 from tiryns.runner.run.folder import Run
 
 
+def trackio_logger(project: str, group: str | None, tags: list[str], folder: str | Path) -> "TrackioLogger":
+    """A Trackio logger with the config; raises ImportError without Trackio."""
+    if find_spec("trackio") is None:
+        raise ImportError("logger=trackio needs the package trackio: pip install 'tiryns[trackio]'")
+    return TrackioLogger(project, group, tags, Path(folder))
+
+
 class TrackioLogger(RowLogger):
     """A run at Trackio, which a resumed run begins anew with the rows up to its checkpoint; main process only.
-
-    Raises ImportError without Trackio.
 
     Example:
         >>> TrackioLogger("tiryns", None, [], Path("outputs/run")).log_metrics({"a": 1.0}, 1)  # doctest: +SKIP
     """
 
-    def __init__(self, project: str, group: str | None, tags: list[str], folder: str | Path) -> None:
-        if find_spec("trackio") is None:
-            raise ImportError("logger=trackio needs the package trackio: pip install 'tiryns[trackio]'")
+    def __init__(self, project: str, group: str | None, tags: list[str], folder: Path) -> None:
         super().__init__(folder)
         self.project, self.group, self.tags = project, group, tags
         self._run: Any = None
@@ -82,9 +85,6 @@ class TrackioLogger(RowLogger):
             with _silent(), contextlib.suppress(RuntimeError):  # a callback has ended it
                 trackio.finish()  # which also forgets the run: the end of the process would end it again, and say so
             self._run = None
-
-
-trackio_logger = TrackioLogger
 
 
 @contextlib.contextmanager
