@@ -19,7 +19,6 @@ from omegaconf import OmegaConf
 from tiryns.runner.logging import log_file
 from tiryns.runner.logging.resumable import (
     Resumable,
-    RowLogger,
     config_of,
     earlier_rows,
     group_of,
@@ -34,6 +33,22 @@ from tiryns.runner.run.yaml_files import flatten
 
 METRICS = "the metrics to "
 """Names the file in messages."""
+
+
+class RowLogger(Resumable):
+    """A logger that is written here: rows go into the run folder `folder`; main process only."""
+
+    def __init__(self, folder: str | Path) -> None:
+        super().__init__()
+        self.folder = Path(folder)
+
+    @property
+    def save_dir(self) -> str:
+        """The run folder."""
+        return str(self.folder)
+
+    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
+        """Does nothing: the run folder holds the config itself."""
 
 
 class MetricsFile(RowLogger):

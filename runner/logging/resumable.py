@@ -82,22 +82,6 @@ class Resumable(Logger, RunLogger):
         return (file for file in files if file.is_file() and not self._lost)
 
 
-class RowLogger(Resumable):
-    """A logger that is written here: rows go into the run folder `folder`; main process only."""
-
-    def __init__(self, folder: str | Path) -> None:
-        super().__init__()
-        self.folder = Path(folder)
-
-    @property
-    def save_dir(self) -> str:
-        """The run folder."""
-        return str(self.folder)
-
-    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
-        """Does nothing: the run folder holds the config itself."""
-
-
 def earlier_rows(folder: Path, step: int) -> list[Row]:
     """The rows of `metrics.csv` up to `step`."""
     columns, rows = whole_rows(folder / "metrics.csv")

@@ -10,7 +10,8 @@ from typing import Any
 from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from tiryns.runner.logging.resumable import RowLogger, config_of, earlier_rows, group_of, keep_id, kept_id
+from tiryns.runner.logging.loggers import RowLogger
+from tiryns.runner.logging.resumable import config_of, earlier_rows, group_of, keep_id, kept_id
 from tiryns.runner.run.folder import Run
 
 
