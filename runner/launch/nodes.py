@@ -97,10 +97,14 @@ class Leadership(ExitStack):
 def is_attended(meeting: Path, seconds: float = 2.5 * SECONDS_BETWEEN_HEARTBEATS) -> bool:
     """Whether agents meet in a folder; where there is a state, it is watched for so many seconds."""
     file, deadline = meeting / STATE, time.monotonic() + seconds
-    if not (before := read_text(file)):
+    if not (before := _written(file)):
         return False
     while time.monotonic() < deadline:
-        if read_text(file) != before:
+        if _written(file) != before:
             return True
         time.sleep(0.1)
     return False
+
+
+def _written(file: Path) -> bytes:
+    return file.read_bytes() if file.exists() else b""

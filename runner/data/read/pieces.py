@@ -49,9 +49,8 @@ def cut_file(file: File, unit: str, num_bytes: int) -> Iterator[Piece]:
     """Pieces of about so many bytes; `unit` is that of text files. The place is the file with a span."""
     size, texts = file.path.stat().st_size, file.format in TEXTS
     plain = (file.reading.encoding or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig")
-    by_line = (
-        file.format == "jsonl" or (texts and unit != "file")
-    ) and file.path.suffix.lower() not in COMPRESSED
+    packed = file.path.suffix.lower() in COMPRESSED
+    by_line = file.format == "jsonl" or (texts and unit != "file")
     if file.format in ARROW:
         first, filled = 0, 0
         for number, part in enumerate(arrow_sizes(file), 1):
@@ -60,7 +59,9 @@ def cut_file(file: File, unit: str, num_bytes: int) -> Iterator[Piece]:
                 yield Piece(file._replace(span=(first, number)), filled)
                 first, filled = number, 0
         yield Piece(file._replace(span=(first, None)), filled)
-    elif size > num_bytes and plain and by_line:  # ends of lines are found without decoding what is before
+    elif (
+        size > num_bytes and plain and by_line and not packed
+    ):  # ends of lines are found without decoding what is before
         bounds = [0, *_bounds(file.path, size, num_bytes, blank=texts and unit == "paragraph")]
         for first, stop in pairwise(bounds):
             yield Piece(file._replace(span=(first, stop)), stop - first)

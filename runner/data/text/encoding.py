@@ -28,12 +28,9 @@ def encoder_for(backend: Any) -> "TextEncoder | WordEncoder":
     normalizer, splitter = parts["normalizer"] or {}, parts["pre_tokenizer"] or {}
     like_bert = normalizer.get("type") == "BertNormalizer" and splitter.get("type") == "BertPreTokenizer"
     spaced = any(re.search(r"\s", token["content"]) for token in parts["added_tokens"])
-    # cleans and splits as BERT does, so that words are independent
-    return (
-        WordEncoder(backend)
-        if like_bert and normalizer["clean_text"] and not spaced
-        else TextEncoder(backend)
-    )
+    if like_bert and normalizer["clean_text"] and not spaced:  # words are independent
+        return WordEncoder(backend)
+    return TextEncoder(backend)
 
 
 class TextEncoder:

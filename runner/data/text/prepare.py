@@ -102,10 +102,11 @@ def prepare_text(
         tokenizer_folder = cache_dir / "tokenizers" / key_of(tokenizer_inputs)
         keep_tokenizer(tokenizer_folder, lambda: loaded or train_on([parts[TRAIN]], **training))
         prepared = _fill(folder, parts, tokenizer_folder, cutting)
-        content = {name: getattr(prepared, name) for name in _KEPT} | {
-            "validation": list(prepared.validation)
+        content = {
+            "tokenizer": tokenizer_folder.relative_to(cache_dir).as_posix(),  # the cache may be moved
+            "validation": list(prepared.validation),
+            **{name: getattr(prepared, name) for name in _KEPT},
         }
-        content["tokenizer"] = tokenizer_folder.relative_to(cache_dir).as_posix()  # the cache may be moved
         write_json(folder / "prepared.json", content)  # the last file: it marks the preparation as complete
         sync(folder)
         return prepared

@@ -145,7 +145,7 @@ def read_conversations(
     Raises ValueError or FileNotFoundError, which name the `setting`, for a source or a row that cannot be used.
     """
     rows = read_rows(source, reading, part, setting)
-    if folder is None and not hasattr(source, "read"):
+    if not folder and not hasattr(source, "read"):
         first = source[0] if isinstance(source, list | tuple) and source else source
         found = locate(str(first), "train", ROWS, True) if isinstance(first, str | Path) else None
         if found is None or found.hub:
