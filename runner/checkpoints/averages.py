@@ -56,7 +56,18 @@ def read_checkpoint(path: Path, ema: bool) -> Source:
     )
     state = dict(saved["state_dict"])
     if ema:
-        state |= _averages(saved["optimizer_states"][0], path)
+        optimizer = saved["optimizer_states"][0]
+        averages = {
+            f"model.{name}": optimizer["state"][number]["average"]
+            for group in optimizer["param_groups"]
+            for name, number in zip(group["param_names"], group["params"], strict=True)
+            if "average" in optimizer["state"].get(number, {})
+        }
+        if not averages:
+            raise ValueError(
+                f"--ema: {str(path)!r} holds no average of its weights; module.ema=0.999 keeps one"
+            )
+        state |= averages
     plain = {name.replace("_orig_mod.", ""): tensor for name, tensor in state.items()}
     tensors = {n.removeprefix(PRETRAINED): t for n, t in plain.items() if n.startswith(PRETRAINED)}
     if not tensors:
@@ -70,18 +81,6 @@ def read_checkpoint(path: Path, ema: bool) -> Source:
             "generator's: write a folder of each checkpoint with `tiryns consolidate`, and average the folders"
         )
     return Source(path, tensors)
-
-
-def _averages(optimizer: dict[str, Any], path: Path) -> dict[str, Tensor]:
-    found = {
-        f"model.{name}": optimizer["state"][number]["average"]
-        for group in optimizer["param_groups"]
-        for name, number in zip(group["param_names"], group["params"], strict=True)
-        if "average" in optimizer["state"].get(number, {})
-    }
-    if not found:
-        raise ValueError(f"--ema: {str(path)!r} holds no average of its weights; module.ema=0.999 keeps one")
-    return found
 
 
 def check_alike(template: Source, sources: Sequence[Source]) -> None:

@@ -134,7 +134,7 @@ class Checkpoint(Callback):
         if step != self._saved_step:
             self._check()
             self._validation_due = validation_due
-            trainer.save_checkpoint(self._path(step))
+            trainer.save_checkpoint(self.folder / file_name(step))
             self._saved_step, self._saved_at, self._late = step, time.monotonic(), False
         if trainer.is_global_zero:
             kept = self._kept(step)
@@ -185,9 +185,6 @@ class Checkpoint(Callback):
         if better:
             self.best_value, self.best_step, self._best_loss = value, step, loss
         return better
-
-    def _path(self, step: int) -> Path:
-        return self.folder / file_name(step)
 
 
 def needed_to_rewind(saved: list[int], first_left_out: int) -> list[int]:

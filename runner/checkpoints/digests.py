@@ -56,7 +56,10 @@ def state_digest(state: Any) -> str:
 
     Of tensors in shards, those of this rank count.
     """
-    leaves = [(name, _local(value)) for name, value in _leaves(state, "")]
+    leaves = [
+        (name, value.to_local() if isinstance(value, DTensor) else value)
+        for name, value in _leaves(state, "")
+    ]
     contents = iter(_contents([value for _, value in leaves if isinstance(value, Tensor)]))
     found = blake2b(digest_size=8)
     for name, value in leaves:
@@ -88,10 +91,6 @@ def _contents(tensors: list[Tensor]) -> list[bytes]:
 def _octets(tensor: Tensor) -> Tensor:
     """The bytes of a tensor, in the order of its elements."""
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-
-
-def _local(value: Any) -> Any:
-    return value.to_local() if isinstance(value, DTensor) else value
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from tiryns.runner.checkpoints import sharded
 from tiryns.runner.patches.torch.trees import keep_versions, tree_leaves
+from tiryns.runner.run.files import staging
 
 Found = TypeVar("Found")
 
@@ -176,18 +177,14 @@ class Buffers:
 
 def write_checkpoint(checkpoint: dict[str, Any], path: Path) -> None:
     """Writes, syncs and renames a temporary file; raises OSError, and leaves nothing behind, where that fails."""
-    temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         sharded.delete_partial(path.parent)
-        with open(temporary, "wb") as file:
+        with staging(path) as temporary, open(temporary, "wb") as file:
             torch.save(checkpoint, file)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
     except (OSError, RuntimeError) as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
         raise sharded.save_error(path, error) from error
 
 

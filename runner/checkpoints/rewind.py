@@ -1,6 +1,5 @@
 """Takes a run folder back to a checkpoint before its loss diverged, and notes the global batches to leave out."""
 
-from pathlib import Path
 from typing import Any
 
 from tiryns.runner.checkpoints.callback import (
@@ -19,38 +18,27 @@ from tiryns.runner.run.folder import Run
 def rewind(folder: Run, step: int, first: int, skipped: Pairs) -> dict[str, Any]:
     """Leaves out the global batches of steps `first` to `step`, the session's own numbering being without `skipped`.
 
-    Checkpoints from `first` on are deleted; logs are cut where training goes on. A branch cannot go back behind the
+    Checkpoints from `first` on are deleted, and links lead to what they named when the newest one left was saved; logs
+    are cut where training goes on. A branch cannot go back behind the
     checkpoint it began with. Returns the note, as `runner.config.skipped` describes it.
     """
-    late = [path for path in checkpoint_files(folder.checkpoint_dir) if step_of(path) >= first]
+    files = [path for path in folder.checkpoint_dir.glob("*.ckpt") if not path.is_symlink()]
+    late = [path for path in files if step_of(path) >= first]
     for path in sorted(late, key=step_of, reverse=True):  # a rewind that is killed is done again
         delete_checkpoint(path)
     start = checkpoint_to_resume(folder, None)
     reached = start.step if start else 0
-    _link_again(folder.checkpoint_dir)
+    for path in folder.checkpoint_dir.glob("phase-*.ckpt"):
+        if not path.exists():
+            path.unlink()
+    newest = newest_checkpoint(folder.checkpoint_dir)
+    callbacks = (entry_of(newest.path, "callbacks") or {}) if newest else {}
+    best = callbacks.get("Checkpoint", {}).get("best_step", -1)
+    for name, named in (("last.ckpt", newest.step if newest else -1), ("best.ckpt", best)):
+        (folder.checkpoint_dir / name).unlink(missing_ok=True)
+        if (folder.checkpoint_dir / file_name(named)).exists():
+            link(folder.checkpoint_dir, name, named)
     batches = [number_of(max(first, reached + 1), skipped), number_of(step, skipped)]
     note = {"batches": batches, "step": step, "checkpoint": reached}
     folder.update_status(step=reached, **{NOTED: [*noted_rewinds(folder.path), note]})
     return note
-
-
-def checkpoint_files(folder: Path) -> list[Path]:
-    """The checkpoints in a folder, without the links to them."""
-    return [path for path in folder.glob("*.ckpt") if not path.is_symlink()]
-
-
-def _link_again(folder: Path) -> None:
-    """Has `last.ckpt` and `best.ckpt` name what they named when the newest checkpoint was saved.
-
-    Links to the ends of phases that are deleted go.
-    """
-    for path in folder.glob("phase-*.ckpt"):
-        if not path.exists():
-            path.unlink()
-    newest = newest_checkpoint(folder)
-    callbacks = (entry_of(newest.path, "callbacks") or {}) if newest else {}
-    best = callbacks.get("Checkpoint", {}).get("best_step", -1)
-    for name, step in (("last.ckpt", newest.step if newest else -1), ("best.ckpt", best)):
-        (folder / name).unlink(missing_ok=True)
-        if (folder / file_name(step)).exists():
-            link(folder, name, step)

@@ -49,15 +49,11 @@ def _through_outputs(outputs: Path, identity: str, choose: Callable[[], str]) ->
     note.parent.mkdir(parents=True, exist_ok=True)
     with locked(note.with_suffix(".lock")):
         known = read_json(note, {}).get("folder")
-        if known and (Run(Path(known)).is_locked() or _is_young(note)):
+        if known and (Run(Path(known)).is_locked() or time.time() - note.stat().st_mtime < SECONDS_TO_START):
             return str(known)
         folder = choose()
         write_atomically(note, json.dumps({"folder": folder}))
         return folder
-
-
-def _is_young(note: Path) -> bool:
-    return time.time() - note.stat().st_mtime < SECONDS_TO_START
 
 
 def _through_torchrun(here: Member, outputs: Path, identity: str, choose: Callable[[], str]) -> str:

@@ -4,7 +4,6 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 from tiryns.runner.launch.rank import clear
@@ -25,16 +24,12 @@ def clear_leftovers(run: Path) -> None:
     """
     clear(run)
     shutil.rmtree(run / MEETING, ignore_errors=True)
-    for path in _temporary(run):
+    for path in [
+        path for folder in (run, run / "checkpoints") for one in PATTERNS for path in folder.glob(one)
+    ]:
         if not _is_of_living(path):
             with contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-
-
-def _temporary(run: Path) -> Iterator[Path]:
-    for folder in (run, run / "checkpoints"):
-        for pattern in PATTERNS:
-            yield from folder.glob(pattern)
 
 
 def _is_of_living(path: Path) -> bool:
@@ -47,5 +42,5 @@ def _is_of_living(path: Path) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:  # somebody else's
-        return True
+        pass
     return True

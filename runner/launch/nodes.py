@@ -12,6 +12,7 @@ from tiryns.runner.launch.leftovers import MEETING, clear_leftovers
 from tiryns.runner.launch.rank import clear
 from tiryns.runner.launch.resume import inherit
 from tiryns.runner.run.cluster import SECONDS_TO_AGREE
+from tiryns.runner.run.files import read_text
 from tiryns.runner.run.folder import Run
 
 log = logging.getLogger("tiryns")
@@ -68,7 +69,7 @@ class Leadership(ExitStack):
         self.folder.path.mkdir(parents=True, exist_ok=True)
         meeting = self.folder.path / MEETING
         deadline = time.monotonic() + SECONDS_TO_AGREE
-        while not self.take() and not _says(meeting / READY, launch):
+        while not self.take() and read_text(meeting / READY) != launch:
             if time.monotonic() > deadline:
                 raise ValueError(
                     f"no other node has prepared {str(self.folder.path)!r} in {SECONDS_TO_AGREE:.0f} seconds: "
@@ -107,7 +108,3 @@ def is_attended(meeting: Path, seconds: float = 2.5 * SECONDS_BETWEEN_HEARTBEATS
 
 def _written(file: Path) -> bytes:
     return file.read_bytes() if file.exists() else b""
-
-
-def _says(file: Path, text: str) -> bool:
-    return file.exists() and file.read_text() == text

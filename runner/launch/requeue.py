@@ -130,7 +130,8 @@ def after_tasks(sweep: Path, exit_status: int, max_num_killed: int) -> None:
         return
     status, message = run.status, left_error(run.path)
     (run.path / RANK_ERROR).unlink(missing_ok=True)
-    if _began(status) >= found.started - timedelta(seconds=1):
+    began = (status.get("session") or {}).get("began") or datetime.min.isoformat()
+    if datetime.fromisoformat(began) >= found.started - timedelta(seconds=1):
         if status["state"] not in ("running", "killed"):
             return
     elif exit_status <= BY_A_SIGNAL:
@@ -148,11 +149,6 @@ def after_tasks(sweep: Path, exit_status: int, max_num_killed: int) -> None:
         _ignore_signals()
         if not _by_scontrol(job):
             run.update_status(error=f"{what}; SLURM has refused to requeue it")
-
-
-def _began(status: dict[str, Any]) -> datetime:
-    """When a run's last session began."""
-    return datetime.fromisoformat((status.get("session") or {}).get("began") or datetime.min.isoformat())
 
 
 if __name__ == "__main__":

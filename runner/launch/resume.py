@@ -217,7 +217,12 @@ def _saved_sweep(sweep: dict[str, Any], folder: Path, arguments: list[str]) -> l
     """The command of a sweep, to be run again in its folder, with what else is on this command line."""
     rest = [a for a in arguments if a not in ("-m", "--multirun") and not a.startswith("resume=")]
     file = str(folder / SWEEP)
-    places = _replayed_flags(sweep.get("flags"), file)
+    places, noted = list[str](), sweep.get("flags")
+    for word in map(str, noted if isinstance(noted, list) else [noted]):
+        is_value = not word.startswith("-") and places and places[-1] in CONFIG_FLAGS
+        if not (is_value or word.partition("=")[0] in CONFIG_FLAGS):
+            raise ValueError(f"resume: {file} is damaged: {word!r} is no flag of a sweep")
+        places.append(word)
     hydra = _replayed(sweep.get("hydra"), rest, file, of_hydra=True)
     overrides = _replayed(sweep.get("overrides"), rest, file)
     return ["-m", *places, *hydra, f"hydra.sweep.dir={quoted(str(folder))}", *overrides, *rest]
@@ -241,17 +246,6 @@ def _replayed(noted: Any, arguments: list[str], file: str, of_hydra: bool = Fals
                 f"resume: {_name(word)} held a secret, which is not written ({word}): give it again, as {_name(word)}=..."
             )
     return [word for word in kept if _name(word) not in GONE]
-
-
-def _replayed_flags(noted: Any, file: str) -> list[str]:
-    """Flags that a sweep notes, which say where configs lie."""
-    words = noted if isinstance(noted, list) else [noted]
-    for i, word in enumerate(words):
-        is_flag = str(word).partition("=")[0] in CONFIG_FLAGS
-        is_value = not str(word).startswith("-") and i > 0 and words[i - 1] in CONFIG_FLAGS
-        if not (is_flag or is_value):
-            raise ValueError(f"resume: {file} is damaged: {word!r} is no flag of a sweep")
-    return [str(word) for word in words]
 
 
 def _name(override: str) -> str:

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 from tiryns.conf.registry import OPTIONS
 from tiryns.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from tiryns.runner.data.labelled.columns import labels_in, without_hidden
-from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences
+from tiryns.runner.data.labelled.examples import TaskSequences
 from tiryns.runner.data.labelled.labels_from_zero import MOST_CLASSES
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from tiryns.runner.data.read.cards import card_files
@@ -90,7 +90,20 @@ class FinetuningDataModule(PassesDataModule):
         if self.sets:
             return
         rows, tokenizer = self._rows(), self.tokenizer
-        self.reader = self._make_reader(rows)
+        options = self.collator_kwargs or {}
+        self.reader = self._task.make_reader(
+            {
+                "text_column": self._column("text", self.text_column, rows),
+                "pair_column": self.pair_column,
+                "context_column": options.get("context_column", "context"),
+                "label_column": self._column("label", self.label_column, rows),
+                "id_column": None,
+                "labels": numbered_labels(rows, self.label_column, self._task.reader.label_per_word),
+                "problem_type": "auto",
+                "label_separator": None,
+                "doc_stride": options.get("doc_stride", min(LONGEST_STRIDE, self.max_sequence_length // 4)),
+            }
+        )
         first = next(iter(rows))
         if "test" in rows:
             names = self.reader.label_names()
@@ -167,22 +180,6 @@ class FinetuningDataModule(PassesDataModule):
             stream=MASK_STREAM if training else VALIDATION_STREAM,
             rank=replica.rank,
             num_ranks=replica.size,
-        )
-
-    def _make_reader(self, rows: Mapping[str, Rows]) -> ExampleReader:
-        options = self.collator_kwargs or {}
-        return self._task.make_reader(
-            {
-                "text_column": self._column("text", self.text_column, rows),
-                "pair_column": self.pair_column,
-                "context_column": options.get("context_column", "context"),
-                "label_column": self._column("label", self.label_column, rows),
-                "id_column": None,
-                "labels": numbered_labels(rows, self.label_column, self._task.reader.label_per_word),
-                "problem_type": "auto",
-                "label_separator": None,
-                "doc_stride": options.get("doc_stride", min(LONGEST_STRIDE, self.max_sequence_length // 4)),
-            }
         )
 
     def _column(self, default: str, given: str, rows: Mapping[str, Rows]) -> str:

@@ -164,11 +164,8 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
 
     def items(self, start: int) -> Iterator[int]:
         """This rank's examples of the present epoch, from number `start` on."""
-        return self._examples(epoch_seed(self.seed, self.epoch), start)
-
-    def _examples(self, seed: int, first: int) -> Iterator[int]:
-        batch, skipped = divmod(first, self.global_batch_size // self.num_replicas)
-        for chunk in self._chunks(seed, batch):
+        batch, skipped = divmod(start, self.global_batch_size // self.num_replicas)
+        for chunk in self._chunks(epoch_seed(self.seed, self.epoch), batch):
             indices = self._batches.dealt(chunk, self.num_replicas, self.rank)
             yield from indices[skipped:].tolist()
             skipped = 0

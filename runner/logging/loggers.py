@@ -12,14 +12,20 @@ from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
-from lightning.pytorch.loggers import Logger, TensorBoardLogger
+from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import OmegaConf
 
 from tiryns.runner.logging import log_file
-from tiryns.runner.logging.resumable import Resumable, config_of, earlier_rows, group_of, keep_id, kept_id
+from tiryns.runner.logging.resumable import (
+    Resumable,
+    config_of,
+    earlier_rows,
+    group_of,
+    keep_id,
+    kept_id,
+)
 from tiryns.runner.logging.wandb import ResumableWandbLogger, finish_run
-from tiryns.runner.protocols import RunLogger
 from tiryns.runner.run.files import naming, replacing
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.metrics_file import FIXED_COLUMNS, whole_rows
@@ -29,7 +35,23 @@ METRICS = "the metrics to "
 """Names the file in messages."""
 
 
-class MetricsFile(Resumable):
+class RowLogger(Resumable):
+    """A logger that is written here: rows go into the run folder `folder`; main process only."""
+
+    def __init__(self, folder: str | Path) -> None:
+        super().__init__()
+        self.folder = Path(folder)
+
+    @property
+    def save_dir(self) -> str:
+        """The run folder."""
+        return str(self.folder)
+
+    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
+        """Does nothing: the run folder holds the config itself."""
+
+
+class MetricsFile(RowLogger):
     """Writes `metrics.csv`: one row per call, on disk when the call returns, a column per metric; main process only.
 
     Example:
@@ -39,29 +61,19 @@ class MetricsFile(Resumable):
     name = version = None  # a run has one metrics file, also when it is resumed
 
     def __init__(self, folder: str | Path) -> None:
-        super().__init__()
-        self.path = Path(folder) / "metrics.csv"
+        super().__init__(folder)
+        self.path = self.folder / "metrics.csv"
         self._columns: list[str] = []
         self._file: TextIO | None = None
 
-    @property
-    def save_dir(self) -> str:
-        """The run folder."""
-        return str(self.path.parent)
-
-    @rank_zero_only
-    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
-        """Does nothing: the run folder holds the config itself."""
-
-    @rank_zero_only
-    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Adds a row, unless there are no metrics or a resumed run has the row already.
+    def write(self, metrics: Mapping[str, Any], step: int | None) -> None:
+        """Adds a row, unless there are no metrics.
 
         Raises:
             ValueError: no step is given, or a metric is named `step` or `time`.
             OSError: the file cannot be written.
         """
-        if not metrics or self.has(metrics, step):
+        if not metrics:
             return
         if step is None or not metrics.keys().isdisjoint(FIXED_COLUMNS):
             raise ValueError(
@@ -81,7 +93,7 @@ class MetricsFile(Resumable):
         self._close()
         columns, rows = whole_rows(self.path)
         self._rewrite(columns, [row for row in rows if int(row[0]) <= step])
-        self.keep(earlier_rows(self.path.parent, step), step)
+        self.keep(earlier_rows(self.folder, step), step)
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
@@ -115,7 +127,7 @@ class MetricsFile(Resumable):
         self._file, self._columns = None, []
 
 
-class LogFile(Logger, RunLogger):
+class LogFile(RowLogger):
     """Writes each step's metrics as a line of `train.log`; main process only.
 
     Example:
@@ -124,16 +136,7 @@ class LogFile(Logger, RunLogger):
 
     name = version = None
 
-    def __init__(self, folder: str | Path) -> None:
-        super().__init__()
-        self.folder = Path(folder)
-
-    @rank_zero_only
-    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
-        """Does nothing: the run folder holds the config itself."""
-
-    @rank_zero_only
-    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+    def write(self, metrics: Mapping[str, Any], step: int | None) -> None:
         """Adds a line; raises OSError, naming the file, where it cannot be written."""
         figures = ", ".join(f"{name} {float(value):.5g}" for name, value in metrics.items())
         with naming(self.folder / log_file.NAME, "the log to "):
@@ -153,11 +156,15 @@ def wandb_logger(
     if wandb.run is not None:  # an earlier run of this process, which would get the new one's rows
         finish_run(exit_code=0)
     folder = Path(folder)
-    logger = ResumableWandbLogger(
+    kept = kept_id(folder, "wandb")
+    run_id = kept or secrets.token_hex(4)
+    if not kept and rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+        keep_id(folder, "wandb", run_id)
+    return ResumableWandbLogger(
         folder=folder,
         name=Run(folder).name,
         project=project,
-        id=_wandb_id(folder),
+        id=run_id,
         group=group_of(folder, group),
         tags=tags,
         mode="offline" if _is_offline(offline) else "online",
@@ -165,7 +172,6 @@ def wandb_logger(
         # W&B's own facts hold the command line, with its secrets
         settings=wandb.Settings(silent=True, console="off", disable_code=True, x_disable_meta=True),
     )
-    return logger
 
 
 def finish_loggers(loggers: Iterable[Any]) -> None:
@@ -236,12 +242,3 @@ def _has_wandb_key() -> bool:
         return netrc.netrc(os.environ.get("NETRC")).authenticators(host) is not None
     except (OSError, netrc.NetrcParseError):
         return False
-
-
-def _wandb_id(folder: Path) -> str:
-    """The id kept in the run folder; the main process makes one where there is none."""
-    kept = kept_id(folder, "wandb")
-    run_id = kept or secrets.token_hex(4)
-    if not kept and rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-        keep_id(folder, "wandb", run_id)
-    return run_id

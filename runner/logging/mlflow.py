@@ -13,7 +13,6 @@ from lightning.pytorch.loggers.logger import DummyLogger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from tiryns.runner.logging.resumable import (
-    ATTACHED,
     Resumable,
     Row,
     config_of,
@@ -82,10 +81,11 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
     and takes the place of the old one, which MLflow keeps among the deleted runs.
     """
 
+    service = "MLflow"
+
     def __init__(self, folder: Path, **settings: Any) -> None:
         super().__init__(**settings)
         self.folder = folder
-        self._lost = False
         self._status = "FINISHED"
 
     @rank_zero_only
@@ -98,7 +98,9 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
         client = self._mlflow_client
         try:
             before = self._before()
-            if before is None or _last_step(before) != (rows[-1].step if rows else None):
+            logged = before.data.to_proto().metrics if before else []
+            last = max((metric.step for metric in logged), default=None)
+            if before is None or last != (rows[-1].step if rows else None):
                 self._replace(before, rows)
             else:
                 self._run_id, self._experiment_id = before.info.run_id, before.info.experiment_id
@@ -113,20 +115,15 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
         except MlflowException as error:
             raise ValueError(f"logger.mlflow: {self._tracking_uri}: {error.message}") from error
 
-    @rank_zero_only
-    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Logs a row, unless MLflow has stopped answering; says so once."""
+    def write(self, metrics: Mapping[str, Any], step: int | None) -> None:
+        """Logs a row, of numbers that MLflow takes."""
+        super().write({name: float(value) for name, value in metrics.items()}, step)
+
+    def ends_service(self) -> tuple[type[Exception], ...]:
+        """The error of MLflow when it has stopped answering."""
         from mlflow.exceptions import MlflowException
 
-        if self._lost:
-            return
-        try:
-            super().log_metrics({name: float(value) for name, value in metrics.items()}, step)
-        except MlflowException as error:
-            self._lost = True
-            log.warning(
-                "MLflow does not take rows any more (%s); it gets them when the run is resumed", error.message
-            )
+        return (MlflowException,)
 
     @rank_zero_only
     def mark_preempting(self) -> None:
@@ -143,9 +140,8 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
 
         status = "FAILED" if exit_code and self._status == "FINISHED" else self._status
         try:
-            for name in ATTACHED if self._initialized and not self._lost else ():
-                if (self.folder / name).is_file():
-                    self.experiment.log_artifact(self._run_id, self.folder / name)
+            for file in self.attached() if self._initialized else ():
+                self.experiment.log_artifact(self._run_id, file)
             if self._initialized:
                 self.experiment.set_terminated(self._run_id, status)
         except MlflowException as error:
@@ -185,8 +181,3 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
         keep_id(self.folder, "mlflow", self._run_id)
         if before is not None:
             client.delete_run(before.info.run_id)
-
-
-def _last_step(run: "MlflowRun") -> int | None:
-    """The last step of any metric, or None."""
-    return max((metric.step for metric in run.data.to_proto().metrics), default=None)

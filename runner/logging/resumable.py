@@ -1,7 +1,7 @@
 """What loggers of runs that stop and resume share: the rows up to a checkpoint, ids at services, files to attach."""
 
-from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,8 @@ from tiryns.runner.run.files import read_sweep
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.metrics_file import logged_in, whole_rows
 from tiryns.runner.run.yaml_files import read_config
+
+log = logging.getLogger("tiryns")
 
 ATTACHED = (
     "config.yaml", "command.txt", "overrides.json", "environment.json", "parameter_groups.json", "metrics.csv",
@@ -36,28 +38,48 @@ class Resumable(Logger, RunLogger):
         >>> class Mine(Resumable, TensorBoardLogger): ...  # doctest: +SKIP
     """
 
+    service = ""
+    folder: Path
+    _lost = False
     _kept: frozenset[tuple[int | None, frozenset[str]]] = frozenset()
-
-    @abstractmethod
-    def resume(self, step: int) -> None:
-        """Drops the rows after `step`, which a resumed run logs again; 0 for a run that begins."""
 
     def finish(self, exit_code: int) -> None:
         """Ends the run; `exit_code` is not 0 where an error ends it."""
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Logs a row, unless a resumed run has it already."""
-        if not self.has(metrics, step):
-            super().log_metrics(metrics, step)  # type: ignore[safe-super, arg-type]
+        """Logs a row, unless a resumed run has it already, or the service has stopped taking rows; says so once."""
+        if self._lost or (step, frozenset(metrics)) in self._kept:
+            return
+        try:
+            self.write(metrics, step)
+        except self.ends_service() as error:
+            self._lost = True
+            lost = "%s does not take rows any more (%s); it gets them when the run is resumed"
+            log.warning(lost, self.service, getattr(error, "message", error))
+
+    def write(self, metrics: Mapping[str, Any], step: int | None) -> None:
+        """Logs a row, as Lightning's class does."""
+        super().log_metrics(metrics, step)  # type: ignore[safe-super, arg-type]
+
+    def ends_service(self) -> tuple[type[Exception], ...]:
+        """Errors after which the service takes no rows of this session."""
+        return ()
 
     def keep(self, rows: Iterable[Row], step: int) -> None:
         """Notes those of `rows` that are of `step`: a run that was killed after its last validation repeats it."""
         self._kept = frozenset((row.step, frozenset(row.metrics)) for row in rows if row.step == step)
 
-    def has(self, metrics: Mapping[str, Any], step: int | None) -> bool:
-        """Whether the run had this row already when it was resumed."""
-        return (step, frozenset(metrics)) in self._kept
+    def replay(self, rows: Iterable[Row], step: int) -> None:
+        """Logs rows up to `step` again, and keeps them."""
+        for row in rows:
+            self.log_metrics(row.metrics, row.step)
+        self.keep(rows, step)
+
+    def attached(self) -> Iterator[Path]:
+        """The files of the run folder that the service gets at the end; none where it is lost."""
+        files = (self.folder / name for name in ATTACHED)
+        return (file for file in files if file.is_file() and not self._lost)
 
 
 def earlier_rows(folder: Path, step: int) -> list[Row]:

@@ -10,7 +10,8 @@ from typing import Any
 from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from tiryns.runner.logging.resumable import Resumable, config_of, earlier_rows, group_of, keep_id, kept_id
+from tiryns.runner.logging.loggers import RowLogger
+from tiryns.runner.logging.resumable import config_of, earlier_rows, group_of, keep_id, kept_id
 from tiryns.runner.run.folder import Run
 
 
@@ -21,7 +22,7 @@ def trackio_logger(project: str, group: str | None, tags: list[str], folder: str
     return TrackioLogger(project, group, tags, Path(folder))
 
 
-class TrackioLogger(Resumable):
+class TrackioLogger(RowLogger):
     """A run at Trackio, which a resumed run begins anew with the rows up to its checkpoint; main process only.
 
     Example:
@@ -29,8 +30,8 @@ class TrackioLogger(Resumable):
     """
 
     def __init__(self, project: str, group: str | None, tags: list[str], folder: Path) -> None:
-        super().__init__()
-        self.project, self.group, self.tags, self.folder = project, group, tags, folder
+        super().__init__(folder)
+        self.project, self.group, self.tags = project, group, tags
         self._run: Any = None
 
     @property
@@ -42,11 +43,6 @@ class TrackioLogger(Resumable):
     def version(self) -> str | None:
         """The id of the run, once it has begun."""
         return kept_id(self.folder, "trackio")
-
-    @property
-    def save_dir(self) -> str:
-        """The run folder."""
-        return str(self.folder)
 
     @property
     @rank_zero_experiment
@@ -66,15 +62,9 @@ class TrackioLogger(Resumable):
             keep_id(self.folder, "trackio", self._run.id)
         return self._run
 
-    @rank_zero_only
-    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
-        """Does nothing: the run begins with its config."""
-
-    @rank_zero_only
-    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Logs a row, unless a resumed run has it already."""
-        if not self.has(metrics, step):
-            self.experiment.log({name: float(value) for name, value in metrics.items()}, step)
+    def write(self, metrics: Mapping[str, Any], step: int | None) -> None:
+        """Logs a row."""
+        self.experiment.log({name: float(value) for name, value in metrics.items()}, step)
 
     @rank_zero_only
     def resume(self, step: int) -> None:
@@ -85,10 +75,7 @@ class TrackioLogger(Resumable):
             for run in trackio.Api().runs(self.project):
                 if run.id == before:
                     run.delete()
-        rows = earlier_rows(self.folder, step)
-        for row in rows:
-            self.log_metrics(row.metrics, row.step)
-        self.keep(rows, step)
+        self.replay(earlier_rows(self.folder, step), step)
 
     @rank_zero_only
     def finish(self, exit_code: int) -> None:

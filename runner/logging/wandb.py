@@ -5,7 +5,6 @@ with these signals blocked, and the rows of one that has not finished are logged
 """
 
 import contextlib
-import logging
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,10 +14,8 @@ from lightning.pytorch.loggers import WandbLogger
 from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from tiryns.runner.logging.resumable import ATTACHED, Resumable, earlier_rows
+from tiryns.runner.logging.resumable import Resumable, earlier_rows
 from tiryns.runner.run.signals import shielded
-
-log = logging.getLogger("tiryns")
 
 UNFINISHED = "wandb_unfinished.txt"
 """In the run folder, until W&B has every row: the first step that this session logged."""
@@ -27,12 +24,13 @@ UNFINISHED = "wandb_unfinished.txt"
 class ResumableWandbLogger(Resumable, WandbLogger):
     """Lightning's logger for a run that may be stopped at any step and resumed."""
 
+    service = "W&B"
+
     def __init__(self, folder: Path, **settings: Any) -> None:
         super().__init__(save_dir=str(folder), **settings)
         self._wandb_init.pop("anonymous", None)  # wandb warns of it even where it is None
         self.folder = folder
         self._first: int | None = None
-        self._lost = False
 
     @property
     @rank_zero_experiment
@@ -43,17 +41,15 @@ class ResumableWandbLogger(Resumable, WandbLogger):
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Logs a row, unless W&B's process has ended; says so once."""
-        if self._lost:
-            return
+        """Logs a row, and notes the first of this session."""
         if self._first is None:
             self._first = step
             (self.folder / UNFINISHED).write_text(str(step or 0))
-        try:
-            super().log_metrics(metrics, step)
-        except ConnectionError:
-            self._lost = True
-            log.warning("W&B's process has ended; it gets the rest from metrics.csv when the run is resumed")
+        super().log_metrics(metrics, step)
+
+    def ends_service(self) -> tuple[type[Exception], ...]:
+        """The error of W&B's process when it has ended."""
+        return (ConnectionError,)
 
     @rank_zero_only
     def mark_preempting(self) -> None:
@@ -71,21 +67,18 @@ class ResumableWandbLogger(Resumable, WandbLogger):
         if self._wandb_init["mode"] != "offline":
             first = int(unfinished.read_text()) if unfinished.exists() else step + 1
             rows = [row for row in rows if row.step >= first]
-        for row in rows:
-            self.log_metrics(row.metrics, row.step)
-        self.keep(rows, step)
+        self.replay(rows, step)
 
     @rank_zero_only
     def finish(self, exit_code: int) -> None:
         """Ends the run at W&B, and attaches files of the run folder."""
         import wandb
 
-        run = None if self._lost else wandb.run
-        for name in ATTACHED:
-            if run is not None and (self.folder / name).is_file():
-                with contextlib.suppress(ConnectionError):
-                    attached = shutil.copy(self.folder / name, run.dir)  # W&B warns of files elsewhere
-                    wandb.save(attached, base_path=run.dir, policy="now")
+        place: Any = wandb.run.dir if wandb.run else None
+        for file in self.attached() if place else ():
+            with contextlib.suppress(ConnectionError):
+                attached = shutil.copy(file, place)  # W&B warns of files elsewhere
+                wandb.save(attached, base_path=place, policy="now")
         if finish_run(exit_code):
             (self.folder / UNFINISHED).unlink(missing_ok=True)
 

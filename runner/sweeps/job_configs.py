@@ -5,7 +5,6 @@ others are copies of it with their own values.
 """
 
 import copy
-from collections.abc import Sequence
 from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
@@ -60,7 +59,9 @@ class JobConfigs:
             if not OmegaConf.is_interpolation(
                 job, "override_dirname"
             ):  # Hydra 1.4 resolves it when it is used
-                job.override_dirname = _dirname(task, **job.config.override_dirname)
+                named = job.config.override_dirname
+                kept = [str(o.input_line) for o in task if o.key_or_group not in named.exclude_keys]
+                job.override_dirname = named.item_sep.join(sorted(kept)).replace("=", named.kv_sep)
         OmegaConf.copy_cache(from_config=master, to_config=config)
         return config
 
@@ -84,9 +85,3 @@ class JobConfigs:
             config.hydra.sweep.subdir = subdir.partition("=")[2]
             config.hydra.overrides.hydra.append(subdir)
         return config
-
-
-def _dirname(overrides: Sequence[Override], exclude_keys: Sequence[str], item_sep: str, kv_sep: str) -> str:
-    """The overrides of a job as the name of a folder, as `hydra.job.override_dirname` has it."""
-    kept = [str(override.input_line) for override in overrides if override.key_or_group not in exclude_keys]
-    return item_sep.join(sorted(kept)).replace("=", kv_sep)

@@ -21,7 +21,6 @@ from tiryns.runner.patches.optuna import id_in_storage
 from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.files import write_atomically
 from tiryns.runner.run.folder import Run
-from tiryns.runner.sweeps.combinations import as_typed
 from tiryns.runner.sweeps.study import (
     STUDY,
     Claims,
@@ -31,7 +30,7 @@ from tiryns.runner.sweeps.study import (
     repair,
     storage_of,
 )
-from tiryns.runner.sweeps.sweeper import ENDED, Job, JobSweeper
+from tiryns.runner.sweeps.sweeper import ENDED, Job, JobSweeper, as_typed
 
 log = logging.getLogger("tiryns")
 
@@ -70,19 +69,16 @@ class Search(JobSweeper):
         self.ended = set[int]()  # trials that the launcher has run
         self.claims = Claims(self.folder, self.storage)
         with self.claims.held():
-            self._run_trials()
+            while trials := self._next_trials():
+                jobs = [self._job(trial) for trial in trials]
+                launched = self.launch(jobs)
+                begun = [job for job in jobs if launched or job.folder.status["state"] != "waiting"]
+                if not begun:
+                    raise TrainingFailure("the launcher has started none of the trials; its message is above")
+                self.ended.update(int(job.folder.path.name) for job in begun)
+                for job in jobs:
+                    self._tell(job.folder)
         return self._say_best()
-
-    def _run_trials(self) -> None:
-        while trials := self._next_trials():
-            jobs = [self._job(trial) for trial in trials]
-            launched = self.launch(jobs)
-            begun = [job for job in jobs if launched or job.folder.status["state"] != "waiting"]
-            if not begun:
-                raise TrainingFailure("the launcher has started none of the trials; its message is above")
-            self.ended.update(int(job.folder.path.name) for job in begun)
-            for job in jobs:
-                self._tell(job.folder)
 
     def _open_study(self) -> Any:
         """The study in the journal, made there if it is new; raises ValueError if it searches another space."""

@@ -65,10 +65,12 @@ class Launcher(HydraLauncher):
         for resources in {str(wanted): wanted for wanted in asked}.values():
             warn_without_room(resources)
         tasks = []
+        # they find the modules that this command finds, before they import anything
+        searched = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
         for config, resources, folder, words in zip(configs, asked, folders, job_overrides, strict=True):
             task = OnNode(self.task_function, folder.path, os.getcwd(), environment_for_nodes())
             again = {"max_retries": self.settings.max_retries, "max_calls": 1}
-            remote = OmegaConf.create({**resources, **again, "runtime_env": {"env_vars": search_path()}})
+            remote = OmegaConf.create({**resources, **again, "runtime_env": {"env_vars": searched}})
             state = Singleton.get_state()
             tasks.append(launch_job_on_ray(self.hydra_context, remote, config, task, state))
             log.info("job %s: %s", folder.path.name, " ".join(filter_overrides(words)))
@@ -126,11 +128,6 @@ class OnNode:
         while Run(self.folder).is_locked() and time.monotonic() < deadline:
             time.sleep(0.5)
         return self.task(config)
-
-
-def search_path() -> dict[str, str]:
-    """What the processes need before they import anything: they find the modules that this command finds."""
-    return {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
 
 
 def environment_for_nodes() -> dict[str, str]:

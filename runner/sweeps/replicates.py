@@ -37,7 +37,8 @@ def with_replicates(words: Sequence[str]) -> list[str]:
             found.append(word)
             continue
         meant = _meaning(word)
-        if twice := [w for w, name in zip(words, names, strict=True) if _is_twice(w, name, word, meant)]:
+        own = {word.partition("=")[0], *(one.partition("=")[0] for one in meant)}
+        if twice := [w for w, n in zip(words, names, strict=True) if w is not word and n.lstrip("+~") in own]:
             raise ValueError(f"{word} stands for {' '.join(meant)}: leave out {twice[0]}")
         found += meant
     return found if {"-m", "--multirun"} & {*words} else ["-m", *found]
@@ -50,9 +51,3 @@ def _meaning(word: str) -> list[str]:
         raise ValueError(f"{word}: expected a whole number, {least} or more, such as {name}=5")
     each = ",".join(str(value) for value in range(1, int(number) + 1))
     return [meant.format(count=number, each=each) for meant in MEANING[name]]
-
-
-def _is_twice(other: str, name: str, word: str, meant: Sequence[str]) -> bool:
-    """Whether another word gives what `word` stands for."""
-    own = [one.partition("=")[0] for one in meant]
-    return other is not word and name.lstrip("+~") in (*own, word.partition("=")[0])

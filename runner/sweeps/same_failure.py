@@ -14,7 +14,11 @@ _FOLD = re.compile(r"\bdata\.fold=\d+")
 
 def same_failure(failed: Sequence[Run]) -> str | None:
     """The message by which all of these jobs failed before their first step; None where any fared otherwise."""
-    messages = {_FOLD.sub("data.fold=...", _failure_at_start(run) or "") for run in failed}
+    messages = set()
+    for status in (run.status for run in failed):
+        at_start = status.get("state") == "failed" and "max_steps" not in status  # noted when training begins
+        message = without_samples(str(status.get("error") or "")) if at_start else ""
+        messages.add(_FOLD.sub("data.fold=...", message))
     return next(iter(messages)) or None if len(messages) == 1 else None
 
 
@@ -27,8 +31,10 @@ def differ_alike(first: Sequence[Sequence[str]], others: Sequence[Sequence[str]]
         (True, False)
     """
     varied = {word.partition("=")[0] for words in first for word in {*words} - {*first[0]}}
-    own = {_without(words, varied) for words in (*first, *others)}
-    return len(own) == 1
+    shared = {
+        tuple(word for word in words if word.partition("=")[0] not in varied) for words in (*first, *others)
+    }
+    return len(shared) == 1
 
 
 def words_apart(jobs: Sequence[Sequence[str]], words: Sequence[str]) -> str:
@@ -40,14 +46,3 @@ def words_apart(jobs: Sequence[Sequence[str]], words: Sequence[str]) -> str:
     """
     shared = set.intersection(*map(set, jobs))
     return " ".join(word for word in words if word not in shared)
-
-
-def _without(words: Sequence[str], names: set[str]) -> tuple[str, ...]:
-    return tuple(word for word in words if word.partition("=")[0] not in names)
-
-
-def _failure_at_start(run: Run) -> str | None:
-    status = run.status
-    if status.get("state") != "failed" or "max_steps" in status:  # which is noted when training begins
-        return None
-    return without_samples(str(status.get("error") or ""))

@@ -156,6 +156,8 @@ class Launcher(BaseSubmititLauncher):
         from submitit.core.utils import FailedJobError
 
         given = self.settings
+        again = [sys.executable, *same_modules(), "-m", "tiryns.runner.launch.requeue", str(sweep.absolute())]
+        killed = given.max_num_killed if given.requeue else 0
         parameters = {
             **self.parameters,
             **layout._asdict(),
@@ -165,7 +167,11 @@ class Launcher(BaseSubmititLauncher):
                 f"--cpus-per-task={layout.cpus_per_task}",
                 *given.srun_args,
             ],
-            "slurm_teardown": _after_srun(sweep.absolute(), given.max_num_killed if given.requeue else 0),
+            "slurm_teardown": [  # what comes after srun in the batch script
+                "status=$?",
+                "[ $status = 0 ] && exit",
+                f"exec {shlex.join(again)} $status {killed}",
+            ],
         }
         timeouts = given.max_num_timeout if given.requeue else 0
         try:
@@ -176,16 +182,6 @@ class Launcher(BaseSubmititLauncher):
             return [job.job_id for job in executor.map_array(self, *zip(*arguments, strict=True))]
         except (RuntimeError, FailedJobError) as error:
             raise ValueError(f"cannot submit to SLURM: {str(error).strip()}") from error
-
-
-def _after_srun(sweep: Path, max_num_killed: int) -> list[str]:
-    """Lines of a batch script that come after its srun."""
-    command = [sys.executable, *same_modules(), "-m", "tiryns.runner.launch.requeue", str(sweep)]
-    return [
-        "status=$?",
-        "[ $status = 0 ] && exit",
-        f"exec {shlex.join(command)} $status {max_num_killed}",
-    ]
 
 
 def states_of(ids: Sequence[str]) -> dict[str, str]:

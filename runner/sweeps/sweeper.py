@@ -7,14 +7,17 @@ goes on with those that are not, and adds new ones. A job is identified by its o
 import json
 import logging
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
@@ -31,7 +34,6 @@ from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
 from tiryns.runner.run.files import SWEEP, newest, read_sweep, write_atomically
 from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.recording import new_name
-from tiryns.runner.sweeps.combinations import combinations
 from tiryns.runner.sweeps.job_configs import JobConfigs
 from tiryns.runner.sweeps.same_failure import FIRST_JOBS, differ_alike, same_failure, words_apart
 
@@ -90,6 +92,33 @@ def identity(config: DictConfig) -> dict[str, Any]:
 def find_sweep(outputs: Path, wanted: dict[str, Any]) -> Path | None:
     """The newest sweep under `outputs` of this identity."""
     return newest(outputs, SWEEP, lambda _, noted: {**noted, **wanted} == noted)
+
+
+def as_typed(override: str) -> str:
+    """An override in which interpolations stand as they were typed; Hydra escapes those of a sweep's jobs."""
+    return re.sub(r"\$\\\{.*?\\\}", lambda found: found[0].replace("\\", ""), override)
+
+
+def combinations(overrides: Sequence[Override]) -> list[list[str]]:
+    """The overrides of each job of a grid; of two overrides of one setting the later counts.
+
+    Raises:
+        ValueError: an interval, of which a grid has no values.
+    """
+    values: dict[str, list[str]] = {}
+    for override in overrides:
+        key = override.get_key_element()
+        if not override.is_sweep_override():
+            values[key] = [override.get_value_element_as_str()]
+        elif override.is_discrete_sweep():
+            values[key] = list(override.sweep_string_iterator())
+        else:
+            raise ValueError(
+                f"{override.input_line}: a grid needs single values, such as {key}=1,2; "
+                "hydra/sweeper=optuna searches an interval"
+            )
+    words = [[as_typed(f"{key}={value}") for value in given] for key, given in values.items()]
+    return [list(job) for job in product(*words)]
 
 
 class Job(NamedTuple):

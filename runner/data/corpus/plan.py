@@ -93,24 +93,19 @@ class CorpusPlan:
         if folder.exists("plan.json"):
             theirs = json.loads(folder.read("plan.json"))
             if changed := [name for name in ours if ours[name] != theirs.get(name)]:
+                told = ", ".join(
+                    "the files of the source"
+                    if name == "files"
+                    else f"{name} was {theirs.get(name)!r} and is {ours[name]!r}"
+                    for name in changed
+                )
                 raise ValueError(
-                    f"{folder} was begun with other inputs ({_changes(changed, theirs, ours)}): give the same ones to go "
-                    "on, or another folder"
+                    f"{folder} was begun with other inputs ({told}): give the same ones to go on, or another folder"
                 )
         elif not folder.is_empty():
             raise ValueError(f"{folder} holds something else: name a new folder for the store")
         else:
             folder.write("plan.json", json.dumps(ours, indent=1, ensure_ascii=False).encode())
-
-
-def _changes(names: list[str], theirs: dict[str, Any], ours: dict[str, Any]) -> str:
-    """The settings that differ in words, without the lists of files."""
-    return ", ".join(
-        "the files of the source"
-        if name == "files"
-        else f"{name} was {theirs.get(name)!r} and is {ours[name]!r}"
-        for name in names
-    )
 
 
 def find_files(source: str, any_format: bool) -> list[InputFile]:

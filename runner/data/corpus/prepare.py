@@ -1,7 +1,6 @@
 """From the files of a source to a sharded store: plans, runs the stages, and makes the index of the shards."""
 
 import json
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,7 +78,10 @@ def prepare_corpus(
     stages.append(Stage("index", [WriteIndex(plan, store)], 1))
     executors = make_executors(executor, stages, store, workers)
     plan.keep(store)
-    _keep_tokenizer(loaded, store)
+    if not store.exists(INDEX):
+        with tempfile.TemporaryDirectory(prefix="tiryns-") as temporary:
+            loaded.save_pretrained(temporary)
+            store.take(Path(temporary), "tokenizer")
     return read_index(store) if run(executors) else None
 
 
@@ -93,16 +95,6 @@ def _check(tasks: int, workers: int, validation: float) -> None:
             f"--validation {validation}: expected a share from 0 to below 1; a number of documents cannot be held out, "
             "as each task decides by a document's content alone"
         )
-
-
-def _keep_tokenizer(tokenizer: Any, store: Folder) -> None:
-    if not store.exists(INDEX):
-        files = Path(tempfile.mkdtemp(prefix="tiryns-"))
-        try:
-            tokenizer.save_pretrained(files)
-            store.take(files, "tokenizer")
-        finally:
-            shutil.rmtree(files, ignore_errors=True)
 
 
 class WriteIndex(PipelineStep):

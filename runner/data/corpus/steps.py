@@ -18,7 +18,7 @@ from tiryns.runner.data.corpus.plan import CorpusPlan
 from tiryns.runner.data.store.reader import TokenStore, ordinary_counts
 from tiryns.runner.data.store.remote import Folder
 from tiryns.runner.data.store.writer import Batch, StoreWriter
-from tiryns.runner.data.text.chunking import Chunker, Flat
+from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.data.text.holdout import HELD_OUT, TRAIN, held_out_by_content
 
 FILE = "tiryns_file"
@@ -131,7 +131,8 @@ class _Set:
         (tokens, lengths), num_bytes = chunker.measured_texts(texts)
         self.documents += len(texts)
         self.writer.append(Batch(tokens, lengths, 0, num_bytes))
-        self._hash((tokens, lengths))
+        for part, numbers, dtype in zip(self.hashes, (tokens, lengths), ("<u4", "<i4"), strict=True):
+            part.update(np.ascontiguousarray(numbers, dtype).data)
 
     def end_file(self) -> None:
         """Keeps the hash of the file's sequences, if there were any."""
@@ -147,25 +148,15 @@ class _Set:
             return None
         self.writer.finish()
         store = TokenStore(self.writer.folder)
-        return {
-            "fingerprint": store.fingerprint,
-            "documents": self.documents,
-            "num_sequences": len(store),
-            "num_tokens": store.num_tokens,
-            "num_bytes": store.num_bytes,
-            "digests": self.digests,
-            "counts": ordinary_counts(store, special_ids).tolist()
-            if self.writer.folder.name == HELD_OUT
-            else [],
-        }
+        held_out = self.writer.folder.name == HELD_OUT
+        counts = ordinary_counts(store, special_ids).tolist() if held_out else []
+        known = ("fingerprint", "num_sequences", "num_tokens", "num_bytes")
+        record = {"documents": self.documents, "digests": self.digests, "counts": counts}
+        return record | {name: store.meta[name] for name in known}
 
     def _begin_file(self) -> None:
         self.hashes = [hashlib.blake2b(digest_size=16) for _ in range(2)]
         self.sequences_before = self.writer.num_sequences
-
-    def _hash(self, sequences: Flat) -> None:
-        for part, numbers, dtype in zip(self.hashes, sequences, ("<u4", "<i4"), strict=True):
-            part.update(np.ascontiguousarray(numbers, dtype).data)
 
 
 def _scratch(store: Folder, rank: int) -> Path:

@@ -2,44 +2,26 @@
 
 import ast
 import textwrap
-import warnings
 from collections.abc import Iterator
-from typing import Any
 
-from tiryns.runner.data.demo.stdlib_text import SHORTEST, StdlibText, source_files
+from tiryns.runner.data.demo.stdlib_text import Stdlib, parsed, source_files
 
 
-class StdlibCode:
-    """Functions and methods of the standard library without their docstrings, one document each, in a fixed order.
+class StdlibCode(Stdlib):
+    """Functions and methods of the standard library without their docstrings, one document each, by file and line.
 
-    Sources are parsed, never imported. Repeated ones appear once. What is in the docstrings is in `StdlibText`.
+    Sources are parsed, never imported. What is in the docstrings is in `StdlibText`.
 
     Example:
         >>> next(StdlibCode().documents()).splitlines()[0]
         'def __init__(self, optionalRelease, mandatoryRelease, compiler_flag):'
     """
 
-    tokenized = False
+    source, what = "stdlib_code", "source code"
 
-    def __init__(self) -> None:
-        self._documents: list[str] | None = None
-
-    def documents(self) -> Iterator[str]:
-        """Functions by file and line. Raises FileNotFoundError for a Python without sources."""
-        if self._documents is None:
-            texts = (text for path in source_files() for text in functions(path.read_bytes()))
-            self._documents = [text for text in dict.fromkeys(texts) if len(text) >= SHORTEST]
-        if not self._documents:
-            next(StdlibText().documents())  # raises with advice
-        return iter(self._documents)
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Python's version and the names and sizes of the files that are read."""
-        return {**StdlibText().fingerprint(), "source": "stdlib_code", "version": 1}
-
-    def describe(self) -> str:
-        """One line for the summary of a run."""
-        return StdlibText().describe().replace("documentation", "source code")
+    def texts(self) -> Iterator[str]:
+        """The functions of all files."""
+        return (text for path in source_files() for text in functions(path.read_bytes()))
 
 
 def functions(source: bytes) -> Iterator[str]:
@@ -49,11 +31,12 @@ def functions(source: bytes) -> Iterator[str]:
         >>> list(functions(b'def one():\\n    "What it does."\\n    return 1\\n'))
         ['def one():\\n    return 1']
     """
+    tree = parsed(source)
     try:
-        with warnings.catch_warnings(action="ignore"):  # invalid escapes in old sources
-            tree = ast.parse(source)
         lines = source.decode("utf-8").split("\n")
-    except (SyntaxError, ValueError):  # templates, examples of wrong syntax, other encodings
+    except UnicodeDecodeError:
+        return
+    if tree is None:
         return
     bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]
     found = [

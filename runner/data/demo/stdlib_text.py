@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,41 +33,61 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 """Nodes that may have a docstring."""
 
 
-class StdlibText:
-    """Help topics of `pydoc_data` and docstrings of the standard library, one document each, in a fixed order.
-
-    Sources are parsed, never imported. Repeated docstrings appear once.
-
-    Example:
-        >>> next(StdlibText().documents()).splitlines()[0]
-        'The "assert" statement'
-    """
+class Stdlib:
+    """Documents of the standard library, which a subclass finds in its sources, in a fixed order, repeated ones once."""
 
     tokenized = False
+    source: str
+    what: str
 
     def __init__(self) -> None:
         self._documents: list[str] | None = None
 
+    def texts(self) -> Iterator[str]:
+        """The texts, of which some may be repeated or too short to be documents."""
+        raise NotImplementedError
+
     def documents(self) -> Iterator[str]:
-        """Topics by name, then docstrings by file and line. Raises FileNotFoundError for a Python without sources."""
+        """The documents. Raises FileNotFoundError for a Python without sources."""
         if self._documents is None:
-            texts = dict.fromkeys(_RULE.sub(r"\1\1\1", inspect.cleandoc(text).strip()) for text in _texts())
-            self._documents = [text for text in texts if len(text) >= SHORTEST]
+            self._documents = [text for text in dict.fromkeys(self.texts()) if len(text) >= SHORTEST]
         if not self._documents:
             raise FileNotFoundError(
-                f"no documentation in {library()}: this Python ships without the sources of its standard library; "
-                "choose another source, such as data=files data.source=<path>"
+                f"no {self.what} in {library()}: this Python ships without the sources of its standard library; choose "
+                "another source, such as data=files data.source=<path>"
             )
         return iter(self._documents)
 
     def fingerprint(self) -> dict[str, Any]:
         """Python's version and the names and sizes of the files that are read."""
         python = platform.python_version()
-        return {"source": "stdlib_text", "version": VERSION, "python": python, "files": _listing(library())}
+        return {"source": self.source, "version": VERSION, "python": python, "files": _listing(library())}
 
     def describe(self) -> str:
         """One line for the summary of a run."""
-        return f"documentation of Python {platform.python_version()}"
+        return f"{self.what} of Python {platform.python_version()}"
+
+
+class StdlibText(Stdlib):
+    """Help topics of `pydoc_data` by name, then docstrings by file and line, one document each.
+
+    Sources are parsed, never imported.
+
+    Example:
+        >>> next(StdlibText().documents()).splitlines()[0]
+        'The "assert" statement'
+    """
+
+    source, what = "stdlib_text", "documentation"
+
+    def texts(self) -> Iterator[str]:
+        """Topics and docstrings, without long lines of signs."""
+        found = [docstrings(path.read_bytes()) for path in source_files()]
+        with suppress(ImportError):  # some distributions package it apart
+            from pydoc_data.topics import topics
+
+            found.insert(0, [topics[name] for name in sorted(topics)])
+        return (_RULE.sub(r"\1\1\1", inspect.cleandoc(text).strip()) for text in chain.from_iterable(found))
 
 
 @cache
@@ -93,13 +114,18 @@ def _listing(library: Path) -> str:
     return listing.hexdigest()
 
 
+def parsed(source: bytes) -> ast.Module | None:
+    """A module's tree; None for templates and examples of wrong syntax."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # invalid escapes in old sources
+            return ast.parse(source)
+    except (SyntaxError, ValueError):
+        return None
+
+
 def documented(source: bytes) -> Iterator[tuple[Documented, str]]:
     """The module, classes and functions that have a docstring, with it, by line; none if the source cannot be parsed."""
-    try:
-        with warnings.catch_warnings():  # invalid escapes in old sources
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
-    except (SyntaxError, ValueError):  # templates and examples of wrong syntax
+    if (tree := parsed(source)) is None:
         return
     for node in sorted(_definitions(tree), key=lambda node: getattr(node, "lineno", 0)):
         if text := ast.get_docstring(node, clean=False):
@@ -120,12 +146,3 @@ def _definitions(tree: ast.Module) -> Iterator[Documented]:
 def docstrings(source: bytes) -> list[str]:
     """The docstrings of a module's source, by line."""
     return [text for _, text in documented(source)]
-
-
-def _texts() -> Iterator[str]:
-    with suppress(ImportError):  # some distributions package it apart
-        from pydoc_data.topics import topics
-
-        yield from (topics[name] for name in sorted(topics))
-    for path in source_files():
-        yield from docstrings(path.read_bytes())

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tiryns.runner.data.demo.scenes import Scenes
-from tiryns.runner.data.energon.shards import numbered, write_shards
+from tiryns.runner.data.energon.shards import write_shards
 from tiryns.runner.data.read.rows import Row, read_rows
 from tiryns.runner.data.text.holdout import are_held_out
 from tiryns.runner.data.vision.conversations import Conversation, ConversationReader
@@ -50,7 +50,7 @@ def prepare(
     samples = (
         ("val" if held_out[i] else "train", _files(*found[i], pictures, reader.columns)) for i in order
     )
-    return write_shards(numbered(samples), folder, samples_per_shard)
+    return write_shards(samples, folder, samples_per_shard)
 
 
 def prepare_shapes(folder: Path, samples_per_shard: int, seed: int) -> dict[str, int]:

@@ -6,7 +6,7 @@ import io
 import tarfile
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tiryns.runner.run.files import staging
@@ -21,8 +21,8 @@ __class__: CrudeWebdataset
 """The description of crude samples: no code of the data set is needed to read them."""
 
 
-ShardSample = tuple[str, str, Mapping[str, bytes]]
-"""A sample to write: its split (`train`, `val`), a key without dots, and its files by their endings."""
+ShardSample = tuple[str, Mapping[str, bytes]]
+"""A sample to write: its split (`train`, `val`), and its files by their endings."""
 
 
 def write_shards(samples: Iterable[ShardSample], folder: Path, samples_per_shard: int) -> dict[str, int]:
@@ -38,9 +38,25 @@ def write_shards(samples: Iterable[ShardSample], folder: Path, samples_per_shard
     if folder.exists():
         raise ValueError(f"{str(folder)!r} is already there; remove it or name another folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
+    counts: Counter[str] = Counter()
+    digest = hashlib.blake2b(digest_size=16)  # of all content
     with staging(folder) as temporary:
         temporary.mkdir()
-        counts, digest = _write_tars(samples, temporary, samples_per_shard)
+        with contextlib.ExitStack() as shards:
+            shard: dict[str, tarfile.TarFile] = {}  # the last of each split
+            for key, (split, files) in enumerate(samples):
+                number, place = divmod(counts[split], samples_per_shard)
+                if place == 0:
+                    path = temporary / f"{split}-{number:06d}.tar"
+                    if split in shard:
+                        shard[split].close()
+                    shard[split] = shards.enter_context(tarfile.open(path, "w", format=tarfile.USTAR_FORMAT))
+                for ending, content in files.items():
+                    member = tarfile.TarInfo(f"{key:09d}.{ending}")  # owner, time and the like stay zero
+                    member.size = len(content)
+                    shard[split].addfile(member, io.BytesIO(content))
+                    digest.update(f"{member.name}\0{member.size}\0".encode() + content)
+                counts[split] += 1
         if not counts:
             raise ValueError("there are no samples to write")
         with contextlib.redirect_stdout(io.StringIO()):
@@ -50,38 +66,8 @@ def write_shards(samples: Iterable[ShardSample], folder: Path, samples_per_shard
                 split_parts_patterns=[(split, f"{split}-.*") for split in ("train", "val", "test")],
                 workers=1,
             )
-        (temporary / META / "index.uuid").write_text(str(uuid.UUID(bytes=digest)))  # energon's own is random
+        (temporary / META / "index.uuid").write_text(
+            str(uuid.UUID(bytes=digest.digest()))
+        )  # energon's own is random
         (temporary / META / "dataset.yaml").write_text(DATASET_YAML)
-    return counts
-
-
-def _write_tars(
-    samples: Iterable[ShardSample], folder: Path, samples_per_shard: int
-) -> tuple[dict[str, int], bytes]:
-    """Writes shards of each split, numbered from 0; returns the samples of each, and a hash of all content."""
-    counts: Counter[str] = Counter()
-    digest = hashlib.blake2b(digest_size=16)
-    shards: dict[str, tarfile.TarFile] = {}
-    try:
-        for split, key, files in samples:
-            number, place = divmod(counts[split], samples_per_shard)
-            if place == 0:
-                if split in shards:
-                    shards[split].close()
-                path = folder / f"{split}-{number:06d}.tar"
-                shards[split] = tarfile.open(path, "w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115
-            for ending, content in files.items():
-                member = tarfile.TarInfo(f"{key}.{ending}")  # owner, time and the like stay zero
-                member.size = len(content)
-                shards[split].addfile(member, io.BytesIO(content))
-                digest.update(f"{member.name}\0{member.size}\0".encode() + content)
-            counts[split] += 1
-    finally:
-        for shard in shards.values():
-            shard.close()
-    return dict(counts), digest.digest()
-
-
-def numbered(samples: Iterable[tuple[str, Mapping[str, bytes]]]) -> Iterator[ShardSample]:
-    """Samples of splits and files, with their numbers as keys."""
-    return ((split, f"{i:09d}", files) for i, (split, files) in enumerate(samples))
+    return dict(counts)

@@ -34,7 +34,15 @@ def check_source(path: str, allow_code: bool) -> None:
     for description in _descriptions(EPath(path)):
         content = _yaml(description)
         if description.parent.name == META:
-            _check_index(description.parent)
+            index, advice = (
+                description.parent / "index.sqlite",
+                "index the shards again by: energon prepare FOLDER",
+            )
+            if not index.is_file():
+                raise ValueError(f"there is no index {str(index)!r}; {advice.replace(' again', '')}")
+            with index.open("rb") as file:
+                if file.read(len(SQLITE)) != SQLITE:
+                    raise ValueError(f"the index {str(index)!r} is damaged; {advice}")
         for node in () if allow_code else _mappings(content):
             if (code := _foreign_code(node)) is not None:
                 raise ValueError(
@@ -119,18 +127,6 @@ def _yaml(file: EPath) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ValueError(f"{str(file)!r} describes no data set: it holds {content!r:.60}, no mapping")
     return content
-
-
-def _check_index(meta: EPath) -> None:
-    """Raises ValueError unless the index of the samples is there and a database."""
-    index = meta / "index.sqlite"
-    if not index.is_file():
-        raise ValueError(f"there is no index {str(index)!r}; index the shards by: energon prepare FOLDER")
-    with index.open("rb") as file:
-        if not file.read(len(SQLITE)) == SQLITE:
-            raise ValueError(
-                f"the index {str(index)!r} is damaged; index the shards again by: energon prepare FOLDER"
-            )
 
 
 def _mappings(node: Any) -> Iterator[dict[str, Any]]:

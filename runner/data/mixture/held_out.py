@@ -49,7 +49,8 @@ def decide_together(sources: Mapping[str, PretrainingData], settings: Mixture, t
             parts = {name: one.divided() for name, one in sources.items()}
             left_out = _held_out_elsewhere(parts)
             if tokenizer is None:
-                trained = [_without(parts[name][TRAIN], left_out[name]) for name in parts]
+                every = [(parts[name][TRAIN], digests) for name, digests in left_out.items()]
+                trained = [replace(one, kept=one.kept & ~among(one.digests, out)) for one, out in every]
                 keep_tokenizer(folder, lambda: train_on(trained, **training))
             write_json(note, {name: digests.tolist() for name, digests in left_out.items()})
         known = json.loads(note.read_bytes())
@@ -75,7 +76,3 @@ def _held_out_elsewhere(parts: Mapping[str, Mapping[str, Part]]) -> dict[str, ND
                 "nothing to train on"
             )
     return found
-
-
-def _without(part: Part, left_out: NDArray[np.uint64]) -> Part:
-    return replace(part, kept=part.kept & ~among(part.digests, left_out))

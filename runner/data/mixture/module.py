@@ -7,18 +7,21 @@ from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tiryns.conf.data import mixture as options
 from tiryns.conf.data.pretraining import PretrainingData as PretrainingOptions
 from tiryns.conf.phases import Phase, named_sources
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.mixture.held_out import decide_together
-from tiryns.runner.data.mixture.sequences import MixedSequences
 from tiryns.runner.data.mixture.shares import Shares, shares_of
 from tiryns.runner.data.module import GlobalBatchDataModule
 from tiryns.runner.data.read.documents import CombinedSource
-from tiryns.runner.data.text.named_stores import NamedStore, joined
+from tiryns.runner.data.store.cached import key_of
+from tiryns.runner.data.store.sharded import ShardedStore
 from tiryns.runner.data.text.prepare import PreparedText
-from tiryns.runner.data.text.pretraining import PretrainingData
+from tiryns.runner.data.text.pretraining import NamedStore, PretrainingData, joined
 from tiryns.runner.data.text.stored import StoredPretrainingData
 from tiryns.runner.order.skipping import number_of
 from tiryns.runner.run.model_folder import model_folder
@@ -27,6 +30,20 @@ from tiryns.runner.samplers.base import PROVISIONAL, GlobalBatchSampler, Seamles
 from tiryns.runner.samplers.mixed import Mixed, order_of
 from tiryns.runner.samplers.phased import Draws, Phased
 from tiryns.runner.samplers.remaining import Remaining
+
+
+class MixedSequences(ShardedStore):
+    """The stores of sources by name, one after the other in their order; a source may have several."""
+
+    def __init__(self, stores: Sequence[NamedStore]) -> None:
+        self.source_names = list(dict.fromkeys(store.name for store in stores))
+        prints = [[store.name, store.fingerprint] for store in stores]
+        super().__init__([store.data.train for store in stores], key_of({"mixture": prints}))
+        self._owners = np.array([self.source_names.index(store.name) for store in stores])
+
+    def sources_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The source of each of the sequences [D], by its place among the names."""
+        return self._owners[np.searchsorted(self.ends, indices, side="right")]
 
 
 class MixtureData(PretrainingData):
@@ -97,11 +114,11 @@ class MixtureData(PretrainingData):
             n for n, given in self.given.items() if given.weight or self.settings.mixture_tau is not None
         ]
         self.stores = [NamedStore(name, self.sources[name], name) for name in names]
-        self.whole_mixture = mixed(self.stores)
+        self.whole_mixture = MixedSequences(self.stores)
         for phase in self.phases:
             for name in self.sources_of(phase):
                 self.add_store(name, self.sources[name], self.length_of(phase), phase)
-        self.train = mixed(self.stores)
+        self.train = MixedSequences(self.stores)
         self.shares = self._shares(Phase("all"))
         self.prepared = self._together()
 
@@ -230,8 +247,3 @@ class MixtureData(PretrainingData):
                 f"tokens and {shares.of_samples[name]:.2%} of the samples"
             )
         return f"{counts}; {drawn}; {self.epochs[name]:.2f} epochs{bound}"
-
-
-def mixed(stores: Sequence[NamedStore]) -> MixedSequences:
-    """The training sequences of sources, one after the other."""
-    return MixedSequences([store.name for store in stores], [store.data.train for store in stores])

@@ -4,7 +4,6 @@ Letters in shapes: D rows, X texts of all of them, N tokens.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -26,6 +25,7 @@ from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.formats import no_column
 from tiryns.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.text.holdout import digest
 
 
 class Pair(NamedTuple):
@@ -232,9 +232,4 @@ def number_of(text: str) -> int:
         >>> number_of("heron") == number_of("heron") != number_of("gull")
         True
     """
-    return (
-        int.from_bytes(
-            blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little", signed=True
-        )
-        | 1
-    )
+    return int(np.uint64(digest(text) | 1).astype(np.int64))

@@ -47,7 +47,10 @@ def documents_of(source: Any, piece: Piece) -> Iterator[Any]:
 
 def cut_file(file: File, unit: str, num_bytes: int) -> Iterator[Piece]:
     """Pieces of about so many bytes; `unit` is that of text files. The place is the file with a span."""
-    size = file.path.stat().st_size
+    size, texts = file.path.stat().st_size, file.format in TEXTS
+    plain = (file.reading.encoding or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig")
+    packed = file.path.suffix.lower() in COMPRESSED
+    by_line = file.format == "jsonl" or (texts and unit != "file")
     if file.format in ARROW:
         first, filled = 0, 0
         for number, part in enumerate(arrow_sizes(file), 1):
@@ -56,19 +59,14 @@ def cut_file(file: File, unit: str, num_bytes: int) -> Iterator[Piece]:
                 yield Piece(file._replace(span=(first, number)), filled)
                 first, filled = number, 0
         yield Piece(file._replace(span=(first, None)), filled)
-    elif size > num_bytes and _has_lines(file, unit):
-        bounds = [0, *_bounds(file.path, size, num_bytes, blank=file.format in TEXTS and unit == "paragraph")]
+    elif (
+        size > num_bytes and plain and by_line and not packed
+    ):  # ends of lines are found without decoding what is before
+        bounds = [0, *_bounds(file.path, size, num_bytes, blank=texts and unit == "paragraph")]
         for first, stop in pairwise(bounds):
             yield Piece(file._replace(span=(first, stop)), stop - first)
     else:
         yield Piece(file, size if size <= _LARGE else None)
-
-
-def _has_lines(file: File, unit: str) -> bool:
-    """Whether documents end at ends of lines that can be found without decoding what is before."""
-    plain = (file.reading.encoding or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig")
-    by_line = file.format == "jsonl" or (file.format in TEXTS and unit != "file")
-    return plain and by_line and file.path.suffix.lower() not in COMPRESSED
 
 
 def _bounds(path: Path, size: int, num_bytes: int, blank: bool) -> Iterator[int]:

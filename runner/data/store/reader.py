@@ -58,17 +58,18 @@ class TokenStore:
 
     def __getitem__(self, index: int) -> NDArray[np.int64]:
         """Tokens [T] of one sequence."""
-        if not 0 <= index < len(self):
-            raise IndexError(f"sequence {index} of a store of {len(self)}")
-        return self.tokens[self.offsets[index] : self.offsets[index + 1]].astype(np.int64)
+        return self.gather(np.array([index]))[0]
 
     def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
         """Tokens of each of the sequences [D]."""
-        return self._spans(indices)[1].astype(np.int32)
+        numbers = checked(indices, len(self))
+        lengths: NDArray[np.int32] = (self.offsets[numbers + 1] - self.offsets[numbers]).astype(np.int32)
+        return lengths
 
     def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Tokens of the sequences [D] end to end, and the length of each [D]: 2 million short ones a second."""
-        starts, lengths = self._spans(indices)
+        numbers = checked(indices, len(self))
+        starts, lengths = self.offsets[numbers], self.offsets[numbers + 1] - self.offsets[numbers]
         tokens, stop = np.empty(int(lengths.sum()), np.int64), 0
         if len(tokens) > _LONG * len(lengths):
             for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
@@ -89,12 +90,13 @@ class TokenStore:
     def __reduce__(self) -> tuple[Any, ...]:
         return TokenStore, (self.folder,)
 
-    def _spans(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        indices = np.asarray(indices, np.int64)
-        if len(indices) and (indices.min() < 0 or indices.max() >= len(self)):
-            raise IndexError(f"sequences {indices.min()} to {indices.max()} of a store of {len(self)}")
-        starts = self.offsets[indices]
-        return starts, self.offsets[indices + 1] - starts
+
+def checked(indices: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """The numbers of sequences of a store of `count`; raises IndexError for others."""
+    indices = np.asarray(indices, np.int64)
+    if len(indices) and (indices.min() < 0 or indices.max() >= count):
+        raise IndexError(f"sequences {indices.min()} to {indices.max()} of a store of {count}")
+    return indices
 
 
 def ordinary_counts(store: TokenStore, special_ids: Sequence[int]) -> NDArray[np.int64]:

@@ -83,19 +83,12 @@ class Folder:
         if self.local:
             shutil.move(files, path)
             return
-        for file in sorted(file for file in files.rglob("*") if file.is_file()):
-            target = f"{path}/{file.relative_to(files).as_posix()}"
-            self._ask("makedirs", posixpath.dirname(target), exist_ok=True)
-            self._ask("put_file", str(file), target)
+        self._ask("put", f"{files}/", f"{path}/", recursive=True)
         shutil.rmtree(files)
 
     def copy_to(self, name: str, files: Path) -> None:
         """Copies the files of its folder `name` to the local folder `files`."""
-        root = self._at(name)
-        for path in self._ask("find", root):
-            copy = files / posixpath.relpath(path, root)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            self._ask("get_file", path, str(copy))
+        self._ask("get", f"{self._at(name)}/", f"{files}/", recursive=True)
 
     def _ask(self, operation: str, *arguments: Any, **options: Any) -> Any:
         with reaching(self.place):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.data.store.cached import key_of, locked, write_errors
-from tiryns.runner.data.store.reader import TokenStore
+from tiryns.runner.data.store.reader import TokenStore, checked
 from tiryns.runner.data.store.remote import Folder
 from tiryns.runner.order.ranges import ranges
 
@@ -76,9 +76,7 @@ class ShardedStore:
         self, indices: NDArray[np.int64]
     ) -> list[tuple[TokenStore, NDArray[np.int64], NDArray[np.int64]]]:
         """Each shard that has some of the sequences, with their rows among `indices` and their places in it."""
-        indices = np.asarray(indices, np.int64)
-        if len(indices) and (indices.min() < 0 or indices.max() >= len(self)):
-            raise IndexError(f"sequences {indices.min()} to {indices.max()} of a store of {len(self)}")
+        indices = checked(indices, len(self))
         owners = np.searchsorted(self.ends, indices, side="right")
         found = []
         for owner in np.unique(owners).tolist():
@@ -121,7 +119,10 @@ def open_store(place: str, cache_dir: Path) -> OpenedStore:
 
 
 def read_index(folder: Folder) -> dict[str, Any]:
-    """The index of a finished store; FileNotFoundError without one, ValueError for a damaged or another one."""
+    """The index of a finished store, whose shards do not leave their folder.
+
+    Raises FileNotFoundError without one, and ValueError for one that is damaged or of another version.
+    """
     if not folder.exists(INDEX):
         begun = (
             "it was begun but is not finished: give `tiryns prepare corpus` again"
@@ -140,12 +141,6 @@ def read_index(folder: Folder) -> dict[str, Any]:
             f"the sharded store {folder} has format version {index.get('format_version')}, this program reads version "
             f"{FORMAT_VERSION}: prepare it again"
         )
-    _check_index(index, folder)
-    return index
-
-
-def _check_index(index: dict[str, Any], folder: Folder) -> None:
-    """Raises ValueError unless an index has what is read of it, and shards that do not leave their folder."""
     sets = index.get("sets")
     if not isinstance(sets, dict) or "train" not in sets:
         raise _damaged(folder, "it names no set 'train'")
@@ -167,6 +162,7 @@ def _check_index(index: dict[str, Any], folder: Folder) -> None:
         path = PurePosixPath(str(shard["folder"]))
         if path.is_absolute() or ".." in path.parts:
             raise _damaged(folder, f"its shard {str(path)!r} leaves the folder of the store")
+    return index
 
 
 def _damaged(folder: Folder, what: str) -> ValueError:

@@ -4,6 +4,5 @@
   processes.
 - `holdout`: validation documents; `prepare`: all of the above, into token stores in a cache.
 - `pretraining`: `PretrainingData`, the data module that serves the stores; `stored`: of a store prepared before.
-- `named_stores`: the stores of one training set, by source of a mixture and by the lengths of phases.
 - `stream`, `streamed_batches`, `streamed`: the same without stores, tokenised as it is read.
 """

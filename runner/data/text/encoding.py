@@ -24,7 +24,13 @@ def sentence_starts(text: str) -> list[int]:
 
 def encoder_for(backend: Any) -> "TextEncoder | WordEncoder":
     """The fastest encoder that gives the ids of this tokenizer (of the `tokenizers` library)."""
-    return WordEncoder(backend) if splits_words_like_bert(backend) else TextEncoder(backend)
+    parts = json.loads(backend.to_str())
+    normalizer, splitter = parts["normalizer"] or {}, parts["pre_tokenizer"] or {}
+    like_bert = normalizer.get("type") == "BertNormalizer" and splitter.get("type") == "BertPreTokenizer"
+    spaced = any(re.search(r"\s", token["content"]) for token in parts["added_tokens"])
+    if like_bert and normalizer["clean_text"] and not spaced:  # words are independent
+        return WordEncoder(backend)
+    return TextEncoder(backend)
 
 
 class TextEncoder:
@@ -98,18 +104,6 @@ class WordEncoder:
         self.known.update(zip(words, range(len(self.known), len(self.known) + len(words)), strict=True))
         self.ids = np.concatenate([self.ids, ids])
         self.ends = np.concatenate([self.ends, self.ends[-1] + np.cumsum(np.concatenate(lengths))])
-
-
-def splits_words_like_bert(backend: Any) -> bool:
-    """Whether the tokenizer cleans and splits as BERT's does, so that words are independent."""
-    parts = json.loads(backend.to_str())
-    normalizer, splitter = parts["normalizer"] or {}, parts["pre_tokenizer"] or {}
-    return (
-        normalizer.get("type") == "BertNormalizer"
-        and normalizer["clean_text"]
-        and splitter.get("type") == "BertPreTokenizer"
-        and not any(re.search(r"\s", token["content"]) for token in parts["added_tokens"])
-    )
 
 
 _WORDS_IN_A_LINE = 256

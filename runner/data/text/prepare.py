@@ -102,7 +102,13 @@ def prepare_text(
         tokenizer_folder = cache_dir / "tokenizers" / key_of(tokenizer_inputs)
         keep_tokenizer(tokenizer_folder, lambda: loaded or train_on([parts[TRAIN]], **training))
         prepared = _fill(folder, parts, tokenizer_folder, cutting)
-        _remember(prepared, folder, cache_dir)
+        content = {
+            "tokenizer": tokenizer_folder.relative_to(cache_dir).as_posix(),  # the cache may be moved
+            "validation": list(prepared.validation),
+            **{name: getattr(prepared, name) for name in _KEPT},
+        }
+        write_json(folder / "prepared.json", content)  # the last file: it marks the preparation as complete
+        sync(folder)
         return prepared
 
 
@@ -143,7 +149,18 @@ def text_inputs(
 ) -> dict[str, Any]:
     """What the texts of a source's sets depend on; raises ValueError for settings that cannot be used."""
     check_validation(validation_documents)
-    _check_sources(source, validation_sources, tokenizer)
+    for name, other in validation_sources.items():
+        if not re.fullmatch(r"\w[\w.-]*", name) or name == TRAIN:
+            rule = f"names are of letters, digits, - and _, and none is {TRAIN!r}"
+            raise ValueError(f"validation set {name!r}: {rule}")
+        if other.tokenized != source.tokenized:
+            both = f"{source.describe()} and validation set {name!r}"
+            raise ValueError(f"{both}: only one of them is tokenised already")
+    if source.tokenized and not tokenizer:
+        raise ValueError(
+            f"{source.describe()} is tokenised already (it has a column input_ids): set data.tokenizer to the name or "
+            "folder of the tokenizer its ids belong to"
+        )
     text: dict[str, Any] = {"source": source.fingerprint()}
     if validation_sources:
         text["validation"] = {name: other.fingerprint() for name, other in validation_sources.items()}
@@ -162,21 +179,6 @@ class _Texts:
         stride = 1 + sum(part.num_characters for part in self.parts) // _TOKENIZER_TEXT
         documents = chain.from_iterable(part.numbered() for part in self.parts)
         return (str(document) for _, document in islice(documents, 0, None, stride))
-
-
-def _check_sources(source: Source, validation_sources: dict[str, Source], tokenizer: str | None) -> None:
-    for name, other in validation_sources.items():
-        if not re.fullmatch(r"\w[\w.-]*", name) or name == TRAIN:
-            rule = f"names are of letters, digits, - and _, and none is {TRAIN!r}"
-            raise ValueError(f"validation set {name!r}: {rule}")
-        if other.tokenized != source.tokenized:
-            both = f"{source.describe()} and validation set {name!r}"
-            raise ValueError(f"{both}: only one of them is tokenised already")
-    if source.tokenized and not tokenizer:
-        raise ValueError(
-            f"{source.describe()} is tokenised already (it has a column input_ids): set data.tokenizer to the name or "
-            "folder of the tokenizer its ids belong to"
-        )
 
 
 def keep_tokenizer(folder: Path, make: Callable[[], Any]) -> None:
@@ -204,17 +206,6 @@ def train_on(parts: Sequence[Part], kind: str, vocab_size: int, lowercase: bool)
 
 
 _KEPT = ("documents", "unigram_entropy", "tokens_per_byte")
-
-
-def _remember(prepared: PreparedText, folder: Path, cache_dir: Path) -> None:
-    """Writes last the file that marks the preparation as complete; paths are relative, so the cache may be moved."""
-    content = {
-        "tokenizer": prepared.tokenizer.relative_to(cache_dir).as_posix(),
-        "validation": list(prepared.validation),
-        **{name: getattr(prepared, name) for name in _KEPT},
-    }
-    write_json(folder / "prepared.json", content)
-    sync(folder)
 
 
 def _recall(folder: Path, cache_dir: Path) -> PreparedText | None:

@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,10 @@ from tiryns.runner.data.module import GlobalBatchDataModule
 from tiryns.runner.data.read.documents import Source, open_source, tables_of
 from tiryns.runner.data.read.opened import reading_of
 from tiryns.runner.data.read.rows import described_tables
+from tiryns.runner.data.store.cached import key_of
 from tiryns.runner.data.store.reader import TokenStore, sampled_counts
+from tiryns.runner.data.store.sharded import ShardedStore
 from tiryns.runner.data.text.holdout import Part, divide
-from tiryns.runner.data.text.named_stores import NamedStore, joined
 from tiryns.runner.data.text.prepare import PreparedText, prepare_text
 from tiryns.runner.data.text.tokenizer import MASKING, describe_vocabulary
 from tiryns.runner.run.model_folder import model_folder
@@ -32,6 +33,30 @@ from tiryns.runner.samplers import GlobalBatchSampler
 from tiryns.runner.samplers.base import SeamlessSampler
 from tiryns.runner.samplers.mixed import order_of
 from tiryns.runner.samplers.phased import Draws
+
+
+class NamedStore(NamedTuple):
+    """A source as the data of a run of its own, which has one store of training sequences."""
+
+    name: str
+    """The source in a mixture, else nothing."""
+    data: Any
+    """A `PretrainingData` that is prepared."""
+    label: str
+    """The name of the store's order: that of its source, with the length where it is not that of the run."""
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the training sequences."""
+        return str(self.data.train.fingerprint)
+
+
+def joined(stores: Sequence[NamedStore]) -> Any:
+    """The training sequences of stores one after the other; those of a single one as they are."""
+    if len(stores) == 1:
+        return stores[0].data.train
+    shards: Any = [store.data.train for store in stores]
+    return ShardedStore(shards, key_of({"joined": [store.fingerprint for store in stores]}))
 
 
 class PretrainingData(GlobalBatchDataModule):
@@ -250,21 +275,11 @@ class PretrainingData(GlobalBatchDataModule):
         }
 
     def _describe_training(self) -> tuple[str, str]:
-        """The training data and a global batch in words."""
+        """The training data and a global batch in words; a text that phases cut to several lengths counts once."""
         assert self.prepared is not None
         size, order = self.sampler.global_batch_size, self.order_fingerprint()
         documents = self.prepared.documents["train"]
-        tokens, sequences = self.whole.num_tokens, len(self.whole)
-        training = f"{documents:,} documents, {self._describe_lengths()}"
-        grows = "".join(
-            f"; {what} from {order[name][0]} over {order[name][-1]:,} steps"
-            for name, what in (("batch_warmup", "growing"), ("length_warmup", "lengths growing"))
-            if name in order
-        )
-        return training, f"{size} sequences, about {size * tokens // sequences:,} tokens{grows}"
-
-    def _describe_lengths(self) -> str:
-        """Sequences and tokens in words; a text that phases cut to several lengths counts once."""
+        mean = size * self.whole.num_tokens // len(self.whole)
         stores = self.stores or [NamedStore("", self, "")]
         counts = dict.fromkeys((store.data.max_length for store in stores), 0)
         for store in stores:
@@ -274,4 +289,10 @@ class PretrainingData(GlobalBatchDataModule):
         sequences = [
             f"{count:,} sequences{f' of {length} tokens' * several}" for length, count in counts.items()
         ]
-        return f"{' or '.join(sequences)}, {tokens:,} tokens"
+        training = f"{documents:,} documents, {' or '.join(sequences)}, {tokens:,} tokens"
+        grows = "".join(
+            f"; {what} from {order[name][0]} over {order[name][-1]:,} steps"
+            for name, what in (("batch_warmup", "growing"), ("length_warmup", "lengths growing"))
+            if name in order
+        )
+        return training, f"{size} sequences, about {mean:,} tokens{grows}"

@@ -60,11 +60,6 @@ class StoredPretrainingData(PretrainingData):
             documents={name: content["documents"] for name, content in opened.meta["sets"].items()},
             **{figure: {n: content[figure] for n, content in held_out.items()} for figure in FIGURES},
         )
-        self._check_tokens(opened)
-        self.prepare_lengths()
-
-    def _check_tokens(self, opened: OpenedStore) -> None:
-        """Raises ValueError unless the tokenizer of the store can be loaded and has every token of it."""
         try:
             vocabulary = len(self.tokenizer)
         except Exception as error:  # the library raises a dozen kinds, some of the hub
@@ -79,6 +74,7 @@ class StoredPretrainingData(PretrainingData):
                     f"{shard.folder} has token id {shard.max_token_id}, but the tokenizer of the store "
                     f"{self.source.place} has {vocabulary} tokens: prepare it again in another folder"
                 )
+        self.prepare_lengths()
 
     def _open(self, source: Any) -> Any:
         """The place of the store, which `prepare_data` opens."""

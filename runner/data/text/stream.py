@@ -58,51 +58,32 @@ class ShuffledStream:
 
 
 @dataclass(eq=False)
-class _DocumentsOf:
-    """Some documents of a source."""
+class SomeDocuments:
+    """The first `number` documents of a source, or without a number those of no digest among `left_out`."""
 
     source: Source
+    number: int | None = None
+    left_out: Collection[int] = ()
 
     @property
     def tokenized(self) -> bool:
         """Whether documents are token ids already."""
         return self.source.tokenized
 
-
-@dataclass(eq=False)
-class FirstDocuments(_DocumentsOf):
-    """The first `number` documents of a source."""
-
-    number: int
-
     def documents(self) -> Iterator[Any]:
-        """The first ones."""
-        return islice(self.source.documents(), self.number)
-
-    def fingerprint(self) -> dict[str, Any]:
-        """That of the source, and their number."""
-        return {"source": "first", "number": self.number, "of": self.source.fingerprint()}
-
-    def describe(self) -> str:
-        """One line for the summary of a run."""
-        return f"the first {self.number:,} documents of {self.source.describe()}"
-
-
-@dataclass(eq=False)
-class OtherDocuments(_DocumentsOf):
-    """The documents of a source without those of the digests `left_out`."""
-
-    left_out: Collection[int]
-
-    def documents(self) -> Iterator[Any]:
-        """The others."""
+        """The documents that are chosen."""
+        if self.number is not None:
+            return islice(self.source.documents(), self.number)
         return (document for document in self.source.documents() if digest(document) not in self.left_out)
 
     def fingerprint(self) -> dict[str, Any]:
-        """That of the source, and what is left out."""
+        """That of the source, and which documents are chosen."""
+        if self.number is not None:
+            return {"source": "first", "number": self.number, "of": self.source.fingerprint()}
         left_out = derive_seed(0, *sorted(self.left_out)) if self.left_out else 0
         return {"source": "others", "of": self.source.fingerprint(), "left_out": left_out}
 
     def describe(self) -> str:
         """One line for the summary of a run."""
-        return self.source.describe()
+        first = "" if self.number is None else f"the first {self.number:,} documents of "
+        return first + self.source.describe()

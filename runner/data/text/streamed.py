@@ -17,7 +17,7 @@ from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.data.text.holdout import HELD_OUT, digest
 from tiryns.runner.data.text.prepare import PreparedText, token_figures
 from tiryns.runner.data.text.pretraining import PretrainingData
-from tiryns.runner.data.text.stream import FirstDocuments, OtherDocuments
+from tiryns.runner.data.text.stream import SomeDocuments
 from tiryns.runner.data.text.streamed_batches import StreamedGlobalBatches, StreamLoader, StreamOrder
 from tiryns.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
 
@@ -51,7 +51,7 @@ class StreamedPretrainingData(PretrainingData):
                     f"data.validation_documents={number} is a share of documents, but a stream has an unknown number: "
                     "give a number of them (the first ones are held out), 0, or data.validation"
                 )
-            sources = {HELD_OUT: FirstDocuments(self.source, int(number))}
+            sources = {HELD_OUT: SomeDocuments(self.source, int(number))}
         prepared = {name: self.prepare_sets(source, {}, 0) for name, source in sources.items()}
         self.validation = {name: TokenStore(found.train) for name, found in prepared.items()}
         if prepared:
@@ -59,7 +59,7 @@ class StreamedPretrainingData(PretrainingData):
             paths = {name: found.train for name, found in prepared.items()}
             self.prepared = PreparedText(Path(), paths, Path(), {}, **figures)
         left_out = {digest(document) for source in sources.values() for document in source.documents()}
-        self.stream_source: Source = OtherDocuments(self.source, left_out)
+        self.stream_source: Source = SomeDocuments(self.source, left_out=left_out)
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:

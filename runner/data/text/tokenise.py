@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def tokenise(
 
     def batches(position: int) -> Iterator[Batch]:
         number = num_workers(part.num_characters)
-        with workers(number, _Job(part, chunker, vocab_size)) as pool:
+        with workers(number, (part, chunker, vocab_size)) as pool:
             pending: deque[Future[Batch]] = deque()
             for task in _tasks(part, position, pool, number > 1):
                 pending.append(task)
@@ -64,14 +64,6 @@ def _tasks(part: Part, position: int, pool: Executor, shared: bool) -> Iterator[
             yield from (pool.submit(_tokenise, batch) for batch in _grouped(part.read(stretch, position)))
 
 
-class _Job(NamedTuple):
-    """What a worker knows of the work."""
-
-    part: Part
-    chunker: Chunker
-    vocab_size: int
-
-
 def _tokenise(documents: _Documents) -> Batch:
     """The sequences of some documents, ids in the integers of the store."""
     part, chunker, vocab_size = given()
@@ -86,9 +78,10 @@ def _tokenise(documents: _Documents) -> Batch:
 
 def _tokenise_piece(stretch: Stretch, position: int) -> Batch:
     """The sequences of a piece, from a document on."""
-    batches = [_tokenise(batch) for batch in _grouped(given().part.read(stretch, position))]
+    part, _, _ = given()
+    batches = [_tokenise(batch) for batch in _grouped(part.read(stretch, position))]
     tokens, lengths, _, sizes = zip(*batches, strict=True)
-    num_bytes = None if given().part.source.tokenized else sum(sizes)
+    num_bytes = None if part.source.tokenized else sum(sizes)
     return Batch(np.concatenate(tokens), np.concatenate(lengths), stretch.stop, num_bytes)
 
 

@@ -205,7 +205,10 @@ def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool)
 
     tokenizer = build({unknown: 0})
     texts = (tokenizer.normalizer.normalize_str(text) for text in documents)
-    alphabet = _alphabet(texts, (vocab_size - len(SPECIAL_TOKENS)) // 4)
+    counts = Counter(chain.from_iterable(texts))
+    letters = (letter for letter in counts if not letter.isspace())
+    size = min((vocab_size - len(SPECIAL_TOKENS)) // 4, _LARGEST_ALPHABET)
+    alphabet = sorted(heapq.nsmallest(size, letters, key=lambda letter: (-counts[letter], letter)))
     continuing = [f"##{letter}" for letter in alphabet if inside_words(letter)]
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,
@@ -236,14 +239,6 @@ def _train_bpe(documents: Iterable[str], vocab_size: int, lowercase: bool) -> An
     )
     tokenizer.train_from_iterator(documents, trainer)
     return tokenizer
-
-
-def _alphabet(texts: Iterable[str], size: int) -> list[str]:
-    """The most frequent characters that are no white space, in code order."""
-    counts = Counter(chain.from_iterable(texts))
-    letters = (letter for letter in counts if not letter.isspace())
-    size = min(size, _LARGEST_ALPHABET)
-    return sorted(heapq.nsmallest(size, letters, key=lambda letter: (-counts[letter], letter)))
 
 
 def inside_words(letter: str) -> bool:

@@ -38,6 +38,8 @@ class _Renderer:
             text=True,
             encoding="utf-8",
         )
+        _RENDERERS[self.parent] = self
+        atexit.register(self.end)
 
     def __call__(self, request: str) -> str:
         """Returns the answer; empty where the process ended instead."""
@@ -77,7 +79,7 @@ def render_chat(
     request = json.dumps([list(messages), words], default=str)
     with _LOCK:
         for last in (False, True):
-            renderer = _RENDERERS.get(os.getpid()) or _started()
+            renderer = _RENDERERS.get(os.getpid()) or _Renderer()
             if answer := renderer(request):
                 text, refusal = json.loads(answer)
                 if refusal is not None:
@@ -88,12 +90,6 @@ def render_chat(
             if last or renderer.process.returncode == -signal.SIGPROF:
                 break
     raise ValueError(f"it takes more than {_SECONDS:g} seconds or {_MEMORY >> 20} MB")
-
-
-def _started() -> _Renderer:
-    renderer = _RENDERERS[os.getpid()] = _Renderer()
-    atexit.register(renderer.end)
-    return renderer
 
 
 def _serve(requests: IO[str], answers: IO[str], seconds: float, memory: int, longest: int) -> None:

@@ -81,28 +81,27 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
             raise ValueError(
                 "data.train names no training data: give a jsonl file of conversations about images"
             )
-        train, images = self._read(given.train, "train")
-        validation, test = (
-            {name: self._read(source, part) for name, source in by_name(self.sources[part], part).items()}
-            for part in ("validation", "test")
-        )
+        sets = {"train": self._read("train", given.train)}
+        for part in ("validation", "test"):
+            named = by_name(self.sources[part], part)
+            sets |= {f"{part}/{name}": self._read(part, source) for name, source in named.items()}
+        train, images, self.description = sets["train"]
         if given.validation is None and given.validation_documents:
             keys = [conversation.image_key() for conversation in train]
             train, held_out = hold_out(train, keys, given.validation_documents, given.seed)
-            validation = {"validation": (held_out, images)}
+            sets["train"] = FoundConversations(train, images, self.description)
+            sets["validation/validation"] = FoundConversations(held_out, images, self.description)
         self.vision = find_processor(given, texts=lambda: conversation_texts(train))
         self._encoder = self.make_encoder()
-
-        def encoded(
-            conversations: list[Conversation], images: SizedImages, name: str
-        ) -> ConversationSequences:
-            return encode_conversations(
-                conversations, images, self._encoder, given.max_undecodable, f"data.{name}"
-            )
-
-        self.train_set = self.train = encoded(train, images, "train")
-        self.validation = {n: encoded(*found, f"validation/{n}") for n, found in validation.items()}
-        self.test = {n: encoded(*found, f"test/{n}") for n, found in test.items()}
+        encoded = {
+            name: encode_conversations(*found[:2], self._encoder, given.max_undecodable, f"data.{name}")
+            for name, found in sets.items()
+        }
+        self.train_set = self.train = encoded.pop("train")
+        self.validation, self.test = (
+            {n.partition("/")[2]: one for n, one in encoded.items() if n.startswith(f"{part}/")}
+            for part in ("validation", "test")
+        )
         self.prepared = True
 
     @property
@@ -124,13 +123,10 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
         """The tokens of an image, and the vocabulary."""
         return {"images": self._encoder.images.describe(), "vocabulary": f"{len(self.tokenizer):,} tokens"}
 
-    def _read(self, source: Any, part: str) -> tuple[list[Conversation], SizedImages]:
-        found = read_conversations(
+    def _read(self, part: str, source: Any) -> "FoundConversations":
+        return read_conversations(
             source, self.reading, part, f"data.{part}", self.read_row, self.settings.images
         )
-        if part == "train":
-            self.description = found.description
-        return found.conversations, found.images
 
 
 class FoundConversations(NamedTuple):
@@ -149,17 +145,14 @@ def read_conversations(
     Raises ValueError or FileNotFoundError, which name the `setting`, for a source or a row that cannot be used.
     """
     rows = read_rows(source, reading, part, setting)
-    images: SizedImages = source if hasattr(source, "read") else ImageFolder(folder or _folder_of(source))
+    if not folder and not hasattr(source, "read"):
+        first = source[0] if isinstance(source, list | tuple) and source else source
+        found = locate(str(first), "train", ROWS, True) if isinstance(first, str | Path) else None
+        if found is None or found.hub:
+            raise ValueError(
+                "data.images must name the folder of the images of rows from the hub or made in code"
+            )
+        folder = found.files[0].parent
+    images: SizedImages = source if hasattr(source, "read") else ImageFolder(folder)
     conversations = [reader(row, number) for number, row in enumerate(rows.rows)]
     return FoundConversations(conversations, images, rows.description)
-
-
-def _folder_of(source: Any) -> Path:
-    """The folder of a source's first file."""
-    first = source[0] if isinstance(source, list | tuple) and source else source
-    found = locate(str(first), "train", ROWS, True) if isinstance(first, str | Path) else None
-    if found is None or found.hub:
-        raise ValueError(
-            "data.images must name the folder of the images of rows from the hub or made in code"
-        )
-    return found.files[0].parent

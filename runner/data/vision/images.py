@@ -87,8 +87,14 @@ class ImageFolder:
 
 def decode_image(source: bytes | Path, name: str) -> Image.Image:
     """An image in RGB, upright, on white where transparent. Raises UndecodableImage, which gives its `name`."""
-    with _opened(source, name) as image:
-        return in_rgb(ImageOps.exif_transpose(image))
+    with _opened(source, name) as opened:
+        image = ImageOps.exif_transpose(opened)
+        if image.mode.startswith("I;16"):  # which Pillow would clip
+            image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+        if image.has_transparency_data:
+            above = image.convert("RGBA")
+            image = Image.alpha_composite(Image.new("RGBA", above.size, "white"), above)
+        return image.convert("RGB")
 
 
 def size_of_image(source: bytes | Path, name: str) -> Size:
@@ -123,13 +129,3 @@ def _reason(error: Exception, source: bytes | Path) -> str:
         return str(error) or type(error).__name__
     size = len(source) if isinstance(source, bytes) else source.stat().st_size
     return f"of no known format, which are {', '.join(FORMATS)}" if size else "the file is empty"
-
-
-def in_rgb(image: Image.Image) -> Image.Image:
-    """The image in RGB, on white where transparent."""
-    if image.mode.startswith("I;16"):  # which Pillow would clip
-        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    if image.has_transparency_data:
-        above = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", above.size, "white"), above)
-    return image.convert("RGB")

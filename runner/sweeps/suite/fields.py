@@ -64,8 +64,7 @@ def read_suite(name: str, content: Any, data: str | None = None, source: str | N
     where = f"suite {name}"
     check_mapping(where, content, (*OF_SUITES, *SHARED))
     given = content.get("tasks")
-    if not isinstance(given, Mapping) or not given:
-        raise ValueError(f"{where}: tasks is {_shown(given)}; expected a mapping of names to tasks")
+    _expect(isinstance(given, Mapping) and given, where, "tasks", given, "a mapping of names to tasks")
     shared = {field: content[field] for field in SHARED if content.get(field) is not None}
     tasks = {}
     for task, fields in given.items():
@@ -98,8 +97,8 @@ def _task(where: str, name: str, fields: Mapping[str, Any], data: str | None, so
     words = [*fields["overrides"], *_source(where, fields.get("sources"), data, source)]
     metric = _names(where, "metric", fields.get("metric"))
     keep = fields.get("keep", 0.5)
-    if isinstance(keep, bool) or not isinstance(keep, int | float) or not 0 <= keep <= 1:
-        raise ValueError(f"{where}: keep is {_shown(keep)}; expected a share from 0 to 1")
+    is_share = type(keep) in (int, float) and 0 <= keep <= 1
+    _expect(is_share, where, "keep", keep, "a share from 0 to 1")
     chosen_by = fields.get("chosen_by")
     return Task(
         name=name,
@@ -117,10 +116,8 @@ def _words(where: str, given: Any) -> list[str]:
     """A list of overrides, each with one value."""
     if given is None:
         return []
-    if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
-        raise ValueError(
-            f"{where}: overrides is {_shown(given)}; expected a list such as [optimizer.lr=1e-4]"
-        )
+    are_words = isinstance(given, list) and all(isinstance(word, str) for word in given)
+    _expect(are_words, where, "overrides", given, "a list such as [optimizer.lr=1e-4]")
     for word in given:
         try:
             override = OverridesParser.create().parse_override(word)
@@ -138,8 +135,7 @@ def _source(where: str, given: Any, data: str | None, source: str | None) -> lis
     """The overrides of the chosen source."""
     if given is None:
         return []
-    if not isinstance(given, Mapping) or not given:
-        raise ValueError(f"{where}: sources is {_shown(given)}; expected a mapping of names to overrides")
+    _expect(isinstance(given, Mapping) and given, where, "sources", given, "a mapping of names to overrides")
     if source is not None and source not in given:
         known = ", ".join(map(str, given)) + suggest(source, map(str, given))
         raise ValueError(f"{where} has no source {source!r}; there are: {known}")
@@ -155,11 +151,9 @@ def _source(where: str, given: Any, data: str | None, source: str | None) -> lis
 
 def _grid(where: str, given: Any) -> dict[str, tuple[str, ...]]:
     found = {}
-    if not isinstance(given or {}, Mapping):
-        raise ValueError(f"{where}: grid is {_shown(given)}; expected lists of values by setting")
+    _expect(isinstance(given or {}, Mapping), where, "grid", given, "lists of values by setting")
     for key, values in (given or {}).items():
-        if not isinstance(values, list) or not values:
-            raise ValueError(f"{where}: grid.{key} is {_shown(values)}; expected a list of values")
+        _expect(isinstance(values, list) and values, where, f"grid.{key}", values, "a list of values")
         written = [value if isinstance(value, str) else literal(value) for value in values]
         _words(f"{where}, grid", [f"{key}={value}" for value in written])
         if len(set(written)) < len(written):
@@ -170,8 +164,8 @@ def _grid(where: str, given: Any) -> dict[str, tuple[str, ...]]:
 
 def _seeds(where: str, given: Any) -> tuple[int, ...]:
     seeds = list(range(1, given + 1)) if type(given) is int and given > 0 else given
-    if not isinstance(seeds, list) or not seeds or any(type(seed) is not int for seed in seeds):
-        raise ValueError(f"{where}: seeds is {_shown(given)}; expected a list of whole numbers, or how many")
+    are_numbers = isinstance(seeds, list) and seeds and all(type(seed) is int for seed in seeds)
+    _expect(are_numbers, where, "seeds", given, "a list of whole numbers, or how many")
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"{where}: seeds has a number twice: {seeds}")
     return tuple(seeds)
@@ -179,10 +173,8 @@ def _seeds(where: str, given: Any) -> tuple[int, ...]:
 
 def _names(where: str, field: str, given: Any) -> tuple[str, ...]:
     names = [given] if isinstance(given, str) else given
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
-        raise ValueError(
-            f"{where}: {field} is {_shown(given)}; expected the name of a figure, such as accuracy"
-        )
+    are_names = isinstance(names, list) and names and all(isinstance(name, str) and name for name in names)
+    _expect(are_names, where, field, given, "the name of a figure, such as accuracy")
     if len({better_when(name) for name in names}) > 1:
         raise ValueError(
             f"{where}: of {field} some are better when large, and some when small: {', '.join(names)}"
@@ -206,12 +198,8 @@ def _check_starts(where: str, tasks: Mapping[str, Task]) -> None:
 
 def _summary(where: str, given: Any, tasks: Mapping[str, Task]) -> dict[str, tuple[str, ...]]:
     summary = {"mean": list(tasks)} if given is None else given
-    if not isinstance(summary, Mapping) or not all(
-        isinstance(names, list) and names for names in summary.values()
-    ):
-        raise ValueError(
-            f"{where}: summary is {_shown(given)}; expected lists of tasks by the names of their means"
-        )
+    lists = isinstance(summary, Mapping) and all(isinstance(n, list) and n for n in summary.values())
+    _expect(lists, where, "summary", given, "lists of tasks by the names of their means")
     for mean, names in summary.items():
         for name in names:
             if name not in tasks:
@@ -240,3 +228,8 @@ def check_mapping(where: str, given: Any, known: Sequence[str]) -> None:
 
 def _shown(value: Any) -> str:
     return "missing" if value is None else f"{value!r:.60}"
+
+
+def _expect(is_right: Any, where: str, field: str, value: Any, expected: str) -> None:
+    if not is_right:
+        raise ValueError(f"{where}: {field} is {_shown(value)}; expected {expected}")

@@ -82,19 +82,15 @@ class SuiteSweep(JobSweeper):
                 for number, setting in enumerate(task.settings):
                     if sum(a != b for a, b in zip(setting, first, strict=True)) < 2:
                         words = self._words(Place(model, task.name, number, 0), start="checked_alone")
-                        if problem := self._problem_of(words):
+                        problem: str | None = ""
+                        try:
+                            self.configs.check(self.config, words)
+                        except Exception as error:
+                            if (problem := explain(error)) is None:
+                                raise
+                        if problem:  # not within the except: the message would be that of the cause
                             of = f"suite {self.suite.name}, task {task.name}, model {model}"
                             raise ValueError(f"{of}: {' '.join(problem.split())}")
-
-    def _problem_of(self, words: list[str]) -> str:
-        """What is wrong with the config that these overrides make."""
-        try:
-            self.configs.check(self.config, words)
-        except Exception as error:
-            if (message := explain(error)) is None:
-                raise
-            return message
-        return ""
 
     def _next_stage(self) -> list[Place]:
         """The jobs that can be run now and were not looked at yet."""

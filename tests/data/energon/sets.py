@@ -18,7 +18,7 @@ from megatron.energon import (
 from PIL import Image
 
 from tiryns.runner.data.energon.loader import EnergonDataloader, savable_loader
-from tiryns.runner.data.energon.shards import numbered, write_shards
+from tiryns.runner.data.energon.shards import write_shards
 
 
 def make_set(folder: Path, count: int = 60, validation: int = 7, per_shard: int = 9) -> Path:
@@ -31,7 +31,7 @@ def make_set(folder: Path, count: int = 60, validation: int = 7, per_shard: int 
         return {"json": json.dumps(row).encode(), "0.png": picture.getvalue()}
 
     splits = ["train"] * count + ["val"] * validation
-    write_shards(numbered((split, files(i)) for i, split in enumerate(splits)), folder, per_shard)
+    write_shards(((split, files(i)) for i, split in enumerate(splits)), folder, per_shard)
     return folder
 
 

@@ -17,7 +17,7 @@ from tests.support.image_text_models import save_image_text_model
 from tiryns.runner.data.energon.errors import ErrorCollector
 from tiryns.runner.data.energon.examples import ReadConversations
 from tiryns.runner.data.energon.module import EnergonMultiModalDataModule
-from tiryns.runner.data.energon.shards import numbered, write_shards
+from tiryns.runner.data.energon.shards import write_shards
 from tiryns.runner.data.energon.tasks import (
     ConversationTaskEncoder,
     MultiModalSampleConfig,
@@ -71,7 +71,7 @@ def module(folder: Path, vision: VisionProcessor, **settings: Any) -> EnergonMul
 
 def written(folder: Path, files: list[dict[str, bytes]], validation: int = 0) -> Path:
     splits = ["train"] * (len(files) - validation) + ["val"] * validation
-    write_shards(numbered(zip(splits, files, strict=True)), folder, 4)
+    write_shards(zip(splits, files, strict=True), folder, 4)
     return folder
 
 
