@@ -13,6 +13,19 @@ function fill(node, marks, inside) {
 
 const make = (tag, marks = {}, ...inside) => fill(document.createElement(tag), marks, inside);
 const draw = (tag, marks = {}, ...inside) => fill(document.createElementNS(SVG, tag), marks, inside);
+const LONG = /[^\s]{14,}/g, JOINTS = /(?<=[._/=,:;(]+)(?![._/=,:;(])/;
+function breakable(part) {  // long names break behind their joints, and only where a line of their own is too short
+  if (typeof part !== "string") return part;
+  const found = [];
+  let end = 0;
+  for (const { 0: word, index } of part.matchAll(LONG)) {
+    const pieces = word.split(JOINTS);
+    if (pieces.length < 2) continue;
+    found.push(part.slice(end, index), make("span", { class: "name" }, pieces.map((piece, i) => [i > 0 && make("wbr"), piece])));
+    end = index + word.length;
+  }
+  return [...found, part.slice(end)];
+}
 const colour = (n) => `c${n % COLOURS}` + (n >= COLOURS ? ` dash${Math.min(Math.floor(n / COLOURS), 3)}` : "");
 
 function figure(value, digits = 4) {
@@ -104,12 +117,15 @@ function redraw(chart) {
       draw("text", { class: "phase-name", x: 4, y: TOP - 4 }, draw("title", {}, name), name)));
   });
   inside.push(...rows.map((value) => level(down(value), "grid")));
+  const points = data.curves.flatMap(({ steps, values }) => steps.map((x, i) => [chart.across(x), isShown(values[i]) ? down(values[i]) : Infinity]));
+  const isFree = (side, y) => points.every(([x, at]) => Math.abs(at - y) > 12 || Math.abs(x - side) > Math.min(170, 0.45 * (right - LEFT)));
   let above = -Infinity;
   for (const [name, value] of Object.entries(data.levels).sort((a, b) => b[1] - a[1])) {
     const y = down(value);
     if (!(y >= TOP && y <= bottom)) continue;
     inside.push(level(y, "level"));
-    names.push(draw("text", { class: "level-name", x: right, y: y - above < 18 ? y + 13 : y - 5 }, `${name} ${value.toFixed(3)}`));
+    const base = y - above < 18 ? y + 13 : y - 5, isLeft = !isFree(right, base - 4) && isFree(LEFT, base - 4);
+    names.push(draw("text", { class: isLeft ? "level-name left" : "level-name", x: isLeft ? LEFT : right, y: base }, value ? `${name} ${value.toFixed(3)}` : name));
     above = y;
   }
   for (const curve of [...data.curves].sort((a, b) => b.faint - a.faint)) {

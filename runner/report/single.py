@@ -24,6 +24,9 @@ from tiryns.runner.run.folder import Run, load_run
 SEEN = 4
 """Charts of a run that are not folded away, beside the wide ones."""
 
+SHORT = 200
+"""Steps below which a loss above the unigram entropy is no surprise."""
+
 FILES_BESIDE = (
     *(name for name in summary.FILES.values() if name != "report.html"),
     *("status.json", "environment.json", "command.txt", "train.log", "order.txt"),
@@ -55,7 +58,7 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     again = summary.resume_command(Run(summary.typed_path(run.path), state))
     parts = [
         page.part("tiles", tiles=_tiles(run)),
-        page.part("problem", text=summary.noted_plateau(run)),
+        _warning(run),
         *evaluation_sections(run.path),
         page.section(
             "Curves",
@@ -88,6 +91,12 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     return page.save_page(
         target, "Tiryns run", run.name, parts, meta=_meta(run), state=run.state, error=error
     )
+
+
+def _warning(run: Run) -> page.Part:
+    """That the loss is not well below its unigram entropy: no more than a note in a run too short to get there."""
+    text = summary.noted_plateau(run) or ""
+    return page.part("problem" if run.step >= SHORT else "note", text=f"{text[:1].upper()}{text[1:]}")
 
 
 def _by_weight(curves: list[Chart], monitor: str | None) -> tuple[list[Chart], list[Chart]]:
@@ -130,7 +139,10 @@ def _tiles(run: Run) -> list[Tile]:
         hint = "" if unigram is None else summary.against_unigram(loss, unigram)
         shown.append(Tile(of_set("Validation loss", name, compared), page.number(loss), hint))
     judged = _measured(run)
-    shown = shown + judged if (run.monitor or "loss").endswith("loss") else judged + shown
+    if (run.monitor or "loss").endswith("loss"):  # where the last loss is the best one, it is there already
+        shown += [tile for tile in judged if tile.value not in [each.value for each in shown]]
+    else:
+        shown = judged + shown
     if not shown and (last := run.final("train/loss")) is not None:
         shown.append(Tile("Training loss", page.number(last), "last logged"))
     speed = run.series.get("perf/tokens_per_second")
