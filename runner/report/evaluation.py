@@ -46,7 +46,9 @@ CONFUSIONS = {"true class": "true", "predicted as": "as", "examples": "count", "
 DATA_URI = "data:image/png;base64,"
 """Start of the images that are put into a page."""
 
-HINT = "Held-out text. The model guessed the marked tokens: green ones right; after a red one stands its guess."
+HINT = (
+    "Held-out text. The model guessed the marked tokens: green ones right; after a red one stands its guess."
+)
 
 Entry = Mapping[str, Any]
 
@@ -124,7 +126,10 @@ def _classes(title: str, kind: str, rows: list[dict[str, Any]]) -> list[Part]:
     """The figures of each class, and the interval of its F1 where there is one; of many classes the worst come first."""
     columns = {kind: "label", **SCORES}
     if len(rows) > page.IN_SIGHT:
-        title, rows = f"{title}, the lowest F1 first", sorted(rows, key=lambda row: (row["f1"], -row["support"]))
+        title, rows = (
+            f"{title}, the lowest F1 first",
+            sorted(rows, key=lambda row: (row["f1"], -row["support"])),
+        )
     if rows and "threshold" in rows[0]:
         columns["threshold"] = "threshold"
     if rows and all("intervals" in row for row in rows):

@@ -1,4 +1,17 @@
 const facts = JSON.parse(document.getElementById("facts").textContent);
+const LONG = /[^\s]{14,}/g, JOINTS = /(?<=[._/=,:;(]+)(?![._/=,:;(])/;
+function breakable(part) {  // long names break behind their joints, and only where a line of their own is too short
+  if (typeof part !== "string") return part;
+  const found = [];
+  let end = 0;
+  for (const { 0: word, index } of part.matchAll(LONG)) {
+    const pieces = word.split(JOINTS);
+    if (pieces.length < 2) continue;
+    found.push(part.slice(end, index), make("span", { class: "name" }, pieces.map((piece, i) => [i > 0 && make("wbr"), piece])));
+    end = index + word.length;
+  }
+  return [...found, part.slice(end)];
+}
 const paragraph = (kind) => ({ text }) => make("p", { class: kind }, breakable(text));
 const folded = (title, ...inside) => make("details", {}, make("summary", {}, title), inside);
 const pairs = (names, kind) => make("dl", { class: kind }, Object.entries(names).filter(([, value]) => value).map(([name, value]) =>
@@ -15,12 +28,12 @@ const PARTS = {
   tiles: ({ tiles }) => make("dl", { class: "tiles" }, tiles.map(([name, value, hint]) =>
     make("div", { class: "tile" }, make("dt", {}, name), make("dd", {}, breakable(value), make("span", { class: "hint" }, hint))))),
   charts: ({ charts: shown, names }) => [names && make("div", { class: "shared" }, legend(names)),
-    make("div", { class: "charts" }, shown.map((data) => chartOf(data, spanOf(shown), !names)))],
+    make("div", { class: "charts" }, shown.map((data) => chartOf(data, spanOf(Object.keys(data.ticks).length ? [data] : shown), !names)))],
   table, matrix, samples, images, forest,
 };
 const drawn = (part) => PARTS[part.is](part);
 
-const FIGURE = /^[+-]?[\d.,]+(e[+-]?\d+)?( ?%| ± [\d.,]+(e-\d+)?)?$/;
+const FIGURE = /^[+-]?[\d.,]+(e[+-]?\d+)?( ?%| (±|to) [+-]?[\d.,]+(e[+-]?\d+)?)?$/;
 const isFigure = (value) => value === null || typeof value === "number" || (typeof value === "string" && FIGURE.test(value));
 
 function cell(value, tag, marks = {}, digits = 4, isNumber = false) {

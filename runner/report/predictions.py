@@ -103,7 +103,9 @@ def _judge(row: dict[str, Any]) -> Judged:
     values = probability if isinstance(probability, list) else [probability]
     certainty = max((v for v in values if v is not None), default=row.get("none", 0.0))
     weight = abs(gold - predicted) if isinstance(gold, int | float) else certainty
-    has_other = row.get("pair") and row["pair"] != row["gold"]  # a passage that was looked for is the gold one
+    has_other = (
+        row.get("pair") and row["pair"] != row["gold"]
+    )  # a passage that was looked for is the gold one
     text = _cut(f"{row['text']} / {row['pair']}" if has_other else str(row["text"]))
     shown: Any = {"text": text, "small": row["excerpt"], "kind": "wrap"} if row.get("excerpt") else text
     return Judged(

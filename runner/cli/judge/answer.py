@@ -166,7 +166,8 @@ def _more(numbers: dict[str, Any]) -> str:
     """How many more pairs would tell."""
     count, first, more = len(numbers["pairs"]), numbers["first_look"], numbers["more_pairs"]
     if count < first:
-        return f"no difference is clear with fewer than {first} pairs, so it takes at least {count_of(first - count, 'more seed')}"
+        missing = f"{count_of(first - count, 'more seed')} {'is' if first - count == 1 else 'are'} needed"
+        return f"no difference is clear with fewer than {first} pairs, so at least {missing}"
     if more is None:
         return "no number of seeds can be named that would show so small a difference"
     return f"if it is as large as it looks, about {count_of(more, 'more seed')} would show it"
