@@ -118,7 +118,7 @@ function redraw(chart) {
     inside.push(level(y, "level"));
     const text = value ? `${name} ${value.toFixed(3)}` : name, long = 6.2 * text.length;
     const places = [right, LEFT].flatMap((x) => (y - above < 18 ? [y + 13] : [y - 5, y + 13]).map((base) => ({ x, base })));
-    const crossings = places.map(({ x, base }) => (base > bottom ? Infinity : x === LEFT ? crossed(x, x + long, base) : crossed(x - long, x, base)));
+    const crossings = places.map(({ x, base }) => (base > bottom + 2 ? Infinity : x === LEFT ? crossed(x, x + long, base) : crossed(x - long, x, base)));
     const { x, base } = places[crossings.indexOf(Math.min(...crossings))];
     names.push(draw("text", { class: x === LEFT ? "level-name left" : "level-name", x, y: base }, text));
     above = Math.max(y, base);
@@ -137,7 +137,7 @@ function redraw(chart) {
   const columns = chart.named ?? ticks(first, last, wide < 420 ? 4 : 6)
     .filter((step) => step >= 0 && Number.isInteger(step)).map((step) => [step, label(step)]);
   for (const [x, text] of columns) {
-    const at = chart.across(x), half = Math.max(14, 3.3 * text.length);
+    const half = Math.max(14, 3.3 * text.length), at = Math.min(chart.across(x), wide - half);
     if (at - half < end + 6) continue;
     names.push(draw("text", { class: "tick x", x: at, y: tall - 8 }, text));
     end = at + half;

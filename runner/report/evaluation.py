@@ -1,6 +1,6 @@
 """Shows what a model gets right and wrong: figures per class, confusions, predictions to browse, masked text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ def _section(folder: Path, name: str, entry: Entry, is_folded: bool) -> Part:
     images = [row for row in entry.get("shown") or [] if str(row["image"]).startswith(DATA_URI)]
     return page.section(
         f"Evaluation: {name}, {counted}",
-        page.part("facts", facts=(figures := _figures(entry)), look=figures and "figures"),
+        page.figures(_figures(entry)),
         predictions_table(folder, name),
         *(part for column in columns or [""] for part in _of_classes(entry, column)),
         *page.listed("Types of questions", QUESTIONS, entry.get("kinds") or []),
@@ -94,7 +94,7 @@ def _section(folder: Path, name: str, entry: Entry, is_folded: bool) -> Part:
 
 def _figures(entry: Entry) -> dict[str, str]:
     """The figures of a set by their names in words, the loss last."""
-    names = sorted(entry.get("metrics") or {}, key=lambda name: name == "loss")
+    names = sorted(entry.get("metrics") or {}, key=lambda name: name.startswith("loss"))
     return {in_words(name): with_interval(entry, name) for name in names}
 
 
@@ -115,11 +115,7 @@ def with_interval(entry: Entry, figure: str) -> str:
     """A figure of a set to read, with the ends of its interval in brackets if it has one."""
     ends = (entry.get("intervals") or {}).get(figure)
     shown = page.number(entry["metrics"].get(figure))
-    return f"{shown} [{_ends(ends)}]" if ends and None not in ends else shown
-
-
-def _ends(ends: Sequence[float]) -> str:
-    return ", ".join(page.number(end) for end in ends)
+    return f"{shown} [{', '.join(map(page.number, ends))}]" if ends and None not in ends else shown
 
 
 def _classes(title: str, kind: str, rows: list[dict[str, Any]]) -> list[Part]:
@@ -134,7 +130,7 @@ def _classes(title: str, kind: str, rows: list[dict[str, Any]]) -> list[Part]:
         columns["threshold"] = "threshold"
     if rows and all("intervals" in row for row in rows):
         columns["interval of F1"] = "ends"
-        rows = [{**row, "ends": _ends(row["intervals"]["f1"])} for row in rows]
+        rows = [{**row, "ends": " to ".join(map(page.number, row["intervals"]["f1"]))} for row in rows]
     return page.listed(title, columns, rows)
 
 

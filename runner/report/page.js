@@ -1,5 +1,5 @@
 const facts = JSON.parse(document.getElementById("facts").textContent);
-const LONG = /[^\s]{14,}/g, JOINTS = /(?<=[._/=,:;(]+)(?![._/=,:;(])/;
+const LONG = /[^\s]{14,}/g, JOINTS = /(?<=[._/,:;(]+)(?![._/,:;(])/;
 function breakable(part) {  // long names break behind their joints, and only where a line of their own is too short
   if (typeof part !== "string") return part;
   const found = [];
@@ -13,13 +13,13 @@ function breakable(part) {  // long names break behind their joints, and only wh
   return [...found, part.slice(end)];
 }
 const paragraph = (kind) => ({ text }) => make("p", { class: kind }, breakable(text));
-const folded = (title, ...inside) => make("details", {}, make("summary", {}, title), inside);
+const folded = (title, ...inside) => make("details", {}, make("summary", {}, breakable(title)), inside);
 const pairs = (names, kind) => make("dl", { class: kind }, Object.entries(names).filter(([, value]) => value).map(([name, value]) =>
-  make("div", {}, make("dt", {}, breakable(name)), make("dd", {}, breakable(value)))));
+  make("div", {}, make("dt", {}, breakable(name)), make("dd", {}, kind === "figures" ? value.split(/ (?=\[)/).map((each, i) => make(i ? "small" : "span", {}, each)) : breakable(value)))));
 
 const PARTS = {
   note: paragraph("note"), problem: paragraph("problem"), label: paragraph("label"), text: paragraph("text"),
-  section: ({ title, parts }) => make("section", {}, make("h2", {}, title), parts.map(drawn)),
+  section: ({ title, parts }) => make("section", {}, make("h2", {}, breakable(title)), parts.map(drawn)),
   details: ({ title, parts }) => folded(title, parts.map(drawn)),
   facts: ({ facts: names, look }) => pairs(names, look ?? "facts"),
   command: ({ title, text }) => [make("p", { class: "label" }, title), make("pre", { class: "command" }, breakable(text))],
@@ -34,14 +34,15 @@ const PARTS = {
 const drawn = (part) => PARTS[part.is](part);
 
 const FIGURE = /^[+-]?[\d.,]+(e[+-]?\d+)?( ?%| (±|to) [+-]?[\d.,]+(e[+-]?\d+)?)?$/;
-const isFigure = (value) => value === null || typeof value === "number" || (typeof value === "string" && FIGURE.test(value));
+const isFigure = (value) => value === null || typeof value === "number" ||
+  FIGURE.test(value.href === undefined && value.share === undefined ? value.text ?? value : "");
 
 function cell(value, tag, marks = {}, digits = 4, isNumber = false) {
   if (value === null || typeof value === "number")
     return make(tag, { ...marks, class: "number", "data-value": value ?? "", title: value }, figure(value, digits));
   if (typeof value === "string") return make(tag, { ...marks, class: isNumber ? "number" : value.length < 24 ? "run" : "wrap" }, breakable(value));
   const { text, href, colour: group, small, share, kind, title } = value;
-  return make(tag, { ...marks, title, class: kind ?? (share === undefined ? "run" : "bar"), style: share === undefined ? null : `--share:${share}` },
+  return make(tag, { ...marks, title, class: isNumber ? "number" : kind ?? (share === undefined ? "run" : "bar"), style: share === undefined ? null : `--share:${share}` },
     group !== undefined && make("span", { class: `swatch ${colour(group)}` }), href === undefined ? breakable(text) : make("a", { href }, text),
     small && [make("br"), make("small", {}, small)]);
 }
@@ -50,14 +51,14 @@ function grid({ heads, rows, marks, kind, find, sorts }, chosen) {
   const ofNumbers = heads.map((_, j) => j > 0 && rows.some((row) => isFigure(row[j])) && rows.every((row) => row[j] === "" || isFigure(row[j])));
   const head = heads.map((name, i) => make("th", { scope: "col", class: ofNumbers[i] && "number" },
     sorts ? make("button", { type: "button" }, name) : make("span", {}, name)));
-  const digits = heads.map((_, j) => digitsOf(rows.map((row) => row[j])));
+  const digits = heads.map((_, j) => (find ? 3 : digitsOf(rows.map((row) => row[j]))));
   const body = make("tbody", {}, chosen.map((i) => {
     const { class: mark, below, ...data } = marks[i] ?? {};
     const row = make("tr", { class: mark }, rows[i].map((value, j) =>
       j ? cell(value, "td", { "data-head": find && heads[j] }, digits[j], ofNumbers[j]) : cell(value, "th", { scope: "row" })));
     Object.assign(row.dataset, data);
     if (!below) return row;
-    row.below = make("tr", { class: "below" }, make("td", { colspan: heads.length }, below));
+    row.below = make("tr", { class: "below" }, make("td", { colspan: heads.length }, make("div", {}, below)));
     return [row, row.below];
   }));
   const shown = make("table", { class: [kind, find && "browse"].filter(Boolean).join(" ") }, make("thead", {}, make("tr", {}, head)), body);
@@ -145,7 +146,7 @@ fill(main, {}, facts.parts.map(drawn));
 const sections = [...main.querySelectorAll("section")];
 if (sections.length > 3) main.firstChild.append(make("nav", { "aria-label": "contents" }, sections.map((section, i) => {
   section.id = `part-${i + 1}`;
-  return make("a", { href: `#${section.id}` }, section.firstChild.textContent);
+  return make("a", { href: `#${section.id}` }, breakable(section.firstChild.textContent));
 })));
 
 for (const source of document.querySelectorAll("li[data-group], tr[data-run], tr[data-group]")) {

@@ -62,6 +62,11 @@ def section(title: str, *parts: Part, is_folded: bool = False) -> Part:
     return {"is": "details" if is_folded else "section", "title": title, "parts": shown} if shown else {}
 
 
+def figures(facts: Mapping[str, str]) -> Part:
+    """Figures side by side, each below its name."""
+    return {"is": "facts", "facts": facts, "look": "figures"} if facts else {}
+
+
 def command(text: str, title: str) -> Part:
     """A command to copy: one click selects it."""
     return {"is": "command", "title": title, "text": text} if text else {}

@@ -49,7 +49,7 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     drawn = run_charts(run.series, run.results)
     curves = with_phases([chart for chart in drawn if not is_single(chart)], phases_of_run(run))
     first, more = _by_weight(curves, run.monitor)
-    measured_once = _measured_once([chart for chart in drawn if is_single(chart)])
+    measured_once = _measured_once([chart for chart in drawn if is_single(chart)], _tiles(run))
     changed = " with local changes" if environment.get("git_dirty") else ""
     commit = environment.get("git_commit")
     made_at = f", at commit {str(commit)[:12]}{changed}" if commit else ""
@@ -65,7 +65,7 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
             page.charts(first),
             page.section("More curves", page.charts(more), is_folded=True),
         ),
-        page.section("Measured once", *measured_once),
+        measured_once,
         {} if drawn or _is_probe(run) else page.note("Nothing has been logged yet."),
         page.section("Phases", phases_table(run)),
         samples_section(run.path),
@@ -156,19 +156,25 @@ def _tiles(run: Run) -> list[Tile]:
     return shown
 
 
-def _measured_once(single: list[Chart]) -> list[page.Part]:
-    """The figures of charts that would have a single point."""
-    shown = {
-        chart.title if len(chart.curves) == 1 else f"{chart.title}, {curve.label}": (
-            f"{page.number(float(curve.values[0]), 5)} at step {curve.steps[0]:,.0f}"
-        )
-        for chart in single
-        for curve in chart.curves
-    }
-    return [
-        page.part("facts", facts=shown),
+def _measured_once(single: list[Chart], tiles: list[Tile]) -> page.Part:
+    """The figures of charts that would have a single point, but for those that a tile has."""
+    said, steps = (
+        {tile.value for tile in tiles},
+        {float(c.steps[0]) for chart in single for c in chart.curves},
+    )
+    shown = {}
+    for chart in single:
+        for curve in chart.curves:
+            value = page.number(float(curve.values[0]))
+            if value not in said:
+                name = chart.title if len(chart.curves) == 1 else f"{chart.title}, {curve.label}"
+                shown[name] = value if len(steps) == 1 else f"{value} at step {curve.steps[0]:,.0f}"
+    at = f", at step {steps.pop():,.0f}" if len(steps) == 1 else ""
+    return page.section(
+        f"Measured once{at}",
+        page.figures(shown),
         page.note(" ".join(chart.note for chart in single if chart.note)),
-    ]
+    )
 
 
 def _measured(run: Run) -> list[Tile]:

@@ -159,6 +159,8 @@ def setting_charts(compared: Comparison) -> list[Chart]:
     }
     numeric = {name: known for name, known in numbers.items() if known}
     if len(numeric) != 1:
+        if len(scored) < 3 or len(compared.kinds) > 1:
+            return []
         return [_scatter(compared, scored, *each) for each in list(numeric.items())[:MAX_SCATTERS]]
     ((name, known),) = numeric.items()
     lines: dict[str, list[Setting]] = {}
