@@ -172,8 +172,11 @@ def test_forest_plot_has_the_numbers_of_the_answer_in_their_places(
 
 
 RIGHTS = """() => [...document.querySelectorAll('table:not(.matrix)')].filter((table) => table.checkVisibility()).flatMap((table) => {
-  const right = (cell) => { const range = document.createRange(); range.selectNodeContents(cell);
-    return Math.round(cell.getBoundingClientRect().right - range.getBoundingClientRect().right); };
+  const right = (cell) => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    return Math.round(cell.getBoundingClientRect().right - range.getBoundingClientRect().right);
+  };
   return [...table.tBodies[0].rows].flatMap((row) => [...row.cells].slice(1).map((cell) => ({
     text: cell.textContent, right: right(cell), head: right(table.tHead.rows[0].cells[cell.cellIndex]) })));
 })"""
