@@ -101,7 +101,9 @@ def listed(title: str, columns: Mapping[str, str], rows: list[dict[str, Any]]) -
     Of a long one the first rows are in sight.
     """
     cells = [[row[key] for key in columns.values()] for row in rows]
-    fold = {"fold": f"All {len(rows)} rows", "first": [*range(IN_SIGHT)]} if len(rows) > IN_SIGHT + 2 else {}
+    fold: dict[str, Any] = (
+        {"fold": f"All {len(rows)} rows", "first": [*range(IN_SIGHT)]} if len(rows) > IN_SIGHT + 2 else {}
+    )
     return [part("label", text=title), table(columns, cells, **fold)] if rows else []
 
 

@@ -171,7 +171,8 @@ def test_forest_plot_has_the_numbers_of_the_answer_in_their_places(
     assert zeros == pytest.approx([zero])
 
 
-RIGHTS = """() => [...document.querySelectorAll('table:not(.matrix)')].filter((table) => table.checkVisibility()).flatMap((table) => {
+RIGHTS = """() => [...document.querySelectorAll('table:not(.matrix)')].filter((table) => table.checkVisibility())
+  .flatMap((table) => {
   const right = (cell) => {
     const range = document.createRange();
     range.selectNodeContents(cell);

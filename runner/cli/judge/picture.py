@@ -57,13 +57,13 @@ def chart(numbers: Mapping[str, Any], metric: str) -> Chart:
 
 
 def _pairs(numbers: Mapping[str, Any]) -> page.Part:
-    heads = ["seed", numbers["against"], numbers["change"], "difference"]
+    heads = ["seed", "difference", numbers["change"], numbers["against"]]
     shared = [
         ", fold ".join(str(p[name]) for name in ("seed", "fold") if name in p) for p in numbers["pairs"]
     ]
-    figures = [[page.number(p["against"]), page.number(p["change"])] for p in numbers["pairs"]]
+    figures = [[page.number(p["change"]), page.number(p["against"])] for p in numbers["pairs"]]
     differences = _aligned([p["difference"] for p in numbers["pairs"]])
-    rows = [[own, *both, d] for own, both, d in zip(shared, figures, differences, strict=True)]
+    rows = [[own, d, *both] for own, d, both in zip(shared, differences, figures, strict=True)]
     return page.table(heads, rows, sorts=False)
 
 

@@ -213,8 +213,8 @@ class Comparison:
             figures = self._by_replicate(scored, self.goal.key)
             tests = {key: list(self._by_replicate(scored, key).values()) for key in self.tests}
             values, shown = (each[members[0]] for each in (self.differences.values, self.differences.shown))
-            own = list(figures.values()), list(figures), tests, self.goal.limits
-            found.append(Setting(values, shown, members, kind, *own))
+            scores, replicates = list(figures.values()), list(figures)
+            found.append(Setting(values, shown, members, kind, scores, replicates, tests, self.goal.limits))
         return found
 
     def _by_replicate(self, runs: Sequence[int], key: str) -> dict[tuple[Any, int | None], float]:
