@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from transformers.utils.logging import disable_progress_bar
 
 from tiryns.conf import trainer as options
+from tiryns.conf.values import count_of
 from tiryns.runner.build import bind
 from tiryns.runner.checkpoints.callback import ResumePoint
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
@@ -167,7 +168,11 @@ def describe_run(
     """The summary at the start, by section; `decided` are the values of settings that are `auto`."""
     device = trainer.strategy.root_device
     on_gpu = device.type == "cuda"
-    name = torch.cuda.get_device_name(device) if on_gpu else f"CPU, {torch.get_num_threads()} threads"
+    name = (
+        torch.cuda.get_device_name(device)
+        if on_gpu
+        else f"CPU, {count_of(torch.get_num_threads(), 'thread')}"
+    )
     steps = f"{trainer.max_steps:,}" if trainer.max_steps > 0 else f"{trainer.max_epochs} epochs"
     steps += f" ({budget})" if budget else ""
     if checkpoint is not None and folder.is_same(checkpoint.path):

@@ -104,13 +104,24 @@ function redraw(chart) {
       draw("text", { class: "phase-name", x: 4, y: TOP - 4 }, draw("title", {}, name), name)));
   });
   inside.push(...rows.map((value) => level(down(value), "grid")));
+  const crossed = (from, to, y) => data.curves.filter(({ steps, values }) => steps.some((step, i) => {  // by curves' points, and by lines between
+    const x = chart.across(step), before = i && isShown(values[i - 1]) ? i - 1 : i;
+    if (!isShown(values[i]) || x < from || chart.across(steps[before]) > to) return false;
+    const start = chart.across(steps[before]), at = (place) => down(values[before]) +
+      (x > start ? (Math.min(x, Math.max(start, place)) - start) / (x - start) : 1) * (down(values[i]) - down(values[before]));
+    return Math.min(at(from), at(to)) < y + 4 && Math.max(at(from), at(to)) > y - 11;
+  })).length;
   let above = -Infinity;
   for (const [name, value] of Object.entries(data.levels).sort((a, b) => b[1] - a[1])) {
     const y = down(value);
     if (!(y >= TOP && y <= bottom)) continue;
     inside.push(level(y, "level"));
-    names.push(draw("text", { class: "level-name", x: right, y: y - above < 18 ? y + 13 : y - 5 }, `${name} ${value.toFixed(3)}`));
-    above = y;
+    const text = value ? `${name} ${value.toFixed(3)}` : name, long = 6.2 * text.length;
+    const places = [right, LEFT].flatMap((x) => (y - above < 18 ? [y + 13] : [y - 5, y + 13]).map((base) => ({ x, base })));
+    const crossings = places.map(({ x, base }) => (base > bottom + 2 ? Infinity : x === LEFT ? crossed(x, x + long, base) : crossed(x - long, x, base)));
+    const { x, base } = places[crossings.indexOf(Math.min(...crossings))];
+    names.push(draw("text", { class: x === LEFT ? "level-name left" : "level-name", x, y: base }, text));
+    above = Math.max(y, base);
   }
   for (const curve of [...data.curves].sort((a, b) => b.faint - a.faint)) {
     const marks = { "data-group": curve.colour, "data-run": curve.run }, { steps, values, band } = curve;
@@ -122,11 +133,15 @@ function redraw(chart) {
     if (!curve.loose) inside.push(draw("path", { ...marks, class: kind("line"), d: line }));
     if (curve.dots || curve.loose) inside.push(draw("path", { ...marks, class: kind("dots"), d: known.map((i) => `M${at(steps[i], values[i])}h0`).join("") }));
   }
-  let before = -Infinity;
+  let end = -Infinity;
   const columns = chart.named ?? ticks(first, last, wide < 420 ? 4 : 6)
     .filter((step) => step >= 0 && Number.isInteger(step)).map((step) => [step, label(step)]);
-  for (const [x, text] of columns) if (chart.across(x) - before >= 34)
-    names.push(draw("text", { class: "tick x", x: before = chart.across(x), y: tall - 8 }, text));
+  for (const [x, text] of columns) {
+    const half = Math.max(14, 3.3 * text.length), at = Math.min(chart.across(x), wide - half);
+    if (at - half < end + 6) continue;
+    names.push(draw("text", { class: "tick x", x: at, y: tall - 8 }, text));
+    end = at + half;
+  }
   names.push(...rows.map((value) => draw("text", { class: "tick y", x: LEFT - 9, y: down(value) + 4 }, label(value))));
   if (!chart.named) names.push(draw("text", { class: "tick", x: 2, y: tall - 8 }, data.across));
   const area = { x: LEFT, y: TOP, width: right - LEFT, height: bottom - TOP };

@@ -8,6 +8,7 @@ from typing import Any
 from tiryns.conf.values import count_of
 from tiryns.runner.evaluation.files import EVALUATION
 from tiryns.runner.report import page
+from tiryns.runner.report.curves import in_words
 from tiryns.runner.report.evaluation import evaluation_sections, with_interval
 
 
@@ -18,8 +19,14 @@ def write_page(folder: Path) -> Path:
     settings = ("precision", "layout", "micro_batch_tokens", "micro_batch_size")
     facts = {name.replace("_", " "): str(content[name]) for name in settings if content[name] is not None}
     files = [file.name for file in sorted(folder.glob("*.json*"))]
+    heads, rows = figures_rows(content)
+    cells = [[_below(cell) for cell in row] for row in rows]
+    several = (
+        page.table(map(in_words, heads), cells) if len(rows) > 1 else {}
+    )  # of one file its section has them
     parts = [
-        page.section("Figures", page.table(*figures_rows(content)), page.note(intervals_in_words(content))),
+        page.section("Figures", several),
+        page.note(intervals_in_words(content)),
         *evaluation_sections(folder),
         page.section("How it was computed", page.part("facts", facts=facts)),
         page.section("Files", page.part("links", files=files)),
@@ -28,6 +35,12 @@ def write_page(folder: Path) -> Path:
     return page.save_page(
         folder / "report.html", "Tiryns evaluation", str(content["model"]), parts, meta=meta
     )
+
+
+def _below(cell: str) -> Any:
+    """A figure with its interval below it."""
+    figure, bracket, ends = cell.partition(" [")
+    return {"text": figure, "small": f"[{ends}"} if bracket and ends.endswith("]") else cell
 
 
 def figures_rows(content: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:

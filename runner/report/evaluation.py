@@ -1,10 +1,11 @@
 """Shows what a model gets right and wrong: figures per class, confusions, predictions to browse, masked text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tiryns.runner.report import page
+from tiryns.runner.report.curves import in_words
 from tiryns.runner.report.page import Part
 from tiryns.runner.report.predictions import predictions_table
 from tiryns.runner.run.files import read_json
@@ -45,7 +46,9 @@ CONFUSIONS = {"true class": "true", "predicted as": "as", "examples": "count", "
 DATA_URI = "data:image/png;base64,"
 """Start of the images that are put into a page."""
 
-HINT = "Held-out text. Marked tokens were masked: green ones the model guessed right; after a red one stands its guess."
+HINT = (
+    "Held-out text. The model guessed the marked tokens: green ones right; after a red one stands its guess."
+)
 
 Entry = Mapping[str, Any]
 
@@ -75,9 +78,7 @@ def _section(folder: Path, name: str, entry: Entry, is_folded: bool) -> Part:
     images = [row for row in entry.get("shown") or [] if str(row["image"]).startswith(DATA_URI)]
     return page.section(
         f"Evaluation: {name}, {counted}",
-        page.part(
-            "facts", facts={figure: with_interval(entry, figure) for figure in entry.get("metrics") or {}}
-        ),
+        page.figures(_figures(entry)),
         predictions_table(folder, name),
         *(part for column in columns or [""] for part in _of_classes(entry, column)),
         *page.listed("Types of questions", QUESTIONS, entry.get("kinds") or []),
@@ -91,12 +92,20 @@ def _section(folder: Path, name: str, entry: Entry, is_folded: bool) -> Part:
     )
 
 
+def _figures(entry: Entry) -> dict[str, str]:
+    """The figures of a set by their names in words, the loss last."""
+    names = sorted(entry.get("metrics") or {}, key=lambda name: name.startswith("loss"))
+    return {in_words(name): with_interval(entry, name) for name in names}
+
+
 def _of_classes(entry: Entry, column: str) -> list[Part]:
     """Figures of entities and classes, and confusions; of several columns of labels those of one."""
     of = column.replace("_", " of ", 1)
+    entities = _classes(f"Entities{of}", "type", entry.get(f"entities{column}") or [])
+    classes = _classes(f"Classes{of}", "class", entry.get(f"per_class{column}") or [])
     return [
-        *_classes(f"Entities{of}", "type", entry.get(f"entities{column}") or []),
-        *_classes(f"Classes{of}", "class", entry.get(f"per_class{column}") or []),
+        *entities,
+        *([page.section(f"Tags{of}", *classes, is_folded=True)] if entities and classes else classes),
         *_confusions(of, entry.get(f"labels{column}") or [], entry.get(f"confusion{column}") or []),
         *page.listed("Most frequent confusions", CONFUSIONS, entry.get(f"confusions{column}") or []),
     ]
@@ -106,21 +115,22 @@ def with_interval(entry: Entry, figure: str) -> str:
     """A figure of a set to read, with the ends of its interval in brackets if it has one."""
     ends = (entry.get("intervals") or {}).get(figure)
     shown = page.number(entry["metrics"].get(figure))
-    return f"{shown} [{_ends(ends)}]" if ends and None not in ends else shown
-
-
-def _ends(ends: Sequence[float]) -> str:
-    return ", ".join(page.number(end) for end in ends)
+    return f"{shown} [{', '.join(map(page.number, ends))}]" if ends and None not in ends else shown
 
 
 def _classes(title: str, kind: str, rows: list[dict[str, Any]]) -> list[Part]:
-    """The figures of each class, and the interval of its F1 where there is one."""
+    """The figures of each class, and the interval of its F1 where there is one; of many classes the worst come first."""
     columns = {kind: "label", **SCORES}
+    if len(rows) > page.IN_SIGHT:
+        title, rows = (
+            f"{title}, the lowest F1 first",
+            sorted(rows, key=lambda row: (row["f1"], -row["support"])),
+        )
     if rows and "threshold" in rows[0]:
         columns["threshold"] = "threshold"
     if rows and all("intervals" in row for row in rows):
         columns["interval of F1"] = "ends"
-        rows = [{**row, "ends": _ends(row["intervals"]["f1"])} for row in rows]
+        rows = [{**row, "ends": " to ".join(map(page.number, row["intervals"]["f1"]))} for row in rows]
     return page.listed(title, columns, rows)
 
 

@@ -28,6 +28,9 @@ POLICY = (
 )
 """The content security policy of the pages: the browser runs their own script alone, and loads nothing."""
 
+IN_SIGHT = 10
+"""Rows of a long list that are in sight before it is unfolded."""
+
 Part = dict[str, Any]
 """A part of a page as `page.js` draws it, by `is`; an empty one is left out."""
 
@@ -59,6 +62,11 @@ def section(title: str, *parts: Part, is_folded: bool = False) -> Part:
     return {"is": "details" if is_folded else "section", "title": title, "parts": shown} if shown else {}
 
 
+def figures(facts: Mapping[str, str]) -> Part:
+    """Figures side by side, each below its name."""
+    return {"is": "facts", "facts": facts, "look": "figures"} if facts else {}
+
+
 def command(text: str, title: str) -> Part:
     """A command to copy: one click selects it."""
     return {"is": "command", "title": title, "text": text} if text else {}
@@ -76,18 +84,27 @@ def table(
     sorts: bool = True,
     **more: Any,
 ) -> Part:
-    """A table, sorted by a click on a head if `sorts`; `marks` are class and data of each row.
+    """A table without its empty columns, sorted by a click on a head if `sorts`; `marks` are class and data of each row.
 
     With `fold`, the words that unfold it, only the rows at `first` are in sight.
     """
-    known = {"heads": list(heads), "rows": rows, "marks": marks, "sorts": sorts, **more}
+    named = list(heads)
+    filled = [i for i in range(len(named)) if any(row[i] not in ("", None) for row in rows)]
+    cells = [[row[i] for i in filled] for row in rows]
+    known = {"heads": [named[i] for i in filled], "rows": cells, "marks": marks, "sorts": sorts, **more}
     return {"is": "table", **known} if rows else {}
 
 
 def listed(title: str, columns: Mapping[str, str], rows: list[dict[str, Any]]) -> list[Part]:
-    """A table under a title, with the values that each row has under the keys of `columns`; nothing without rows."""
+    """A table under a title, with the values that each row has under the keys of `columns`; nothing without rows.
+
+    Of a long one the first rows are in sight.
+    """
     cells = [[row[key] for key in columns.values()] for row in rows]
-    return [part("label", text=title), table(columns, cells)] if rows else []
+    fold: dict[str, Any] = (
+        {"fold": f"All {len(rows)} rows", "first": [*range(IN_SIGHT)]} if len(rows) > IN_SIGHT + 2 else {}
+    )
+    return [part("label", text=title), table(columns, cells, **fold)] if rows else []
 
 
 def number(value: float | None, digits: int = 4) -> str:

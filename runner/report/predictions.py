@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tiryns.runner.evaluation.squad import exact_match
+from tiryns.runner.evaluation.squad import exact_match, normalized
 from tiryns.runner.report import page
 
 LISTED = 150
@@ -23,7 +23,7 @@ HEADS = ("text", "true", "predicted", "probability")
 SHOWN_WORDS = 6
 """Words with wrong labels that are shown of a sentence."""
 
-SHOWN_LETTERS = 400
+SHOWN_LETTERS = 240
 """Letters shown of a text."""
 
 
@@ -98,12 +98,15 @@ def _judge(row: dict[str, Any]) -> Judged:
         probability = [probability[i] for i in places] or None
     else:
         wrong = _is_wrong(gold, predicted)
+        if isinstance(gold, list) and isinstance(predicted, str):  # answers of several annotators
+            gold = list({normalized(answer): answer for answer in reversed(gold)}.values())[::-1]
     values = probability if isinstance(probability, list) else [probability]
     certainty = max((v for v in values if v is not None), default=row.get("none", 0.0))
     weight = abs(gold - predicted) if isinstance(gold, int | float) else certainty
-    text = f"{row['text']} / {row['pair']}" if row.get("pair") else str(row["text"])
-    if len(text) > SHOWN_LETTERS:
-        text = f"{text[:SHOWN_LETTERS]}..."
+    has_other = (
+        row.get("pair") and row["pair"] != row["gold"]
+    )  # a passage that was looked for is the gold one
+    text = _cut(f"{row['text']} / {row['pair']}" if has_other else str(row["text"]))
     shown: Any = {"text": text, "small": row["excerpt"], "kind": "wrap"} if row.get("excerpt") else text
     return Judged(
         wrong, weight, [shown, _shown(gold), _shown(predicted), None if probability is None else certainty]
@@ -124,4 +127,8 @@ def _is_wrong(gold: Any, predicted: Any) -> bool | None:
 def _shown(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
-    return page.number(value) if isinstance(value, int | float) else str(value) or "none"
+    return page.number(value) if isinstance(value, int | float) else _cut(str(value)) or "none"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN_LETTERS else f"{text[:SHOWN_LETTERS]}..."

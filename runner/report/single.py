@@ -24,6 +24,9 @@ from tiryns.runner.run.folder import Run, load_run
 SEEN = 4
 """Charts of a run that are not folded away, beside the wide ones."""
 
+SHORT = 200
+"""Steps below which a loss above the unigram entropy is no surprise."""
+
 FILES_BESIDE = (
     *(name for name in summary.FILES.values() if name != "report.html"),
     *("status.json", "environment.json", "command.txt", "train.log", "order.txt"),
@@ -46,7 +49,7 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     drawn = run_charts(run.series, run.results)
     curves = with_phases([chart for chart in drawn if not is_single(chart)], phases_of_run(run))
     first, more = _by_weight(curves, run.monitor)
-    measured_once = _measured_once([chart for chart in drawn if is_single(chart)])
+    measured_once = _measured_once([chart for chart in drawn if is_single(chart)], _tiles(run))
     changed = " with local changes" if environment.get("git_dirty") else ""
     commit = environment.get("git_commit")
     made_at = f", at commit {str(commit)[:12]}{changed}" if commit else ""
@@ -55,14 +58,14 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     again = summary.resume_command(Run(summary.typed_path(run.path), state))
     parts = [
         page.part("tiles", tiles=_tiles(run)),
-        page.part("problem", text=summary.noted_plateau(run)),
+        _warning(run),
         *evaluation_sections(run.path),
         page.section(
             "Curves",
             page.charts(first),
             page.section("More curves", page.charts(more), is_folded=True),
         ),
-        page.section("Measured once", *measured_once),
+        measured_once,
         {} if drawn or _is_probe(run) else page.note("Nothing has been logged yet."),
         page.section("Phases", phases_table(run)),
         samples_section(run.path),
@@ -88,6 +91,12 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     return page.save_page(
         target, "Tiryns run", run.name, parts, meta=_meta(run), state=run.state, error=error
     )
+
+
+def _warning(run: Run) -> page.Part:
+    """That the loss is not well below its unigram entropy: no more than a note in a run too short to get there."""
+    text = summary.noted_plateau(run) or ""
+    return page.part("problem" if run.step >= SHORT else "note", text=f"{text[:1].upper()}{text[1:]}")
 
 
 def _by_weight(curves: list[Chart], monitor: str | None) -> tuple[list[Chart], list[Chart]]:
@@ -130,7 +139,10 @@ def _tiles(run: Run) -> list[Tile]:
         hint = "" if unigram is None else summary.against_unigram(loss, unigram)
         shown.append(Tile(of_set("Validation loss", name, compared), page.number(loss), hint))
     judged = _measured(run)
-    shown = shown + judged if (run.monitor or "loss").endswith("loss") else judged + shown
+    if (run.monitor or "loss").endswith("loss"):  # where the last loss is the best one, it is there already
+        shown += [tile for tile in judged if tile.value not in [each.value for each in shown]]
+    else:
+        shown = judged + shown
     if not shown and (last := run.final("train/loss")) is not None:
         shown.append(Tile("Training loss", page.number(last), "last logged"))
     speed = run.series.get("perf/tokens_per_second")
@@ -144,19 +156,25 @@ def _tiles(run: Run) -> list[Tile]:
     return shown
 
 
-def _measured_once(single: list[Chart]) -> list[page.Part]:
-    """The figures of charts that would have a single point."""
-    shown = {
-        chart.title if len(chart.curves) == 1 else f"{chart.title}, {curve.label}": (
-            f"{page.number(float(curve.values[0]), 5)} at step {curve.steps[0]:,.0f}"
-        )
-        for chart in single
-        for curve in chart.curves
-    }
-    return [
-        page.part("facts", facts=shown),
+def _measured_once(single: list[Chart], tiles: list[Tile]) -> page.Part:
+    """The figures of charts that would have a single point, but for those that a tile has."""
+    said, steps = (
+        {tile.value for tile in tiles},
+        {float(c.steps[0]) for chart in single for c in chart.curves},
+    )
+    shown = {}
+    for chart in single:
+        for curve in chart.curves:
+            value = page.number(float(curve.values[0]))
+            if value not in said:
+                name = chart.title if len(chart.curves) == 1 else f"{chart.title}, {curve.label}"
+                shown[name] = value if len(steps) == 1 else f"{value} at step {curve.steps[0]:,.0f}"
+    at = f", at step {steps.pop():,.0f}" if len(steps) == 1 else ""
+    return page.section(
+        f"Measured once{at}",
+        page.figures(shown),
         page.note(" ".join(chart.note for chart in single if chart.note)),
-    ]
+    )
 
 
 def _measured(run: Run) -> list[Tile]:

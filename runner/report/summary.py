@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any
 
 from tiryns.runner.config.permissions import words_to_repeat
@@ -24,6 +25,9 @@ FILES = {
     "trace": "profile.json",
 }
 """Files of a run folder by what they hold."""
+
+WIDTH = 100
+"""Columns of a panel in a terminal that has as many."""
 
 MARGIN = 0.02
 """How far below the unigram entropy, as a share of it, a loss must be to have left it."""
@@ -50,7 +54,10 @@ def end_summary(folder: Path, results: Mapping[str, float], state: str | None = 
     """
     folder = typed_path(folder)
     run = Run(folder, state)
-    files = {what: str(folder / name) for what, name in FILES.items() if (folder / name).exists()}
+    present = {what: name for what, name in FILES.items() if (folder / name).exists()}
+    files = {what: str(folder / name) for what, name in present.items()}
+    if sys.stdout.isatty() and get_terminal_size().columns < WIDTH:  # whole paths would be broken
+        files = {"folder": str(folder), **present}
     plateau = plateau_of(results, run)
     note = {"plateau": plateau} if plateau else {}
     for number, noted in enumerate(noted_rewinds(folder), start=1):
@@ -62,10 +69,13 @@ def end_summary(folder: Path, results: Mapping[str, float], state: str | None = 
 
 
 def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
-    """Prints the parameter groups of an optimizer, as `runner.optim.groups_table` lists them, and its schedule."""
+    """Prints the parameter groups of an optimizer, as `runner.optim.groups_table` lists them, and its schedule.
+
+    A terminal shows no tensors: `parameter_groups.json` has all of their names.
+    """
     groups = {
         row["name"]: f"{row['parameters']:,} in {row['tensors']} tensors"
-        + (f" such as {row['example']}" if row["example"] else "")
+        + (f" such as {row['example']}" if row["example"] and not sys.stdout.isatty() else "")
         + f", lr {row['lr']:.3g}, decay {row['weight_decay']:.3g}"
         for row in rows
     }
@@ -237,4 +247,6 @@ def show(title: str, sections: Mapping[str, Mapping[str, str]], run_folder: Path
     for section, facts in sections.items():
         for i, (name, value) in enumerate(facts.items()):
             table.add_row(section if i == 0 else "", Text(name), Text(value))
-    Console().print(Panel(table, title=title, title_align="left", border_style="dim", expand=False))
+    console = Console()
+    width = min(console.width, WIDTH)
+    console.print(Panel(table, title=title, title_align="left", border_style="dim", width=width))

@@ -18,7 +18,7 @@ Table = tuple[list[str], list[list[Any]], Collection[int]]
 
 def as_csv(runs: list[Run]) -> str:
     """A row for each run with figures in full; an empty cell where a run has none."""
-    return csv_text(*Comparison(runs).run_rows())
+    return csv_text(*Comparison(runs).run_rows(in_full=True))
 
 
 def csv_text(heads: list[str], rows: list[list[Any]]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from tiryns.runner.report.comparison.differences import few_digits
 from tiryns.runner.run.command.json_output import writes_to
 from tiryns.runner.run.files import JUDGE, read_json
 from tiryns.runner.run.folder import Run, find_runs
@@ -25,6 +26,12 @@ BAR = 12
 def has_lines(config: DictConfig) -> bool:
     """Whether this job is one of a sweep that runs in the process that the user looks at."""
     return config.hydra.mode == RunMode.MULTIRUN and runs_one_by_one(config) and writes_to(sys.stdout, 1)
+
+
+def _short(word: str) -> str:
+    """An override whose number has few digits."""
+    name, _, value = word.partition("=")
+    return f"{name}={few_digits([value])[value]}" if value else word
 
 
 class JobLines:
@@ -48,11 +55,14 @@ class JobLines:
         else:
             own = words_apart(self._words, words) if len(self._words) > 1 else " ".join(words)
             self._done += 1
+        own = " ".join(map(_short, own.split(" ")))
         count = f"{self._done:>{len(str(self._total))}}/{self._total}"
         self._head = f"[{count}] {own or folder.name}"
         if self._isatty:
             full = round(BAR * (self._done - 1) / max(1, self._total))
-            self._print(f"{'█' * full}{'░' * (BAR - full)} {self._head}", end="\r")
+            line = f"{'█' * full}{'░' * (BAR - full)} {self._head}"
+            width = os.get_terminal_size(self._screen).columns or len(line) + 1
+            self._print(line[: width - 1], end="\r")  # a wrapped line could not be cleared
         sys.stdout.flush()
         folder.mkdir(parents=True, exist_ok=True)
         file = os.open(folder / OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

@@ -166,9 +166,7 @@ def test_page_shows_figures_with_intervals_classes_and_mistakes(
     main(["evaluate", str(run), str(file), "--out", str(tmp_path)])
     assert "written to" in capsys.readouterr().err
     page = read(tmp_path / "report.html")
-    assert {"Figures", f"Evaluation: {file}, 17 examples", "How it was computed", "Files"} <= {
-        *page.texts("section")
-    }
+    assert {f"Evaluation: {file}, 17 examples", "How it was computed", "Files"} <= {*page.texts("section")}
     assert "intervals from 1,000 bootstrap resamples of the examples (seed 0)" in page.text
     assert "interval of F1" in page.heads
     assert "Entities" in page.texts("label")

@@ -10,11 +10,8 @@ import pytest
 from PIL import Image
 
 from tests.report.browser import DESK, PHONE, opened, running_browser
-from tests.report.comparison.fold_runs import make_folds
-from tests.report.pages import evaluated_run, evil_run, make_run, read, sweep
-from tests.report.test_phases import phased
-from tiryns.runner.report.comparison.pages import write_comparison
-from tiryns.runner.report.single import write_report
+from tests.report.layout.kinds import pages_of_each_kind
+from tests.report.pages import read
 from tiryns.runner.run.folder import load_run
 
 TOO_WIDE = """() => [...document.querySelectorAll("body *")].filter((e) => !e.closest(".scroll, svg") &&
@@ -33,23 +30,12 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A page of each kind: a run with everything in it, a long run, a sweep and a comparison."""
-    folder = tmp_path_factory.mktemp("pages")
-    runs = sweep(folder / "sweep")
-    long = make_run(folder / "long", steps=10_000)
-    return {
-        "run": write_report(evaluated_run(folder / "run")),
-        "long": write_report(long),
-        "sweep": write_comparison(folder / "sweep", runs),
-        "comparison": write_comparison(folder, [*runs[:2], long]),
-        "phases": write_report(phased(folder / "phases")),
-        "folds": write_comparison(folder / "folds", make_folds(folder / "folds")),
-        "evil": write_report(evil_run(folder / "evil")),
-    }
+    return pages_of_each_kind(tmp_path_factory.mktemp("pages"))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESK])
-@pytest.mark.parametrize("name", ["run", "long", "sweep", "comparison", "phases", "folds"])
+@pytest.mark.parametrize("name", ["run", "long", "sweep", "comparison", "phases", "folds", "judge"])
 def test_nothing_runs_over_the_page(
     browser: Any, pages: dict[str, Path], name: str, width: int, scheme: str, tmp_path: Path
 ) -> None:
@@ -61,27 +47,6 @@ def test_nothing_runs_over_the_page(
         tab.screenshot(path=tmp_path / "page.png")
     corner = np.asarray(Image.open(tmp_path / "page.png").convert("L"))[2, 2]
     assert (corner > 240) if scheme == "light" else (corner < 40)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_what_is_behind_it(
-    browser: Any, pages: dict[str, Path], scheme: str, tmp_path: Path
-) -> None:
-    """A contrast of 4.5, as WCAG 2.2 asks for (section 1.4.3)."""
-    colours = """() => ["--ink", "--soft", "--good", "--bad", "--wait", "--c0", "--ground", "--panel"].map((name) =>
-      getComputedStyle(document.documentElement).getPropertyValue(name).trim())"""
-    with opened(browser, pages["run"], DESK, scheme) as tab:
-        *inks, ground, panel = tab.evaluate(colours)
-    for ink in inks:
-        for paper in (ground, panel):
-            bright, dim = sorted((luminance(ink), luminance(paper)), reverse=True)
-            assert (bright + 0.05) / (dim + 0.05) >= 4.5, (ink, paper)
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def test_values_are_read_out_and_charts_zoom_together(browser: Any, pages: dict[str, Path]) -> None:
@@ -166,7 +131,7 @@ def test_print_is_light_and_shows_what_was_folded(
     assert pdf.startswith(b"%PDF")
 
 
-@pytest.mark.parametrize("name", ["run", "sweep", "comparison", "phases", "folds", "evil"])
+@pytest.mark.parametrize("name", ["run", "sweep", "comparison", "phases", "folds", "evil", "judge"])
 def test_every_text_of_the_facts_is_shown(browser: Any, pages: dict[str, Path], name: str) -> None:
     page = read(pages[name])
     kinds = ("section", "details", "note", "problem", "label", "command", "pre")
@@ -177,7 +142,7 @@ def test_every_text_of_the_facts_is_shown(browser: Any, pages: dict[str, Path], 
     texts += [text for pair in page.facts_shown.items() for text in pair if all(pair)]
     for title, chart in page.charts.items():
         texts += [title, chart["unit"], chart["note"], *(span[0] for span in chart["spans"])]
-        texts += [f"{level} {value:.3f}" for level, value in chart["levels"].items()]
+        texts += [f"{level} {value:.3f}" if value else level for level, value in chart["levels"].items()]
     wanted = [" ".join(text.split()) for text in texts if text]
     with opened(browser, pages[name]) as tab:
         shown = " ".join(tab.locator("main").text_content().split())

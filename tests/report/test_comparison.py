@@ -22,8 +22,7 @@ def test_comparison_ranks_runs_and_names_the_best_command(tmp_path: Path) -> Non
     assert page.texts("command") == [(runs[2] / "command.txt").read_text().strip()]
     table = page.table("run")
     assert table.best == best
-    assert table.heads[:2] == ["run", "best validation loss"]
-    assert table.heads[-4:] == ["optimizer.lr", "seed", "state", "step"]
+    assert table.heads[:5] == ["run", "best validation loss", "optimizer.lr", "seed", "state"]
     assert table.links == ["0/report.html", "1", "2", "3", "4"]
     assert table.column("best validation loss") == finals
 
@@ -37,8 +36,13 @@ def test_comparison_averages_over_seeds(tmp_path: Path) -> None:
     room = 12.7062 * deviation / 2**0.5  # Student's t of one degree of freedom
     assert row[:3] == ["1", pytest.approx(mean), 2], "ranked first, with its mean and its seeds"
     assert row[3] == pytest.approx(deviation)
-    assert row[4] == f"{mean - room:.5g} to {mean + room:.5g}"
-    assert "lr=2.0, mean best validation loss" in page.texts("note")[0]
+    assert row[4] == f"{mean - room:.4g} to {mean + room:.4g}"
+    assert [tile[1] for tile in page.tiles] == ["lr=2.0", f"{mean:#.4g}"]
+    assert row[4] in page.tiles[1][2]
+    assert (
+        page.texts("note")[0].startswith("The interval of the next, lr=2.5,")
+        or "has one seed" in page.texts("note")[0]
+    )
     assert page.of("charts")[-1]["names"] == {"0": "lr=3.0", "1": "lr=2.0", "2": "lr=2.5"}
     colours = [curve["colour"] for curve in page.charts["Validation loss"]["curves"]]
     assert colours == [0, 0, 1, 1, 2], "seeds of one setting share a colour"

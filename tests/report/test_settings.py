@@ -33,7 +33,7 @@ def test_lucky_seed_is_not_the_best_setting(tmp_path: Path) -> None:
     assert best.spread.interval == pytest.approx((1.85159, 2.34841), abs=1e-5)  # 4.30265 standard errors
     (said,) = found.notes
     assert said.startswith("Best setting: lr=0.2, mean best validation loss 2.1 over 3 seeds (")
-    assert "(standard deviation 0.1, 95 % interval 1.8516 to 2.3484)" in said
+    assert "(standard deviation 0.1, 95 % interval 1.852 to 2.348)" in said
     assert "lr=0.1, overlaps: `tiryns judge` tells" in said
     starred = [line.split() for line in compared_text(list(found.runs)).splitlines() if line[:1] == "*"]
     assert [row[1] for row in starred] == ["1", "s/3", "s/4", "s/5"]
@@ -57,7 +57,7 @@ def test_intervals_that_lie_apart_and_single_seeds_are_said(tmp_path: Path) -> N
     [
         ([[1.0], [2.0]], "One seed may be luck."),
         ([[1.0, 2.0], [3.0]], "The next, lr=0.2, has one seed."),
-        ([[1.0, 5.0], [4.0, 5.0]], "95 % interval -22.412 to 28.412)."),
+        ([[1.0, 5.0], [4.0, 5.0]], "95 % interval -22.41 to 28.41)."),
     ],
 )
 def test_runs_of_a_judgement_are_not_sent_to_one(
@@ -248,11 +248,13 @@ def test_figure_is_drawn_against_the_one_numeric_setting_that_varies(tmp_path: P
     assert low == pytest.approx([2.1 - 0.02**0.5, 1.2 - 0.08**0.5, 3.0], abs=1e-4)
     assert high == pytest.approx([2.1 + 0.02**0.5, 1.2 + 0.08**0.5, 3.0], abs=1e-4)
     losses = {"optimizer.lr=0.1 model.hidden_size=64": [1.0], "optimizer.lr=0.2 model.hidden_size=32": [2.0]}
-    several = make_sweep(tmp_path / "two", losses)
+    two = make_sweep(tmp_path / "two", losses)
+    assert "Against the settings" not in read(write_comparison(two, find_runs(two))).texts("section")
+    several = make_sweep(tmp_path / "three", losses | {"optimizer.lr=0.3 model.hidden_size=16": [3.0]})
     charts = read(write_comparison(several, find_runs(several))).of("charts")[0]["charts"]
     assert [chart["across"] for chart in charts] == ["optimizer.lr", "model.hidden_size"]
-    assert [chart["curves"][0]["steps"] for chart in charts] == [[0.1, 0.2], [32, 64]]
-    assert [chart["curves"][0]["values"] for chart in charts] == [[1, 2], [2, 1]]
+    assert [chart["curves"][0]["steps"] for chart in charts] == [[0.1, 0.2, 0.3], [16, 32, 64]]
+    assert [chart["curves"][0]["values"] for chart in charts] == [[1, 2, 3], [3, 2, 1]]
     assert all(chart["curves"][0]["loose"] for chart in charts), (
         "points, as a line would say what is between them"
     )

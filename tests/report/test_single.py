@@ -236,10 +236,10 @@ def test_figures_measured_once_are_no_charts(tmp_path: Path) -> None:
     )
     page = read(write_report(run))
     assert list(page.charts) == ["Loss"]
-    assert "Measured once" in page.texts("section")
+    assert "Measured once, at step 2" in page.texts("section")
     shown = page.facts_shown
-    assert shown["Validation accuracy, a"] == "0.25000 at step 2"
-    assert shown["Validation accuracy, b"] == "0.50000 at step 2"
+    assert shown["Validation accuracy, a"] == "0.2500"
+    assert shown["Validation accuracy, b"] == "0.5000"
     assert "fill: not a number at step 2." in page.text
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tiryns.conf.values import count_of
 from tiryns.runner.cli.judge.budgets import AtEqual, at_equal_budgets
 from tiryns.runner.cli.judge.measure import Measure, shared_by
 from tiryns.runner.cli.judge.sides import Pair
@@ -165,10 +166,11 @@ def _more(numbers: dict[str, Any]) -> str:
     """How many more pairs would tell."""
     count, first, more = len(numbers["pairs"]), numbers["first_look"], numbers["more_pairs"]
     if count < first:
-        return f"no difference is clear with fewer than {first} pairs, so at least {first - count} more seeds are needed"
+        missing = f"{count_of(first - count, 'more seed')} {'is' if first - count == 1 else 'are'} needed"
+        return f"no difference is clear with fewer than {first} pairs, so at least {missing}"
     if more is None:
         return "no number of seeds can be named that would show so small a difference"
-    return f"if it is as large as it looks, about {more:,} more seeds would show it"
+    return f"if it is as large as it looks, about {count_of(more, 'more seed')} would show it"
 
 
 def _budgets(numbers: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
-"""The picture of an answer for a paper: a row for each change, with its pairs, their mean and its interval.
+"""The forest plot of an answer: a row for each change, with its pairs, their mean and its interval.
 
-The same lines, dots and words are written as svg or as pdf, by the ending of the file; fonts are Helvetica's, which
-every reader of pdf has.
+`panels` has its rows and axes. The page of the answer draws them in the browser, `write_figure` as svg or as pdf by the
+ending of the file, with the fonts of Helvetica, which every reader of pdf has.
 """
 
 import re
@@ -49,24 +49,80 @@ def check_figure_file(path: Path | None) -> None:
         raise ValueError(f"--figure {path}: expected a file that ends with {' or '.join(ENDINGS)}")
 
 
-def write_figure(path: Path, found: Mapping[str, Any]) -> Path:
-    """Writes the picture of an answer as `answer` gives it, and returns its path."""
+class Row(NamedTuple):
+    """A change: its name, its numbers in words, and the places of its pairs, their mean and its interval on the axis."""
+
+    name: str
+    words: str
+    pairs: list[float]
+    mean: float
+    interval: list[float]
+
+
+class Panel(NamedTuple):
+    """The rows of one metric and their axis, on which a place is a share of it from its left end."""
+
+    title: str
+    zero: float
+    ticks: list[tuple[float, str]]
+    rows: list[Row]
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """A panel for each metric of an answer as `answer` gives it."""
     comparisons = found["comparisons"]
-    left = 2 * GAP + max(_width(_cut(each["change"])) for each in comparisons)
+    titles = titles_of(dict.fromkeys(each["metric"] for each in comparisons))
+    return [_panel([c for c in comparisons if c["metric"] == key], title) for key, title in titles.items()]
+
+
+def corrected_in_words(found: Mapping[str, Any]) -> str:
+    """What the p of each row is corrected for; empty for a single row."""
+    count = len(found["comparisons"])
+    return f"p is corrected for {count} comparisons" if count > 1 else ""
+
+
+def write_figure(path: Path, found: Mapping[str, Any]) -> Path:
+    """Writes the picture of an answer, and returns its path."""
+    drawn = panels(found)
+    rows = [row for panel in drawn for row in panel.rows]
+    left = 2 * GAP + max(_width(_cut(row.name)) for row in rows)
     marks, top = list[Mark](), 6.0
-    for metric, title in titles_of(dict.fromkeys(each["metric"] for each in comparisons)).items():
-        of_metric = [each for each in comparisons if each["metric"] == metric]
-        marks += _panel(of_metric, title, left, top)
-        top += ROW * len(of_metric) + AXIS
-    if len(comparisons) > 1:
-        words = f"p is corrected for {len(comparisons)} comparisons"
+    for panel in drawn:
+        marks += _marks(panel, left, top)
+        top += ROW * len(panel.rows) + AXIS
+    if words := corrected_in_words(found):
         marks.append(Mark(left + PLOT / 2, top + 6, text=words, at="middle"))
         top += ROW
-    size = left + PLOT + 2 * GAP + max(_width(_told(each)) for each in comparisons), top
-    drawn = _svg(marks, *size).encode() if path.suffix == ".svg" else _pdf(marks, *size)
+    size = left + PLOT + 2 * GAP + max(_width(row.words) for row in rows), top
+    content = _svg(marks, *size).encode() if path.suffix == ".svg" else _pdf(marks, *size)
     with replacing(path) as temporary:
-        temporary.write_bytes(drawn)
+        temporary.write_bytes(content)
     return path
+
+
+def _panel(comparisons: list[Mapping[str, Any]], figure: str) -> Panel:
+    values = [0.0]
+    for each in comparisons:
+        values += [pair["difference"] for pair in each["pairs"]] + list(each["interval"] or ())
+    low, step, count = _ticks(min(values), max(values))
+
+    def place(value: float) -> float:
+        return (value - low) / (step * count)
+
+    rows = [
+        Row(
+            each["change"],
+            _told(each),
+            [place(pair["difference"]) for pair in each["pairs"]],
+            place(each["difference"]),
+            [place(end) for end in each["interval"] or ()],
+        )
+        for each in comparisons
+    ]
+    side = "larger" if comparisons[0]["direction"] == "max" else "smaller"
+    title = f"{figure} minus that of {_cut(comparisons[0]['against'])} ({side} is better)"
+    ticks = [(number / count, f"{round(low + step * number, 12):g}") for number in range(count + 1)]
+    return Panel(title, place(0.0), ticks, rows)
 
 
 def _told(comparison: Mapping[str, Any]) -> str:
@@ -78,36 +134,29 @@ def _told(comparison: Mapping[str, Any]) -> str:
     return f"{signed(comparison['difference'])}{between}, {pairs}, p {shown(comparison['p_corrected'])}"
 
 
-def _panel(comparisons: list[Mapping[str, Any]], figure: str, left: float, top: float) -> Iterator[Mark]:
-    """The rows of one metric and their axis."""
-    values = [0.0]
-    for each in comparisons:
-        values += [pair["difference"] for pair in each["pairs"]] + list(each["interval"] or ())
-    low, step, count = _ticks(min(values), max(values))
-    bottom = top + ROW * len(comparisons)
+def _marks(panel: Panel, left: float, top: float) -> Iterator[Mark]:
+    """The rows and the axis of a panel on a page of paper."""
+    bottom = top + ROW * len(panel.rows)
 
-    def across(value: float) -> float:
-        return left + PLOT * (value - low) / (step * count)
+    def across(place: float) -> float:
+        return left + PLOT * place
 
-    yield Mark(across(0), top, across(0), bottom, colour=GREY)
-    for row, each in enumerate(comparisons):
-        y = top + ROW * (row + 0.5)
-        interval = each["interval"]
-        yield Mark(left - GAP, y + SIZE / 3, text=_cut(each["change"]), at="end")
-        for pair in each["pairs"]:
-            yield Mark(across(pair["difference"]), y - 4, radius=1.4, colour=GREY)
-        if interval:
-            yield Mark(across(interval[0]), y + 3, across(interval[1]), y + 3, colour=ACCENT, width=1.4)
-        yield Mark(across(each["difference"]), y + 3, radius=2.6, colour=ACCENT)
-        yield Mark(left + PLOT + GAP, y + SIZE / 3, text=_told(each))
+    yield Mark(across(panel.zero), top, across(panel.zero), bottom, colour=GREY)
+    for number, row in enumerate(panel.rows):
+        y = top + ROW * (number + 0.5)
+        yield Mark(left - GAP, y + SIZE / 3, text=_cut(row.name), at="end")
+        for place in row.pairs:
+            yield Mark(across(place), y - 4, radius=1.4, colour=GREY)
+        if row.interval:
+            low, high = map(across, row.interval)
+            yield Mark(low, y + 3, high, y + 3, colour=ACCENT, width=1.4)
+        yield Mark(across(row.mean), y + 3, radius=2.6, colour=ACCENT)
+        yield Mark(left + PLOT + GAP, y + SIZE / 3, text=row.words)
     yield Mark(left, bottom, left + PLOT, bottom)
-    for number in range(count + 1):
-        x = left + PLOT * number / count
-        yield Mark(x, bottom, x, bottom + 3)
-        yield Mark(x, bottom + 12, text=f"{round(low + step * number, 12):g}", at="middle")
-    side = "larger" if comparisons[0]["direction"] == "max" else "smaller"
-    title = f"{figure} minus that of {_cut(comparisons[0]['against'])} ({side} is better)"
-    yield Mark(left + PLOT / 2, bottom + 26, text=title, at="middle")
+    for place, words in panel.ticks:
+        yield Mark(across(place), bottom, across(place), bottom + 3)
+        yield Mark(across(place), bottom + 12, text=words, at="middle")
+    yield Mark(left + PLOT / 2, bottom + 26, text=panel.title, at="middle")
 
 
 def _ticks(low: float, high: float) -> tuple[float, float, int]:

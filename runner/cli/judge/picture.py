@@ -1,5 +1,6 @@
-"""The page of an answer: one picture for each change, with the numbers behind it."""
+"""The page of an answer: sentences, the forest plot, and of each change its pairs and the numbers behind them."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tiryns.runner.cli.judge.answer import shown, signed
+from tiryns.runner.cli.judge.forest import corrected_in_words, panels
 from tiryns.runner.evaluation.statistics import paired
 from tiryns.runner.report import page
 from tiryns.runner.report.curves import Chart, Curve
@@ -22,17 +24,17 @@ def write_page(path: Path, found: Mapping[str, Any]) -> Path:
         each["metric"]: "larger" if each["direction"] == "max" else "smaller" for each in found["comparisons"]
     }
     meta = [fact for metric, side in better.items() for fact in (metric, f"{side} is better")]
-    parts = []
+    several = len(found["comparisons"]) > 1
+    told = [page.part("text", text=each["sentence"]) for each in found["comparisons"]]
+    plot = page.part("forest", panels=panels(found), note=corrected_in_words(found))
+    parts = [page.section("Differences", *told, plot)]
     for each in found["comparisons"]:
         name = ": ".join([each["change"], *([each["metric"]] if len(better) > 1 else [])])
-        of = f" of {name}" if len(found["comparisons"]) > 1 else ""
+        of = f" of {name}" if several else ""
+        drawn = page.charts([chart(each, each["metric"])]) if len(each["pairs"]) > 1 else {}
+        facts = page.part("facts", facts=_facts(each))
         parts += [
-            page.section(
-                name,
-                page.part("text", text=each["sentence"]),
-                page.charts([chart(each, each["metric"])]),
-            ),
-            page.section(f"Pairs{of}", _pairs(each), page.part("facts", facts=_facts(each))),
+            page.section(f"Pairs{of}", drawn, _pairs(each), facts),
             page.section(f"At equal budgets{of}", _budgets(each)),
         ]
     return page.save_page(path, "Tiryns judge", title, parts, meta=[*meta, *filter(None, [found["note"]])])
@@ -45,25 +47,36 @@ def chart(numbers: Mapping[str, Any], metric: str) -> Chart:
     intervals = [paired.interval(differences[:count], numbers["interval_error"]) for count in counts.tolist()]
     low, high = (np.array([each[end] if each else np.nan for each in intervals]) for end in (0, 1))
     curves = [
-        Curve("difference of the pair", counts, differences, 0, dots=True),
+        Curve("difference of the pair", counts, differences, 0, loose=True),
         Curve("mean so far", counts, differences.cumsum() / counts, 1, dots=True),
     ]
-    if np.isfinite(low).any():
+    if np.isfinite(low).sum() > 1:
         curves += [Curve("interval", counts, end, 2, dots=True) for end in (low, high)]
     unit = f"{metric}, {numbers['change']} minus {numbers['against']}"
     return Chart("Difference", unit, curves, {"no difference": 0.0}, wide=True, across="pair")
 
 
 def _pairs(numbers: Mapping[str, Any]) -> page.Part:
-    heads = ["seed", numbers["against"], numbers["change"], "difference"]
+    heads = ["seed", "difference", numbers["change"], numbers["against"]]
     shared = [
         ", fold ".join(str(p[name]) for name in ("seed", "fold") if name in p) for p in numbers["pairs"]
     ]
-    rows = [
-        [own, p["against"], p["change"], signed(p["difference"])]
-        for own, p in zip(shared, numbers["pairs"], strict=True)
-    ]
+    figures = [[page.number(p["change"]), page.number(p["against"])] for p in numbers["pairs"]]
+    differences = _aligned([p["difference"] for p in numbers["pairs"]])
+    rows = [[own, d, *both] for own, d, both in zip(shared, differences, figures, strict=True)]
     return page.table(heads, rows, sorts=False)
+
+
+def _aligned(differences: list[float]) -> list[str]:
+    """Differences with a sign and with equal decimals: three digits of one of their usual size.
+
+    Example:
+        >>> _aligned([0.574, 0.48, -0.0061])
+        ['+0.574', '+0.480', '-0.006']
+    """
+    usual = float(np.median(np.abs(differences)))
+    decimals = max(0, 2 - math.floor(math.log10(usual))) if usual else 0
+    return [f"{each:+,.{decimals}f}" for each in differences]
 
 
 def _facts(numbers: Mapping[str, Any]) -> dict[str, str]:
@@ -96,9 +109,9 @@ def _budgets(numbers: Mapping[str, Any]) -> page.Part:
     words = {True: "yes", False: "no", None: ""}
     rows = []
     for budget, found in numbers["at_equal"].items():
-        whole = "the runs used as many" if found["same_budget"] else found["why"]
-        rows.append(
-            [budget, signed(found["difference"]) if found["difference"] is not None else "cannot be told"]
-        )
-        rows[-1] += [shown(found["p"]) if found["p"] is not None else "", words[found["holds"]], whole]
-    return page.table(["equal", "difference", "sign-flip p", "holds", ""], rows, sorts=False)
+        known = found["difference"] is not None
+        remark = "the runs used as many" if found["same_budget"] else found["why"]
+        remark = remark if known else f"cannot be told: {remark}"
+        rows.append([budget, *([signed(found["difference"]), shown(found["p"])] if known else ["", ""])])
+        rows[-1] += [words[found["holds"]], remark]
+    return page.table(["equal", "difference", "sign-flip p", "holds", "remark"], rows, sorts=False)

@@ -99,7 +99,7 @@ def run_label(compared: Comparison, position: int) -> str:
     shown = compared.differences
     known = {"seed": shown.seeds, "fold": shown.folds}
     own = {name: str(numbers[position]) for name, numbers in known.items() if len(set(numbers)) > 1}
-    return label_of({**shown.values[position], **own}) or compared.runs[position].path.name
+    return label_of({**shown.shown[position], **own}) or compared.runs[position].path.name
 
 
 def _mean(several: Sequence[Series]) -> tuple[Series, Floats | None]:
@@ -159,12 +159,14 @@ def setting_charts(compared: Comparison) -> list[Chart]:
     }
     numeric = {name: known for name, known in numbers.items() if known}
     if len(numeric) != 1:
+        if len(scored) < 3 or len(compared.kinds) > 1:
+            return []
         return [_scatter(compared, scored, *each) for each in list(numeric.items())[:MAX_SCATTERS]]
     ((name, known),) = numeric.items()
     lines: dict[str, list[Setting]] = {}
     for i in compared.order():
         each = compared.settings[i]
-        rest = label_of({n: v for n, v in each.values.items() if n != name})
+        rest = label_of({n: v for n, v in each.shown.items() if n != name})
         kind = f"kind {(each.kind or 0) + 1}" if len(compared.kinds) > 1 else ""
         lines.setdefault(", ".join(filter(None, [rest, kind])), []).append(each)
     is_log = _is_log(known)

@@ -1,6 +1,7 @@
 """The settings in which runs differ, without those of execution and the fold; those that follow the seed are its."""
 
-from collections.abc import Hashable, Mapping, Sequence
+import re
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -26,10 +27,14 @@ Values = dict[str, str]
 
 
 class Differences(NamedTuple):
-    """What differs between runs: of each run the settings that do, the number of its setting, its seed and its fold."""
+    """What differs between runs: of each run the settings that do, the number of its setting, its seed and its fold.
+
+    `shown` are the values in few digits.
+    """
 
     names: list[str]
     values: list[Values]
+    shown: list[Values]
     numbers: list[int]
     seeds: list[int | None]
     folds: list[int | None]
@@ -73,7 +78,25 @@ def differences(runs: Sequence[Run]) -> Differences:
         values = [{**shown, BRANCH: branch} for shown, branch in zip(values, branches, strict=True)]
     order = list(dict.fromkeys(keys))
     seeds, folds = [seed_of(run) for run in runs], [fold_of(run) for run in runs]
-    return Differences(names, values, [order.index(key) for key in keys], seeds, folds)
+    short = {name: few_digits({own[name] for own in values}) for name in values[0]}
+    shown = [{name: short[name][value] for name, value in own.items()} for own in values]
+    return Differences(names, values, shown, [order.index(key) for key in keys], seeds, folds)
+
+
+def few_digits(texts: Collection[str]) -> dict[str, str]:
+    """Texts by themselves; of long numbers as few digits, three at least, as tell them apart.
+
+    Example:
+        >>> few_digits(["0.0044303752", "0.1", "adamw"])
+        {'0.0044303752': '0.00443', '0.1': '0.1', 'adamw': 'adamw'}
+    """
+    long = {text: float(text) for text in texts if re.fullmatch(r"-?\d*\.\d{4,}(e-?\d+)?", text)}
+    found: dict[str, str] = {}
+    for digits in range(3, 18):
+        found = {text: f"{value:.{digits}g}" for text, value in long.items()}
+        if len(set(found.values())) == len(long):
+            break
+    return {text: found.get(text, text) for text in texts}
 
 
 def seed_of(run: Run) -> int | None:

@@ -9,6 +9,7 @@ from tiryns.conf.data.labelled import FOLD_SET
 from tiryns.runner.evaluation.statistics.student import spread_of
 from tiryns.runner.report.comparison.differences import FOLDS
 from tiryns.runner.report.comparison.settings import Cells, Comparison
+from tiryns.runner.report.curves import in_words
 from tiryns.runner.run.files import read_json, write_atomically
 from tiryns.runner.run.folder import Run
 
@@ -92,8 +93,10 @@ def folds_table(compared: Comparison, joined: list[Joined]) -> Cells:
         monitored = compared.goal.key.rpartition("/")[2]
         for name, values in sorted(each.metrics.items(), key=lambda metric: metric[0] != monitored):
             seed = "" if each.seed is None else str(each.seed)
-            rows.append([label, seed, len(each.runs), name, *spread_of(values)[:2], each.joined.get(name)])
-    return heads, rows
+            figures = [*spread_of(values)[:2], each.joined.get(name)]
+            rows.append([label, seed, len(each.runs), in_words(name), *figures])
+    first = 0 if len(compared.settings) > 1 else 1  # one setting needs no name
+    return heads[first:], [row[first:] for row in rows]
 
 
 def lacking(compared: Comparison, joined: list[Joined]) -> list[str]:

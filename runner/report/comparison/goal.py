@@ -71,7 +71,8 @@ def titles_of(keys: Iterable[str]) -> dict[str, str]:
     """Metrics' names in words, such as `Validation loss`; with the set's name where there are several sets."""
     parts = {key: key.replace("_", " ").split("/") for key in keys}
     measured = {"val": "Validation", "test": "Test"}
-    sets = {part: {w[1] for w in parts.values() if w[0] == part and len(w) == 3} for part in measured}
+    named = [words for words in parts.values() if len(words) == 3 and words[:2] != ["test", FOLD_SET]]
+    sets = {part: {words[1] for words in named if words[0] == part} for part in measured}
 
     def title(words: list[str]) -> str:
         if " ".join(words).startswith("test fold "):

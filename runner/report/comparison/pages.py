@@ -16,6 +16,7 @@ from tiryns.runner.report.comparison.folds import Joined, folds_table, joined_fo
 from tiryns.runner.report.comparison.goal import titles_of
 from tiryns.runner.report.comparison.importance import Importance, importance_table, variance_explained
 from tiryns.runner.report.comparison.settings import FAILURE, Comparison, Setting
+from tiryns.runner.report.curves import in_words
 from tiryns.runner.report.page import Part, Tile
 from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run.files import read_sweep
@@ -79,30 +80,32 @@ def _best(compared: Comparison) -> list[Part]:
         equal = [number for number in compared.best if compared.settings[number].kind == kind]
         best, count = compared.settings[equal[0]], len(compared.settings[equal[0]].figures)
         of_kind = f" of kind {(best.kind or 0) + 1}" if len(compared.kinds) > 1 else ""
-        name = compared.names(equal) if best.values else "the only one"
         head = "Best setting" if len(equal) == 1 else "Equal settings"
-        tiles.append(Tile(f"{head}{of_kind}", name, f"rests on {best.rests_on}"))
+        if len(compared.settings) > 1:
+            tiles.append(Tile(f"{head}{of_kind}", compared.names(equal), f"rests on {best.rests_on}"))
         title = compared.goal.title if count == 1 else f"mean {compared.goal.title}"
-        spread = (
-            f"standard deviation {page.number(best.spread.deviation, 2)}" if best.spread.deviation else ""
-        )
-        tiles.append(Tile(title[:1].upper() + title[1:], page.number(best.spread.mean), spread))
+        over = [f"over {best.rests_on}"] if len(compared.settings) == 1 else []
+        if best.spread.deviation:
+            deviation = page.number(best.spread.deviation, 2)
+            over += [f"standard deviation {deviation}", f"95 % interval {best.shown_interval}"]
+        tiles.append(Tile(title[:1].upper() + title[1:], page.number(best.spread.mean), ", ".join(over)))
         tiles += _tested(compared, best)
-    notes = [page.note(text.replace("`", "")) for text in compared.notes]
+    notes = [page.note(text.replace("`", "")) for text in compared.verdicts]
     first = compared.runs[compared.settings[compared.best[0]].runs[0]]
-    return [page.part("tiles", tiles=tiles), *notes, _command(first, compared.has_folds)]
+    of_best = " of the best setting" if len(compared.settings) > 1 else ""
+    return [page.part("tiles", tiles=tiles), *notes, _command(first, compared.has_folds, of_best)]
 
 
-def _command(run: Run, has_folds: bool) -> Part:
+def _command(run: Run, has_folds: bool, of_best: str) -> Part:
     """The command of a run; of a fold that of its setting, which leaves no fold out."""
     if not has_folds:
-        return page.command(run.command, "A command of the best setting")
+        return page.command(run.command, f"A command{of_best}")
     try:
         words = shlex.split(run.command)
     except ValueError:  # damaged by hand
         return {}
     kept = [word for word in words if word.partition("=")[0].lstrip("+") not in (FOLDS, FOLD)]
-    title = "A command of the best setting without folds, which trains on all of the examples"
+    title = f"A command{of_best} without folds, which trains on all of the examples"
     return page.command(shlex.join(kept), title)
 
 
@@ -127,8 +130,8 @@ def _tested(compared: Comparison, best: Setting) -> list[Tile]:
 
 
 def _settings(compared: Comparison) -> Part:
-    """The table of settings; nothing where each has one run."""
-    if not compared.has_seeds:
+    """The table of settings; nothing where each has one run, or where there is one."""
+    if not compared.has_seeds or len(compared.settings) == 1:
         return {}
     heads, rows, numbers = compared.setting_rows()
     colours = colours_of(compared)
@@ -161,9 +164,10 @@ def _importance(found: Importance | None) -> list[Part]:
 def _runs(compared: Comparison, folder: Path) -> Part:
     """The table of runs: pointing at a row lights up its curve, or that of its setting."""
     keys, rows = compared.run_rows()
-    heads = {key: title.lower() for key, title in titles_of(compared.columns()).items()}
+    heads = {key: in_words(title.lower()) for key, title in titles_of(compared.columns()).items()}
     heads[compared.goal.key] = compared.goal.title
     by_setting, best = drawn_settings(compared) is not None, compared.best_runs()
+    best = best if len(compared.settings) > 1 else set()
     colours, marks = colours_of(compared), []
     place = keys.index(FAILURE) if FAILURE in keys else None
     keys = [key for key in keys if key != FAILURE]
@@ -214,7 +218,7 @@ def _curves(compared: Comparison) -> list[Part]:
     names = {
         colour: compared.settings[number].label
         for number, colour in colours_of(compared).items()
-        if any(compared.runs[i].series for i in compared.settings[number].runs)
+        if len(compared.settings) > 1 and any(compared.runs[i].series for i in compared.settings[number].runs)
     }
     note = ""
     if chosen is not None:

@@ -18,6 +18,7 @@ from tiryns.runner.report.comparison.goal import (
     tests_of,
     titles_of,
 )
+from tiryns.runner.report.curves import in_words
 from tiryns.runner.report.summary import noted_plateau, plateau_note
 from tiryns.runner.run.files import JUDGE
 from tiryns.runner.run.folder import Run
@@ -33,13 +34,14 @@ NARROW = "Folds share training examples, so intervals over them are too narrow (
 
 
 class Setting(NamedTuple):
-    """Runs that differ in seed and fold alone: their settings, positions, the number of their kind, and their figures.
+    """Runs that differ in seed and fold alone: settings (`shown` in few digits), positions, number of kind, and figures.
 
     There is a figure for each seed, of folds for each fold of each seed: `replicates` names them in their order. So
     there is of each figure in `tests`, by which nothing is ranked.
     """
 
     values: Values
+    shown: Values
     runs: list[int]
     kind: int | None
     figures: list[float]
@@ -50,7 +52,7 @@ class Setting(NamedTuple):
     @property
     def label(self) -> str:
         """The settings in a few words."""
-        return label_of(self.values) or "all"
+        return label_of(self.shown) or "all"
 
     @property
     def rests_on(self) -> str:
@@ -73,7 +75,7 @@ class Setting(NamedTuple):
         if self.spread.interval is None:
             return ""
         (low, high), (least, most) = self.spread.interval, self.limits
-        return f"{max(low, least):.5g} to {min(high, most):.5g}"
+        return f"{max(low, least):.4g} to {min(high, most):.4g}"
 
 
 class Comparison:
@@ -90,11 +92,14 @@ class Comparison:
         self.setting_of = {run: i for i, each in enumerate(self.settings) for run in each.runs}
         self.kinds = sorted({each.kind for each in self.settings if each.kind is not None})
         self.best = [number for kind in self.kinds for number in self._equal(kind)]
-        self.notes += [self._sentence(kind) for kind in self.kinds]
+        told = {" ".join(filter(None, each)): each[1] for each in map(self._sentence, self.kinds)}
+        self.verdicts = [*self.notes, *filter(None, told.values())]
+        self.notes += told
         self.has_seeds = any(len(each.figures) > 1 for each in self.settings)
         self.has_folds = any(fold is not None for fold in self.differences.folds)
         if self.has_folds and self.has_seeds:
             self.notes.append(NARROW)
+            self.verdicts.append(NARROW)
 
     @property
     def replicated(self) -> str:
@@ -109,7 +114,7 @@ class Comparison:
         """What a setting differs in from those that it is ranked with."""
         own = self.settings[number]
         beside = [each.values for each in self.settings if each.kind == own.kind]
-        return label_of({n: v for n, v in own.values.items() if len({o[n] for o in beside}) > 1}) or own.label
+        return label_of({n: v for n, v in own.shown.items() if len({o[n] for o in beside}) > 1}) or own.label
 
     def names(self, numbers: Sequence[int], most: int = 3) -> str:
         """The names of settings, of many the first ones and how many there are."""
@@ -136,26 +141,30 @@ class Comparison:
         baselines = ("/unigram_entropy", "/tokens_per_byte", "/majority_accuracy", "/chance_accuracy")
         figures = [key for key in keys if not key.endswith(baselines)]
         found = dict.fromkeys([self.goal.key, *figures, "train/loss", "perf/tokens_per_second"])
-        return [key for key in found if any(run.final(key) is not None for run in self.runs)]
+        values = {key: [run.final(key) for run in self.runs] for key in found}
+        ranked_by = values[self.goal.key]  # the best figure is often that of the last validation
+        return [
+            key for key in found if any(values[key]) and (key == self.goal.key or values[key] != ranked_by)
+        ]
 
-    def run_rows(self) -> Cells:
-        """The table of runs: figures first, settings after."""
+    def run_rows(self, in_full: bool = False) -> Cells:
+        """The table of runs: the figure that ranks, settings, in few digits if not `in_full`, and all other figures."""
         shown = self.differences
         columns, names = self.columns(), list(shown.values[0])
+        settings = shown.values if in_full else shown.shown
         known = {"seed": shown.seeds, "fold": shown.folds}
         own = {name: numbers for name, numbers in known.items() if len(set(numbers)) > 1}
         notes = [plateau_note(noted_plateau(run)) for run in self.runs]
         more = {FAILURE: [run.failure for run in self.runs], "note": notes}
         more = {head: texts for head, texts in more.items() if any(texts)}
-        heads = ["run", *columns, *names, *own, "state", "step", *more]
+        heads = ["run", *columns[:1], *names, *own, "state", *columns[1:], "step", *more]
         rows = []
         for i, run in enumerate(self.runs):
             figures = [run.final(key) for key in columns]
             replicate = [str(numbers[i]) for numbers in own.values()]
             texts = [texts[i] for texts in more.values()]
-            rows.append(
-                [run.name, *figures, *shown.values[i].values(), *replicate, run.state, run.step, *texts]
-            )
+            rows.append([run.name, *figures[:1], *settings[i].values(), *replicate, run.state])
+            rows[-1] += [*figures[1:], run.step, *texts]
         return heads, rows
 
     def setting_rows(self) -> tuple[list[str], list[list[Any]], list[int]]:
@@ -164,7 +173,8 @@ class Comparison:
         title = f"mean {self.goal.title}"
         count = "runs" if self.has_folds else "seeds"
         titles = titles_of(self.tests)
-        tests = [head for key in self.tests for head in (f"mean {titles[key].lower()}", "its deviation")]
+        tests = [f"mean {in_words(titles[key].lower())}" for key in self.tests]
+        tests = [head for test in tests for head in (test, "its deviation")]
         heads = [title, count, "standard deviation", "95 % interval", *tests, *["kind"] * several, *names]
         ranked = [i for kind in self.kinds for i in self.order(kind)]
         ranked += [i for i in range(len(self.settings)) if i not in ranked]
@@ -173,7 +183,7 @@ class Comparison:
             kind = [str(each.kind + 1) if each.kind is not None else ""] * several
             spread = [each.spread.mean, len(each.figures), each.spread.deviation, each.shown_interval]
             tested = [value for key in self.tests for value in spread_of(each.tests[key])[:2]]
-            rows.append([*spread, *tested, *kind, *each.values.values()])
+            rows.append([*spread, *tested, *kind, *each.shown.values()])
         return heads, rows, ranked
 
     def ranks(self, numbers: Sequence[int]) -> list[int | str]:
@@ -202,11 +212,9 @@ class Comparison:
             scored = [i for i in members if i in kinds]
             figures = self._by_replicate(scored, self.goal.key)
             tests = {key: list(self._by_replicate(scored, key).values()) for key in self.tests}
-            values = {name: self.differences.values[members[0]][name] for name in self.differences.values[0]}
-            each = Setting(
-                values, members, kind, list(figures.values()), list(figures), tests, self.goal.limits
-            )
-            found.append(each)
+            values, shown = (each[members[0]] for each in (self.differences.values, self.differences.shown))
+            scores, replicates = list(figures.values()), list(figures)
+            found.append(Setting(values, shown, members, kind, scores, replicates, tests, self.goal.limits))
         return found
 
     def _by_replicate(self, runs: Sequence[int], key: str) -> dict[tuple[Any, int | None], float]:
@@ -219,11 +227,11 @@ class Comparison:
                 same.setdefault(replicate, []).append(value)
         return {replicate: statistics.mean(values) for replicate, values in same.items()}
 
-    def _sentence(self, kind: int) -> str:
-        """The best setting of a kind, what it rests on, and whether it may be luck."""
+    def _sentence(self, kind: int) -> tuple[str, str]:
+        """The best setting of a kind and what it rests on; and whether it may be luck."""
         order = self.order(kind)
         first, *others = (self.settings[i] for i in order)
-        count, own, mean = len(first.figures), first.spread, f"{first.spread.mean:.5g}"
+        count, own, mean = len(first.figures), first.spread, f"{first.spread.mean:.4g}"
         of_kind = f" of kind {kind + 1}" if len(self.kinds) > 1 else ""
         one = "one seed" if first.replicates[0][1] is None else "one fold"
         if own.interval:
@@ -233,20 +241,20 @@ class Comparison:
             what = f"{self.goal.title} {mean} with {one}"
         if not others:
             lone = len(self.kinds) > 1 or len(self.settings) == 1
-            return f"{'One setting' if lone else 'One setting has a figure'}{of_kind}: {what}."
+            return f"{'One setting' if lone else 'One setting has a figure'}{of_kind}: {what}.", ""
         if len(equal := self._equal(kind)) > 1:
-            return f"Equal settings{of_kind}: {self.names(equal)}, each with {self.goal.title} {mean}."
-        text = f"Best setting{of_kind}: {self.name(order[0])}, {what}. "
+            return f"Equal settings{of_kind}: {self.names(equal)}, each with {self.goal.title} {mean}.", ""
+        text = f"Best setting{of_kind}: {self.name(order[0])}, {what}."
         more = "." if self.judged else ": `tiryns judge` trains more and tells."
         if count == 1:
-            return f"{text}{one.capitalize()} may be luck{more}"
+            return text, f"{one.capitalize()} may be luck{more}"
         other, next_one = others[0].spread, f"the next, {self.name(order[1])},"
         if other.interval is None or own.interval is None:
-            return f"{text}T{next_one[1:]} has {one}{more}"
+            return text, f"T{next_one[1:]} has {one}{more}"
         if self.judged:  # by pairs, which tell more than intervals of each
-            return text.rstrip()
+            return text, ""
         apart = own.interval[1] < other.interval[0] or own.interval[0] > other.interval[1]
-        return text + (
+        return text, (
             f"The interval of {next_one} lies apart from it."
             if apart
             else f"The interval of {next_one} overlaps: `tiryns judge` tells whether it may be luck."

@@ -77,12 +77,12 @@ def test_failed_setting_has_no_rank_and_does_not_hide_the_name_of_the_figure(tmp
 
 def test_interval_of_a_share_stays_within_its_range(tmp_path: Path) -> None:
     folder = make_sweep(tmp_path, {"optimizer.lr=0.1": [0.1, 0.3]})
-    assert "-1.0706 to 1.4706" in settings_text(compared(folder)), "a loss has no range"
+    assert "-1.071 to 1.471" in settings_text(compared(folder)), "a loss has no range"
     for run in find_runs(folder):
         as_accuracy(run)
     text = settings_text(compared(folder))
     assert "95 % interval 0 to 1)" in text
-    assert "-1.0706" not in text
+    assert "-1.071" not in text
 
 
 def test_page_of_a_sweep_says_how_failed_jobs_are_run_again(tmp_path: Path) -> None:

@@ -65,8 +65,8 @@ def test_page_has_the_figures_of_all_folds_joined(tmp_path: Path) -> None:
     joined = f1_score(gold, ours, average="macro")
     page = read(tmp_path / "report.html")
     assert "Folds joined" in page.texts("section")
-    row = next(row for row in page.table("joined").rows if "macro_f1" in row)
-    assert row[:4] == ["lr=0.1", "1", 3, "macro_f1"]
+    row = next(row for row in page.table("joined").rows if "macro F1" in row)
+    assert row[:4] == ["lr=0.1", "1", 3, "macro F1"]
     assert row[-1] == pytest.approx(joined)
     assert row[-1] != row[4], "which is not the mean of the folds"
     content = json.loads((tmp_path / "folds.json").read_text())

@@ -1,0 +1,43 @@
+"""A page of each kind: runs, a sweep, a comparison, phases, folds, and a judgement."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.cli.judge.folders import make_sweep
+from tests.report.comparison.fold_runs import make_folds
+from tests.report.pages import evaluated_run, evil_run, make_run, sweep
+from tests.report.test_phases import phased
+from tiryns.runner.cli.judge.answer import answer
+from tiryns.runner.cli.judge.command import of_sweep
+from tiryns.runner.cli.judge.measure import measure_of
+from tiryns.runner.cli.judge.picture import write_page as write_judge_page
+from tiryns.runner.cli.judge.sides import setting_of
+from tiryns.runner.report.comparison.pages import write_comparison
+from tiryns.runner.report.single import write_report
+
+
+def pages_of_each_kind(folder: Path) -> dict[str, Path]:
+    """Writes the pages into a folder, and returns them by kind."""
+    runs = sweep(folder / "sweep")
+    long = make_run(folder / "long", steps=10_000)
+    return {
+        "run": write_report(evaluated_run(folder / "run")),
+        "long": write_report(long),
+        "sweep": write_comparison(folder / "sweep", runs),
+        "comparison": write_comparison(folder, [*runs[:2], long]),
+        "phases": write_report(phased(folder / "phases")),
+        "folds": write_comparison(folder / "folds", make_folds(folder / "folds")),
+        "evil": write_report(evil_run(folder / "evil")),
+        "judge": write_judge_page(folder / "judge.html", judged_pairs(folder / "pairs")),
+    }
+
+
+def judged_pairs(folder: Path) -> dict[str, Any]:
+    """The answer on two changes, one of which is clear."""
+    base = [4.0, 4.2, 3.9, 4.1, 4.3, 4.05, 4.15, 3.95]
+    drops = [0.11, 0.09, 0.1, 0.12, 0.08, 0.1, 0.11, 0.09]
+    settings = {"optimizer=adamw": base, "optimizer=muon": [b - d for b, d in zip(base, drops, strict=True)]}
+    make_sweep(folder, settings | {"optimizer=lion": [b + d - 0.1 for b, d in zip(base, drops, strict=True)]})
+    changes = [setting_of("optimizer=muon"), setting_of("optimizer=lion")]
+    compared = of_sweep(folder, [], setting_of("optimizer=adamw"), changes)
+    return answer(compared, [measure_of(compared[0].pairs, None)], 0.05)
