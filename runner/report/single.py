@@ -52,10 +52,11 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     made_at = f", at commit {str(commit)[:12]}{changed}" if commit else ""
     results = {name: page.number(value, 5) for name, value in sorted(run.results.items())}
     files = [name for name in FILES_BESIDE if (run.path / name).exists()]
+    plateau = summary.noted_plateau(run) or ""
     again = summary.resume_command(Run(summary.typed_path(run.path), state))
     parts = [
         page.part("tiles", tiles=_tiles(run)),
-        page.part("problem", text=summary.noted_plateau(run)),
+        page.part("note" if summary.LARGEST_CLASS in plateau else "problem", text=plateau),
         *evaluation_sections(run.path),
         page.section(
             "Curves",
