@@ -66,7 +66,7 @@ def cut_file(file: File, unit: str, num_bytes: int) -> Iterator[Piece]:
 
 def _has_lines(file: File, unit: str) -> bool:
     """Whether documents end at ends of lines that can be found without decoding what is before."""
-    plain = (file.reading.encoding or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig")
+    plain = (file.given_encoding or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig")
     by_line = file.format == "jsonl" or (file.format in TEXTS and unit != "file")
     return plain and by_line and file.path.suffix.lower() not in COMPRESSED
 
