@@ -16,8 +16,9 @@ class Tables:
     """Format of the files; `auto` goes by their endings. txt, md hold documents; conll, conllu, squad labelled rows."""
     delimiter: str | None = None
     """Separator of fields; none takes a tab in tsv files, in csv files the `,` `;` `|` or tab that cuts rows alike."""
-    encoding: str | None = None
-    """Encoding of text files, such as `latin-1`; none takes UTF-8, of csv and tsv files also UTF-16 with its mark."""
+    encoding: Any = None
+    """Encoding of text files, such as `latin-1`, or a list of which each file is read in the first that fits; none takes
+    UTF-8, of csv and tsv files also UTF-16 with its mark."""
     quoting: bool | None = None
     """Whether double quotes enclose fields; none takes true in csv files, and detects it in tsv files."""
     header: Any = None

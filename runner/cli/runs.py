@@ -3,6 +3,7 @@
 import fnmatch
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any
 
 from tiryns.conf.values import suggest
@@ -24,6 +25,9 @@ KNOWN = ("started", "ended", "step", "max_steps", "seconds", "monitor", "mode", 
 
 SPEED = ("perf/tokens_per_second", "perf/fill")
 """Figures that are logged, but are no results."""
+
+PIPED = 120
+"""Letters of a line of the list where no terminal tells how many it has."""
 
 DAMAGED = "damaged"
 """The state of a folder whose files cannot be read."""
@@ -77,7 +81,7 @@ def _action(word: str) -> str:
 
 
 def list_runs(arguments: Namespace) -> None:
-    """Prints a line for each run that matches, the newest last."""
+    """Prints a line for each run that matches, the newest last, as wide as the terminal or `PIPED`; json is whole."""
     rows = [row for run in all_runs(arguments.outputs) if (row := _listed(run, arguments))]
     if arguments.json:
         print_json(rows)
@@ -85,7 +89,8 @@ def list_runs(arguments: Namespace) -> None:
         print(f"no run under {str(arguments.outputs)!r} fits")
     else:
         shown = [head for head in rows[0] if head not in OPTIONAL or any(row[head] for row in rows)]
-        print(as_text(shown, [[row[head] for head in shown] for row in rows]), end="")
+        cells, width = [[row[head] for head in shown] for row in rows], get_terminal_size((PIPED, 24)).columns
+        print(as_text(shown, cells, width=width), end="")
 
 
 def _listed(run: Run, arguments: Namespace) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from tiryns.runner.data.read.formats import ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, Reading
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 from tiryns.runner.inference.language.generation import continuation, load_causal
-from tiryns.runner.inference.language.infill import MASK, fill, load
+from tiryns.runner.inference.language.infill import MASK, fill, likeliest, load
 from tiryns.runner.order.keyed import derive_seed
 
 
@@ -47,6 +47,8 @@ class PredictOptions:
     """Language models: `random`, or `confidence`, which fills in the most likely tokens first."""
     seed: int = 0
     """Language models: of the sampling."""
+    top_k: int | None = None
+    """Language models: the k likeliest tokens of each mask with their probabilities in the place of a text."""
     prompt: str | None = None
     """Vectors: the name of the prompt, such as `query` or `passage`; none takes the model's default, if it has one."""
     dimensions: int | None = None
@@ -147,8 +149,11 @@ class Masks(OfTexts):
         self.model, self.tokenizer = load(run)
 
     def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
-        """The texts filled in; the batches after the first have seeds of their own."""
+        """The texts filled in, or the likeliest tokens; the batches after the first have seeds of their own."""
         kept, texts = self.texts(rows)
+        if options.top_k is not None:
+            found = likeliest(self.model, self.tokenizer, texts, options.top_k) if texts else []
+            return Kept(kept, [{"text": text} | one for text, one in zip(texts, found, strict=True)])
         seed = derive_seed(options.seed, number) % 2**63 if number else options.seed
         sampling = (options.steps, options.temperature, options.order, seed)
         filled = fill(self.model, self.tokenizer, texts, *sampling) if texts else []
@@ -177,6 +182,8 @@ class Continuations(Masks):
                 text = text_of(row, self.text_column, "data.text_column")
                 if self.fills and MASK in text:
                     predicted = super().predict(rows._replace(rows=[row]), options, place).predictions[0]
+                elif options.top_k is not None:
+                    raise ValueError(f"{row.where}: --top-k is for masks, and this text is continued")
                 else:
                     sampling = (options.max_new_tokens, options.temperature, derive_seed(options.seed, place))
                     written = continuation(self.causal, self.tokenizer, text, *sampling)

@@ -94,9 +94,10 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
 
 
 def _warning(run: Run) -> page.Part:
-    """That the loss is not well below its unigram entropy: no more than a note in a run too short to get there."""
+    """That the loss is not well below its unigram entropy, or overfits: a note in a run too short to get there."""
     text = summary.noted_plateau(run) or ""
-    return page.part("problem" if run.step >= SHORT else "note", text=f"{text[:1].upper()}{text[1:]}")
+    is_note = run.step < SHORT or summary.LARGEST_CLASS in text
+    return page.part("note" if is_note else "problem", text=f"{text[:1].upper()}{text[1:]}")
 
 
 def _by_weight(curves: list[Chart], monitor: str | None) -> tuple[list[Chart], list[Chart]]:

@@ -38,6 +38,9 @@ STOPPING = "callback.stop_after.steps"
 STANDS_AT = "stands at its unigram entropy"
 """Words of the warning of a loss that is within the margin of it."""
 
+LARGEST_CLASS = "no better than always naming the largest class"
+"""Words of the note on a classifier that knows how frequent labels are."""
+
 OVERFITTING = "overfitting"
 """The word of the warning of a loss that was lower before."""
 
@@ -131,11 +134,13 @@ def compared_losses(results: Mapping[str, float]) -> dict[str, tuple[float, floa
 
 
 def plateau_of(results: Mapping[str, float], run: Run | None = None) -> str | None:
-    """A warning that no loss is well below its unigram entropy; None where one is, or none has such a level.
+    """A warning that no loss is well below its unigram entropy, or no accuracy above that of the largest class.
 
-    One is enough: another validation set may hold other text than the model is trained on. The curves of a `run` tell
-    overfitting from too short a training.
+    None where one is, or none has such a level. One is enough: another validation set may hold other text than the model
+    is trained on. The curves of a `run` tell overfitting from too short a training.
     """
+    if at_largest := _at_largest_class(results, run):
+        return at_largest
     losses = compared_losses(results)
     compared = [(loss / unigram, loss, unigram, name) for name, (loss, unigram) in losses.items() if unigram]
     if not compared or min(compared)[0] < 1 - MARGIN:
@@ -152,6 +157,22 @@ def plateau_of(results: Mapping[str, float], run: Run | None = None) -> str | No
         meaning = f"the model knows no more than how frequent tokens are; {ADVICE}"
     meaning = (run and _overfitting(run, name)) or meaning
     return f"the loss {loss:.3f} of {name} {relation} {unigram:.3f}: {meaning}"
+
+
+def _at_largest_class(results: Mapping[str, float], run: Run | None) -> str | None:
+    """The note that no accuracy, at any validation, was above that of the most frequent label; None if one was."""
+    levels = {key.replace("majority_", ""): level for key, level in results.items() if "/majority_" in key}
+    known = {key: results[key] for key in levels if key in results}
+    if not known or any(value > levels[key] for key, value in known.items()):
+        return None
+    curves = run.series if run else {}  # read last, as a list has many runs
+    if any(curves[key].values.max() > levels[key] for key in known.keys() & curves.keys()):
+        return None
+    key = next(iter(known))
+    return (
+        f"{key} {results[key]:.3f} is {LARGEST_CLASS} ({levels[key]:.3f}): take more steps, a higher optimizer.lr, or "
+        "objective.class_weights=balanced"
+    )
 
 
 def _overfitting(run: Run, name: str) -> str | None:
@@ -187,6 +208,8 @@ def plateau_note(plateau: str | None) -> str:
         return ""
     if OVERFITTING in plateau:
         return OVERFITTING
+    if LARGEST_CLASS in plateau:
+        return "at the largest class"
     return "at unigram entropy" if STANDS_AT in plateau else "above unigram entropy"
 
 

@@ -16,6 +16,10 @@ Table = tuple[list[str], list[list[Any]], Collection[int]]
 """Heads, rows, and the numbers of the best rows."""
 
 
+SHORTEST = 12
+"""Letters that a cell keeps where its line is too long."""
+
+
 def as_csv(runs: list[Run]) -> str:
     """A row for each run with figures in full; an empty cell where a run has none."""
     return csv_text(*Comparison(runs).run_rows(in_full=True))
@@ -114,10 +118,29 @@ def _mean_and_deviation(spread: Spread) -> dict[str, float | None]:
     return {"mean": spread.mean, "standard_deviation": spread.deviation}
 
 
-def as_text(heads: list[str], rows: list[list[Any]], best: Collection[int] = ()) -> str:
-    """Columns of equal width; the best rows have a star."""
+def as_text(
+    heads: list[str], rows: list[list[Any]], best: Collection[int] = (), width: int | None = None
+) -> str:
+    """Columns of equal width; the best rows have a star.
+
+    Lines longer than `width` get their longest cells cut, those of the first column and short ones excepted.
+
+    Example:
+        >>> print(as_text(["run", "overrides"], [["one", "optimizer=lion optimizer.lr=0.001"]], width=30), end="")
+          run  overrides
+          one  optimizer=lion optimiz…
+    """
     cells = [heads, *([shown_value(value) for value in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(heads))]
+    while width and 2 * len(widths) + sum(widths) > width and max(widths[1:], default=0) > SHORTEST:
+        widths[widths.index(max(widths[1:]), 1)] -= 1
+    cells = [
+        [
+            cell if len(cell) <= most else f"{cell[: most - 1]}…"
+            for cell, most in zip(row, widths, strict=True)
+        ]
+        for row in cells
+    ]
     marks = [" ", *("*" if number in best else " " for number in range(len(rows)))]
     lines = [
         f"{mark} " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

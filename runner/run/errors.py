@@ -23,6 +23,9 @@ USER_ERRORS = (ValueError, OSError, ImportError, KeyError)
 _IN_WORKER = re.compile(r"in DataLoader worker process.*\n[\w.]+: (.*)\Z", re.DOTALL)
 """An error of a loader process as torch raises it again: with that process's traceback before the message."""
 
+_OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|Unable to allocate", re.IGNORECASE)
+"""The words of torch (GPU, CPU) and numpy for memory that is not there."""
+
 _SAMPLES = re.compile(r" \(samples [^()]*, \.\.\.\)")
 """Samples in a message of a step."""
 
@@ -76,7 +79,22 @@ def _explained(error: BaseException) -> str | None:
                 return _plain(cause)
             if type(cause).__name__ == "MisconfigurationException":  # Lightning's, which is not imported here
                 return " ".join(str(cause).split())
+            if isinstance(cause, MemoryError | RuntimeError) and (message := _out_of_memory(cause)):
+                return message
     return message_of(composing) if composing else None
+
+
+def _out_of_memory(error: Exception) -> str | None:
+    """The message for memory that ran out, of the processor or a GPU; None for any other error."""
+    text = str(error)
+    if not isinstance(error, MemoryError) and not _OUT_OF_MEMORY.search(text):
+        return None
+    device, amount = "GPU" if "CUDA" in text else "machine", re.search(r"allocate ([\d.]+ \w+)", text)
+    wanted = f" (an allocation of {amount[1]} failed)" if amount else ""
+    return (
+        f"the memory of the {device} is full{wanted}: set a smaller data.micro_batch_tokens, which changes no result "
+        "(--tokens in predict), module.gradient_checkpointing=true, optimizer.quantized=true or fewer data.num_workers"
+    )
 
 
 def unexpected(error: BaseException, file: Path) -> str:

@@ -54,6 +54,25 @@ def test_a_loss_far_above_needs_training_and_no_other_rate() -> None:
     assert "try a lower optimizer.lr" in str(plateau_of(figures(a=float("nan"))))
 
 
+def test_a_classifier_at_the_largest_class_says_so_in_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    level = {"val/a/majority_accuracy": 0.5, "test/t/majority_accuracy": 0.6}
+    at_it = {"val/a/accuracy": 0.5, "val/a/loss": 1.0, "test/t/accuracy": 0.6} | level
+    assert plateau_of(at_it | {"test/t/accuracy": 0.61}) is None
+    assert plateau_of(at_it | {"val/a/accuracy": 0.52}) is None
+    said = "val/a/accuracy 0.500 is no better than always naming the largest class (0.500): take more steps"
+    assert str(plateau_of(at_it)).startswith(said)
+    end_summary(tmp_path, at_it)
+    assert [line for line in capsys.readouterr().out.splitlines() if said in line]
+    (tmp_path / "status.json").write_text(json.dumps({"state": "done", "results": at_it}))
+    (tmp_path / "metrics.csv").write_text("step,time,val/a/accuracy\n5,1,0.4\n9,2,0.5\n")
+    assert said in read(write_report(tmp_path)).text
+    assert "at the largest class" in tiryns_here(tmp_path, "runs", "--outputs", ".").stdout
+    (tmp_path / "metrics.csv").write_text("step,time,val/a/accuracy\n5,1,0.8\n9,2,0.5\n")
+    assert plateau_of(at_it, Run(tmp_path)) is None  # it was better before
+
+
 @pytest.mark.parametrize(
     ("train", "validation", "overfits"),
     [

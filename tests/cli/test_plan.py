@@ -130,6 +130,7 @@ def test_ranks_of_all_nodes_share_the_work(tmp_path: Path, text_file: Path) -> N
     )
     assert done.returncode == 0, done.stderr
     assert "memory, each of 6" in done.stdout
+    assert "Python and its libraries, loader processes" in done.stdout
 
 
 def test_what_would_end_the_run_ends_the_inspection(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 from tests.report.pages import sweep
 from tests.support.in_process import Done, tiryns_here
 from tiryns.runner.cli.commands import main
+from tiryns.runner.cli.runs import PIPED
 from tiryns.runner.report.table import latex
 from tiryns.runner.run.folder import Run
 
@@ -37,6 +38,23 @@ def test_runs_are_listed_with_state_and_overrides(outputs: Path) -> None:
     }
     assert {row[0] for row in rows} == folders
     assert len(rows) == 5
+
+
+def test_lines_are_as_wide_as_the_terminal_and_json_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [f"data.train=[{','.join(f'part-{i}.csv' for i in range(40))}]", "seed=3"]
+    Run(tmp_path / "outputs" / "a-day" / "one").begin(OmegaConf.create({"seed": 3}), words)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    for columns in (None, 60, 1000):
+        if columns:
+            monkeypatch.setenv("COLUMNS", str(columns))
+        _, row = tiryns_here(tmp_path, "runs", "--with", "seed=3").stdout.splitlines()
+        assert len(row) <= (columns or PIPED)
+        assert row.split()[0] == "a-day/one"
+        assert (row.endswith("…"), row.endswith("seed=3")) == (columns != 1000, columns == 1000)
+    (entry,) = json.loads(tiryns_here(tmp_path, "runs", "--json").stdout)
+    assert entry["overrides"] == words
 
 
 def test_runs_are_found_by_state_name_and_settings(outputs: Path) -> None:

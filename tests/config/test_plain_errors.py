@@ -1,8 +1,12 @@
 """What a plain target cannot do is said in one line."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from omegaconf import OmegaConf
 
 from tests.config.plain_runs import PLAIN, Options, Tiryns, assert_one_line, own, run_in
@@ -37,6 +41,21 @@ WRONG: list[tuple[Options, list[str]]] = [
 @pytest.mark.parametrize(("options", "words"), WRONG, ids=[words[-1] for _, words in WRONG])
 def test_wrong_setting_is_one_line(tiny: Tiryns, options: Options, words: list[str]) -> None:
     assert_one_line(tiny(options), *words)
+
+
+@pytest.mark.parametrize(
+    "allocate", [lambda: torch.empty(10**14), lambda: np.empty(10**14), lambda: bytearray(10**15)]
+)
+def test_memory_that_runs_out_is_told_with_what_needs_less(allocate: Callable[[], Any]) -> None:
+    with pytest.raises((RuntimeError, MemoryError)) as error:
+        allocate()
+    message = str(explain(error.value))
+    assert message.startswith("the memory of the machine is full")
+    assert "data.micro_batch_tokens" in message
+    assert "\n" not in message
+    on_gpu = str(explain(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has")))
+    assert on_gpu.startswith("the memory of the GPU is full (an allocation of 2.00 GiB failed)")
+    assert explain(RuntimeError("mat1 and mat2 shapes cannot be multiplied")) is None
 
 
 def test_module_that_is_not_on_the_path_is_told_where_to_be() -> None:

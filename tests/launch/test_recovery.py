@@ -135,7 +135,7 @@ def test_run_whose_hash_is_lost_is_known_by_its_overrides(begun: Run) -> None:
 
 def killed(*_: Any, **__: Any) -> None:
     """Ends a run as nothing that it handles would."""
-    raise MemoryError("killed")
+    raise RuntimeError("killed")
 
 
 def loader_that_dies(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
@@ -156,7 +156,7 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
 
     with monkeypatch.context() as patch:  # before the first step
         patch.setattr("tiryns.runner.train.train", killed)
-        assert "unexpected MemoryError" in tiryns_here(tmp_path, *words, "resume=auto").stderr
+        assert "unexpected RuntimeError: killed" in tiryns_here(tmp_path, *words, "resume=auto").stderr
     run = only_run(tmp_path / "outputs")
 
     with monkeypatch.context() as patch:  # loader processes, again and again
@@ -169,7 +169,7 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
 
     with monkeypatch.context() as patch:  # the end of training
         patch.setattr(single, "write_report", killed)
-        assert "unexpected MemoryError" in tiryns_here(tmp_path, f"resume={run.path}").stderr
+        assert "unexpected RuntimeError: killed" in tiryns_here(tmp_path, f"resume={run.path}").stderr
     status, order = run.status, (run.path / "order.txt").read_bytes()
     assert (status["state"], status["step"]) == ("failed", 4)
     shutil.rmtree(run.path / "model")

@@ -19,7 +19,7 @@ from tiryns.runner.cli.judge import missing
 from tiryns.runner.cli.judge.answer import Compared, answer
 from tiryns.runner.cli.judge.forest import check_figure_file, write_figure
 from tiryns.runner.cli.judge.measure import check_figure, check_metric, measure_of
-from tiryns.runner.cli.judge.picture import write_page
+from tiryns.runner.cli.judge.picture import page_in, title_of, write_page
 from tiryns.runner.cli.judge.sides import (
     Setting,
     by_replicate,
@@ -39,8 +39,6 @@ from tiryns.runner.run.model_folder import own_words
 
 SEEDS = 8
 """The most pairs, where --seeds does not say."""
-
-PAGE = "judge.html"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -69,7 +67,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="FILE",
-        help=f"the page ({PAGE} in the folder of the runs, of two RUNs in a new one)",
+        help="the page (judge.html beside the runs, judge-2.html for another question; of two RUNs in a new folder)",
     )
     about = "a picture of the answer for a paper too, svg or pdf by the ending"
     parser.add_argument("--figure", type=Path, metavar="FILE", help=about)
@@ -95,8 +93,10 @@ def main(arguments: Namespace) -> None:
         compared = trained(place, common, against, changes, arguments)
     found = _answer(compared, arguments)
     place = place or missing.new_folder(Path("outputs"))
+    title = title_of(found, words if folders else [], arguments.metric)
+    page = arguments.out or page_in(place, title)
     with replaceable(arguments.out, arguments.figure):
-        found |= {"folder": str(place), "page": str(write_page(arguments.out or place / PAGE, found))}
+        found |= {"folder": str(place), "page": str(write_page(page, found, title))}
         if arguments.figure:
             found["figure"] = str(write_figure(arguments.figure, found))
     _print(found, arguments.json)

@@ -1,7 +1,9 @@
 """The page of an answer: sentences, the forest plot, and of each change its pairs and the numbers behind them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from html import escape
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,25 @@ from tiryns.runner.report.curves import Chart, Curve
 SHARED = {"initial_weights": "initial weights", "order_and_masks": "samples, their order and their masks"}
 
 
-def write_page(path: Path, found: Mapping[str, Any]) -> Path:
-    """Writes the page of an answer as `answer` gives it, and returns its path."""
+KIND = "Tiryns judge"
+
+
+def title_of(found: Mapping[str, Any], words: Sequence[str], metrics: Sequence[str]) -> str:
+    """The question of an answer: its settings, the overrides that choose runs, and the metrics that are asked for."""
     changes = dict.fromkeys(each["change"] for each in found["comparisons"])
-    title = f"{', '.join(changes)} against {found['against']}"
+    asked = [f" with {' '.join(words)}"] * bool(words) + [f" by {', '.join(metrics)}"] * bool(metrics)
+    return "".join([f"{', '.join(changes)} against {found['against']}", *asked])
+
+
+def page_in(folder: Path, title: str) -> Path:
+    """The page of a question: `judge.html`, or `judge-2.html` and so on where the others have other titles."""
+    paths = (folder / f"judge{number}.html" for number in chain([""], (f"-{n}" for n in count(2))))
+    head = f"<title>{escape(f'{title}: {KIND}')}</title>"
+    return next(path for path in paths if not path.exists() or head in path.read_text(encoding="utf-8"))
+
+
+def write_page(path: Path, found: Mapping[str, Any], title: str) -> Path:
+    """Writes the page of an answer as `answer` gives it, and returns its path."""
     better = {
         each["metric"]: "larger" if each["direction"] == "max" else "smaller" for each in found["comparisons"]
     }
@@ -37,7 +54,7 @@ def write_page(path: Path, found: Mapping[str, Any]) -> Path:
             page.section(f"Pairs{of}", drawn, _pairs(each), facts),
             page.section(f"At equal budgets{of}", _budgets(each)),
         ]
-    return page.save_page(path, "Tiryns judge", title, parts, meta=[*meta, *filter(None, [found["note"]])])
+    return page.save_page(path, KIND, title, parts, meta=[*meta, *filter(None, [found["note"]])])
 
 
 def chart(numbers: Mapping[str, Any], metric: str) -> Chart:

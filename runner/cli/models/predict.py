@@ -77,6 +77,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     filling.add_argument(
         "--length", type=int, help="tokens of a text that is written without a prompt (none is)"
     )
+    about = "the K likeliest tokens of each mask with their probabilities, in the place of a text"
+    filling.add_argument("--top-k", type=int, metavar="K", help=about)
     filling.add_argument("--steps", type=int, default=1000, help="steps from all masked to none (1000)")
     about = "random: MDLM's sampler (the default); confidence: the most likely tokens first"
     filling.add_argument("--order", default="random", help=about)
@@ -197,10 +199,13 @@ def _check(task: str, is_file: bool, arguments: Namespace) -> None:
                 raise ValueError(f"--{flag} is for models of vectors; the model in {run} is none")
         if "npy" in (arguments.format, format_of(arguments.out)):
             raise ValueError(f"an array holds vectors, and the model in {run} makes none: write csv or jsonl")
-    if task not in ("infill", "generation") and arguments.samples != 1:
-        raise ValueError(f"--samples is for language models; the model in {run} has a task")
-    if arguments.samples < 1:
-        raise ValueError("--samples must be at least 1")
+    for flag, unset in (("samples", 1), ("top_k", None)):
+        if (value := getattr(arguments, flag)) != unset:
+            name = f"--{flag.replace('_', '-')}"
+            if task not in ("infill", "generation"):
+                raise ValueError(f"{name} is for language models; the model in {run} has a task")
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1")
 
 
 def _options(predictor: "Predictor", is_file: bool, arguments: Namespace) -> "PredictOptions":

@@ -132,8 +132,12 @@ def line_of(row: Mapping[str, Any]) -> str:
         columns = predicted.values() if isinstance(predicted, dict) else [predicted]
         return " ".join(map("/".join, zip(row["words"], *columns, strict=True))) + "\n"
     if isinstance(predicted, list):
-        both = zip(predicted, probability, strict=True)  # type: ignore[arg-type]
-        return (", ".join(f"{label} {share:.3f}" for label, share in both) or "none") + "\n"
+        of_masks = predicted and isinstance(predicted[0], list)
+        lists = zip(predicted, probability, strict=True) if of_masks else [(predicted, probability)]  # type: ignore[arg-type]
+        told = (
+            ", ".join(f"{label} {share:.3f}" for label, share in zip(*both, strict=True)) for both in lists
+        )
+        return ("; ".join(told) or "none") + "\n"
     shown = str(predicted) if predicted != "" else "(no answer)"
     return shown + (f"  {probability:.3f}" if isinstance(probability, float) else "") + "\n"
 

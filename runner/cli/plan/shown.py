@@ -16,6 +16,9 @@ from tiryns.runner.run.command.json_output import print_json, wants_json
 
 BAR = 40  # characters of the longest bar
 
+LEFT_OUT = "Python and its libraries, loader processes, the data, buffers between ranks, what the allocator keeps free"
+"""Memory that a trial of a step does not measure."""
+
 
 def show_plan(config: DictConfig) -> None:
     """Prints the plan of a run; raises the errors of config and data that the run would raise."""
@@ -129,6 +132,7 @@ def _show_costs(parts: Mapping[str, Any]) -> None:
         facts = {name: _size(memory[name]) for name in ("weights", "gradients", "optimizer")}
         facts["activations"] = f"{_size(memory['activations'])}, of the largest micro-batch"
         facts["together"] = _size(memory["together"])
+        facts["left out"] = LEFT_OUT
         ranks = parts["ranks"]
         sections[f"memory, each of {ranks}" if ranks > 1 else "memory"] = facts
     if time := parts["time"]:

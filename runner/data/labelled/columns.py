@@ -14,7 +14,7 @@ from tiryns.runner.data.labelled.spelling import (
     spelled,
     unwrapped,
 )
-from tiryns.runner.data.read.bad_rows import MissingColumn
+from tiryns.runner.data.read.bad_rows import AdvisedError, MissingColumn
 from tiryns.runner.data.read.delimited import share_repeated
 from tiryns.runner.data.read.rows import Rows
 
@@ -73,7 +73,8 @@ def meant_error(
         meant = _meant_pairs(columns, text_column)
     else:
         meant = meant_columns(rows, text_column, label_column, labels)
-    return ValueError(f"{problem}. By what they hold, set {meant}") if meant else error
+    cure = {name: values[0] for name, values in meant.items() if "." not in name}
+    return AdvisedError(f"{problem}. By what they hold, set {_in_words(meant)}", **cure) if meant else error
 
 
 def warn_of_unread(rows: Rows, reader: Any) -> None:
@@ -81,26 +82,41 @@ def warn_of_unread(rows: Rows, reader: Any) -> None:
     columns, read = _columns(rows), {*reader.columns(), *reader.label_names()}
     told: dict[str, str] = {}
     if reader.rows_hold == "texts":
-        told = {b: f"data.pair_column={_typed(b)} reads it" for a, b in PAIRS if a in read and b in columns}
+        told = {b: f"data.pair_column={typed(b)} reads it" for a, b in PAIRS if a in read and b in columns}
     elif reader.rows_hold == "pairs":
         told = {name: "data.negative_columns reads it" for name in columns if _NEGATIVE.fullmatch(name)}
         if reader.label_column is None:
             alike = "objective.loss=cosent reads it; without it the texts of every row belong together"
-            told |= {name: f"data.label_column={_typed(name)} {alike}" for name in _scores(columns)}
+            told |= {name: f"data.label_column={typed(name)} {alike}" for name in _scores(columns)}
     for name in told.keys() - read:
         log.warning("%s: the column %r is not read: %s", rows.description, name, told[name])
 
 
+Meant = dict[str, list[Any]]
+"""Settings of data, and others with their group, each with the values that may be meant, the likeliest first."""
+
+
+def _in_words(meant: Meant) -> str:
+    """Settings as they are typed, those of several values with all of them."""
+    told = [
+        f"data.{name} to {' or '.join(map(typed, values))}"
+        if len(values) > 1
+        else typed_setting(name, values[0])
+        for name, values in meant.items()
+    ]
+    return (" and " if any(len(values) > 1 for values in meant.values()) else " ").join(told)
+
+
 def meant_columns(
     rows: Rows, text_column: str, label_column: str, labels: Collection[str] | None = None
-) -> str:
+) -> Meant:
     """The settings that name texts and a label column by what is in them; empty where no column stands out.
 
     Example:
         >>> from tiryns.runner.data.read.rows import read_rows
         >>> rows = [{"Question": f"where is order {i}", "Intent": "order" if i % 2 else "refund"} for i in range(9)]
         >>> meant_columns(read_rows(rows), "text", "label")
-        'data.text_column=Question data.label_column=Intent'
+        {'text_column': ['Question'], 'label_column': ['Intent']}
     """
     columns = _columns(rows)
     flags = [name for name, values in columns.items() if all(_is_flag(value) for value in values)]
@@ -109,67 +125,59 @@ def meant_columns(
     pair: Sequence[str] = next((both for both in PAIRS if {*both} <= {*texts}), ())
     text = text_column if text_column in columns else pair[0] if pair else longest
     if not text:
-        return ""
+        return {}
     others = [name for name in columns if name not in (text, *pair)]
     repeated = [name for name in others if _is_repeated(columns[name])]
     classes = [name for name in repeated if name not in flags and len({*map(str, columns[name])}) > 1]
     classes = [name for name in classes if not any(isinstance(value, Mapping) for value in columns[name])]
-    joint = " "
-    found = [f"data.text_column={_typed(text)}"] if text != text_column else []
+    found: Meant = {"text_column": [text]} if text != text_column else {}
     if found and pair:
-        found.append(f"data.pair_column={_typed(pair[1])}")
+        found["pair_column"] = [pair[1]]
     if labels is not None:
         known = {*map(spelled, labels)}
         flags, classes = [], [n for n in repeated if all(name_among(one, known) for one in columns[n])]
     if label_column not in columns and (labels is None or classes):
         if classes:
-            named = " or ".join(map(_typed, classes))
-            found.append(f"data.label_column{'=' if len(classes) == 1 else ' to '}{named}")
-            joint = " " if len(classes) == 1 else " and "
+            found["label_column"] = classes
         elif len(flags) > 1:
-            found.append(f"'data.label_columns=[{','.join(flags)}]'")
+            found["label_columns"] = [flags]
         elif flags:
-            found.append(f"data.label_column={_typed(flags[0])}")
+            found["label_column"] = flags
         else:
-            return ""
-    return joint.join(found)
+            return {}
+    return found
 
 
 def _meant_words(
     columns: dict[str, list[Any]], text_column: str, label_column: str, labels: Collection[str] | None
-) -> str:
+) -> Meant:
     """The settings that name words and their labels: lists, of which those of text with most values are the words."""
     lists = {name: values for name, values in columns.items() if all(isinstance(v, list) for v in values)}
     texts = {n: {one for v in values for one in v} for n, values in lists.items()}
     texts = {n: found for n, found in texts.items() if found and all(isinstance(one, str) for one in found)}
     words = text_column if text_column in columns else max(texts, key=lambda n: len(texts[n]), default="")
     if words not in lists:
-        return ""
+        return {}
     lengths = [len(one) for one in lists[words]]
     tags = [n for n in lists if n != words and [len(one) for one in lists[n]] == lengths]
-    found = [] if words == text_column else [f"data.text_column={_typed(words)}"]
+    found: Meant = {} if words == text_column else {"text_column": [words]}
     if label_column in columns or (labels is not None and found):
-        return " ".join(found)
-    if not tags:
-        return ""
-    named = " or ".join(map(_typed, tags))
-    if len(tags) == 1:
-        return " ".join([*found, f"data.label_column={named}"])
-    return " and ".join([*found, f"data.label_column to {named}"])
+        return found
+    return found | {"label_column": tags} if tags else {}
 
 
-def _meant_pairs(columns: dict[str, list[Any]], text_column: str) -> str:
+def _meant_pairs(columns: dict[str, list[Any]], text_column: str) -> Meant:
     """The settings that name two texts, hard negatives and a score; empty without two texts of `PAIRS`."""
     texts = {n for n, values in columns.items() if all(isinstance(v, str) for v in values)}
     if (pair := next((both for both in PAIRS + _PASSAGES if {*both} <= texts), None)) is None:
-        return ""
-    found = [] if pair[0] == text_column else [f"data.text_column={_typed(pair[0])}"]
-    found.append(f"data.pair_column={_typed(pair[1])}")
+        return {}
+    found: Meant = {} if pair[0] == text_column else {"text_column": [pair[0]]}
+    found["pair_column"] = [pair[1]]
     if negatives := [name for name in columns if _NEGATIVE.fullmatch(name)]:
-        listed = ",".join(negatives)
-        found.append(f"data.negative_columns={listed if len(negatives) == 1 else f'[{listed}]'}")
-    found += [f"data.label_column={_typed(name)} objective.loss=cosent" for name in _scores(columns)[:1]]
-    return " ".join(found)
+        found["negative_columns"] = [negatives[0] if len(negatives) == 1 else negatives]
+    for name in _scores(columns)[:1]:
+        found |= {"label_column": [name], "objective.loss": ["cosent"]}
+    return found
 
 
 def _scores(columns: dict[str, list[Any]]) -> list[str]:
@@ -180,7 +188,7 @@ def _scores(columns: dict[str, list[Any]]) -> list[str]:
 
 def _meant_answers(
     columns: dict[str, list[Any]], text_column: str, context_column: str, label_column: str
-) -> str:
+) -> Meant:
     """The settings that name answers with their places, and of the texts the longest as the context."""
     answers = [name for name, values in columns.items() if values and all(map(_is_answer, values))]
     texts = [n for n, values in columns.items() if n != "id" and all(isinstance(v, str) for v in values)]
@@ -198,8 +206,8 @@ def _meant_answers(
         "label": (label_column, label),
     }
     if not all(meant for _, meant in chosen.values()):
-        return ""
-    return " ".join(f"data.{name}_column={_typed(new)}" for name, (old, new) in chosen.items() if old != new)
+        return {}
+    return {f"{name}_column": [new] for name, (old, new) in chosen.items() if old != new}
 
 
 def _is_answer(value: Any) -> bool:
@@ -257,10 +265,26 @@ def _is_repeated(values: Sequence[Any]) -> bool:
     return share_repeated([*map(spelled, values)]) > 0.5
 
 
-def _typed(name: str) -> str:
+def typed(name: str) -> str:
     """A name as it is typed on a command line; Hydra strips spaces that are not in quotes of its own."""
     if name.isidentifier():
         return name
     inner, outer = ('"', "'") if "'" in name else ("'", '"')
     quoted = f"{inner}{name}{inner}"
     return quoted if name == name.strip() else f"{outer}{quoted}{outer}"
+
+
+def typed_setting(name: str, value: Any) -> str:
+    """A setting of data, or another with its group, as it is typed on a command line.
+
+    Example:
+        >>> print(typed_setting("encoding", ["utf-8", "cp1252"]), typed_setting("objective.loss", "cosent"))
+        'data.encoding=[utf-8,cp1252]' objective.loss=cosent
+    """
+    name = name if "." in name else f"data.{name}"
+    if isinstance(value, list):
+        return f"'{name}=[{','.join(value)}]'"
+    return f"{name}={value if _PLAIN.fullmatch(value) else typed(value)}"
+
+
+_PLAIN = re.compile(r"[\w.-]+")

@@ -27,6 +27,7 @@ from tiryns.runner.data.labelled.examples import (
     column,
 )
 from tiryns.runner.data.labelled.folds import fold_numbers
+from tiryns.runner.data.labelled.problems import all_problems
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from tiryns.runner.data.read.bad_rows import BadRow, BadRows, MissingColumn
 from tiryns.runner.data.read.opened import Dialect, reading_of
@@ -83,6 +84,22 @@ class FinetuningData(EvaluatedDataModule):
             raise ValueError(
                 "data.train names no training data: give a file, folder, glob, or name@split of the hub"
             )
+        try:
+            rows, examples = self.read_examples()
+        except ValueError as error:
+            raise all_problems(error, self) from None
+        self._tokenizer = tokenizer_of(self.settings, lambda: self.reader.texts(examples["train"]))
+        sets = {
+            name: self.reader.tokenize(some, self._tokenizer, self.max_length, training=name == "train")
+            for name, some in examples.items()
+        }
+        self.train = self.train_set = sets.pop("train")
+        self.validation = {n.removeprefix("val/"): s for n, s in sets.items() if n.startswith("val/")}
+        self.test = {n.removeprefix("test/"): s for n, s in sets.items() if n.startswith("test/")}
+        self.evaluated_sets, self.description, self.prepared = sets, rows.description, True
+
+    def read_examples(self) -> tuple[Rows, dict[str, list[Any]]]:
+        """The rows of training, and the examples of every set that can be used; raises as `prepare_data` does."""
         rows, train = self._read("train", "train", self.sources["train"])
         self.reader.learn(train, rows)  # before other files, whose class names count as these classes tell
         examples = {"train": train}
@@ -93,16 +110,7 @@ class FinetuningData(EvaluatedDataModule):
         self._hold_out(examples, rows)
         self._warn_of_conflicts(train)
         self._warn_of_alike_labels()
-        examples = {name: self._usable(name, some) for name, some in examples.items()}
-        self._tokenizer = tokenizer_of(self.settings, lambda: self.reader.texts(examples["train"]))
-        sets = {
-            name: self.reader.tokenize(some, self._tokenizer, self.max_length, training=name == "train")
-            for name, some in examples.items()
-        }
-        self.train = self.train_set = sets.pop("train")
-        self.validation = {n.removeprefix("val/"): s for n, s in sets.items() if n.startswith("val/")}
-        self.test = {n.removeprefix("test/"): s for n, s in sets.items() if n.startswith("test/")}
-        self.evaluated_sets, self.description, self.prepared = sets, rows.description, True
+        return rows, {name: self._usable(name, some) for name, some in examples.items()}
 
     def _read(self, name: str, part: str, source: Any, train: Rows | None = None) -> tuple[Rows, list[Any]]:
         """The rows of a source, and its examples; notes how tables are written, and what is left out."""

@@ -13,6 +13,19 @@ SHOWN = 3
 """Places of each reason that are named."""
 
 
+class AdvisedError(ValueError):
+    """An error of reading, and the `settings` of data that are its likeliest cure, by name.
+
+    Example:
+        >>> AdvisedError("a.csv is not UTF-8", encoding="cp1252").settings
+        {'encoding': 'cp1252'}
+    """
+
+    def __init__(self, message: str, **settings: Any) -> None:
+        super().__init__(message)
+        self.settings = settings
+
+
 class BadRow(ValueError):
     """A row that cannot be used, with its place and a reason in few words.
 
@@ -24,6 +37,8 @@ class BadRow(ValueError):
     def __init__(self, where: str, problem: str, reason: str) -> None:
         super().__init__(f"{where}: {problem}")
         self.where, self.reason = where, reason
+        self.settings: dict[str, Any] = {}
+        """As of an `AdvisedError`."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles also from another process."""
@@ -75,7 +90,9 @@ class BadRows:
                 raise error
             problem = _problem(error)
             advice = f"{'' if problem.endswith('?') else ';'} {self.setting} leaves such rows out"
-            raise BadRow(error.where, problem + advice, error.reason)
+            raised = BadRow(error.where, problem + advice, error.reason)
+            raised.settings = {"on_bad_row": "skip"}
+            raise raised
         self.first = self.first or error
         self.places.setdefault(error.reason, []).append(error.where)
 

@@ -2,6 +2,7 @@
 
 import codecs
 import io
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +95,28 @@ def check_text(path: Path) -> None:
         f", as in UTF-16 without its mark: set data.encoding=utf-16-{'le' if odd else 'be'}" if wide else ""
     )
     raise ValueError(f"{path} is no text: {len(zeros):,} of its first {len(start):,} bytes are zero{advice}")
+
+
+def likely_encodings(content: bytes) -> list[str]:
+    """Returns the encodings that fit bytes, the likeliest first."""
+    from charset_normalizer import from_bytes
+
+    lines = b"".join(line for line in content.splitlines(keepends=True) if not line.isascii())[: 1 << 20]
+    fitting = {  # a match stands for all that decode to the same text
+        name: (match.chaos, -match.coherence, _ENCODINGS.index(name))
+        for match in from_bytes(lines, cp_isolation=_ENCODINGS)
+        for name in match.could_be_from_charset
+    }
+    found = sorted(fitting, key=lambda name: fitting[name])
+    return [*found, *(name for name in _ENCODINGS if name not in found and decodes(content, name))]
+
+
+_ENCODINGS = ["cp1252", "cp1250", "cp1251", "cp1253", "shift_jis", "gb18030", "big5", "euc_kr", "koi8_r"]
+
+
+def decodes(content: bytes, encoding: str) -> bool:
+    """Whether bytes are text of an encoding; an unknown one is the error of who opens the file."""
+    with suppress(UnicodeDecodeError, LookupError):
+        content.decode(encoding)
+        return True
+    return False

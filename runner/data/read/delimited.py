@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from tiryns.runner.data.read.bad_rows import BadRow
-from tiryns.runner.data.read.content import check_text
+from tiryns.runner.data.read.bad_rows import AdvisedError, BadRow
+from tiryns.runner.data.read.content import check_text, likely_encodings
 from tiryns.runner.data.read.opened import (
     DELIMITERS,
     LONGEST,
@@ -27,7 +27,6 @@ from tiryns.runner.data.read.opened import (
 
 _SAMPLE = 1 << 20  # characters that are read to find the dialect
 _ROWS = 1000  # rows of these that are compared
-_ENCODINGS = ["cp1252", "cp1250", "cp1251", "cp1253", "shift_jis", "gb18030", "big5", "euc_kr", "koi8_r"]
 
 
 def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -123,24 +122,10 @@ def find_encoding(file: File) -> str:
         content.decode("utf-8")
     except UnicodeDecodeError as error:
         place = f"byte 0x{content[error.start]:02x} at offset {error.start}"
-    choices = " or ".join(f"data.encoding={name}" for name in _likely(content)) or "data.encoding"
-    raise ValueError(f"{file.path} is not UTF-8 ({place}): set {choices}")
-
-
-def _likely(content: bytes) -> list[str]:
-    """Returns the encodings that fit bytes, the likeliest first."""
-    from charset_normalizer import from_bytes
-
-    lines = b"".join(line for line in content.splitlines(keepends=True) if not line.isascii())[:_SAMPLE]
-    found = [match.encoding for match in from_bytes(lines, cp_isolation=_ENCODINGS)]
-    return [*found, *(name for name in _ENCODINGS if name not in found and _decodes(content, name))]
-
-
-def _decodes(content: bytes, encoding: str) -> bool:
-    with suppress(UnicodeDecodeError):
-        content.decode(encoding)
-        return True
-    return False
+    names = likely_encodings(content)
+    choices = " or ".join(f"data.encoding={name}" for name in names) or "data.encoding"
+    cure = {"encoding": names[0]} if names else {}
+    raise AdvisedError(f"{file.path} is not UTF-8 ({place}): set {choices}", **cure)
 
 
 def _find_delimiter(file: File, sample: str, wanted: Sequence[str]) -> str:
@@ -163,7 +148,7 @@ def _find_delimiter(file: File, sample: str, wanted: Sequence[str]) -> str:
     alike = [one for one in found if found[one] == best]
     if len(alike) > 1:
         choices = " or ".join(f"data.delimiter={one!r}" for one in alike)
-        raise ValueError(f"{file.path} may be cut at several signs: set {choices}")
+        raise AdvisedError(f"{file.path} may be cut at several signs: set {choices}", delimiter=alike[0])
     return alike[0]
 
 
@@ -199,9 +184,10 @@ def _check_names(file: File, rows: list[list[str]], wanted: Sequence[str]) -> No
     ]
     if values:
         example = [*wanted, *(f"column_{i}" for i in range(len(wanted) + 1, len(first) + 1))][: len(first)]
-        raise ValueError(
+        raise AdvisedError(
             f"{file.path}: line 1 should name the columns, and {values[0]!r} is a value that others repeat. Name all "
-            f"{len(first)} in their order, such as data.header=[{','.join(example)}]"
+            f"{len(first)} in their order, such as data.header=[{','.join(example)}]",
+            header=example,
         )
 
 

@@ -19,6 +19,7 @@ from tiryns.runner.data.read.opened import (
     Reading,
     opened,
     too_long,
+    with_encoding,
     wrong_byte,
 )
 from tiryns.runner.data.read.squad import questions
@@ -224,7 +225,8 @@ def files_of(
     if chosen != "auto" and chosen in names and chosen not in formats:
         known = ", ".join(formats) + suggest(reading.format, formats)
         raise ValueError(f"data.format={reading.format!r} is not known; there are: {known}")
-    return [File(path, name, reading, lone_object) for path, name in zip(paths, names, strict=True)]
+    files = (File(path, name, reading, lone_object) for path, name in zip(paths, names, strict=True))
+    return [file if file.format in ARROW else with_encoding(file) for file in files]
 
 
 def empty_texts(sizes: Mapping[str, int]) -> list[str]:

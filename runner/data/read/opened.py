@@ -9,8 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from tiryns.conf.data.tables import Tables
-from tiryns.runner.data.read.bad_rows import RAISED, BadRows
-from tiryns.runner.data.read.content import COMPRESSED, UTF_16, binary, check_text, start_of
+from tiryns.runner.data.read.bad_rows import RAISED, AdvisedError, BadRows
+from tiryns.runner.data.read.content import (
+    COMPRESSED,
+    UTF_16,
+    binary,
+    check_text,
+    decodes,
+    likely_encodings,
+    start_of,
+)
 
 
 class Reading(NamedTuple):
@@ -23,7 +31,7 @@ class Reading(NamedTuple):
 
     format: str = "auto"
     delimiter: str | None = None
-    encoding: str | None = None
+    encoding: Any = None
     quoting: bool | None = None
     header: Any = None
     word_field: int | str = 0
@@ -42,7 +50,10 @@ class OfRun(str):
 
 def of_run(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings of a run's data as they count for later files."""
-    return settings | {name: OfRun(settings[name]) for name in ("encoding", "format") if settings.get(name)}
+    given = {name: settings.get(name) for name in ("encoding", "format")}
+    return settings | {
+        name: OfRun(value) for name, value in given.items() if value and isinstance(value, str)
+    }
 
 
 AS_FOUND = Reading()
@@ -126,7 +137,7 @@ class File(NamedTuple):
     def given_encoding(self) -> str | None:
         """That of the setting; None where the setting is that of a run, and the file is UTF-8 or has a mark."""
         given = self.reading.encoding
-        return None if isinstance(given, OfRun) and _is_unicode(self, given) else given
+        return None if isinstance(given, OfRun) and _is_unicode(self, given) else given and str(given)
 
     @property
     def encoding(self) -> str:
@@ -161,7 +172,7 @@ def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
                 yield text
             except UnicodeDecodeError as error:  # in what was read last
                 offset = None if packed else content.tell() - len(error.object) + error.start
-                raise ValueError(_wrong_byte(file, encoding, error, offset)) from None
+                raise _wrong_byte(file, encoding, error, offset) from None
     except OSError as error:
         if not packed:
             raise
@@ -198,18 +209,24 @@ def wrong_byte(text: str) -> str | None:
 _ESCAPED = re.compile("[\udc80-\udcff]")
 
 
-def _wrong_byte(file: File, encoding: str, error: UnicodeDecodeError, offset: int | None) -> str:
-    """The message for a byte that cannot be decoded."""
+def _wrong_byte(file: File, encoding: str, error: UnicodeDecodeError, offset: int | None) -> AdvisedError:
+    """The error for a byte that cannot be decoded."""
     name = "UTF-8" if encoding in ("utf-8-sig", "utf-8") else encoding
     place = "" if offset is None else f" at offset {offset}"
     if offset is not None and file.span is None:
         place += f", line {_line_at(file.path, offset)}"
+    likely = [] if is_mostly_utf8(content := sample_of(file)) else likely_encodings(content)[:1]
+    told = f"={likely[0]}, where other files are UTF-8 'data.encoding=[utf-8,{likely[0]}]'" if likely else ""
     skipped = f"; {file.bad.setting} leaves out the rows of such bytes" if file.bad.setting else ""
     if start_of(file.path)[:2] in UTF_16:
-        return f"{file.path} is not {name}: it begins with the mark of UTF-16: set data.encoding=utf-16"
-    return (
+        return AdvisedError(
+            f"{file.path} is not {name}: it begins with the mark of UTF-16: set data.encoding=utf-16",
+            encoding="utf-16",
+        )
+    return AdvisedError(
         f"{file.path} is not {name}: byte 0x{error.object[error.start]:02x}{place}. Convert it, for instance with iconv "
-        f"-f LATIN1 -t UTF-8, or set data.encoding{skipped}"
+        f"-f {likely[0].upper() if likely else 'LATIN1'} -t UTF-8, or set data.encoding{told}{skipped}",
+        **({"encoding": ["utf-8", likely[0]]} if likely else {}),
     )
 
 
@@ -230,6 +247,17 @@ def _bytes(file: File) -> Any:
     with open(file.path, "rb") as whole:
         whole.seek(first)
         return io.BytesIO(whole.read(stop - first))
+
+
+def with_encoding(file: File) -> File:
+    """The file with the first encoding of a list that fits its bytes, else the last one; UTF-8 as if none were set."""
+    given = file.reading.encoding
+    if given is None or isinstance(given, str):
+        return file
+    content = sample_of(file)
+    fitting = next((name for name in given if decodes(content, name)), given[-1])
+    is_utf8 = fitting.lower().replace("_", "-") in ("utf-8", "utf8") or unicode_of(file)
+    return file._replace(reading=file.reading._replace(encoding=None if is_utf8 else fitting))
 
 
 def unicode_of(file: File) -> str | None:

@@ -48,7 +48,7 @@ def documents_of(source: Any, piece: Piece) -> Iterator[Any]:
 def cut_file(file: File, unit: str, num_bytes: int) -> Iterator[Piece]:
     """Pieces of about so many bytes; `unit` is that of text files. The place is the file with a span."""
     size, texts = file.path.stat().st_size, file.format in TEXTS
-    plain = (file.reading.encoding or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig")
+    plain = (file.given_encoding or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig")
     packed = file.path.suffix.lower() in COMPRESSED
     by_line = file.format == "jsonl" or (texts and unit != "file")
     if file.format in ARROW:

@@ -105,9 +105,38 @@ def fill(
     seed: int,
 ) -> list[str]:
     """The texts with every mask replaced by a token; raises ValueError for a text without masks or a too long one."""
-    import torch
-
     from tiryns.runner.models.pretraining.diffusion import infill
+
+    ids, attention_mask = _masked_batch(model, tokenizer, texts)
+    mask_id = int(tokenizer.mask_token_id)
+    filled = infill(model, ids, attention_mask, mask_id, num_steps, temperature, order, seed)
+    return tokenizer.batch_decode(filled.cpu(), skip_special_tokens=True)
+
+
+def likeliest(
+    model: "MaskedDiffusionLM", tokenizer: "PreTrainedTokenizerBase", texts: list[str], k: int
+) -> list[dict[str, Any]]:
+    """The `k` likeliest tokens of each mask and their probabilities, while the other masks stay; errors as of `fill`."""
+    from tiryns.runner.models.pretraining.diffusion import mask_probabilities
+
+    ids, attention_mask = _masked_batch(model, tokenizer, texts)
+    masked = ids == int(tokenizer.mask_token_id)
+    shares, tokens = mask_probabilities(model, ids, attention_mask, masked).topk(
+        min(k, int((~model.special).sum()))
+    )
+    counts = masked.sum(1).tolist()
+    return [
+        {
+            "predicted": [[tokenizer.decode([i]) for i in mask] for mask in own.tolist()],
+            "probability": p.tolist(),
+        }
+        for own, p in zip(tokens.split(counts), shares.split(counts), strict=True)
+    ]
+
+
+def _masked_batch(model: "MaskedDiffusionLM", tokenizer: "PreTrainedTokenizerBase", texts: list[str]) -> Any:
+    """Token ids and attention mask [B, T] of texts, and the model, on a GPU if there is one; errors as of `fill`."""
+    import torch
 
     mask = str(tokenizer.mask_token)
     batch = tokenizer([t.replace(MASK, mask) for t in texts], padding=True, return_tensors="pt")
@@ -115,10 +144,7 @@ def fill(
     if ids.shape[1] > longest:
         found = f"the text has {ids.shape[1]} tokens"
         raise ValueError(f"{found}, more than the {longest} that the model can take")
-    mask_id = int(tokenizer.mask_token_id)
-    if not (ids == mask_id).any(dim=1).all():
+    if not (ids == int(tokenizer.mask_token_id)).any(dim=1).all():
         raise ValueError(f"there is nothing to fill in: write {MASK} in the place of a token")
     model.to("cuda" if torch.cuda.is_available() else "cpu")
-    ids, attention_mask = (batch[name].to(model.special.device) for name in ("input_ids", "attention_mask"))
-    filled = infill(model, ids, attention_mask, mask_id, num_steps, temperature, order, seed)
-    return tokenizer.batch_decode(filled.cpu(), skip_special_tokens=True)
+    return tuple(batch[name].to(model.special.device) for name in ("input_ids", "attention_mask"))

@@ -92,15 +92,30 @@ def infill(
             masked &= (torch.rand(ids.shape, generator=generator) * steps_left < 1).to(ids.device)
         if not masked.any():
             continue
-        hidden = model.encode({"input_ids": ids, "attention_mask": attention_mask})
-        positions = masked.flatten().nonzero()[:, 0] - model.guessed_before
-        logits = model.logits(rows_at(hidden, positions)).float().cpu()
+        logits = _mask_logits(model, ids, attention_mask, masked)
         tokens, confidence = _draw(logits, temperature, generator)
         drawn = ids.masked_scatter(masked, tokens.to(ids.device))
         if order == "confidence":
             masked &= _surest(masked, confidence.to(ids.device), steps_left)
         ids = torch.where(masked, drawn, ids)
     return ids
+
+
+@torch.no_grad()
+def mask_probabilities(
+    model: MaskedDiffusionLM, input_ids: Tensor, attention_mask: Tensor, masked: Tensor
+) -> Tensor:
+    """Probabilities [N, V] of the tokens at the N places of `masked` [B, T], row by row."""
+    return _mask_logits(model, input_ids, attention_mask, masked).softmax(-1)
+
+
+def _mask_logits(
+    model: MaskedDiffusionLM, input_ids: Tensor, attention_mask: Tensor, masked: Tensor
+) -> Tensor:
+    """Logits [N, V] at the N places of `masked` [B, T], on the processor."""
+    hidden = model.encode({"input_ids": input_ids, "attention_mask": attention_mask})
+    positions = masked.flatten().nonzero()[:, 0] - model.guessed_before
+    return model.logits(rows_at(hidden, positions)).float().cpu()
 
 
 def _draw(logits: Tensor, temperature: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:

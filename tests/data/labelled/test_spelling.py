@@ -154,9 +154,9 @@ def test_weights_and_columns_of_truth_values_are_those_of_json(tmp_path: Path) -
     file = tmp_path / "a.jsonl"
     file.write_text("".join(json.dumps({"text": f"herons {i}", "sure": i % 2 == 0}) + "\n" for i in range(8)))
     rows = read_rows(str(file))
-    assert meant_columns(rows, "text", "label", ["false", "true"]) == "data.label_column=sure"
-    assert meant_columns(rows, "text", "label", ["False", "True"]) == "data.label_column=sure"
-    assert meant_columns(rows, "text", "label", ["no", "yes"]) == ""
+    assert meant_columns(rows, "text", "label", ["false", "true"]) == {"label_column": ["sure"]}
+    assert meant_columns(rows, "text", "label", ["False", "True"]) == {"label_column": ["sure"]}
+    assert meant_columns(rows, "text", "label", ["no", "yes"]) == {}
 
 
 @pytest.mark.parametrize(

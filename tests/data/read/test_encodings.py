@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tiryns.runner.data.read.delimited import dialect_of
+from tiryns.runner.data.read.documents import open_source
 from tiryns.runner.data.read.opened import AS_FOUND, File
 
 OTHERS = [
@@ -53,3 +54,17 @@ def test_bytes_that_fit_nothing_are_asked_about_all_the_same(tmp_path: Path) -> 
     (tmp_path / "a.csv").write_bytes(b"text,label\n\x81\x8d\xff,order\n")
     with pytest.raises(ValueError, match=r"is not UTF-8 .*set data\.encoding"):
         dialect_of(File(tmp_path / "a.csv", "csv", AS_FOUND))
+
+
+def test_each_file_of_a_folder_is_read_in_the_first_encoding_of_a_list_that_fits(tmp_path: Path) -> None:
+    texts = {"a.txt": ("utf-8", "Größe"), "b.txt": ("cp1252", "für"), "c.csv": ("utf-16", "text\nüber")}
+    for name, (encoding, text) in texts.items():
+        (tmp_path / name).write_bytes(text.encode(encoding))
+    with pytest.raises(ValueError, match=r"b\.txt is not UTF-8: byte 0xfc at offset 1, line 1\.") as error:
+        list(open_source(str(tmp_path), "text", "train", "line").documents())
+    (typed,) = re.findall(r"'data\.encoding=\[(.*)\]'", str(error.value))
+    reading = AS_FOUND._replace(encoding=typed.split(","))
+    source = open_source(str(tmp_path), "text", "train", "line", reading=reading)
+    assert list(source.documents()) == ["Größe", "für", "über"]
+    alone = open_source(str(tmp_path), "text", "train", "line", reading=AS_FOUND._replace(encoding="cp1252"))
+    assert next(iter(alone.documents())) != "Größe"

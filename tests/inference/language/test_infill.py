@@ -83,6 +83,31 @@ def test_the_command_puts_words_for_masks_and_keeps_the_rest(run_folder: Path) -
         assert len(line) == 6
 
 
+def test_likeliest_tokens_of_each_mask_are_those_of_transformers(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = BertForMaskedLM.from_pretrained(run_folder / "model").eval()
+    tokenizer = AutoTokenizer.from_pretrained(run_folder / "model")
+    text = "the [MASK] runs [MASK] bridge"
+    batch = tokenizer(text, return_tensors="pt")
+    with torch.no_grad():
+        logits = model(input_ids=batch["input_ids"]).logits[batch["input_ids"] == tokenizer.mask_token_id]
+    logits[:, tokenizer.all_special_ids] = -math.inf
+    shares, tokens = logits.softmax(-1).topk(3)
+    (tmp_path / "a.jsonl").write_text(
+        json.dumps({"text": "a [MASK]"}) + "\n" + json.dumps({"text": text}) + "\n"
+    )
+    main(["predict", str(run_folder), str(tmp_path / "a.jsonl"), "--top-k", "3"])
+    one, two = map(json.loads, capsys.readouterr().out.splitlines())
+    assert [len(one["predicted"]), *map(len, one["predicted"])] == [1, 3]
+    assert two["predicted"] == [tokenizer.convert_ids_to_tokens(mask) for mask in tokens.tolist()]
+    torch.testing.assert_close(torch.tensor(two["probability"]), shares)
+    main(["predict", str(run_folder), text, "--top-k", "2"])
+    first, second = capsys.readouterr().out.strip().split("; ")
+    assert [first.split()[0], second.split()[2]] == [two["predicted"][0][0], two["predicted"][1][1]]
+    assert f"{two['probability'][0][1]:.3f}" in first
+
+
 def test_the_command_writes_a_text_from_nothing(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, again, other = (lines_of(capsys, run_folder, "--length", 12, "--seed", seed) for seed in (1, 1, 2))
     assert len(first[0]) == 12
@@ -98,6 +123,7 @@ def test_the_command_writes_a_text_from_nothing(run_folder: Path, capsys: pytest
         ([], "give a text or a file, or --length N"),
         (["a [MASK]", "--length", "3"], "give a text with [MASK] in it, or --length N"),
         (["--length", "30"], "32 tokens, more than the 24 that the model can take"),
+        (["a [MASK]", "--top-k", "0"], "--top-k must be at least 1"),
         (["a [MASK]", "--order", "left"], "order='left'; there are: random, confidence"),
     ],
 )
