@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tiryns.runner.data.batches import VALIDATION_STREAM, GatheredSequences, GlobalBatches
 from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
-from tiryns.runner.data.micro_batch import MicroBatch, Share
+from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.evaluation.totals import LabelledSet, Totals, mean_loss
 from tiryns.runner.models.autocast import autocast_dtype
@@ -113,11 +113,16 @@ def passes(
     device, done = device_here(), 0
     for step in range(len(sampler)):
         share = batches[step]
-        for micro_batch, samples in zip(share["micro_batches"], _samples(share), strict=True):
+        numbers = share["sample_ids"][:, 1].numpy()
+        # The rows that a model tells the sums of: the documents, or the samples whose choices they are
+        rows = [len(batch.get("num_choices", batch["sample_keys"])) for batch in share["micro_batches"]]
+        copies = sum(rows) // len(numbers)  # that an objective lays out, one after the other
+        parts = np.split(numbers, np.cumsum([count // copies for count in rows])[:-1])
+        for micro_batch, part in zip(share["micro_batches"], parts, strict=True):
             moved = _moved(micro_batch, device)
             with torch.no_grad(), computation.autocast():
                 output = model(moved)
-            yield Passed(cast(MicroBatch, moved), output, samples)
+            yield Passed(cast(MicroBatch, moved), output, np.tile(part, copies))
         done += len(share["sample_ids"])
         if report is not None:
             report(done, len(sequences))
@@ -128,16 +133,6 @@ def _moved(value: Any, device: torch.device) -> Any:
     if isinstance(value, Mapping):
         return {name: _moved(one, device) for name, one in value.items()}
     return value.to(device) if isinstance(value, Tensor) else value
-
-
-def _samples(share: Share) -> list[NDArray[np.int64]]:
-    """The samples of each micro-batch's rows; an objective may lay out several copies of them, one after the other."""
-    numbers = share["sample_ids"][:, 1].numpy()
-    # The rows that a model tells the sums of: the documents, or the samples whose choices they are
-    rows = [len(batch.get("num_choices", batch["sample_keys"])) for batch in share["micro_batches"]]
-    copies = sum(rows) // len(numbers)
-    ends = np.cumsum([count // copies for count in rows])[:-1]
-    return [np.tile(part, copies) for part in np.split(numbers, ends)]
 
 
 class RowSums:

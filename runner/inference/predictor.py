@@ -12,16 +12,14 @@ from tiryns.runner.data.read.rows import HowRead, Row, Rows, stream_rows
 from tiryns.runner.inference.answering import Answers, sees_images
 from tiryns.runner.inference.kinds import (
     PLAIN,
-    Continuations,
     Kept,
     Kind,
-    Masks,
     PredictOptions,
     check_settings,
 )
 from tiryns.runner.inference.labelled import Labels, task_of
-from tiryns.runner.inference.language.generation import generates
-from tiryns.runner.inference.language.infill import open_model
+from tiryns.runner.inference.language.generation import Continuations
+from tiryns.runner.inference.language.infill import Masks, generates, open_model
 from tiryns.runner.inference.vectors import Vectors, makes_vectors
 from tiryns.runner.models.pretraining.objective_field import objective_of
 
@@ -49,7 +47,8 @@ class Predictor:
         if sees_images(config):
             self.kind = Answers(str(run), changes)
         elif generates(config):
-            self.kind = Continuations(str(run), changes, fills=str(objective_of(config)).startswith("hybrid"))
+            fills = str(objective_of(config)).startswith("hybrid")
+            self.kind = Continuations(str(run), tokenizer, changes, fills)
         elif makes_vectors(str(run), config):
             self.kind = Vectors(str(run), config, tokenizer, changes)
         elif (task := task_of(str(run), config.architectures or [])) is None:
