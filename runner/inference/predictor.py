@@ -19,8 +19,9 @@ from tiryns.runner.inference.kinds import (
 )
 from tiryns.runner.inference.labelled import Labels, task_of
 from tiryns.runner.inference.language.generation import Continuations
-from tiryns.runner.inference.language.infill import Masks, generates, open_model
-from tiryns.runner.inference.vectors import Vectors, makes_vectors
+from tiryns.runner.inference.language.infill import Masks, generates, is_language_model, open_model
+from tiryns.runner.inference.vectors import Vectors
+from tiryns.runner.models.embedding.folder import read_embedding
 from tiryns.runner.models.pretraining.objective_field import objective_of
 
 
@@ -49,8 +50,8 @@ class Predictor:
         elif generates(config):
             fills = str(objective_of(config)).startswith("hybrid")
             self.kind = Continuations(str(run), tokenizer, changes, fills)
-        elif makes_vectors(str(run), config):
-            self.kind = Vectors(str(run), config, tokenizer, changes)
+        elif not is_language_model(config) and (embedding := read_embedding(str(run))) is not None:
+            self.kind = Vectors(str(run), embedding, tokenizer, changes)  # a folder of sentence-transformers
         elif (task := task_of(str(run), config.architectures or [])) is None:
             self.kind = Masks(str(run), changes)
         else:

@@ -50,12 +50,13 @@ class QuestionPredictions(Predictions):
 
     def scored(self) -> tuple[Any, Any]:
         """Texts, and the accepted answers of each."""
-        known = self._known()
+        known = self.owners().tolist()
         return [self.answers[i][0] for i in known], [self.sequences.examples[i].answers for i in known]
 
     def owners(self) -> NDArray[np.int64]:
         """The questions whose answers are known."""
-        return np.array(self._known(), dtype=np.int64)
+        known = [i for i in self.answers if self.sequences.examples[i].answers is not None]
+        return np.array(known, dtype=np.int64)
 
     def parts(self) -> list[Compared]:
         """Exact match and F1; apart for questions with and without an answer where there are both."""
@@ -84,9 +85,6 @@ class QuestionPredictions(Predictions):
         """`answers`: id -> text, the format of SQuAD's evaluation script."""
         answers = {row["id"]: row["predicted"] for row in self.rows()}
         return {"answers": json.dumps(answers, ensure_ascii=False)}
-
-    def _known(self) -> list[int]:
-        return [i for i in self.answers if self.sequences.examples[i].answers is not None]
 
 
 def with_kinds(whole: Compared) -> list[Compared]:
