@@ -121,8 +121,7 @@ class ExampleReader(ABC):
         What is done for a row stands in a block `with rows.bad.row():`, which a BadRow leaves.
         """
 
-    @abstractmethod
-    def learn(self, examples: list[Any], rows: Rows) -> None:
+    def learn(self, examples: list[Any], rows: Rows) -> None:  # noqa: B027 - there may be no labels
         """Takes the names of the labels and the like from the training examples."""
 
     @abstractmethod
@@ -162,9 +161,9 @@ class ExampleReader(ABC):
         """What folds have equal shares of, for each example after `learn`; without labels of its own one for all."""
         return [""] * len(examples)
 
-    @abstractmethod
     def collator_arguments(self) -> TaskArguments:
         """Arguments of the objective's collator that depend on labels and columns."""
+        return {}
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from tiryns.runner.data.labelled.examples import (
 )
 from tiryns.runner.data.labelled.labels import UNLABELLED, majority_accuracy
 from tiryns.runner.data.labelled.spelling import is_missing, spelled, unwrapped, whole_number
-from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import Row, Rows
 
@@ -162,10 +161,6 @@ class MultipleChoiceReader(ExampleReader):
     def strata(self, examples: list[Choices]) -> list[str]:
         """The number of the choice that is right."""
         return [str(self.target(e)) for e in examples]
-
-    def collator_arguments(self) -> TaskArguments:
-        """None."""
-        return {}
 
     def state_dict(self) -> dict[str, Any]:
         """How labels tell the choice that is right."""

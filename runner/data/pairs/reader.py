@@ -155,9 +155,6 @@ class PairsReader(ExampleReader):
             raise BadRow(row.where, problem, "no score")
         return score
 
-    def learn(self, examples: list[Pair], rows: Rows) -> None:
-        """Nothing, as there are no labels."""
-
     def tokenize(
         self, examples: list[Pair], tokenizer: Any, max_length: int, training: bool
     ) -> PairSequences:
