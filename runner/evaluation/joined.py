@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tiryns.runner.data.labelled.words.tags import tagging_of
+from tiryns.runner.evaluation.kinds.spans import with_kinds
 from tiryns.runner.evaluation.kinds.tags import mean_score
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
 from tiryns.runner.evaluation.predictions import Compared, measured
@@ -31,23 +32,17 @@ def measured_rows(kind: str, rows: Rows, names: Sequence[str] = ()) -> dict[str,
     known = [row for row in rows if row["gold"] is not None]
     if kind not in PARTS or not known:
         return {}
-    names = names or sorted({*chain.from_iterable(_labels(row) for row in known)})
-    found: dict[str, float] = {}
-    for part in PARTS[kind](known, names):
-        values = measured(part.kind, len(names) or 1, part.predicted, part.true, part.only)
-        found |= {f"{name}{part.suffix}": value for name, value in values.items()}
+    # texts of answers count as well, for which no names are needed
+    both = (row[side] for row in known for side in ("gold", "predicted"))
+    each = chain.from_iterable(one if isinstance(one, list) else [one] for one in both)
+    names = names or sorted({*map(str, each)})
+    found = measured(PARTS[kind](known, names), len(names) or 1)
     if kind == "joint_tagging":
         columns = [name.removeprefix("accuracy_") for name in found if name.startswith("accuracy_")]
         found |= mean_score(
             found, {name: "entity_f1" if f"entity_f1_{name}" in found else "accuracy" for name in columns}
         )
     return found
-
-
-def _labels(row: Mapping[str, Any]) -> set[str]:
-    """The labels that stand in a row; texts of answers count as well, for which no names are needed."""
-    both = (row["gold"], row["predicted"])
-    return {str(one) for each in both for one in (each if isinstance(each, list) else [each])}
 
 
 def _compared(kind: str) -> Parts:
@@ -61,7 +56,7 @@ def _compared(kind: str) -> Parts:
         }
         of = value.get(kind, numbers.__getitem__)
         predicted, true = (np.array([of(row[side]) for row in rows]) for side in ("predicted", "gold"))
-        return [Compared(kind, predicted, true, None)]
+        return [Compared(kind, predicted, true)]
 
     return parts
 
@@ -73,7 +68,7 @@ def _words(rows: Rows, names: Sequence[str]) -> list[Compared]:
     parts = [of_words._replace(only=["accuracy"])]
     if tagging := tagging_of(names, all_names=False):
         predicted, true = ([tagging.iob(row[side]) for row in rows] for side in ("predicted", "gold"))
-        parts.append(Compared("token_classification", predicted, true, None, ENTITY_FIGURES))
+        parts.append(Compared("token_classification", predicted, true, only=ENTITY_FIGURES))
     return parts
 
 
@@ -89,14 +84,9 @@ def _columns(rows: Rows, names: Sequence[str]) -> list[Compared]:
 
 
 def _answers(rows: Rows, names: Sequence[str]) -> list[Compared]:
-    kind, kinds = "question_answering", {"": rows}
-    if any(not row["gold"] for row in rows):
-        kinds["_answerable"] = [row for row in rows if row["gold"]]
-        kinds["_unanswerable"] = [row for row in rows if not row["gold"]]
-    return [
-        Compared(kind, [r["predicted"] for r in some], [r["gold"] for r in some], None, suffix=suffix)
-        for suffix, some in kinds.items()
-    ]
+    predicted, true = ([row[side] for row in rows] for side in ("predicted", "gold"))
+    whole = Compared("question_answering", predicted, true)
+    return [whole] if all(true) else with_kinds(whole)
 
 
 PARTS: dict[str, Parts] = {

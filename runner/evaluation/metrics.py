@@ -213,16 +213,14 @@ class EntityScore(CountedScore):
     def update(self, predicted: Iterable[Sequence[str]], true: Iterable[Sequence[str]]) -> None:
         """Adds sentences: the tags of each, predicted and true. Raises ValueError for a tag that is of no label."""
         for pair in zip(predicted, true, strict=True):
-            for tag in {tag for tags in pair for tag in tags if not self._knows(tag)}:
-                expected = ", ".join(self.labels or ["IOB; name the labels of another scheme"])
-                raise ValueError(f"the tag {tag!r} is of no label: expected {expected}")
+            for tag in {tag for tags in pair for tag in tags} - {OUTSIDE, *(self.labels or ())}:
+                if self.labels or not tag.startswith(("B-", "I-")):
+                    expected = ", ".join(self.labels or ["IOB; name the labels of another scheme"])
+                    raise ValueError(f"the tag {tag!r} is of no label: expected {expected}")
             found, wanted = (entities(self.tagging.iob(tags)) for tags in pair)
             self.predicted += len(found)
             self.true += len(wanted)
             self.correct += len(found & wanted)
-
-    def _knows(self, tag: str) -> bool:
-        return tag == OUTSIDE or (tag in self.labels if self.labels else tag.startswith(("B-", "I-")))
 
 
 class MeanOverQuestions(Metric):

@@ -15,7 +15,12 @@ MIXED_LOSS = f"val/{MIXTURE}/loss"
 
 def choose_monitor(config: DictConfig, module: Any, data: Any) -> None:
     """Fills in `checkpoint.monitor` and the modes of all monitors. Raises ValueError for a figure that is not logged."""
-    figures = expected_figures(config, module, data)
+    sets = data.validation if config.trainer.get("validate_every", 1) else {}
+    found = {name: module.figure_names(sequences) for name, sequences in sets.items()}
+    figures = [MIXED_LOSS] if data.validation_shares else []
+    figures += [f"val/{name}/{figure}" for name, some in found.items() for figure in some]
+    if not all(found.values()):  # a model of the user's own need not name its figures
+        figures = []
     checkpoint = config.checkpoint
     if "monitor" in checkpoint:
         if figures and checkpoint.monitor is None:
@@ -26,16 +31,6 @@ def choose_monitor(config: DictConfig, module: Any, data: Any) -> None:
             if OmegaConf.is_interpolation(node, "mode") and node.monitor != checkpoint.get("monitor"):
                 node.mode = None  # that of another figure
             _check_monitor(f"callback.{name}", node, figures)
-
-
-def expected_figures(config: DictConfig, module: Any, data: Any) -> list[str]:
-    """The figures that validation will log, the one that chooses the best checkpoint first; empty if not known."""
-    sets = data.validation if config.trainer.get("validate_every", 1) else {}
-    found = {name: module.figure_names(sequences) for name, sequences in sets.items()}
-    if not all(found.values()):  # a model of the user's own need not name its figures
-        return []
-    mixed = [MIXED_LOSS] if data.validation_shares else []
-    return [*mixed, *(f"val/{name}/{figure}" for name, figures in found.items() for figure in figures)]
 
 
 def _check_monitor(setting: str, node: DictConfig, figures: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """The base class of predictions for the places of a data set, and the metrics and tables that tasks share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ class Compared(NamedTuple):
     kind: str
     predicted: Any
     true: Any
-    owners: NDArray[np.int64] | None
+    owners: NDArray[np.int64] | None = None
     """The number of each item's example [M]; None where it is not known."""
     only: Sequence[str] | None = None
     """The metrics of the kind that are meant; None for all."""
@@ -96,11 +96,7 @@ class Predictions(ABC):
 
     def measure(self) -> dict[str, float]:
         """The task's own metrics; none where the set has no labels."""
-        found: dict[str, float] = {}
-        for part in self.parts():
-            num_labels = part.num_labels or self.num_labels()
-            values = measured(part.kind, num_labels, part.predicted, part.true, part.only)
-            found |= {f"{name}{part.suffix}": value for name, value in values.items()}
+        found = measured(self.parts(), self.num_labels())
         return found | self.combined(found)
 
     def measured_names(self) -> list[str]:
@@ -172,14 +168,17 @@ class Predictions(ABC):
                 whole[places] = value
 
 
-def measured(
-    task: str, num_labels: int, predicted: Any, true: Any, only: Sequence[str] | None = None
-) -> dict[str, float]:
-    """The metrics of a task, or `only` some, computed by this process alone; none where there is nothing to measure."""
-    metrics = get_metrics_for_task(task, num_labels, sync_on_compute=False) if len(true) else {}
-    values = as_tensor(predicted), as_tensor(true)
-    chosen = {name: metric for name, metric in metrics.items() if only is None or name in only}
-    return {name: computed(name, metric, values) for name, metric in chosen.items()}
+def measured(parts: Iterable[Compared], num_labels: int) -> dict[str, float]:
+    """The metrics of all parts, computed by this process alone; none of a part where there is nothing to measure."""
+    found: dict[str, float] = {}
+    for part in parts:
+        values = as_tensor(part.predicted), as_tensor(part.true)
+        size = part.num_labels or num_labels
+        metrics = get_metrics_for_task(part.kind, size, sync_on_compute=False) if len(part.true) else {}
+        for name, metric in metrics.items():
+            if part.only is None or name in part.only:
+                found[f"{name}{part.suffix}"] = computed(name, metric, values)
+    return found
 
 
 def computed(name: str, metric: Metric, values: Sequence[Any]) -> float:

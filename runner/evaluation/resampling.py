@@ -99,20 +99,16 @@ def intervals(
 
     def figures(weights: Weights) -> dict[str, Numbers]:
         values = {name: figure(weights) for name, figure in found.items()}
-        return values | predictions.combined(values) | _losses(predictions, of_parts, weights)
+        return values | predictions.combined(values) | (each(weights, losses) if whole else {})
+
+    whole = predictions.losses({name: float(values.sum()) for name, values in of_parts.items()})
+
+    def losses(row: NDArray[np.float64]) -> dict[str, float]:
+        drawn = predictions.losses({name: float(row @ values) for name, values in of_parts.items()})
+        # No number where no target of some part was drawn
+        return drawn if drawn.keys() == whole.keys() else dict.fromkeys(whole, np.nan)
 
     return bootstrap(figures, len(known), resamples, seed)
-
-
-def _losses(predictions: Predictions, sums: Mapping[str, Numbers], weights: Weights) -> dict[str, Numbers]:
-    """The losses that have parts, by those of the examples; no number where no target of some part was drawn."""
-    names = predictions.losses({name: float(values.sum()) for name, values in sums.items()})
-
-    def drawn(row: NDArray[np.float64]) -> dict[str, float]:
-        found = predictions.losses({name: float(row @ values) for name, values in sums.items()})
-        return found if found.keys() == names.keys() else dict.fromkeys(names, np.nan)
-
-    return each(weights, drawn) if names else {}
 
 
 def _figures(part: Compared, predictions: Predictions, owners: Owners) -> dict[str, Weighted]:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -172,26 +171,22 @@ def example(run: Run, data: dict[str, Any]) -> str:
     with suppress(OSError, ValueError), open(run.path / "predictions.jsonl") as lines_of_file:
         row = json.loads(next(lines_of_file, "{}"))
     pairs = [(name, value) for name, value in row.items() if name not in ("set", "id", "words", "tokens")]
-    pairs = pairs or [*_guessed(read_json(run.path / "samples.json", {}))]
-    if not pairs:
-        return ""
-    lines = (f"| {name} | {_cell(value)} |" for name, value in pairs)
-    return "\n## An example\n\n| | |\n|---|---|\n" + "\n".join(lines) + "\n"
-
-
-def _guessed(samples: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """A held-out text with its masks, and what the model guesses for the first of them."""
-    for text in islice((text for texts in samples.values() for text in texts if isinstance(text, list)), 1):
-        yield "text", "".join(part if isinstance(part, str) else " [MASK]" for part in text)
+    if not pairs:  # a held-out text with its masks, and what the model guesses for the first of them
+        samples = read_json(run.path / "samples.json", {})
+        text = next((text for texts in samples.values() for text in texts if isinstance(text, list)), [])
+        if not text:
+            return ""
+        pairs = [("text", "".join(part if isinstance(part, str) else " [MASK]" for part in text))]
         for mask in islice((part for part in text if isinstance(part, dict)), 1):
-            yield "first mask", mask.get("true", "").strip()
-            yield "guesses", ", ".join(f"{word} {share:.2f}" for word, share in mask.get("guesses", []))
-
-
-def _cell(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    text = re.sub(r"\s+", " ", text).replace("|", "\\|").replace("<", "&lt;")
-    return text if len(text) <= LONGEST_EXAMPLE else f"{text[:LONGEST_EXAMPLE]} ..."
+            guesses = ", ".join(f"{word} {share:.2f}" for word, share in mask.get("guesses", []))
+            pairs += [("first mask", mask.get("true", "").strip()), ("guesses", guesses)]
+    lines = []
+    for name, value in pairs:
+        cell = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        cell = re.sub(r"\s+", " ", cell).replace("|", "\\|").replace("<", "&lt;")
+        short = cell if len(cell) <= LONGEST_EXAMPLE else f"{cell[:LONGEST_EXAMPLE]} ..."
+        lines.append(f"| {name} | {short} |")
+    return "\n## An example\n\n| | |\n|---|---|\n" + "\n".join(lines) + "\n"
 
 
 def _usage(model: Any, preprocessor: Any, loader: str, trust: str) -> tuple[str, str]:

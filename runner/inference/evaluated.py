@@ -17,7 +17,7 @@ from tiryns.runner.evaluation.resampling import intervals
 from tiryns.runner.evaluation.statistics.intervals import LEVEL, RESAMPLES
 from tiryns.runner.inference.answering import SETTINGS as ANSWERED
 from tiryns.runner.inference.answering import AnswersAsTested, sees_images
-from tiryns.runner.inference.labelled import Labels, has_label, task_of, without_left_out
+from tiryns.runner.inference.labelled import Labels, task_of
 from tiryns.runner.inference.language.figures import SETTINGS, DocumentSequences, LanguageModel
 from tiryns.runner.inference.language.infill import open_model
 from tiryns.runner.inference.language.pseudo_likelihood import pseudo_perplexity
@@ -128,7 +128,13 @@ def evaluate(
     if isinstance(model, AnswersAsTested):
         facts |= model.writer._asdict()
     # All sources are read before the first is computed
-    sets = {name: _read(model, source, name, asked) for name, source in sources.items()}
+    sets: dict[str, tuple[Any, dict[str, Any]]] = {}
+    for name, source in sources.items():
+        if isinstance(model, Labels):
+            bad = BadRows(asked.settings.get(BAD_ROW) == "skip", asked.skipping)
+            sets[name] = model.labelled_samples(source, name, bad)
+        else:
+            sets[name] = model.read(source, name), {}
     predictions, documents, entries = {}, [], {}
     for name, (sequences, of_rows) in sets.items():
         if isinstance(model, LanguageModel):
@@ -166,22 +172,6 @@ def _opened(run: str, asked: Asked) -> Labels | AnswersAsTested | LanguageModel:
     if task is not None:
         return Labels(run, task, config, tokenizer, changes)
     return LanguageModel(run, config, tokenizer, changes, asked.objective)
-
-
-def _read(model: Any, source: Any, name: str, asked: Asked) -> tuple[Any, dict[str, Any]]:
-    """Reads the samples of a source; of labelled rows also counts those without a label, and those left out."""
-    if not isinstance(model, Labels):
-        return model.read(source, name), {}
-    bad = BadRows(asked.settings.get(BAD_ROW) == "skip", asked.skipping)
-    rows = model.rows_of(source, "test", bad)
-    column = model.check_labels(rows, name)
-    sequences = model.samples(rows, usable=True)
-    if not sequences:
-        raise ValueError(f"{rows.description} holds no row that can be used: {bad.first}")
-    facts: dict[str, Any] = {
-        "unlabelled": sum(not has_label(row, column) for row in without_left_out(rows).rows)
-    }
-    return sequences, facts | ({"left_out": noted} if (noted := bad.noted()) else {})
 
 
 def computation_of(computation: Computation, asked: Asked) -> Computation:
@@ -225,24 +215,17 @@ def _measured_text(
     report: Callable[[str], Report] | None,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Measures a language model on documents: the entry of the set, and a line for each document."""
-    found = language.measure(sequences, asked.resamples, asked.seed, report and report(name))
-    sizes = sequences.num_bytes
-    entry: dict[str, Any] = {"examples": len(sizes), "over": "documents", "sequences": len(sequences)}
-    entry |= {"tokens": sequences.num_tokens, "bytes": int(sizes.sum())}
-    entry |= {"metrics": found.figures, "intervals": found.intervals}
+    asks = (asked.resamples, asked.seed)
+    entry, sums = language.measure(sequences, *asks, report and report(name))
     if asked.pseudo_documents != 0:
         told = report and report(f"{name}, token by token")
-        asks = (asked.pseudo_documents, asked.resamples, asked.seed, told)
-        pseudo = pseudo_perplexity(language, sequences, *asks)
-        entry["metrics"]["pseudo_perplexity"] = pseudo.value
-        if pseudo.interval is not None:
-            entry["intervals"]["pseudo_perplexity"] = pseudo.interval
-        entry["pseudo_perplexity"] = {"documents": pseudo.documents, "tokens": pseudo.tokens}
-    lines = [{"document": i, "bytes": size} for i, size in enumerate(sizes.tolist())]
-    for column, values in found.sums.items():
-        for line, value in zip(lines, values.tolist(), strict=True):
-            line[column] = value
-    return entry, lines
+        value, ends, facts = pseudo_perplexity(language, sequences, asked.pseudo_documents, *asks, told)
+        entry["metrics"]["pseudo_perplexity"], entry["pseudo_perplexity"] = value, facts
+        if ends is not None:
+            entry["intervals"]["pseudo_perplexity"] = ends
+    columns = {"bytes": sequences.num_bytes, **sums}
+    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+    return entry, [{"document": i, **dict(zip(columns, row, strict=True))} for i, row in enumerate(rows)]
 
 
 def facts_of(

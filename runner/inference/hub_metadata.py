@@ -73,8 +73,16 @@ def about(model: Any, run: Run, settings: dict[str, Any], figures: dict[str, flo
         "tags": tags,
         "metrics": sorted({name.rpartition("/")[2] for name in figures} & {*METRICS} - {"loss"}),
     }
-    measured = _index(run.name, task, data, figures)
-    return {name: value for name, value in {**known, "model-index": measured}.items() if value}
+    measured = [
+        {"type": figure.rpartition("/")[2], "name": figure, "value": round(value, 6)}
+        for figure, value in figures.items()
+        if figure.rpartition("/")[2] in METRICS
+    ]
+    if task and data and measured:  # the figures of the data set that they were measured on
+        named = {"name": data[0], "type": data[0]}
+        result = {"task": {"type": task}, "dataset": named, "metrics": measured}
+        known["model-index"] = [{"name": run.name, "results": [result]}]
+    return {name: value for name, value in known.items() if value}
 
 
 def _metadata_of(base: str) -> dict[str, Any]:
@@ -107,16 +115,3 @@ def hub_data_sets(data: dict[str, Any]) -> Iterator[str]:
         name = str(value).partition("@")[0].partition(":")[0]
         if HUB_NAME.fullmatch(name) and not Path(name).exists() and not Path(name).suffix:
             yield name
-
-
-def _index(name: str, task: str, data: list[str], figures: dict[str, float]) -> list[dict[str, Any]]:
-    """The hub's index of figures, for the data set they were measured on; empty where task or data set have no name."""
-    measured = [
-        {"type": figure.rpartition("/")[2], "name": figure, "value": round(value, 6)}
-        for figure, value in figures.items()
-        if figure.rpartition("/")[2] in METRICS
-    ]
-    if not (task and data and measured):
-        return []
-    result = {"task": {"type": task}, "dataset": {"name": data[0], "type": data[0]}, "metrics": measured}
-    return [{"name": name, "results": [result]}]

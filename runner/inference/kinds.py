@@ -15,9 +15,6 @@ from tiryns.runner.data.read.files import is_saved
 from tiryns.runner.data.read.formats import ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, Reading
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
-from tiryns.runner.inference.language.generation import continuation, load_causal
-from tiryns.runner.inference.language.infill import MASK, fill, likeliest, load
-from tiryns.runner.order.keyed import derive_seed
 
 
 @dataclass(frozen=True)
@@ -137,60 +134,6 @@ class OfTexts(Kind):
                 texts.append(text_of(row, self.text_column, "data.text_column"))
                 kept.append(row)
         return kept, texts
-
-
-class Masks(OfTexts):
-    """A language model, which fills in masks."""
-
-    name, at_once = "infill", 256
-
-    def __init__(self, run: str, changes: Mapping[str, Any]) -> None:
-        super().__init__(changes)
-        self.model, self.tokenizer = load(run)
-
-    def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
-        """The texts filled in, or the likeliest tokens; the batches after the first have seeds of their own."""
-        kept, texts = self.texts(rows)
-        if options.top_k is not None:
-            found = likeliest(self.model, self.tokenizer, texts, options.top_k) if texts else []
-            return Kept(kept, [{"text": text} | one for text, one in zip(texts, found, strict=True)])
-        seed = derive_seed(options.seed, number) % 2**63 if number else options.seed
-        sampling = (options.steps, options.temperature, options.order, seed)
-        filled = fill(self.model, self.tokenizer, texts, *sampling) if texts else []
-        pairs = zip(texts, filled, strict=True)
-        return Kept(kept, [{"text": text, "predicted": predicted} for text, predicted in pairs])
-
-
-class Continuations(Masks):
-    """A causal language model, which continues texts; one that reads both ways fills in masks besides."""
-
-    name = "generation"
-
-    def __init__(self, run: str, changes: Mapping[str, Any], fills: bool) -> None:
-        if fills:
-            super().__init__(run, changes)
-        else:
-            OfTexts.__init__(self, changes)
-        self.fills = fills
-        self.causal, self.tokenizer = load_causal(run)
-
-    def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
-        """What the model writes behind each text, or the text with its masks filled in."""
-        kept, found = [], []
-        for place, row in enumerate(rows.rows, number * self.at_once):
-            with rows.bad.row():
-                text = text_of(row, self.text_column, "data.text_column")
-                if self.fills and MASK in text:
-                    predicted = super().predict(rows._replace(rows=[row]), options, place).predictions[0]
-                elif options.top_k is not None:
-                    raise ValueError(f"{row.where}: --top-k is for masks, and this text is continued")
-                else:
-                    sampling = (options.max_new_tokens, options.temperature, derive_seed(options.seed, place))
-                    written = continuation(self.causal, self.tokenizer, text, *sampling)
-                    predicted = {"text": text, "predicted": written}
-                found.append(predicted)
-                kept.append(row)
-        return Kept(kept, found)
 
 
 def check_settings(changes: Mapping[str, Any], known: Sequence[str]) -> None:

@@ -175,25 +175,31 @@ class Labels(Kind):
     def unlabelled(self, rows: Rows) -> Rows:
         """Removes the columns of labels from rows."""
         names = set(self.reader.label_names())
-        return rows._replace(
-            rows=[
-                row._replace(values={n: v for n, v in row.values.items() if n not in names})
-                for row in rows.rows
-            ]
-        )
+        kept = ({n: v for n, v in row.values.items() if n not in names} for row in rows.rows)
+        pairs = zip(rows.rows, kept, strict=True)
+        return rows._replace(rows=[row._replace(values=values) for row, values in pairs])
 
-    def check_labels(self, rows: Rows, name: str) -> str:
-        """Returns the column of the labels; raises ValueError if no arranged row of the set `name` has a label."""
+    def labelled_samples(self, source: Any, name: str, bad: BadRows) -> tuple[Any, dict[str, Any]]:
+        """Reads the samples of the set `name`, and counts its rows without a label, and those that `bad` leaves out.
+
+        Raises ValueError if no row has a label, or none can be used.
+        """
+        rows = self.rows_of(source, "test", bad)
         column = self.settings["label_column"] or self.settings["pair_column"]  # of pairs without scores
-        if any(has_label(row, column) for row in rows.rows):
-            return str(column)
-        typed = self.settings.get("label_columns") or [column]
-        columns = list(dict.fromkeys(key for row in rows.rows[:1000] for key in row.values))
-        absent = [one for one in typed if one not in columns]
-        there = f"is not among its columns: {', '.join(map(str, columns))}" if absent else "is empty"
-        setting = "label_columns" if len(typed) > 1 else "label_column"
-        advice = f"name the right one (data.{setting}, data.tag_columns), or predict without labels by `tiryns predict`"
-        raise ValueError(f"{name} has no labels: the column {(absent or typed)[0]!r} {there}; {advice}")
+        if not any(has_label(row, column) for row in rows.rows):
+            typed = self.settings.get("label_columns") or [column]
+            columns = list(dict.fromkeys(key for row in rows.rows[:1000] for key in row.values))
+            absent = [one for one in typed if one not in columns]
+            there = f"is not among its columns: {', '.join(map(str, columns))}" if absent else "is empty"
+            setting = f"data.label_column{'s' if len(typed) > 1 else ''}, data.tag_columns"
+            advice = f"name the right one ({setting}), or predict without labels by `tiryns predict`"
+            raise ValueError(f"{name} has no labels: the column {(absent or typed)[0]!r} {there}; {advice}")
+        if not (sequences := self.samples(rows, usable=True)):
+            raise ValueError(f"{rows.description} holds no row that can be used: {bad.first}")
+        facts: dict[str, Any] = {
+            "unlabelled": sum(not has_label(row, column) for row in without_left_out(rows).rows)
+        }
+        return sequences, facts | ({"left_out": noted} if (noted := bad.noted()) else {})
 
 
 def has_label(row: Row, column: str) -> bool:

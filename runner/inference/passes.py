@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tiryns.runner.data.batches import VALIDATION_STREAM, GatheredSequences, GlobalBatches
 from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
-from tiryns.runner.data.micro_batch import MicroBatch, Share
+from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.evaluation.totals import LabelledSet, Totals, mean_loss
 from tiryns.runner.models.autocast import autocast_dtype
@@ -51,12 +51,6 @@ class Computation(NamedTuple):
     def bounded(self, tokens: int | None) -> "Computation":
         """Returns this with micro-batches of so many tokens; unchanged for None."""
         return self if tokens is None else self._replace(micro_batch_tokens=tokens)
-
-    @property
-    def cut(self) -> tuple[int | None, int | None, bool]:
-        """`micro_batch_tokens`, `micro_batch_size` and `packed` of `GlobalBatches`."""
-        size = 1 if self.layout == "single" else self.micro_batch_size
-        return self.micro_batch_tokens, size, self.layout == "packed"
 
     def autocast(self) -> AbstractContextManager[Any]:
         """The context of the model's precision."""
@@ -107,17 +101,24 @@ def passes(
     """The model's output for all samples of a set, each once, in global batches of `samples_at_once`."""
     size = min(samples_at_once, len(sequences))
     sampler = Sequential(dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=seed)
-    batches = GlobalBatches(sequences, sampler, collator, seed, VALIDATION_STREAM, 0, 1, *computation.cut)
+    rows = 1 if computation.layout == "single" else computation.micro_batch_size
+    cut = (computation.micro_batch_tokens, rows, computation.layout == "packed")
+    batches = GlobalBatches(sequences, sampler, collator, seed, VALIDATION_STREAM, 0, 1, *cut)
     if isinstance(model, torch.nn.Module):  # no function of one
         model.to(weights_dtype(computation.precision))  # another than the run's may be asked for
     device, done = device_here(), 0
     for step in range(len(sampler)):
         share = batches[step]
-        for micro_batch, samples in zip(share["micro_batches"], _samples(share), strict=True):
+        numbers = share["sample_ids"][:, 1].numpy()
+        # The rows that a model tells the sums of: the documents, or the samples whose choices they are
+        counts = [len(batch.get("num_choices", batch["sample_keys"])) for batch in share["micro_batches"]]
+        copies = sum(counts) // len(numbers)  # that an objective lays out, one after the other
+        parts = np.split(numbers, np.cumsum([count // copies for count in counts])[:-1])
+        for micro_batch, part in zip(share["micro_batches"], parts, strict=True):
             moved = _moved(micro_batch, device)
             with torch.no_grad(), computation.autocast():
                 output = model(moved)
-            yield Passed(cast(MicroBatch, moved), output, samples)
+            yield Passed(cast(MicroBatch, moved), output, np.tile(part, copies))
         done += len(share["sample_ids"])
         if report is not None:
             report(done, len(sequences))
@@ -128,16 +129,6 @@ def _moved(value: Any, device: torch.device) -> Any:
     if isinstance(value, Mapping):
         return {name: _moved(one, device) for name, one in value.items()}
     return value.to(device) if isinstance(value, Tensor) else value
-
-
-def _samples(share: Share) -> list[NDArray[np.int64]]:
-    """The samples of each micro-batch's rows; an objective may lay out several copies of them, one after the other."""
-    numbers = share["sample_ids"][:, 1].numpy()
-    # The rows that a model tells the sums of: the documents, or the samples whose choices they are
-    rows = [len(batch.get("num_choices", batch["sample_keys"])) for batch in share["micro_batches"]]
-    copies = sum(rows) // len(numbers)
-    ends = np.cumsum([count // copies for count in rows])[:-1]
-    return [np.tile(part, copies) for part in np.split(numbers, ends)]
 
 
 class RowSums:

@@ -12,17 +12,16 @@ from tiryns.runner.data.read.rows import HowRead, Row, Rows, stream_rows
 from tiryns.runner.inference.answering import Answers, sees_images
 from tiryns.runner.inference.kinds import (
     PLAIN,
-    Continuations,
     Kept,
     Kind,
-    Masks,
     PredictOptions,
     check_settings,
 )
 from tiryns.runner.inference.labelled import Labels, task_of
-from tiryns.runner.inference.language.generation import generates
-from tiryns.runner.inference.language.infill import open_model
-from tiryns.runner.inference.vectors import Vectors, makes_vectors
+from tiryns.runner.inference.language.generation import Continuations
+from tiryns.runner.inference.language.infill import Masks, generates, is_language_model, open_model
+from tiryns.runner.inference.vectors import Vectors
+from tiryns.runner.models.embedding.folder import read_embedding
 from tiryns.runner.models.pretraining.objective_field import objective_of
 
 
@@ -49,9 +48,10 @@ class Predictor:
         if sees_images(config):
             self.kind = Answers(str(run), changes)
         elif generates(config):
-            self.kind = Continuations(str(run), changes, fills=str(objective_of(config)).startswith("hybrid"))
-        elif makes_vectors(str(run), config):
-            self.kind = Vectors(str(run), config, tokenizer, changes)
+            fills = str(objective_of(config)).startswith("hybrid")
+            self.kind = Continuations(str(run), tokenizer, changes, fills)
+        elif not is_language_model(config) and (embedding := read_embedding(str(run))) is not None:
+            self.kind = Vectors(str(run), embedding, tokenizer, changes)  # a folder of sentence-transformers
         elif (task := task_of(str(run), config.architectures or [])) is None:
             self.kind = Masks(str(run), changes)
         else:

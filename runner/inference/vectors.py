@@ -8,17 +8,11 @@ from transformers import AutoModel
 from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.inference.frozen.encoder import FrozenEncoder
 from tiryns.runner.inference.kinds import Kept, OfTexts, PredictOptions
-from tiryns.runner.inference.language.infill import is_language_model
 from tiryns.runner.inference.passes import as_trained
-from tiryns.runner.models.embedding.folder import read_embedding
+from tiryns.runner.models.embedding.folder import Embedding
 from tiryns.runner.models.positions import longest_text
 from tiryns.runner.models.weights import load_weights
 from tiryns.runner.run.model_folder import model_folder
-
-
-def makes_vectors(run: str, config: Any) -> bool:
-    """Whether a model is a folder of sentence-transformers; one that also fills in masks is a language model."""
-    return not is_language_model(config) and read_embedding(run) is not None
 
 
 class Vectors(OfTexts):
@@ -26,10 +20,8 @@ class Vectors(OfTexts):
 
     name, at_once = "vectors", 2048  # a multiple of the samples that an evaluation sorts by length
 
-    def __init__(self, run: str, config: Any, tokenizer: Any, changes: Mapping[str, Any]) -> None:
+    def __init__(self, run: str, embedding: Embedding, tokenizer: Any, changes: Mapping[str, Any]) -> None:
         super().__init__(changes)
-        embedding = read_embedding(run)
-        assert embedding is not None
         pretrained, _ = load_weights(AutoModel, model_folder(run))  # without a pooler, where it has none
         bounds = [embedding.max_length, tokenizer.model_max_length, longest_text(pretrained)]
         longest = min(bound for bound in bounds if bound)

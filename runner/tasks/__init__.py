@@ -8,11 +8,10 @@
 """
 
 from tiryns.conf.registry import register_metric, register_task
-from tiryns.runner.tasks.base import Measured, Task, TrainerTask
+from tiryns.runner.tasks.base import Task, TrainerTask
 from tiryns.runner.tasks.registry import get_task, get_trainer_task, import_modules
 
 __all__ = [
-    "Measured",
     "Task",
     "TrainerTask",
     "get_task",

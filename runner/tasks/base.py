@@ -11,7 +11,7 @@ from tiryns.conf.registry import METRICS
 from tiryns.runner.config.targets import dotted
 from tiryns.runner.data.labelled.examples import ExampleReader
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.evaluation.predictions import Compared, Predictions
 from tiryns.runner.models.encoder import trained_labels
 from tiryns.runner.models.head import Head
 from tiryns.runner.models.task_model import TaskModel
@@ -94,15 +94,6 @@ class Evaluated(NamedTuple):
     decode: Callable[[Tensor], str] | None
 
 
-class Measured(NamedTuple):
-    """Predictions of a batch and the truth, for all metrics of a kind (see `get_metrics_for_task`) or `only` some."""
-
-    kind: str
-    predicted: Any
-    true: Any
-    only: Sequence[str] | None = None
-
-
 class TrainerTask(Task):
     """A task that `FinetuningModule` trains on batches of its collator, with any Trainer and any DataLoader."""
 
@@ -116,8 +107,8 @@ class TrainerTask(Task):
         """The batch with the fields that the task's model reads, and the number of its targets as `weight`."""
         raise NotImplementedError
 
-    def measured(self, batch: Evaluated) -> Iterator[Measured]:
-        """The predictions of a batch, for each kind of metric."""
+    def measured(self, batch: Evaluated) -> Iterator[Compared]:
+        """Predictions of a batch and the truth, for each kind of metric (see `get_metrics_for_task`)."""
         raise NotImplementedError
 
     def joined(self, sequences: Any) -> Predictions | None:

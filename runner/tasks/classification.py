@@ -14,12 +14,12 @@ from tiryns.runner.evaluation.kinds.labels import (
     LabelPredictions,
     NumberPredictions,
 )
-from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.evaluation.predictions import Compared, Predictions
 from tiryns.runner.models import load_encoder
 from tiryns.runner.models.finetuning import SequenceClassifier
 from tiryns.runner.objectives import Collator, SequenceClassificationCollator
 from tiryns.runner.objectives.rows.layout import IGNORED
-from tiryns.runner.tasks.base import Evaluated, Measured, TrainerTask, label_names, labelled_head
+from tiryns.runner.tasks.base import Evaluated, TrainerTask, label_names, labelled_head
 
 
 class Classification(TrainerTask):
@@ -44,7 +44,11 @@ class Classification(TrainerTask):
     def assumed(self, config: Any) -> dict[str, Any]:
         """The labels and the kind of problem."""
         labels = label_names(config)
-        return {"labels": labels, "problem_type": config.problem_type or assumed_problem(len(labels))}
+        # where a config names none, as transformers decides it
+        return {
+            "labels": labels,
+            "problem_type": config.problem_type or (REGRESSION if len(labels) == 1 else SINGLE),
+        }
 
     def model(self, name_or_path: str, num_labels: int | None, tokenizer: Any) -> SequenceClassifier:
         """The model, for the kind of problem that it was trained on."""
@@ -60,22 +64,17 @@ class Classification(TrainerTask):
         weight = float(_known(labels).sum())
         return cast(MicroBatch, {**batch, "example_labels": labels, "problem_type": kind, "weight": weight})
 
-    def measured(self, batch: Evaluated) -> Iterator[Measured]:
+    def measured(self, batch: Evaluated) -> Iterator[Compared]:
         """Predictions for the texts whose labels are known."""
         known = _known(batch.micro_batch["example_labels"])
         labels, logits = batch.micro_batch["example_labels"][known], batch.output["logits"][known]
         kind = batch.micro_batch["problem_type"]
         if kind == REGRESSION:
-            yield Measured("regression", logits[:, 0], labels)
+            yield Compared("regression", logits[:, 0], labels)
         elif kind == MULTI:
-            yield Measured("multi_label", logits > 0, labels > 0.5)
+            yield Compared("multi_label", logits > 0, labels > 0.5)
         else:
-            yield Measured("classification", logits.argmax(-1), labels)
-
-
-def assumed_problem(num_labels: int) -> str:
-    """The kind of problem where a config names none, as transformers decides it."""
-    return REGRESSION if num_labels == 1 else SINGLE
+            yield Compared("classification", logits.argmax(-1), labels)
 
 
 def _known(labels: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Extractive question answering: the span of a context that answers a question."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, cast
 
 import torch
@@ -10,13 +10,13 @@ from transformers import AutoModelForQuestionAnswering
 from tiryns.runner.data.labelled.question_answering import QuestionAnsweringReader
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.kinds.spans import QuestionPredictions
-from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.evaluation.predictions import Compared, Predictions
 from tiryns.runner.models import load_encoder
 from tiryns.runner.models.finetuning import QuestionAnswerer
 from tiryns.runner.models.head import Head
 from tiryns.runner.objectives import Collator, QuestionAnsweringCollator
 from tiryns.runner.objectives.rows.layout import IGNORED
-from tiryns.runner.tasks.base import Evaluated, Measured, TrainerTask
+from tiryns.runner.tasks.base import Evaluated, TrainerTask
 
 MAX_ANSWER_TOKENS = 30
 """Longest answer that `FinetuningModule` predicts."""
@@ -50,16 +50,25 @@ class QuestionAnswering(TrainerTask):
     def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> MicroBatch:
         """Every window of a question is one target."""
         known = batch["start_positions"] != IGNORED
+        ids: Tensor = batch["input_ids"]
+        # an answer is of the second text, or of all if nothing separates the texts
+        inside: Tensor = batch["attention_mask"] > 0
+        if tokenizer is not None:
+            inside &= ~torch.isin(ids, torch.tensor(tokenizer.all_special_ids, device=ids.device))
+        if "token_type_ids" in batch:
+            inside &= batch["token_type_ids"] == 1
+        elif tokenizer is not None and tokenizer.sep_token_id is not None:
+            inside &= (ids == tokenizer.sep_token_id).cumsum(-1) > 0
         own = {
             "starts": batch["start_positions"],
             "ends": batch["end_positions"],
-            "in_context": _in_context(batch, tokenizer),
+            "in_context": inside,
             "sample_weights": known.float(),
             "weight": float(known.sum()),
         }
         return cast(MicroBatch, batch | own)
 
-    def measured(self, batch: Evaluated) -> Iterator[Measured]:
+    def measured(self, batch: Evaluated) -> Iterator[Compared]:
         """Texts of windows, each by itself."""
         micro_batch, output, _, decode = batch
         if decode is None:
@@ -72,21 +81,8 @@ class QuestionAnswering(TrainerTask):
                 best = slice(int(output["first"][row]), int(output["last"][row]) + 1)
                 predicted.append("" if empty[row] else decode(ids[best]))
                 accepted.append([decode(ids[first : last + 1])] if last > 0 else [])
-        yield Measured(self.name, predicted, accepted)
+        yield Compared(self.name, predicted, accepted)
 
     def joined(self, sequences: Any) -> Predictions:
         """The windows of a question are joined to one answer."""
         return QuestionPredictions(sequences, 0.0)
-
-
-def _in_context(batch: Mapping[str, Any], tokenizer: Any) -> Tensor:
-    """Tokens [B, T] that an answer may have: those of the second text, or all if nothing separates the texts."""
-    ids: Tensor = batch["input_ids"]
-    inside: Tensor = batch["attention_mask"] > 0
-    if tokenizer is not None:
-        inside &= ~torch.isin(ids, torch.tensor(tokenizer.all_special_ids, device=ids.device))
-    if "token_type_ids" in batch:
-        inside &= batch["token_type_ids"] == 1
-    elif tokenizer is not None and tokenizer.sep_token_id is not None:
-        inside &= (ids == tokenizer.sep_token_id).cumsum(-1) > 0
-    return inside

@@ -11,12 +11,12 @@ from tiryns.runner.data.labelled.words.tags import tagging_of
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.kinds.words import TokenPredictions
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
-from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.evaluation.predictions import Compared, Predictions
 from tiryns.runner.models import load_encoder
 from tiryns.runner.models.finetuning import TokenClassifier
 from tiryns.runner.objectives import Collator, TokenClassificationCollator
 from tiryns.runner.objectives.rows.layout import IGNORED
-from tiryns.runner.tasks.base import Evaluated, Measured, TrainerTask, label_names, labelled_head
+from tiryns.runner.tasks.base import Evaluated, TrainerTask, label_names, labelled_head
 
 
 class TokenClassification(TrainerTask):
@@ -50,11 +50,11 @@ class TokenClassification(TrainerTask):
         own |= {"targets": labels[positions], "weight": float(len(positions))}
         return cast(MicroBatch, batch | own)
 
-    def measured(self, batch: Evaluated) -> Iterator[Measured]:
+    def measured(self, batch: Evaluated) -> Iterator[Compared]:
         """The accuracy of the targets; F1 of entities if labels are their tags, else the mean of F1 over the labels."""
         micro_batch, names = batch.micro_batch, batch.names
         predicted, targets = batch.output["logits"].argmax(-1), micro_batch["targets"]
-        yield Measured(self.name, predicted, targets, only=["accuracy"])
+        yield Compared(self.name, predicted, targets, only=["accuracy"])
         if tagging := tagging_of(names):
             rows = (micro_batch["target_positions"] // micro_batch["input_ids"].shape[1]).tolist()
             sides: tuple[dict[int, list[str]], ...] = (defaultdict(list), defaultdict(list))
@@ -62,6 +62,6 @@ class TokenClassification(TrainerTask):
                 for row, label in zip(rows, labels.tolist(), strict=True):
                     sentences[row].append(names[label])
             ours, theirs = ([tagging.iob(tags) for tags in side.values()] for side in sides)
-            yield Measured(self.name, ours, theirs, only=ENTITY_FIGURES)
+            yield Compared(self.name, ours, theirs, only=ENTITY_FIGURES)
         else:
-            yield Measured("classification", predicted, targets, only=["macro_f1"])
+            yield Compared("classification", predicted, targets, only=["macro_f1"])

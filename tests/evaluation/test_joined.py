@@ -8,7 +8,7 @@ import pytest
 import torch
 from sklearn.metrics import f1_score
 
-from tests.data.labelled.tasks import data_module, questions, sentences, texts
+from tests.data.labelled.tasks import prepared_data, questions, sentences, texts
 from tiryns.runner.evaluation.joined import measured_rows
 from tiryns.runner.evaluation.kinds.labels import (
     ClassificationPredictions,
@@ -23,9 +23,7 @@ DRAW = torch.Generator().manual_seed(0)
 
 
 def sequences(option: str, rows: Any, **fields: Any) -> Any:
-    data = data_module(option, train=rows, validation_documents=0, **fields)
-    data.prepare_data()
-    return data.train
+    return prepared_data(option, train=rows, **fields).train
 
 
 def of_texts(kind: type[Predictions], labels: list[Any], columns: int) -> Predictions:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.data.labelled.tasks import data_module, questions, sentences, texts
+from tests.data.labelled.tasks import prepared_data, questions, sentences, texts
 from tiryns.runner.data.labelled.words.tags import tagging_of
 from tiryns.runner.evaluation.files import write_predictions
 from tiryns.runner.evaluation.kinds.labels import (
@@ -21,9 +21,7 @@ from tiryns.runner.evaluation.kinds.words import TokenPredictions
 
 
 def sequences(option: str, rows: Any, **fields: Any) -> Any:
-    data = data_module(option, train=rows, validation_documents=0, **fields)
-    data.prepare_data()
-    return data.train
+    return prepared_data(option, train=rows, **fields).train
 
 
 def add(predictions: ClassificationPredictions, samples: list[int], chosen: list[int]) -> None:
@@ -70,8 +68,7 @@ def test_probabilities_are_written_to_six_decimals() -> None:
 
 def test_no_label_has_the_probability_of_none_and_several_are_said() -> None:
     rows = [{**row, "label": ["a", "b"]} for row in texts(2)]
-    data = data_module("classification", train=rows, validation_documents=0)
-    data.prepare_data()
+    data = prepared_data("classification", train=rows)
     assert data.reader.describe() == {"labels": "several at once: a, b"}
     labels = LabelPredictions(data.train)
     labels.add({"samples": torch.arange(2)}, {"logits": torch.tensor([[-2.0, -1.0], [-2.0, 1.0]])})

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.data.labelled.tasks import data_module
+from tests.data.labelled.tasks import data_module, prepared_data
 from tiryns.runner.data.labelled.words.tags import tagging_of
 from tiryns.runner.evaluation.joined import measured_rows
 from tiryns.runner.evaluation.kinds.tags import JointPredictions
@@ -111,8 +111,7 @@ def test_several_columns_may_be_of_different_schemes() -> None:
             "np": ["I-X", "I-X", "O"],
         }
     ]
-    data = data_module("joint_tagging", train=rows, tag_columns=["ner", "pos", "np"], validation_documents=0)
-    data.prepare_data()
+    data = prepared_data("joint_tagging", train=rows, tag_columns=["ner", "pos", "np"])
     schemes = {name: one.scheme for name, one in data.train_set.columns.items()}
     assert schemes == {"ner": "BILOU", "pos": None, "np": "IOB1"}
     assert data.facts()["tags of ner"] == "BILOU"

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_module
 
 from tests.modules.conftest import NEW, ROWS, TASKS, TINY
+from tiryns.runner.cli.commands import main
 from tiryns.runner.run.folder import Run
 from tiryns.runner.train import train
 
@@ -21,6 +23,25 @@ def finetuned(folder: Path, *overrides: str, model: Sequence[str] = NEW) -> Path
     run.begin(config, arguments)
     train(config, run)
     return folder
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
+    """The lines that `tiryns predict` prints."""
+    capsys.readouterr()  # what a run has said before
+    main(["predict", *map(str, words)])
+    return capsys.readouterr().out.splitlines()
+
+
+def evaluated(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
+    """What `tiryns evaluate` prints as JSON."""
+    capsys.readouterr()
+    main(["evaluate", *map(str, words), "--json"])
+    return json.loads(capsys.readouterr().out)
+
+
+def entry(capsys: pytest.CaptureFixture[str], run: Path, file: Path, *words: object) -> dict[str, Any]:
+    """What it prints of one set."""
+    return evaluated(capsys, run, file, *words)["sets"][str(file)]
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import pytest
 from transformers import AutoProcessor
 
 import tiryns
+from tests.inference.conftest import evaluated, printed
 from tests.support.vision import SMALL, compose_vision
 from tiryns.runner.cli.commands import main
 from tiryns.runner.data.demo.scenes import Scenes
@@ -43,12 +44,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     run.begin(config, [])
     train(config, run)
     return Trained(run.path, exported, rows, folder / "images")
-
-
-def printed(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
-    capsys.readouterr()  # what a run has said before
-    main(["predict", *map(str, words)])
-    return capsys.readouterr().out.splitlines()
 
 
 def message(*words: object) -> str:
@@ -135,12 +130,6 @@ def test_opened_run_answers_rows_as_the_command_does(
         run.predict({"statement": "what?", "image": "nowhere.png"})
     with pytest.raises(ValueError, match="max_new_tokens=0"):
         run.predict("what?", max_new_tokens=0)
-
-
-def evaluated(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
-    capsys.readouterr()
-    main(["evaluate", *map(str, words), "--json"])
-    return json.loads(capsys.readouterr().out)
 
 
 def test_evaluation_has_the_figures_of_the_run_to_the_last_digit(

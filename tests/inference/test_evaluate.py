@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-from tests.inference.conftest import Runs, finetuned
+from tests.inference.conftest import Runs, entry, evaluated, finetuned
 from tests.modules.conftest import TASKS
 from tests.report.pages import read
 from tiryns.runner.cli.commands import main
@@ -22,16 +22,6 @@ from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.tasks import get_task
 
 FEW = ["--resamples", "20"]
-
-
-def evaluated(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
-    capsys.readouterr()
-    main(["evaluate", *map(str, words), "--json"])
-    return json.loads(capsys.readouterr().out)
-
-
-def entry(capsys: pytest.CaptureFixture[str], run: Path, file: Path, *words: object) -> dict[str, Any]:
-    return evaluated(capsys, run, file, *words)["sets"][str(file)]
 
 
 def of_the_test(run: Path) -> dict[str, Any]:

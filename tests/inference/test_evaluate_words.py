@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.inference.conftest import Runs
-from tests.inference.test_evaluate import FEW, entry, of_the_test
+from tests.inference.conftest import Runs, entry
+from tests.inference.test_evaluate import FEW, of_the_test
 from tests.report.pages import read
 from tests.support.in_process import tiryns_here
 from tiryns.runner.cli.commands import main

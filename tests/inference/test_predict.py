@@ -11,16 +11,10 @@ import pytest
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertForTokenClassification
 
 import tiryns
-from tests.inference.conftest import Runs, finetuned
+from tests.inference.conftest import Runs, finetuned, printed
 from tests.modules.conftest import TASKS
 from tests.support.precision import rounding
 from tiryns.runner.cli.commands import main
-
-
-def printed(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
-    capsys.readouterr()  # what a run has said before
-    main(["predict", *map(str, words)])
-    return capsys.readouterr().out.splitlines()
 
 
 @pytest.mark.parametrize("task", TASKS)

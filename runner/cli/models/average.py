@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tiryns.runner.cli.models.consolidate import consolidate
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.files import copy_folder, naming, staging
+from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.model_folder import TASK
 from tiryns.runner.run.yaml_files import read_config
 
@@ -80,7 +81,11 @@ def main(arguments: Namespace) -> None:
     if "soup" in record:
         from tiryns.runner.report.table import as_text
 
-        print(as_text(*_table(record["soup"])), end="")
+        shown = (f"/{record['soup']['monitor'].rpartition('/')[2]}", "/loss")
+        named: dict[str, dict[str, float]] = record["soup"]["figures"]
+        columns = list(dict.fromkeys(n for figures in named.values() for n in figures if n.endswith(shown)))
+        rows = [[name, *map(figures.get, columns)] for name, figures in named.items()]
+        print(as_text(["model", *columns], rows), end="")
     print(folder)
 
 
@@ -106,7 +111,12 @@ def average(
             density or number of checkpoints cannot be.
         OSError: `out` cannot be written.
     """
-    _check_possible(out, density, scale)
+    if out.exists():
+        raise ValueError(f"{str(out)!r} is there already; choose a folder that is not")
+    if not 0 < density <= 1:
+        raise ValueError(f"--density {density} must be above 0 and at most 1")
+    if not math.isfinite(scale):
+        raise ValueError(f"--scale {scale} must be a number")
     from tiryns.runner.checkpoints.averages import check_alike, combined, mean, read_folder, ties
     from tiryns.runner.checkpoints.files import read_while_training
 
@@ -143,32 +153,35 @@ def average(
 
         tensors = dict(combined(template, found, combine))
         with naming(out):
-            if settings := facts.pop("task", None):
-                _replace_settings(temporary / TASK, settings)
+            if settings := facts.pop("task", None):  # such as thresholds that were chosen for it
+                task = json.loads((temporary / TASK).read_text())
+                task["objective"] |= settings
+                (temporary / TASK).write_text(json.dumps(task, indent=1))
             _replace_weights(temporary, tensors, facts)
     return out
-
-
-def _check_possible(out: Path, density: float, scale: float) -> None:
-    if out.exists():
-        raise ValueError(f"{str(out)!r} is there already; choose a folder that is not")
-    if not 0 < density <= 1:
-        raise ValueError(f"--density {density} must be above 0 and at most 1")
-    if not math.isfinite(scale):
-        raise ValueError(f"--scale {scale} must be a number")
 
 
 def _paths(source: str, last: int | None) -> list[Path]:
     """The checkpoints or the model folder that words name; raises ValueError where there are none."""
     name, _, steps = source.partition("@") if not Path(source).exists() else (source, "", "")
     run = Path(name)
-    if members := _runs_of_sweep(run):
+    if members := find_runs(run):  # of a sweep
+        for one in members:
+            if (state := Run(one).state) != "done":
+                raise ValueError(f"the run {str(one)!r} of the sweep is {state}: finish it with resume={run}")
         return [path for one in members for path in _paths(f"{one}@{steps}" if steps else str(one), last)]
     if run.suffix == ".ckpt" and run.exists() and not steps:
         return [run.resolve()]
     folder = run / "checkpoints"
     if steps:
-        return [_checkpoint(folder, step) for step in steps.split(",")]
+        from tiryns.runner.checkpoints.callback import file_name, step_of
+
+        asked = steps.split(",")
+        files = [folder / (file_name(int(step)) if step.isdecimal() else f"{step}.ckpt") for step in asked]
+        if missing := [step for step, file in zip(asked, files, strict=True) if not file.exists()]:
+            there = ", ".join(str(step_of(p)) for p in sorted(folder.glob("step-*.ckpt"))) or "none"
+            raise ValueError(f"{str(run)!r} has no checkpoint {missing[0]!r}; there are: {there}")
+        return [file.resolve() for file in files]
     if last is not None:
         saved = sorted(path for path in folder.glob("step-*.ckpt") if not path.is_symlink())
         if not 0 < last <= len(saved):
@@ -184,39 +197,6 @@ def _paths(source: str, last: int | None) -> list[Path]:
     raise ValueError(
         f"{source!r} is neither a run with a model or checkpoints, nor a checkpoint or model folder"
     )
-
-
-def _runs_of_sweep(folder: Path) -> list[Path]:
-    """The runs of a sweep, all of which must be done; none for any other folder."""
-    from tiryns.runner.run.folder import Run, find_runs
-
-    runs = find_runs(folder)
-    for run in runs:
-        if (state := Run(run).state) != "done":
-            raise ValueError(f"the run {str(run)!r} of the sweep is {state}: finish it with resume={folder}")
-    return runs
-
-
-def _table(soup: dict[str, Any]) -> tuple[list[str], list[list[Any]]]:
-    """Heads and rows of what a soup was compared with."""
-    figure = soup["monitor"].rpartition("/")[2]
-    named: dict[str, dict[str, float]] = soup["figures"]
-    columns = dict.fromkeys(
-        n for found in named.values() for n in found if n.endswith((f"/{figure}", "/loss"))
-    )
-    rows = [[name, *(found.get(column) for column in columns)] for name, found in named.items()]
-    return ["model", *columns], rows
-
-
-def _checkpoint(folder: Path, step: str) -> Path:
-    """The checkpoint of a step, or the one that is called `best` or `last`."""
-    from tiryns.runner.checkpoints.callback import file_name, step_of
-
-    path = folder / (file_name(int(step)) if step.isdecimal() else f"{step}.ckpt")
-    if not path.exists():
-        there = ", ".join(str(step_of(p)) for p in sorted(folder.glob("step-*.ckpt"))) or "none"
-        raise ValueError(f"{str(folder.parent)!r} has no checkpoint {step!r}; there are: {there}")
-    return path.resolve()
 
 
 def _shares(weights: str | None, paths: Sequence[Path]) -> list[float]:
@@ -256,13 +236,6 @@ def _fact(source: "Source", share: float | None = None) -> dict[str, Any]:
 
     fact = {"path": str(source.path), "digest": state_digest(dict(sorted(source.tensors.items())))}
     return fact if share is None else {**fact, "weight": share}
-
-
-def _replace_settings(file: Path, settings: dict[str, Any]) -> None:
-    """Puts settings of the objective into the task of a model, such as thresholds that were chosen for it."""
-    task = json.loads(file.read_text())
-    task["objective"] |= settings
-    file.write_text(json.dumps(task, indent=1))
 
 
 def _replace_weights(folder: Path, tensors: dict[str, Any], facts: dict[str, Any]) -> None:

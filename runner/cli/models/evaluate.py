@@ -11,7 +11,7 @@ a file cannot be measured: then nothing is written.
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,47 +85,36 @@ def main(arguments: Namespace) -> None:
         _number_or_all("--pseudo-perplexity", arguments.pseudo_perplexity), answers,
         arguments.max_new_tokens, "--on-bad-row skip",
     )  # fmt: skip
-    found = evaluate(arguments.run, sets_of(files), asked, progress)
-    if arguments.out is not None:
-        write(found, arguments.out)
-    if arguments.json:
-        print_json(found.content)
-    else:
-        print(figures_table(found.content), end="")
-    _tell_left_out(found.content)
-    if missing := unmeasured_monitor(Path(arguments.run), found.content):
-        print(missing, file=sys.stderr)
-
-
-def unmeasured_monitor(run: Path, content: Mapping[str, Any]) -> str | None:
-    """A line on the figure that chose the run's best checkpoint, where nothing here computes it; else None."""
-    monitor = str(Run(run).status.get("monitor") or "")
-    figure = monitor.rpartition("/")[2]
-    if "task" not in content or not monitor.startswith("val/"):
-        return None
-    if any(figure in entry["metrics"] for entry in content["sets"].values()):
-        return None
-    return (
-        f"{figure}, by which the run chose its best checkpoint, is not computed, as nothing here defines it: name the "
-        "module that registers it by --import MODULE"
-    )
-
-
-def _tell_left_out(content: Mapping[str, Any]) -> None:
-    from tiryns.runner.data.read.bad_rows import described
-
-    for name, entry in content["sets"].items():
-        if told := described(entry.get("left_out", {})):
-            print(f"{name}: {told}", file=sys.stderr)
-
-
-def sets_of(files: Sequence[str]) -> dict[str, str]:
-    """The files by name; raises ValueError for none, or for one that is named twice."""
     if not files:
         raise ValueError("name a file to measure the model on: tiryns evaluate RUN FILE")
     if twice := next((file for file in files if files.count(file) > 1), None):
         raise ValueError(f"{twice} is named twice")
-    return {file: file for file in files}
+    found = evaluate(arguments.run, {file: file for file in files}, asked, progress)
+    _show(found, arguments.out, arguments.json)
+    monitor = str(Run(Path(arguments.run)).status.get("monitor") or "")
+    figure = monitor.rpartition("/")[2]
+    measured = any(figure in entry["metrics"] for entry in found.content["sets"].values())
+    if "task" in found.content and monitor.startswith("val/") and not measured:
+        print(
+            f"{figure}, by which the run chose its best checkpoint, is not computed, as nothing here defines it: name "
+            "the module that registers it by --import MODULE",
+            file=sys.stderr,
+        )
+
+
+def _show(found: "Evaluation", folder: Path | None, as_json: bool = False) -> None:
+    """Writes an evaluation where a folder is given, and prints its figures, and what is left out."""
+    from tiryns.runner.data.read.bad_rows import described
+
+    if folder is not None:
+        write(found, folder)
+    if as_json:
+        print_json(found.content)
+    else:
+        print(figures_table(found.content), end="")
+    for name, entry in found.content["sets"].items():
+        if told := described(entry.get("left_out", {})):
+            print(f"{name}: {told}", file=sys.stderr)
 
 
 def evaluate_sets(config: Any, folder: Path) -> None:
@@ -157,10 +146,7 @@ def evaluate_sets(config: Any, folder: Path) -> None:
     settings = {name: data[name] for name in KNOWN_SETTINGS if name in data}
     precision = None if config.trainer.get("precision", "auto") == "auto" else str(config.trainer.precision)
     import_modules(config.imports)
-    found = evaluate(config.resume, sets, Asked(settings, precision), progress)
-    write(found, folder)
-    print(figures_table(found.content), end="")
-    _tell_left_out(found.content)
+    _show(evaluate(config.resume, sets, Asked(settings, precision), progress), folder)
 
 
 def write(found: "Evaluation", folder: Path) -> None:

@@ -17,6 +17,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,21 +106,30 @@ def main(arguments: Namespace) -> None:
 def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
     with many_imports():
         from tiryns.runner.data.read.bad_rows import BadRows
+        from tiryns.runner.data.read.files import is_saved
+        from tiryns.runner.data.read.formats import DOCUMENTS, ROWS, ending_format
+        from tiryns.runner.inference.kinds import PredictOptions
         from tiryns.runner.inference.predictor import Predictor
         from tiryns.runner.tasks import import_modules
 
-    is_file = _is_file(arguments)
-    if arguments.input is None and arguments.length is None:
+    given = arguments.input
+    if given is None and arguments.length is None:
         raise ValueError('give a text or a file, or --length N: tiryns predict RUN "a [MASK] text"')
-    if arguments.input is not None and not is_file and _looks_like_file(arguments.input):
-        raise FileNotFoundError(f"there is no file {arguments.input!r}")
+    is_file = given is not None and len(given) < 1000 and (Path(given).is_file() or is_saved(Path(given)))
+    named = given is not None and " " not in given and ending_format(Path(given[:200])) in {*DOCUMENTS, *ROWS}
+    if named and not is_file:
+        raise FileNotFoundError(f"there is no file {given!r}")
     if is_file:
         check_apart(arguments.out, arguments.input)
     import_modules(arguments.imports, "--import")
     predictor = Predictor(arguments.run, settings)
     _check(predictor.task, is_file, arguments)
     bad = BadRows(arguments.on_bad_row == "skip", "--on-bad-row skip")
-    options = _options(predictor, is_file, arguments)
+    images = arguments.images
+    if predictor.task == "vision_language" and is_file:
+        images = images or Path(arguments.input).parent
+    names = [field.name for field in fields(PredictOptions) if field.name != "images"]
+    options = PredictOptions(images=images, **{name: getattr(arguments, name) for name in names})
     found = _found(predictor, is_file, options, bad, arguments)
     by_rows = is_file or arguments.input == STDIN
     chosen = arguments.format or format_of(arguments.out) or ("jsonl" if by_rows else "text")
@@ -166,7 +176,10 @@ def _found(
                 rows = rows._replace(rows=_repeated(rows.rows, arguments.samples))
             yield from predictor.of_file(rows, options, figures=not arguments.no_figures)
         return
-    texts = bad.filled(sys.stdin) if arguments.input == STDIN else iter([("the text", _text(arguments))])
+    from tiryns.runner.inference.language.infill import MASK
+
+    text = str(arguments.input) if arguments.length is None else " ".join([MASK] * arguments.length)
+    texts = bad.filled(sys.stdin) if arguments.input == STDIN else iter([("the text", text)])
     given = (predictor.row_of_text(where, text, options) for where, text in texts)
     empty = True
     for kept in predictor.batches(_repeated(given, arguments.samples), options, bad):
@@ -208,42 +221,5 @@ def _check(task: str, is_file: bool, arguments: Namespace) -> None:
                 raise ValueError(f"{name} must be at least 1")
 
 
-def _options(predictor: "Predictor", is_file: bool, arguments: Namespace) -> "PredictOptions":
-    from dataclasses import fields
-
-    from tiryns.runner.inference.kinds import PredictOptions
-
-    images = arguments.images
-    if predictor.task == "vision_language" and is_file:
-        images = images or Path(arguments.input).parent
-    names = [field.name for field in fields(PredictOptions) if field.name != "images"]
-    return PredictOptions(images=images, **{name: getattr(arguments, name) for name in names})
-
-
 def _repeated(rows: Iterable[Any], times: int) -> Any:
     return (row for row in rows for _ in range(times))
-
-
-def _text(arguments: Namespace) -> str:
-    """The text of the command line, or masks alone."""
-    if arguments.length is None:
-        return str(arguments.input)
-    from tiryns.runner.inference.language.infill import MASK
-
-    return " ".join([MASK] * arguments.length)
-
-
-def _is_file(arguments: Namespace) -> bool:
-    """Whether the input is a file, or the folder of a saved data set."""
-    from tiryns.runner.data.read.files import is_saved
-
-    if arguments.input is None or len(arguments.input) >= 1000:
-        return False
-    return Path(arguments.input).is_file() or is_saved(Path(arguments.input))
-
-
-def _looks_like_file(text: str) -> bool:
-    """Whether a text is the name of a file by its ending."""
-    from tiryns.runner.data.read.formats import DOCUMENTS, ROWS, ending_format
-
-    return " " not in text and ending_format(Path(text[:200])) in {*DOCUMENTS, *ROWS}

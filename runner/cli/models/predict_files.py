@@ -55,10 +55,7 @@ class Written:
         row = joined(values, prediction, self.replaced)
         if self.kind == "jsonl":
             self.out.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
-        else:
-            self._add_row(row)
-
-    def _add_row(self, row: Mapping[str, Any]) -> None:
+            return
         if self._table is None:
             self._columns = list(row)
             delimiter = "\t" if self.kind == "tsv" else ","
@@ -69,13 +66,13 @@ class Written:
                 f"a row has a column {unknown[0]!r} that the first row lacks: csv has one line of names, --format jsonl "
                 "keeps all"
             )
-        self._table.writerow([self._cell(row.get(name)) for name in self._columns])
-
-    def _cell(self, value: Any) -> Any:
-        """A value as text; several labels with the separator that they were read with."""
-        if isinstance(value, list) and self.separator and all(isinstance(one, str) for one in value):
-            return self.separator.join(value)
-        return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+        cells = [row.get(name) for name in self._columns]
+        for place, cell in enumerate(cells):
+            if isinstance(cell, list) and self.separator and all(isinstance(one, str) for one in cell):
+                cells[place] = self.separator.join(cell)  # several labels, as they were read
+            elif isinstance(cell, list | dict):
+                cells[place] = json.dumps(cell, ensure_ascii=False)
+        self._table.writerow(cells)
 
 
 def joined(
@@ -118,8 +115,8 @@ def format_of(out: Path | None) -> str | None:
     """The format that the ending of a file names; None where it names none of these."""
     if out is None:
         return None
-    endings = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
-    endings[".npy"] = "npy"
+    endings = dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl")
+    endings |= {".csv": "csv", ".tsv": "tsv", ".npy": "npy"}
     return endings.get(out.suffix.lower())
 
 

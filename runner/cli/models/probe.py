@@ -47,7 +47,10 @@ def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
 
 
 def prepared(config: DictConfig) -> tuple[Any, Any]:
-    """The data of a config, read and tokenised, and the frozen encoder of its model."""
+    """The data of a config, read and tokenised, and the frozen encoder of its model.
+
+    Its pooling is the one that is set, else all that the folder of sentence-transformers `model` is says, else the mean.
+    """
     import torch
     from transformers import AutoModel
 
@@ -57,6 +60,7 @@ def prepared(config: DictConfig) -> tuple[Any, Any]:
     from tiryns.runner.inference.passes import Computation
     from tiryns.runner.loop.assembly import make_data
     from tiryns.runner.loop.plain import make_model_of
+    from tiryns.runner.models.embedding.folder import Embedding, read_embedding
     from tiryns.runner.models.head import Head
 
     data = make_data(config)
@@ -71,15 +75,9 @@ def prepared(config: DictConfig) -> tuple[Any, Any]:
     precision = PRECISIONS.get(config.trainer.precision, str(config.trainer.precision))
     layout = "packed" if config.data.layout == "auto" else config.data.layout
     computation = Computation(precision, layout, config.data.micro_batch_tokens, config.data.micro_batch_size)
-    embedding = embedding_of(config)._replace(max_length=data.max_length)
-    return data, FrozenEncoder(pretrained, data.tokenizer, embedding, computation, progress)
-
-
-def embedding_of(config: DictConfig) -> Any:
-    """The pooling that is set, else all that the folder of sentence-transformers `model` is says, else the mean."""
-    from tiryns.runner.models.embedding.folder import Embedding, read_embedding
-
-    if config.pooling is not None:
-        return Embedding(config.pooling)
     name = config.model.get("name_or_path")
-    return (name and read_embedding(name)) or Embedding("mean")
+    embedding = Embedding(config.pooling or "mean")
+    if config.pooling is None and name:
+        embedding = read_embedding(name) or embedding
+    embedding = embedding._replace(max_length=data.max_length)
+    return data, FrozenEncoder(pretrained, data.tokenizer, embedding, computation, progress)

@@ -55,29 +55,27 @@ def reading_flags() -> list[str]:
 
 def reading_settings(arguments: Namespace, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """The settings of data that flags and words give, and the other words. Raises ValueError for one given twice."""
-    typed = [word for word in words if is_setting(word)]
-    settings = dict(map(_setting, typed))
+    typed, settings = [word for word in words if is_setting(word)], dict[str, Any]()
+    for word in typed:
+        name, _, value = word.removeprefix("data.").partition("=")
+        if name not in READ_BY or name in (*LISTS, "quoting") or value == "null":
+            read: Any = OmegaConf.to_container(OmegaConf.from_dotlist([f"{name}={value}"]))
+            settings |= read
+        else:  # what a flag takes as text is text, which YAML would read otherwise
+            quoted = len(value) > 1 and value[0] == value[-1] in ("'", '"')
+            settings[name] = value[1:-1] if quoted else value
     for name, flag in zip(READ_BY, reading_flags(), strict=True):
-        if (value := getattr(arguments, flag)) is None:
+        if (given := getattr(arguments, flag)) is None:
             continue
         if name in settings:
             raise ValueError(
                 f"--{flag.replace('_', '-')} and data.{name} are the same setting: give one of them"
             )
-        settings[name] = value == "true" if name == "quoting" else value
+        settings[name] = given == "true" if name == "quoting" else given
     for name in LISTS:
-        if isinstance(value := settings.get(name), str):
-            settings[name] = names_of(value)
+        if isinstance(columns := settings.get(name), str):
+            settings[name] = names_of(columns)
     return settings, [word for word in words if word not in typed]
-
-
-def _setting(word: str) -> tuple[str, Any]:
-    """The name and the value of a setting; one that a flag takes as text is text, which YAML would read otherwise."""
-    name, _, value = word.removeprefix("data.").partition("=")
-    if name not in READ_BY or name in (*LISTS, "quoting") or value == "null":
-        return name, OmegaConf.to_container(OmegaConf.from_dotlist([f"{name}={value}"]))[name]  # type: ignore[index,call-overload]
-    quoted = len(value) > 1 and value[0] == value[-1] in ("'", '"')
-    return name, value[1:-1] if quoted else value
 
 
 def is_setting(word: str) -> bool:

@@ -6,7 +6,7 @@ checkpoints and takes in the others from the best on, each where the figure on v
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from omegaconf import DictConfig, OmegaConf
@@ -34,52 +34,15 @@ Figures = dict[str, float]
 """Figures by name, such as `val/validation/accuracy`."""
 
 
-class Member(NamedTuple):
-    """The model of a run."""
-
-    run: Path
-    weights: Source
-
-
-class Soups(NamedTuple):
-    """What soups of the members score."""
-
-    monitor: str
-    """The figure that chose the greedy soup."""
-    figures: dict[str, Figures]
-    """Those of each run, by its folder, and of `uniform`, `greedy` and `ensemble`, the mean of all members' logits."""
-    greedy: list[int]
-    """The numbers of the members of the greedy soup."""
-    settings: dict[str, dict[str, Any]]
-    """The settings of the task that each soup is used with, such as its thresholds."""
-
-
-def measure_soups(members: Sequence[Member], allowed: Sequence[str] = ()) -> Soups:
-    """Measures the members, their soups and their ensemble; `allowed` repeats what runs from elsewhere may reach.
-
-    Raises ValueError for runs that did not train on the same labelled data, or without a validation set: what one held
-    out, another may have trained on.
-    """
-    config, run = _config_of(members[0].run, allowed), members[0].run
-    for member in members[1:]:
-        _check_same_data(config, _config_of(member.run, allowed), run, member.run)
-    data = make_data(config, Run(run).status.get("resolved"))
-    if data.task_name is None:
-        raise ValueError(f"{str(run)!r} was not trained on labelled data, so there is nothing to measure")
-    data.prepare_data()
-    if not data.validation:
-        raise ValueError(f"{str(run)!r} has no validation set to measure soups on")
-    sets = {f"val/{name}": s for name, s in data.validation.items()}
-    sets |= {f"test/{name}": s for name, s in data.test.items()}
-    return _Measuring(config, members, sets).soups()
-
-
 def measured(
     found: Sequence[Source], soup: str, others: Sequence[Any], allow: Sequence[str]
 ) -> dict[str, Any]:
     """Returns the figures of models and their soups, and the numbers of the `members` of the soup to write.
 
-    Raises ValueError where `others` are given, settings that do not go with soups, or a model is not that of a run.
+    The figures are by name of each run, by its folder, and of `uniform`, `greedy` and `ensemble`, the mean of all models'
+    logits. `allow` repeats what runs from elsewhere may reach. Raises ValueError where `others` are given, settings that
+    do not go with soups, where a model is not that of a run, and for runs that did not train on the same labelled data,
+    or without a validation set: what one held out, another may have trained on.
     """
     if any(other is not None for other in others):
         raise ValueError("--soup chooses models and weighs them the same: leave out --weights and --ties")
@@ -88,11 +51,31 @@ def measured(
             raise ValueError(
                 f"--soup measures the models of finished runs, and {str(source.path)!r} is none of them"
             )
-    soups = measure_soups([Member(source.path.parent, source) for source in found], allow)
-    members = soups.greedy if soup == "greedy" else list(range(len(found)))
-    facts = {"kind": soup, "monitor": soups.monitor, "figures": soups.figures, "members": members}
+    runs = [source.path.parent for source in found]
+    config = _config_of(runs[0], allow)
+    mine: Any = OmegaConf.to_container(config.data, resolve=True)
+    for run in runs[1:]:
+        theirs: Any = OmegaConf.to_container(_config_of(run, allow).data, resolve=True)
+        for name in {**mine, **theirs}:
+            if mine.get(name) != theirs.get(name):
+                raise ValueError(
+                    f"soups are measured on one validation set, but data.{name} is {mine.get(name)!r} in "
+                    f"{str(runs[0])!r} and {theirs.get(name)!r} in {str(run)!r}"
+                )
+    data = make_data(config, Run(runs[0]).status.get("resolved"))
+    if data.task_name is None:
+        raise ValueError(f"{str(runs[0])!r} was not trained on labelled data, so there is nothing to measure")
+    data.prepare_data()
+    if not data.validation:
+        raise ValueError(f"{str(runs[0])!r} has no validation set to measure soups on")
+    sets = {f"val/{name}": s for name, s in data.validation.items()}
+    sets |= {f"test/{name}": s for name, s in data.test.items()}
+    soups = _Measuring(config, found, sets)
+    figures, greedy = soups.measure()
+    members = greedy if soup == "greedy" else list(range(len(found)))
+    facts = {"kind": soup, "monitor": soups.monitor, "figures": figures, "members": members}
     return {
-        "soup": {**facts, "greedy": [str(found[i].path.parent) for i in soups.greedy]},
+        "soup": {**facts, "greedy": [str(runs[i]) for i in greedy]},
         "task": soups.settings[soup],
     }
 
@@ -100,19 +83,21 @@ def measured(
 class _Measuring:
     """One model whose weights are replaced by those of each member or soup."""
 
-    def __init__(self, config: DictConfig, members: Sequence[Member], sets: Mapping[str, Any]) -> None:
-        self.members, self.sets, self.runs = members, sets, [str(member.run) for member in members]
+    def __init__(self, config: DictConfig, members: Sequence[Source], sets: Mapping[str, Any]) -> None:
+        self.members, self.sets, self.runs = members, sets, [str(one.path.parent) for one in members]
         opened, tokenizer = open_model(self.runs[0])
         task = task_of(self.runs[0], opened.architectures or [])
         assert task is not None
         self.model = Labels(self.runs[0], task, opened, tokenizer)
         self.thresholds = config.objective.get("thresholds")
-        known = Run(members[0].run).status
+        known = Run(Path(self.runs[0])).status
         self.monitor = str(known.get("monitor") or f"{next(iter(sets))}/loss")
         self.sign = 1 if (known.get("mode") or better_when(self.monitor)) == "max" else -1
         self.settings: dict[str, dict[str, Any]] = {}
+        """Those of the task that each soup is used with, such as its thresholds."""
 
-    def soups(self) -> Soups:
+    def measure(self) -> tuple[dict[str, Figures], list[int]]:
+        """The figures of members and soups, and the numbers of the members of the greedy one."""
         every = list(range(len(self.members)))
         alone = {run: self.figures(run, [[i]]) for i, run in enumerate(self.runs)}
         scores = [self.score(found) for found in alone.values()]
@@ -128,7 +113,7 @@ class _Measuring:
         if "logits" in self.outputs:
             ensemble = self.figures(ENSEMBLE, [[i] for i in every])
             measured[ENSEMBLE] = {n: v for n, v in ensemble.items() if not n.endswith("/loss")}
-        return Soups(self.monitor, measured, sorted(chosen), self.settings)
+        return measured, sorted(chosen)
 
     def score(self, figures: Figures) -> float:
         """The figure that chooses, the larger the better."""
@@ -161,7 +146,7 @@ class _Measuring:
 
     def state(self, numbers: Sequence[int]) -> dict[str, Tensor]:
         """The parameters of a soup by their names in the task's model."""
-        sources = [self.members[i].weights for i in numbers]
+        sources = [self.members[i] for i in numbers]
         made = combined(sources[0], sources, lambda name, tensors: mean(tensors, [1.0] * len(tensors)))
         return {f"pretrained.{name}": tensor.to(device_here()) for name, tensor in made}
 
@@ -170,15 +155,3 @@ def _config_of(run: Path, allowed: Sequence[str] = ()) -> DictConfig:
     config = read_config(run / "config.yaml")
     check_permissions(config, [*own_words(run), *allowed])
     return completed(config)
-
-
-def _check_same_data(config: DictConfig, other: DictConfig, run: Path, others: Path) -> None:
-    mine, theirs = (OmegaConf.to_container(one.data, resolve=True) for one in (config, other))
-    assert isinstance(mine, dict)
-    assert isinstance(theirs, dict)
-    for name in {**mine, **theirs}:
-        if mine.get(name) != theirs.get(name):
-            raise ValueError(
-                f"soups are measured on one validation set, but data.{name} is {mine.get(name)!r} in {str(run)!r} and "
-                f"{theirs.get(name)!r} in {str(others)!r}"
-            )

@@ -30,7 +30,7 @@ from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
 from tiryns.runner.data.labelled.spelling import ONE_HOT, LocatedLabel, is_missing, spelled
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
-from tiryns.runner.data.read.rows import LabelRule, Row, Rows
+from tiryns.runner.data.read.rows import LabelRule, Rows
 
 log = logging.getLogger("tiryns")
 
@@ -114,22 +114,15 @@ class ClassificationReader(ExampleReader):
         found = []
         for row in rows.rows:
             with rows.bad.row():
-                values, chosen = dict(row.values), self._chosen(row)
-                values.pop(self.label_column, None)
-                found.append(
-                    row._replace(values=values | ({} if chosen is None else {self.label_column: chosen}))
-                )
+                values = {name: value for name, value in row.values.items() if name != self.label_column}
+                if not all(is_missing(row.values.get(name)) for name in self.label_columns):
+                    for name in self.label_columns:
+                        if column(row, name, "data.label_columns") not in ONE_HOT:
+                            problem = f"column {name!r} holds {row.values[name]!r:.40}, expected 0 or 1"
+                            raise BadRow(row.where, problem, "neither 0 nor 1")
+                    values[self.label_column] = [n for n in self.label_columns if ONE_HOT[row.values[n]]]
+                found.append(row._replace(values=values))
         return rows._replace(rows=found)
-
-    def _chosen(self, row: Row) -> list[str] | None:
-        """The labels of one-hot columns with a 1; None where all of them are empty or absent."""
-        if all(is_missing(row.values.get(name)) for name in self.label_columns):
-            return None
-        for name in self.label_columns:
-            if column(row, name, "data.label_columns") not in ONE_HOT:
-                problem = f"column {name!r} holds {row.values[name]!r:.40}, expected 0 or 1"
-                raise BadRow(row.where, problem, "neither 0 nor 1")
-        return [name for name in self.label_columns if ONE_HOT[row.values[name]]]
 
     def examples(self, rows: Rows, labelled: bool) -> list[Labelled]:
         """One example per row; without `labelled`, labels may be missing."""
@@ -180,16 +173,16 @@ class ClassificationReader(ExampleReader):
         sequences = LabelledSequences(examples, ids, types if with_types else None)
         sequences.names, sequences.problem_type = self.labels.names, self.labels.problem_type
         kind = {SINGLE: np.int64, REGRESSION: np.float64}.get(sequences.problem_type, np.float32)
-        sequences.labels = np.array([self.labels.target(e.label) for e in examples], dtype=kind)
+        sequences.labels = np.array(list(map(self.target, examples)), dtype=kind)
         return sequences
 
     def texts(self, examples: list[Labelled]) -> Iterator[str]:
         """Text, or text and pair."""
         return (e.text if e.pair is None else f"{e.text}\n{e.pair}" for e in examples)
 
-    def check(self, example: Labelled) -> None:
-        """Raises BadRow for a label that the training data lacks."""
-        self.labels.target(example.label)
+    def target(self, example: Labelled) -> Any:
+        """The label's number, a number, or 0 and 1 for each label; BadRow for a label that the training data lacks."""
+        return self.labels.target(example.label)
 
     def conflicts(self, examples: list[Labelled]) -> list[str]:
         """A line for each text, or pair, with different labels; numbers may differ."""
@@ -212,7 +205,7 @@ class ClassificationReader(ExampleReader):
         """The name of the label, those of several, or nothing for numbers."""
         if self.labels.problem_type == REGRESSION:
             return super().strata(examples)
-        targets = (self.labels.target(e.label) for e in examples)
+        targets = map(self.target, examples)
         chosen = ([t] if self.labels.problem_type == SINGLE else np.flatnonzero(t) for t in targets)
         return ["\0".join(self.labels.names[number] for number in numbers) for numbers in chosen]
 

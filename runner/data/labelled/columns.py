@@ -119,15 +119,20 @@ def meant_columns(
         {'text_column': ['Question'], 'label_column': ['Intent']}
     """
     columns = _columns(rows)
-    flags = [name for name, values in columns.items() if all(_is_flag(value) for value in values)]
-    texts = [n for n, v in columns.items() if n != label_column and all(isinstance(one, str) for one in v)]
-    longest = max(texts, key=lambda n: _length(columns[n]), default="")
+    flags = [
+        name
+        for name, values in columns.items()
+        if all(isinstance(value, str | int | float) and value in ONE_HOT for value in values)
+    ]
+    texts = [name for name in _all_of(columns, str) if name != label_column]
+    longest = _longest(columns, texts)
     pair: Sequence[str] = next((both for both in PAIRS if {*both} <= {*texts}), ())
     text = text_column if text_column in columns else pair[0] if pair else longest
     if not text:
         return {}
     others = [name for name in columns if name not in (text, *pair)]
-    repeated = [name for name in others if _is_repeated(columns[name])]
+    # most values of it occur several times
+    repeated = [name for name in others if share_repeated([*map(spelled, columns[name])]) > 0.5]
     classes = [name for name in repeated if name not in flags and len({*map(str, columns[name])}) > 1]
     classes = [name for name in classes if not any(isinstance(value, Mapping) for value in columns[name])]
     found: Meant = {"text_column": [text]} if text != text_column else {}
@@ -152,8 +157,8 @@ def _meant_words(
     columns: dict[str, list[Any]], text_column: str, label_column: str, labels: Collection[str] | None
 ) -> Meant:
     """The settings that name words and their labels: lists, of which those of text with most values are the words."""
-    lists = {name: values for name, values in columns.items() if all(isinstance(v, list) for v in values)}
-    texts = {n: {one for v in values for one in v} for n, values in lists.items()}
+    lists = {name: columns[name] for name in _all_of(columns, list)}
+    texts: dict[str, set[Any]] = {n: {one for v in values for one in v} for n, values in lists.items()}
     texts = {n: found for n, found in texts.items() if found and all(isinstance(one, str) for one in found)}
     words = text_column if text_column in columns else max(texts, key=lambda n: len(texts[n]), default="")
     if words not in lists:
@@ -168,8 +173,8 @@ def _meant_words(
 
 def _meant_pairs(columns: dict[str, list[Any]], text_column: str) -> Meant:
     """The settings that name two texts, hard negatives and a score; empty without two texts of `PAIRS`."""
-    texts = {n for n, values in columns.items() if all(isinstance(v, str) for v in values)}
-    if (pair := next((both for both in PAIRS + _PASSAGES if {*both} <= texts), None)) is None:
+    texts = _all_of(columns, str)
+    if (pair := next((both for both in PAIRS + _PASSAGES if {*both} <= {*texts}), None)) is None:
         return {}
     found: Meant = {} if pair[0] == text_column else {"text_column": [pair[0]]}
     found["pair_column"] = [pair[1]]
@@ -190,14 +195,15 @@ def _meant_answers(
     columns: dict[str, list[Any]], text_column: str, context_column: str, label_column: str
 ) -> Meant:
     """The settings that name answers with their places, and of the texts the longest as the context."""
-    answers = [name for name, values in columns.items() if values and all(map(_is_answer, values))]
-    texts = [n for n, values in columns.items() if n != "id" and all(isinstance(v, str) for v in values)]
-    longest = max(texts, key=lambda n: _length(columns[n]), default="")
-    context = context_column if context_column in columns else longest
+    first = {n: [v[0] if isinstance(v, list) and v else v for v in values] for n, values in columns.items()}
+    answers = [
+        n for n in _all_of(first, Mapping) if all({"text", "answer_start"} <= v.keys() for v in first[n])
+    ]
+    texts = [name for name in _all_of(columns, str) if name != "id"]
+    context = context_column if context_column in columns else _longest(columns, texts)
     others = [name for name in texts if name != context]
-    asking = [n for n in others if "quest" in n.lower() or "query" in n.lower()] or (
-        others if len(others) == 1 else []
-    )
+    asking = [name for name in others if re.search("quest|query", name.lower())]
+    asking = asking or (others if len(others) == 1 else [])
     text = text_column if text_column in columns else next(iter(asking), "")
     label = label_column if label_column in columns else answers[0] if len(answers) == 1 else ""
     chosen = {
@@ -210,10 +216,14 @@ def _meant_answers(
     return {f"{name}_column": [new] for name, (old, new) in chosen.items() if old != new}
 
 
-def _is_answer(value: Any) -> bool:
-    """Whether a value is answers with their texts and places."""
-    first = value[0] if isinstance(value, list) and value else value
-    return isinstance(first, Mapping) and "text" in first and "answer_start" in first
+def _all_of(columns: Mapping[str, Sequence[Any]], kind: type) -> list[str]:
+    """The columns all of whose values are of a kind."""
+    return [name for name, values in columns.items() if all(isinstance(one, kind) for one in values)]
+
+
+def _longest(columns: Mapping[str, Sequence[Any]], names: Iterable[str]) -> str:
+    """Of some columns the one with the longest texts; empty for none."""
+    return max(names, key=lambda name: sum(map(len, columns[name])), default="")
 
 
 def _columns(rows: Rows) -> dict[str, list[Any]]:
@@ -250,19 +260,6 @@ def without_hidden(rows: Rows, columns: Sequence[str], learnt: Iterable[Any] | N
         for row, out in zip(rows.rows, hidden, strict=True)
     ]
     return rows._replace(rows=shown)
-
-
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, str | int | float) and value in ONE_HOT
-
-
-def _length(values: Sequence[Any]) -> int:
-    return sum(map(len, values))
-
-
-def _is_repeated(values: Sequence[Any]) -> bool:
-    """Whether most values of a column occur several times."""
-    return share_repeated([*map(spelled, values)]) > 0.5
 
 
 def typed(name: str) -> str:

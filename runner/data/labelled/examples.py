@@ -22,6 +22,12 @@ TOKENISED_AT_ONCE = 1024
 class TaskSequences:
     """D tokenised samples of E examples, in memory: an example may have several samples (windows of a long text)."""
 
+    example_of: ClassVar[str] = ""
+    """The array that numbers each sample's example [D], in a subclass with several samples of one."""
+
+    targets: ClassVar[tuple[str, ...]] = ()
+    """The arrays of a subclass that the fingerprint covers after the tokens."""
+
     def __init__(
         self,
         examples: Sequence[Any],
@@ -42,7 +48,9 @@ class TaskSequences:
         return len(self.ids)
 
     def owners(self) -> NDArray[np.int64]:
-        """The number of each sample's example [D]; a subclass with several samples of an example has its own."""
+        """The number of each sample's example [D]."""
+        if self.example_of:
+            return np.asarray(getattr(self, self.example_of))
         if len(self) != len(self.examples):
             raise ValueError(f"{type(self).__name__} does not tell which example a sample is of")
         return np.arange(len(self))
@@ -72,8 +80,8 @@ class TaskSequences:
         return hashlib.blake2b(b"".join(a.tobytes() for a in self.arrays()), digest_size=12).hexdigest()
 
     def arrays(self) -> list[NDArray[Any]]:
-        """The arrays of the fingerprint; a subclass adds its targets."""
-        return [self.ids, self._lengths]
+        """The arrays of the fingerprint: tokens, and `targets`."""
+        return [self.ids, self._lengths, *(getattr(self, name) for name in self.targets)]
 
 
 class ExampleReader(ABC):
@@ -113,8 +121,7 @@ class ExampleReader(ABC):
         What is done for a row stands in a block `with rows.bad.row():`, which a BadRow leaves.
         """
 
-    @abstractmethod
-    def learn(self, examples: list[Any], rows: Rows) -> None:
+    def learn(self, examples: list[Any], rows: Rows) -> None:  # noqa: B027 - there may be no labels
         """Takes the names of the labels and the like from the training examples."""
 
     @abstractmethod
@@ -129,8 +136,13 @@ class ExampleReader(ABC):
         """Reads examples as a run that began with a rule has done."""
         self.rule, self.by_characters = rule, rule is LabelRule.FROM_ZERO
 
-    def check(self, example: Any) -> None:  # noqa: B027 - a reader may have nothing to check
-        """Raises BadRow for an example that cannot be used after `learn`, such as one with an unknown label."""
+    def target(self, example: Any) -> Any:
+        """What a model learns from an example, after `learn`; BadRow where there is none, as for an unknown label."""
+        return None
+
+    def check(self, example: Any) -> None:
+        """Raises BadRow for an example that cannot be used after `learn`: here one without a `target`."""
+        self.target(example)
 
     def usable(self, examples: list[Any], bad: BadRows) -> list[Any]:
         """The examples that pass `check`; the others are an error, or counted by `bad`."""
@@ -149,9 +161,9 @@ class ExampleReader(ABC):
         """What folds have equal shares of, for each example after `learn`; without labels of its own one for all."""
         return [""] * len(examples)
 
-    @abstractmethod
     def collator_arguments(self) -> TaskArguments:
         """Arguments of the objective's collator that depend on labels and columns."""
+        return {}
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
@@ -243,6 +255,11 @@ def alike_names(names: Sequence[str]) -> list[list[str]]:
     for name in names:
         groups.setdefault(" ".join(name.casefold().split()), []).append(name)
     return [group for group in groups.values() if len(group) > 1]
+
+
+def first_of(told: Sequence[str]) -> str:
+    """The first three of some phrases."""
+    return "; ".join([*told[:3], *(["..."] if len(told) > 3 else [])])
 
 
 def first_names(names: Sequence[Any] | Mapping[Any, Any]) -> str:

@@ -8,7 +8,6 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from tiryns.conf.data import labelled as options
@@ -25,6 +24,7 @@ from tiryns.runner.data.labelled.examples import (
     TaskSequences,
     alike_names,
     column,
+    first_of,
 )
 from tiryns.runner.data.labelled.folds import fold_numbers
 from tiryns.runner.data.labelled.problems import all_problems
@@ -108,9 +108,20 @@ class FinetuningData(EvaluatedDataModule):
                 full = f"{prefix}/{name}"
                 _, examples[full] = self._read(full, part, source, rows)
         self._hold_out(examples, rows)
-        self._warn_of_conflicts(train)
-        self._warn_of_alike_labels()
-        return rows, {name: self._usable(name, some) for name, some in examples.items()}
+        conflicts = self.reader.conflicts(train)
+        self.conflicts = len(conflicts)
+        if conflicts:
+            log.warning("%s with different labels: %s", count_of(len(conflicts), "text"), first_of(conflicts))
+        if alike := alike_names(self.reader.collator_arguments().get("labels") or []):
+            advice = "are different labels; give labels that mean the same one spelling"
+            groups = first_of([" and ".join(map(repr, names)) for names in alike])
+            log.warning("labels that differ in case or white space alone %s: %s", advice, groups)
+        for name, some in examples.items():
+            bad = self.bad.get(name) or self.bad["train"]
+            examples[name] = self.reader.usable(some, bad)
+            if some and not examples[name]:
+                raise ValueError(f"data: no example of {name} can be used: {bad.first}")
+        return rows, examples
 
     def _read(self, name: str, part: str, source: Any, train: Rows | None = None) -> tuple[Rows, list[Any]]:
         """The rows of a source, and its examples; notes how tables are written, and what is left out."""
@@ -134,33 +145,6 @@ class FinetuningData(EvaluatedDataModule):
             warn_of_unread(rows, self.reader)
         return rows, examples
 
-    def _usable(self, name: str, examples: list[Any]) -> list[Any]:
-        """The examples whose labels are known from training; raises ValueError for others unless they are left out."""
-        bad = self.bad.get(name) or self.bad["train"]
-        found = self.reader.usable(examples, bad)
-        if examples and not found:
-            raise ValueError(f"data: no example of {name} can be used: {bad.first}")
-        return found
-
-    def _warn_of_conflicts(self, examples: list[Any]) -> None:
-        """Names texts that have different labels."""
-        found = self.reader.conflicts(examples)
-        self.conflicts = len(found)
-        if found:
-            first = "; ".join(found[:3]) + ("; ..." if len(found) > 3 else "")
-            log.warning("%s with different labels: %s", count_of(len(found), "text"), first)
-
-    def _warn_of_alike_labels(self) -> None:
-        """Names labels that are written in several ways, each of which is a class."""
-        if found := alike_names(self.reader.collator_arguments().get("labels") or []):
-            first = "; ".join(" and ".join(map(repr, names)) for names in found[:3])
-            log.warning(
-                "labels that differ in case or white space alone are different labels; give labels that mean the same "
-                "one spelling: %s%s",
-                first,
-                "; ..." if len(found) > 3 else "",
-            )
-
     def _hold_out(self, examples: dict[str, list[Any]], rows: Rows) -> None:
         """Takes the fold, then the validation set where none is given, from the training examples."""
         given, train = self.settings, examples["train"]
@@ -175,7 +159,14 @@ class FinetuningData(EvaluatedDataModule):
             train, groups = list(compress(train, ~held)), list(compress(groups, ~held))
         if given.validation_documents and not by_name(self.sources["validation"], "validation"):
             held = are_held_out(groups, given.validation_documents, given.seed)
-            chosen, held = held, held & ~self._rare(train, groups, held)
+            chosen, labels = held, [set[str]()] * len(train)
+            for number, example in enumerate(train):
+                with suppress(BadRow):  # of one that cannot be used
+                    labels[number] = {*self.reader.strata([example])[0].split("\0")} - {""}
+            # of no label the last examples, which could not be learnt then
+            known = set[str]().union(*compress(labels, ~held))
+            rare = {group for group, own in compress(zip(groups, labels, strict=True), held) if own - known}
+            held = held & ~np.array([group in rare for group in groups], dtype=bool)
             if chosen.any() and not held.any():
                 raise ValueError(
                     f"{rows.description}: no text can be held out for validation without the last example of a label; "
@@ -184,19 +175,6 @@ class FinetuningData(EvaluatedDataModule):
             examples["val/validation"] = list(compress(train, held))
             train = list(compress(train, ~held))
         examples["train"] = train
-
-    def _rare(self, examples: list[Any], groups: list[str], held: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """The groups of which an example is held out with a label that no other has: there it could not be learnt."""
-        labels = [self._labels(example) for example in examples]
-        known = set().union(*compress(labels, ~held))
-        rare = {group for group, own, out in zip(groups, labels, held, strict=True) if out and own - known}
-        return np.array([group in rare for group in groups], dtype=bool)
-
-    def _labels(self, example: Any) -> set[str]:
-        """The labels of an example; none for one that cannot be used."""
-        with suppress(BadRow):
-            return {name for name in self.reader.strata([example])[0].split("\0") if name}
-        return set()
 
     def _groups(self, examples: list[Any], rows: Rows) -> list[str]:
         """What each example belongs to: examples of one group are held out together."""

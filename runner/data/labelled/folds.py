@@ -30,7 +30,10 @@ def fold_numbers(groups: Sequence[str], strata: Sequence[str], folds: int, seed:
             f"data.folds={folds}: there are only {len(distinct)} distinct texts or groups to put into them"
         )
     names, stratum_of = np.unique(np.asarray(strata), return_inverse=True)
-    stratum = _most_frequent(group_of, stratum_of, len(names))
+    pairs, numbers = np.unique(group_of * len(names) + stratum_of, return_counts=True)
+    stratum = np.zeros(len(distinct), dtype=np.int64)
+    pairs = pairs[np.lexsort((-pairs, numbers, pairs // len(names)))]  # the last one of each group counts
+    stratum[pairs // len(names)] = pairs % len(names)
     keys = mix64(distinct ^ np.uint64(derive_seed(seed, _FOLDS)))
     chosen, totals = np.zeros(len(distinct), dtype=np.int64), [0] * folds
     counts = [[0] * folds for _ in names]
@@ -41,14 +44,3 @@ def fold_numbers(groups: Sequence[str], strata: Sequence[str], folds: int, seed:
         totals[fold] += int(sizes[group])
         chosen[group] = fold + 1
     return chosen[group_of]
-
-
-def _most_frequent(
-    group_of: NDArray[np.int64], stratum_of: NDArray[np.int64], size: int
-) -> NDArray[np.int64]:
-    """The stratum that most examples of each group have [G]; the first one of several."""
-    pairs, counts = np.unique(group_of * size + stratum_of, return_counts=True)
-    order = np.lexsort((-pairs, counts, pairs // size))  # the last one of each group counts
-    found = np.zeros(int(group_of.max()) + 1, dtype=np.int64)
-    found[pairs[order] // size] = pairs[order] % size
-    return found

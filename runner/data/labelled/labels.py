@@ -111,7 +111,13 @@ class Labels:
         """The target of a label: a class number, a number, or 0 and 1 for each label; ValueError for an unknown one."""
         label = found.label
         if self.problem_type == REGRESSION:
-            return np.nan if label is None else _finite(label, found.where)
+            if label is None:
+                return np.nan
+            with suppress(TypeError, ValueError, OverflowError):
+                if math.isfinite(number := float(parsed(label))):
+                    return number
+            problem = f"the label is {label!r:.60}; expected a finite number, as in the rest of the data"
+            raise BadRow(found.where, problem, "no finite number")
         if self.problem_type == SINGLE:
             if isinstance(label, list):
                 if len(label) != 1:
@@ -140,30 +146,25 @@ class Labels:
         if not given and "number" in kinds and (self.names or (are_numbers and {*numbers} == {0, 1})):
             self.problem_type = SINGLE
         self.problem_type = self.problem_type or problem_type(kinds)
-        if self.problem_type != REGRESSION:
-            self._learn_names(some, numbers if are_numbers else None, class_names)
-            if self.problem_type == MULTI and not given and all(len(label) == 1 for label in labels):
-                self.decision = ONE_EACH
-        elif not given:
-            self.decision = FRACTIONS if "integer" in kinds or not all(map(is_whole, labels)) else WHOLE
-
-    def _learn_names(
-        self, some: Sequence[LocatedLabel], numbers: Sequence[Any] | None, class_names: Sequence[str]
-    ) -> None:
-        """Takes the names; `numbers` are the labels as numbers where all of them are."""
-        whole = numbers is not None and self.problem_type == SINGLE and all(map(is_whole, numbers))
+        if self.problem_type == REGRESSION:
+            if not given:
+                self.decision = FRACTIONS if "integer" in kinds or not all(map(is_whole, labels)) else WHOLE
+            return
+        whole = are_numbers and self.problem_type == SINGLE and all(map(is_whole, numbers))
         flat = each_label(some)
         kinds = kinds_of(flat)
-        if numbers is None and (len(kinds) > 1 or not set(kinds) <= NAMES):
+        if not are_numbers and (len(kinds) > 1 or not set(kinds) <= NAMES):
             raise type_error(kinds)
         are_integers = whole or set(kinds) == {"integer"}
         self.numbered = are_integers or bool(class_names) or set(kinds) == {"truth value"}
-        names = {str(int(number)) for number in numbers or []} if whole else {spelled(x) for x, _ in flat}
         if not self.names and not class_names:
+            names = {str(int(number)) for number in numbers} if whole else {spelled(x) for x, _ in flat}  # type: ignore[arg-type]
             self.names = sorted(names, key=int) if are_integers else sorted(names)
             self.decision = _decision(self.names, len(some), are_integers)
         self.names = self.names or list(class_names)
         self._index_names()
+        if self.problem_type == MULTI and not given and all(len(label) == 1 for label in labels):
+            self.decision = ONE_EACH
 
     def _index_names(self) -> None:
         """Notes the number of each name, and whether a name is itself a whole number, once for all labels."""
@@ -241,14 +242,6 @@ def type_error(kinds: Mapping[str, LocatedLabel]) -> ValueError:
         if len(kinds) > 1
         else f"labels cannot be of this type: {seen}. Expected text, integers, numbers or lists of text or integers"
     )
-
-
-def _finite(label: Any, where: str) -> float:
-    with suppress(TypeError, ValueError, OverflowError):
-        if math.isfinite(number := float(parsed(label))):
-            return number
-    problem = f"the label is {label!r:.60}; expected a finite number, as in the rest of the data"
-    raise BadRow(where, problem, "no finite number")
 
 
 def majority_accuracy(labels: NDArray[np.int64]) -> dict[str, float]:

@@ -22,7 +22,6 @@ from tiryns.runner.data.labelled.examples import (
 )
 from tiryns.runner.data.labelled.labels import UNLABELLED, majority_accuracy
 from tiryns.runner.data.labelled.spelling import is_missing, spelled, unwrapped, whole_number
-from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import Row, Rows
 
@@ -48,6 +47,7 @@ class ChoiceSequences(TaskSequences):
     labels: NDArray[np.int64]  # [E], the number of the choice that is right, from 0; -100 for unknown
     counts: NDArray[np.int64]  # [E], the choices of each example
     choice_lengths: NDArray[np.int32]  # tokens of each choice of each example
+    targets = ("choice_lengths", "counts", "labels")
 
     def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Also `example_labels` and `num_choices` [D], and the `choice_lengths` of all choices of the samples."""
@@ -57,10 +57,6 @@ class ChoiceSequences(TaskSequences):
             "num_choices": self.counts[indices],
             "choice_lengths": self.choice_lengths[parts_of(self.counts, indices)],
         }
-
-    def arrays(self) -> list[NDArray[Any]]:
-        """Tokens, choices and labels."""
-        return [*super().arrays(), self.choice_lengths, self.counts, self.labels]
 
 
 @dataclass(eq=False)
@@ -99,21 +95,15 @@ class MultipleChoiceReader(ExampleReader):
                 if self.context_column:
                     context = text_of(row, self.context_column, "data.context_column")
                 choices, names = self._choices(row)
-                label = self._label(row, labelled)
+                if labelled:
+                    column(row, self.label_column, "data.label_column")
+                label = row.values.get(self.label_column)
+                label = None if is_missing(label) else unwrapped(label)
+                if labelled and label is None:
+                    raise BadRow(row.where, f"there is no label in column {self.label_column!r}", "no label")
                 name = example_id(row, self.id_column, number)
                 found.append(Choices(name, text, context, choices, names, label, row.where))
         return found
-
-    def _label(self, row: Row, labelled: bool) -> Any:
-        """The label as it was read, None for none; BadRow for none where there must be one."""
-        if labelled:
-            column(row, self.label_column, "data.label_column")
-        label = row.values.get(self.label_column)
-        if not is_missing(label):
-            return unwrapped(label)
-        if labelled:
-            raise BadRow(row.where, f"there is no label in column {self.label_column!r}", "no label")
-        return None
 
     def learn(self, examples: list[Choices], rows: Rows) -> None:
         """Takes how labels tell the choice that is right, the first way in which all of them do."""
@@ -123,7 +113,7 @@ class MultipleChoiceReader(ExampleReader):
         self.first = int(last and 0 not in numbers)
         problems = {}
         for self.told_by in KINDS:
-            wrong = next((e for e in labelled if self._target(e) is None), None)
+            wrong = next((e for e in labelled if self._place(e) is None), None)
             if wrong is None:
                 return
             problems[self.told_by] = wrong
@@ -134,10 +124,6 @@ class MultipleChoiceReader(ExampleReader):
             f"data.label_column={self.label_column}: the labels do not tell the right choice in one way: {where}. "
             "Expected all to be texts of choices, or letters, or numbers"
         )
-
-    def check(self, example: Choices) -> None:
-        """Raises BadRow for a label that is no choice of its row."""
-        self._labelled(example)
 
     def tokenize(
         self, examples: list[Choices], tokenizer: Any, max_length: int, training: bool
@@ -165,7 +151,7 @@ class MultipleChoiceReader(ExampleReader):
         sequences = ChoiceSequences(examples, joined[0], joined[1] if with_types else None)
         sequences.counts = counts
         sequences.choice_lengths = np.array([len(one) for one in ids], dtype=np.int32)
-        sequences.labels = np.array([self._labelled(e) for e in examples], dtype=np.int64)
+        sequences.labels = np.array(list(map(self.target, examples)), dtype=np.int64)
         return sequences
 
     def texts(self, examples: list[Choices]) -> Iterator[str]:
@@ -174,11 +160,7 @@ class MultipleChoiceReader(ExampleReader):
 
     def strata(self, examples: list[Choices]) -> list[str]:
         """The number of the choice that is right."""
-        return [str(self._labelled(e)) for e in examples]
-
-    def collator_arguments(self) -> TaskArguments:
-        """None."""
-        return {}
+        return [str(self.target(e)) for e in examples]
 
     def state_dict(self) -> dict[str, Any]:
         """How labels tell the choice that is right."""
@@ -197,31 +179,25 @@ class MultipleChoiceReader(ExampleReader):
 
     def describe(self) -> dict[str, str]:
         """How labels tell the choice that is right."""
-        return {"labels": f"the {self.told_by} of the choice" + (", from 1" if self._from_one else "")}
+        from_one = ", from 1" if self.told_by == "number" and self.first == 1 else ""
+        return {"labels": f"the {self.told_by} of the choice{from_one}"}
 
-    @property
-    def _from_one(self) -> bool:
-        return self.told_by == "number" and self.first == 1
-
-    def _labelled(self, example: Choices) -> int:
+    def target(self, example: Choices) -> int:
         """The number of the choice that is right, -100 where it is not known; BadRow for a label that is none."""
         if example.label is None:
             return UNLABELLED
-        if (found := self._target(example)) is None:
+        if (found := self._place(example)) is None:
             among = f"none of the {len(example.choices)} choices"
             problem = f"the label {example.label!r:.60} is the {self.told_by} of {among}"
             raise BadRow(example.where, problem, "label of no choice")
         return found
 
-    def _target(self, example: Choices) -> int | None:
+    def _place(self, example: Choices) -> int | None:
         """The number of the choice that the label tells, from 0; None where it is none."""
         if self.told_by == "number":
-            number = _number(example.label)
-            return (
-                number - self.first
-                if number is not None and 0 <= number - self.first < len(example.choices)
-                else None
-            )
+            place = (_number(example.label) or 0) - self.first
+            known = _number(example.label) is not None and 0 <= place < len(example.choices)
+            return place if known else None
         told = example.choices if self.told_by == "text" else example.names
         label = str(example.label).strip() if isinstance(example.label, str) else None
         return told.index(label) if label in told else None
@@ -235,7 +211,12 @@ class MultipleChoiceReader(ExampleReader):
                 given.pop()
         else:
             setting = "data.choices_column, or data.choice_columns where each choice has a column of its own"
-            given = self._listed(column(row, self.choices_column, setting))
+            given = column(row, self.choices_column, setting)
+            if isinstance(given, str):
+                try:
+                    given = json.loads(given)
+                except ValueError:
+                    given = given.split(self.label_separator) if self.label_separator else given
         if isinstance(given, Mapping) and "text" in given:
             given, names = list(given["text"]), list(map(str, given.get("label", names)))
         given = unwrapped(given)
@@ -246,14 +227,6 @@ class MultipleChoiceReader(ExampleReader):
         if "" in texts:
             raise BadRow(row.where, f"choice {texts.index('') + 1} of {len(texts)} is empty", "empty choice")
         return texts, list(names[: len(texts)])
-
-    def _listed(self, given: Any) -> Any:
-        """Choices that are text as a list: of JSON, or cut at the separator."""
-        if not isinstance(given, str):
-            return given
-        with suppress(ValueError):
-            return json.loads(given)
-        return given.split(self.label_separator) if self.label_separator else given
 
 
 def _number(label: Any) -> int | None:

@@ -15,6 +15,7 @@ from tiryns.runner.data.labelled.examples import (
     column,
     concatenated,
     example_id,
+    first_of,
     text_of,
     tokenized,
 )
@@ -53,6 +54,7 @@ class QuestionSequences(TaskSequences):
     answer_spans: NDArray[np.int32]  # [E, 2], first and last character of the answer; -1 without one
     sample_weights: NDArray[np.float32]  # [D], which add up to 1 over the windows of a question
     may_be_empty: bool  # whether questions may have no answer
+    example_of, targets = "questions", ("questions", "char_starts", "answer_spans")
 
     def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Also the tokens' places in the context, the answer's [D, 2], and the weights of the windows."""
@@ -64,14 +66,6 @@ class QuestionSequences(TaskSequences):
             "answer_spans": self.answer_spans[self.questions[indices]],
             "sample_weights": self.sample_weights[indices],
         }
-
-    def owners(self) -> NDArray[np.int64]:
-        """The number of each window's question [D]."""
-        return self.questions
-
-    def arrays(self) -> list[NDArray[Any]]:
-        """Tokens, windows and answers."""
-        return [*super().arrays(), self.questions, self.char_starts, self.answer_spans]
 
 
 @dataclass(eq=False)
@@ -118,15 +112,15 @@ class QuestionAnsweringReader(ExampleReader):
             span = None
             if marks:
                 span, state = place_answer(one.context, marks[0], units[file_of(one.where)])
-                places[state].append(
-                    one.where if span else f"{one.where}, {_contradiction(one.context, marks[0])}"
-                )
+                text, start = marks[0].text or "", marks[0].start
+                there = one.context[start : start + len(text)]
+                wrong = f", {text!r:.40} is {there!r:.40} at {start}"
+                places[state].append(one.where + ("" if span else wrong))
             found.append(one._replace(span=span))
         for state, problem in (("moved", "was moved to the text"), ("wrong", "does not match its text")):
             if listed := places[state]:
                 counts = f"{len(listed)} of {len(found)}"
-                named = "; ".join(listed[:3]) + ("; ..." if len(listed) > 3 else "")
-                log.warning("the answer_start of %s answers %s: %s", counts, problem, named)
+                log.warning("the answer_start of %s answers %s: %s", counts, problem, first_of(listed))
         return found
 
     def learn(self, examples: list[Question], rows: Rows) -> None:
@@ -141,17 +135,10 @@ class QuestionAnsweringReader(ExampleReader):
         """Windows of at most `max_length` tokens, of which neighbours share `doc_stride`."""
         if training:
             examples = [e for e in examples if e.span is not None or not e.answers]
-        found = list(
-            tokenized(
-                tokenizer,
-                _truncated_questions(examples, tokenizer, max_length, self.doc_stride),
-                [e.context for e in examples],
-                truncation="only_second",
-                max_length=max_length,
-                stride=self.doc_stride,
-                return_overflowing_tokens=True,
-            )
-        )
+        questions = _truncated_questions(examples, tokenizer, max_length, self.doc_stride)
+        cut = {"truncation": "only_second", "max_length": max_length, "stride": self.doc_stride}
+        both = questions, [e.context for e in examples]
+        found = list(tokenized(tokenizer, *both, return_overflowing_tokens=True, **cut))
         owners, windows = np.array([owner for owner, _ in found], dtype=np.int64), [w for _, w in found]
         types = [w.type_ids for w in windows] if "token_type_ids" in tokenizer.model_input_names else None
         sequences = QuestionSequences(examples, [w.ids for w in windows], types)
@@ -198,12 +185,6 @@ def place_answer(context: str, answer: Mark, unit: str) -> tuple[tuple[int, int]
         found = low + around.index(text)
         return (found, found + len(text)), "moved"
     return None, "wrong"
-
-
-def _contradiction(context: str, answer: Mark) -> str:
-    """The text of an answer beside the one at its `answer_start`."""
-    text, start = answer.text or "", answer.start
-    return f"{text!r:.40} is {context[start : start + len(text)]!r:.40} at {start}"
 
 
 def _answers(row: Row, name: str) -> list[Mark]:

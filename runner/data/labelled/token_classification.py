@@ -56,6 +56,11 @@ class Sentence(NamedTuple):
     """Where each word begins and ends in it."""
 
 
+def sentence_of(row: Row, name: str, words: list[str], labels: list[str] | None) -> Sentence:
+    """Returns the sentence of a row, with the text that its words were cut from, where there is one."""
+    return Sentence(name, words, labels, row.where, row.values.get(TEXT), row.values.get(OFFSETS))
+
+
 class SentenceSequences(TaskSequences):
     """Samples of sentences; one that is longer than `max_length` continues in further samples."""
 
@@ -68,6 +73,7 @@ class SentenceSequences(TaskSequences):
     names: list[str]
     default_label: int  # the most frequent one
     scheme: str | None  # of tags, which all training sentences keep
+    example_of, targets = "sentences", ("words", "word_labels")
 
     def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Also each token's word, its label (-100 for special tokens), and whether it begins the word."""
@@ -76,14 +82,6 @@ class SentenceSequences(TaskSequences):
         labels = np.where(words >= 0, self.word_labels[words], UNLABELLED)
         pieces = self.first_pieces[places]
         return super().extras(indices) | {"words": words, "token_labels": labels, "first_pieces": pieces}
-
-    def owners(self) -> NDArray[np.int64]:
-        """The number of each sample's sentence [D]."""
-        return self.sentences
-
-    def arrays(self) -> list[NDArray[Any]]:
-        """Tokens, words and labels."""
-        return [*super().arrays(), self.words, self.word_labels]
 
     def label_counts(self) -> LabelCounts:
         """How often each label is that of a word."""
@@ -122,7 +120,13 @@ class TokenClassificationReader(ExampleReader):
         read: list[tuple[Row, Annotated | None]] = []
         for row in rows.rows:
             with rows.bad.row():
-                read.append((row, self._annotated(row)))
+                words, given = row.values.get(self.text_column), row.values.get(self.label_column)
+                labels = (
+                    isinstance(given, list) and given and all(isinstance(one, str | int) for one in given)
+                )
+                is_text = isinstance(words, str | None) and not labels
+                columns = (self.text_column, self.label_column)
+                read.append((row, annotated(row.where, row.values, *columns) if is_text else None))
         marks = ((row.where, one.text, one.marks or []) for row, one in read if one)
         units = offset_units(marks, self.by_characters)
         if contested := [row.where for row, one in read if one and is_contested(row.values)]:
@@ -131,28 +135,21 @@ class TokenClassificationReader(ExampleReader):
         found = []
         for row, one in read:
             with rows.bad.row():
-                found.append(self._in_words(row, one, units[file_of(row.where)]) if one else row)
+                if one is None:
+                    found.append(row)
+                    continue
+                places = word_places(one.text, one.marks is not None or self.cuts_signs)
+                made: dict[str, Any] = {TEXT: one.text, OFFSETS: places}
+                made[self.text_column] = [one.text[start:end] for start, end in places]
+                if one.marks is not None:
+                    self.cuts_signs = True
+                    listed = [m._replace(text=None) for m in one.marks] if self.by_characters else one.marks
+                    unit = units[file_of(row.where)]
+                    spans = [span_of(row.where, one.text, mark, unit) for mark in listed]
+                    made[self.label_column] = tags_of(row.where, one.text, places, spans)
+                others = {name: value for name, value in row.values.items() if name != self.label_column}
+                found.append(row._replace(values={**others, **made}))
         return rows._replace(rows=found)
-
-    def _annotated(self, row: Row) -> Annotated | None:
-        """The text of a row with its entities; None for a row of words."""
-        words, given = row.values.get(self.text_column), row.values.get(self.label_column)
-        listed = isinstance(given, list) and any(not isinstance(label, str | int) for label in given)
-        of_words = isinstance(given, list) and len(given) > 0 and not listed
-        if of_words or not isinstance(words, str | None):
-            return None
-        return annotated(row.where, row.values, self.text_column, self.label_column)
-
-    def _in_words(self, row: Row, given: Annotated, unit: str) -> Row:
-        places = word_places(given.text, given.marks is not None or self.cuts_signs)
-        made: dict[str, Any] = {self.text_column: [given.text[start:end] for start, end in places]}
-        others = {name: value for name, value in row.values.items() if name != self.label_column}
-        if given.marks is not None:
-            self.cuts_signs = True
-            marks = [mark._replace(text=None) for mark in given.marks] if self.by_characters else given.marks
-            spans = [span_of(row.where, given.text, mark, unit) for mark in marks]
-            made[self.label_column] = tags_of(row.where, given.text, places, spans)
-        return row._replace(values={**others, **made, TEXT: given.text, OFFSETS: places})
 
     def examples(self, rows: Rows, labelled: bool) -> list[Sentence]:
         """One sentence per row; without `labelled`, labels may be missing."""
@@ -165,9 +162,7 @@ class TokenClassificationReader(ExampleReader):
                     raise BadRow(row.where, f"a text without its entities; {ENTITIES_FORM}", "no entity")
                 if labelled or row.values.get(self.label_column) is not None:
                     labels = labels_of(row, self.label_column, len(words), classes)
-                name, places = example_id(row, self.id_column, number), row.values.get(OFFSETS)
-                text = None if places is None else row.values[TEXT]
-                found.append(Sentence(name, words, labels, row.where, text, places))
+                found.append(sentence_of(row, example_id(row, self.id_column, number), words, labels))
         return found
 
     def read_by(self, rule: LabelRule) -> None:
@@ -216,21 +211,19 @@ class TokenClassificationReader(ExampleReader):
             self.words_as_text = True
         starts = np.cumsum([0, *(len(e.words) for e in examples)], dtype=np.int64)
         ids, words, owners = [], [], []
-        for sentence, encoding in tokenized(
-            tokenizer,
-            [e.words for e in examples],
-            is_split_into_words=True,
-            truncation=True,
-            max_length=max_length,
-            return_overflowing_tokens=True,
-        ):
+        cut = {"truncation": True, "max_length": max_length, "return_overflowing_tokens": True}
+        listed = [e.words for e in examples]
+        for sentence, encoding in tokenized(tokenizer, listed, is_split_into_words=True, **cut):
             ids.append(encoding.ids)
             owners.append(sentence)
             first = int(starts[sentence])
             words.append([-1 if word is None else first + word for word in encoding.word_ids])
         sequences = SentenceSequences(examples, ids)
         sequences.words, sequences.sentences = concatenated(words, np.int32), np.array(owners, dtype=np.int64)
-        sequences.first_pieces = _first_pieces(sequences.words)
+        # a word that is cut by the end of a sample has one first piece
+        sequences.first_pieces = np.zeros(len(sequences.words), dtype=bool)
+        real = np.flatnonzero(sequences.words >= 0)
+        sequences.first_pieces[real] = np.diff(sequences.words[real], prepend=-1) != 0
         sequences.has_pieces = np.isin(np.arange(starts[-1]), sequences.words)
         sequences.word_starts = starts
         return sequences
@@ -238,11 +231,12 @@ class TokenClassificationReader(ExampleReader):
     def labelled(self, sequences: SentenceSequences, examples: list[Sentence]) -> SentenceSequences:
         """The samples of sentences with the labels of these."""
         sequences.examples, sequences.names = examples, self.names
-        sequences.word_labels = np.array([n for e in examples for n in self._targets(e)], dtype=np.int64)
+        sequences.word_labels = np.array([n for e in examples for n in self.target(e)], dtype=np.int64)
         sequences.default_label, sequences.scheme = self.default_label, self.scheme
         return sequences
 
-    def _targets(self, example: Sentence) -> list[int]:
+    def target(self, example: Sentence) -> list[int]:
+        """The number of each word's label; BadRow for a label that the training data lacks."""
         if example.labels is None:
             return [UNLABELLED] * len(example.words)
         if unknown := next((label for label in example.labels if label not in self.numbers), None):
@@ -250,10 +244,6 @@ class TokenClassificationReader(ExampleReader):
             known = f"{first_names(self.names)}; data.labels may name all{suggest(unknown, self.names)}"
             raise BadRow(example.where, f"the label {unknown!r} {problem}: {known}", "unknown label")
         return [self.numbers[label] for label in example.labels]
-
-    def check(self, example: Sentence) -> None:
-        """Raises BadRow for a label that the training data lacks."""
-        self._targets(example)
 
     def texts(self, examples: list[Sentence]) -> Iterator[str]:
         """Words with spaces between them."""
@@ -290,11 +280,3 @@ class TokenClassificationReader(ExampleReader):
     def describe(self) -> dict[str, str]:
         """The labels, and the scheme of their tags."""
         return {"labels": first_names(self.names), "tags": described_scheme(self.names, self.scheme)}
-
-
-def _first_pieces(words: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Whether each token [N] is the first of its word; a word cut by the end of a sample has one first piece."""
-    real = np.flatnonzero(words >= 0)
-    first = np.zeros(len(words), dtype=bool)
-    first[real] = np.diff(words[real], prepend=-1) != 0
-    return first

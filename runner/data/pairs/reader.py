@@ -4,7 +4,6 @@ Letters in shapes: D rows, X texts of all of them, N tokens.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,6 +56,7 @@ class PairSequences(TaskSequences):
     text_ids: NDArray[np.int64]  # [X], the same for equal texts
     match_ids: NDArray[np.int64]  # [D]
     scores: NDArray[np.float64]  # [D]
+    targets = ("text_lengths", "text_counts", "match_ids", "scores")
 
     def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Also the texts of each row, and what its passage matches."""
@@ -75,10 +75,6 @@ class PairSequences(TaskSequences):
         ids = np.zeros((len(self), count), np.int64)
         ids[np.arange(count) < self.text_counts[:, None]] = self.text_ids
         return ids
-
-    def arrays(self) -> list[NDArray[Any]]:
-        """Tokens, texts, matches and scores."""
-        return [*super().arrays(), self.text_lengths, self.text_counts, self.match_ids, self.scores]
 
 
 class PairsReader(ExampleReader):
@@ -109,13 +105,8 @@ class PairsReader(ExampleReader):
 
     def columns(self) -> tuple[str, ...]:
         """All that are named."""
-        optional = (self.label_column, self.match_column)
-        return (
-            self.text_column,
-            self.pair_column,
-            *self.negative_columns,
-            *(name for name in optional if name),
-        )
+        named = (name for name in (self.label_column, self.match_column) if name)
+        return (self.text_column, self.pair_column, *self.negative_columns, *named)
 
     def label_names(self) -> tuple[str, ...]:
         """Those that a query or a passage alone does not have."""
@@ -126,34 +117,24 @@ class PairsReader(ExampleReader):
         found = []
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
-                query, passage = (
-                    text_of(row, name, f"data.{setting}")
-                    for name, setting in (
-                        (self.text_column, "text_column"),
-                        (self.pair_column, "pair_column"),
-                    )
-                )
-                negatives = list(
-                    chain.from_iterable(self._negatives(row, name) for name in self.negative_columns)
-                )
+                query = text_of(row, self.text_column, "data.text_column")
+                passage = text_of(row, self.pair_column, "data.pair_column")
+                negatives = [text for name in self.negative_columns for text in self._negatives(row, name)]
                 match = self.match_column and column(row, self.match_column, "data.match_column")
                 match = None if is_missing(match) else str(match)
-                name = example_id(row, self.id_column, number)
-                found.append(
-                    Pair(name, query, passage, negatives, self._score(row, labelled), match, row.where)
-                )
+                name, score = example_id(row, self.id_column, number), self._score(row, labelled)
+                found.append(Pair(name, query, passage, negatives, score, match, row.where))
         self.most_negatives = max([self.most_negatives, *(len(pair.negatives) for pair in found)])
         return found
 
     def _negatives(self, row: Row, name: str) -> list[str]:
         value = column(row, name, "data.negative_columns")
         texts = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
-        if wrong := next(
-            (text for text in texts if not is_missing(text) and not isinstance(text, str)), None
-        ):
-            problem = f"column {name!r} holds {wrong!r:.40}, expected a text or a list of texts"
+        there = [text for text in texts if not is_missing(text)]
+        if wrong := [text for text in there if not isinstance(text, str)]:
+            problem = f"column {name!r} holds {wrong[0]!r:.40}, expected a text or a list of texts"
             raise BadRow(row.where, problem, "no text")
-        return [text for text in texts if not is_missing(text) and text.strip()]
+        return [text for text in there if text.strip()]
 
     def _score(self, row: Row, labelled: bool) -> float:
         if self.label_column is None:
@@ -174,9 +155,6 @@ class PairsReader(ExampleReader):
             raise BadRow(row.where, problem, "no score")
         return score
 
-    def learn(self, examples: list[Pair], rows: Rows) -> None:
-        """Nothing, as there are no labels."""
-
     def tokenize(
         self, examples: list[Pair], tokenizer: Any, max_length: int, training: bool
     ) -> PairSequences:
@@ -185,14 +163,10 @@ class PairsReader(ExampleReader):
         queries = [of_query + pair.text for pair in examples]
         passages = [of_passage + text for pair in examples for text in pair.texts[1:]]
         longest = self.max_query_length or max_length
+        cut = ((queries, longest), (passages, max_length))
         of_queries, of_passages = (
-            iter(
-                [
-                    encoding.ids
-                    for _, encoding in tokenized(tokenizer, texts, truncation=True, max_length=length)
-                ]
-            )
-            for texts, length in ((queries, longest), (passages, max_length))
+            (encoding.ids for _, encoding in tokenized(tokenizer, texts, truncation=True, max_length=length))
+            for texts, length in cut
         )
         ids = [[next(of_queries), *(next(of_passages) for _ in pair.texts[1:])] for pair in examples]
         sequences = PairSequences(examples, [concatenated(texts, np.int32) for texts in ids])

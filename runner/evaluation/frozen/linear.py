@@ -1,7 +1,7 @@
 """A linear probe: multinomial logistic regression on standardised features, the same result each time."""
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,8 +15,6 @@ MOST_ITERATIONS = 1000
 
 SMALLEST_GRADIENT = 1e-5
 """A fit has ended where no derivative of the loss is larger."""
-
-T = TypeVar("T")
 
 
 class LinearProbe(NamedTuple):
@@ -60,12 +58,7 @@ def fit_probe(
     for penalty in PENALTIES:
         weights = _minimised(weights, standardised, labels, penalty)
         probes.append(LinearProbe(mean, scale, weights, penalty))
-    return best(probes, accuracy)
-
-
-def best(candidates: list[T], accuracy: Callable[[T], float]) -> T:
-    """The candidate with the best accuracy, of equal ones the first."""
-    return max(candidates, key=accuracy)
+    return max(probes, key=accuracy)
 
 
 def _minimised(start: Tensor, features: Tensor, labels: Tensor, penalty: float) -> Tensor:

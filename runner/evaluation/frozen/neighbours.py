@@ -7,8 +7,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tiryns.runner.evaluation.frozen.linear import best
-
 NUMBERS = (1, 3, 5, 10, 20, 50)
 """Numbers of neighbours to choose from."""
 
@@ -48,7 +46,7 @@ def fit_neighbours(
     """
     numbers = [number for number in NUMBERS if number <= len(features)]
     known = unit(features)
-    return best([Neighbours(known, labels, num_classes, number) for number in numbers], accuracy)
+    return max((Neighbours(known, labels, num_classes, number) for number in numbers), key=accuracy)
 
 
 def unit(features: Tensor) -> Tensor:

@@ -21,6 +21,15 @@ class OfLabels(Predictions):
         unknown = np.isnan(labels) if labels.dtype.kind == "f" else labels < 0
         return np.asarray(self.seen & ~unknown.any(axis=tuple(range(1, labels.ndim))))
 
+    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The number of the label or choice with the highest score, from 0, and its probability."""
+        probability, predicted = output["logits"].softmax(-1).max(-1)
+        return {"places": micro_batch["samples"], "predicted": predicted, "probability": probability}
+
+    def scored(self) -> tuple[Any, Any]:
+        """What is predicted for the examples whose labels are known, and these labels."""
+        return self.of_known()
+
     def owners(self) -> NDArray[np.int64]:
         """The examples whose labels are known."""
         return np.flatnonzero(self.known())
@@ -45,10 +54,8 @@ class ClassificationPredictions(OfLabels):
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The most probable label and its probability; for registered metrics also those of the others."""
-        probabilities = output["logits"].softmax(-1)
-        probability, predicted = probabilities.max(-1)
-        every = {"probabilities": probabilities} if self.registered else {}
-        return {"places": micro_batch["samples"], "predicted": predicted, "probability": probability, **every}
+        every = {"probabilities": output["logits"].softmax(-1)} if self.registered else {}
+        return super().read(micro_batch, output) | every
 
     def scored(self) -> tuple[Any, Any]:
         """Probabilities [D, C], and class numbers [D]."""
@@ -152,15 +159,6 @@ class ChoicePredictions(OfLabels):
     """One of the choices of each example."""
 
     kind, monitor = "multiple_choice", "accuracy"
-
-    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The number of the choice with the highest score, from 0, and its probability."""
-        probability, predicted = output["logits"].softmax(-1).max(-1)
-        return {"places": micro_batch["samples"], "predicted": predicted, "probability": probability}
-
-    def scored(self) -> tuple[Any, Any]:
-        """Numbers of choices [E]."""
-        return self.of_known()
 
     def num_labels(self) -> int:
         """The choices of the example that has the most."""

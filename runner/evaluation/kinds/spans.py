@@ -42,29 +42,26 @@ class QuestionPredictions(Predictions):
         empty |= ~np.isfinite(values["score"][best])
         self.answers: dict[int, tuple[str, float]] = {}
         for question, window, none in zip(questions.tolist(), best, empty, strict=True):
-            text = "" if none else self._text(window)
+            start = sequences.places(np.array([window]))[0]
+            begin = sequences.char_starts[start + values["first"][window]]
+            end = sequences.char_ends[start + values["last"][window]]
+            text = "" if none else str(sequences.examples[question].context)[begin:end]
             self.answers[question] = (text, float(values["probability"][window]))
 
     def scored(self) -> tuple[Any, Any]:
         """Texts, and the accepted answers of each."""
-        known = self._known()
+        known = self.owners().tolist()
         return [self.answers[i][0] for i in known], [self.sequences.examples[i].answers for i in known]
 
     def owners(self) -> NDArray[np.int64]:
         """The questions whose answers are known."""
-        return np.array(self._known(), dtype=np.int64)
+        known = [i for i in self.answers if self.sequences.examples[i].answers is not None]
+        return np.array(known, dtype=np.int64)
 
     def parts(self) -> list[Compared]:
         """Exact match and F1; apart for questions with and without an answer where there are both."""
         (whole,) = super().parts()
-        if not self.sequences.may_be_empty:
-            return [whole]
-        parts = [whole]
-        for kind, has_answer in (("answerable", True), ("unanswerable", False)):
-            some = [i for i, accepted in enumerate(whole.true) if bool(accepted) == has_answer]
-            predicted, true = ([values[i] for i in some] for values in (whole.predicted, whole.true))
-            parts.append(Compared(self.kind, predicted, true, self.owners()[some], suffix=f"_{kind}"))
-        return parts
+        return with_kinds(whole) if self.sequences.may_be_empty else [whole]
 
     def measured_names(self) -> list[str]:
         """Also those of questions with and without an answer, where there are both."""
@@ -89,16 +86,16 @@ class QuestionPredictions(Predictions):
         answers = {row["id"]: row["predicted"] for row in self.rows()}
         return {"answers": json.dumps(answers, ensure_ascii=False)}
 
-    def _known(self) -> list[int]:
-        return [i for i in self.answers if self.sequences.examples[i].answers is not None]
 
-    def _text(self, window: int) -> str:
-        """The context between the first and last token of a window's best span."""
-        sequences = self.sequences
-        start = sequences.places(np.array([window]))[0]
-        begin = sequences.char_starts[start + self.values["first"][window]]
-        end = sequences.char_ends[start + self.values["last"][window]]
-        return str(sequences.examples[sequences.questions[window]].context)[begin:end]
+def with_kinds(whole: Compared) -> list[Compared]:
+    """Answers to questions, and apart those to questions with and without an answer."""
+    parts = [whole]
+    for kind, has_answer in (("answerable", True), ("unanswerable", False)):
+        some = [i for i, accepted in enumerate(whole.true) if bool(accepted) == has_answer]
+        predicted, true = ([values[i] for i in some] for values in (whole.predicted, whole.true))
+        owners = None if whole.owners is None else whole.owners[some]
+        parts.append(Compared(whole.kind, predicted, true, owners, suffix=f"_{kind}"))
+    return parts
 
 
 def surroundings(context: str, answer: str) -> str:

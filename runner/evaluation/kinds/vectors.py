@@ -91,17 +91,13 @@ class Retrieved(PairVectors):
 
     def means(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
         """Those of each query [Q], with the first row that has it."""
-        owners = self._texts.queries
-        return {
-            f"{name}{ending}": (values, owners)
-            for size, ending in self.sizes()
-            for name, values in self._figures(size).items()
-        }
-
-    def _figures(self, size: int | None) -> dict[str, NDArray[np.float64]]:
-        ranking, relevant = self._ranking(size), self._texts.relevant
-        first = [top[0] in own for top, own in zip(ranking.first, relevant, strict=True)]
-        return {**ranking.figures, "accuracy_at_1": np.array(first, np.float64)}
+        found: dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
+        for size, ending in self.sizes():
+            ranking = self._ranking(size)
+            first = [top[0] in own for top, own in zip(ranking.first, self._texts.relevant, strict=True)]
+            figures = {**ranking.figures, "accuracy_at_1": np.array(first, np.float64)}
+            found |= {f"{name}{ending}": (values, self._texts.queries) for name, values in figures.items()}
+        return found
 
     def _ranking(self, size: int | None) -> Ranking:
         texts, vectors = self._texts, self.vectors(size)

@@ -3,7 +3,7 @@
 import base64
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import Any
 
@@ -84,7 +84,9 @@ class AnswerPredictions(Predictions):
             by_kind[self.sequences.examples[i].kind or "other"].append(i)
         rows = []
         for kind, members in sorted(by_kind.items()):
-            constant, times = best_constant([self.sequences.examples[i].accepted for i in members])
+            accepted = (map(normalized, self.sequences.examples[i].accepted) for i in members)
+            counts = Counter(text for answers in accepted for text in dict.fromkeys(answers))
+            constant, times = counts.most_common(1)[0]
             size, right = len(members), sum(self._is_right(i) for i in members)
             own = {"kind": kind, "examples": size, "exact_match": right / size}
             rows.append({**own, "constant": constant, "constant_exact_match": times / size})
@@ -106,40 +108,24 @@ class AnswerPredictions(Predictions):
         """`samples` of the set, `kinds`, and `shown`: some examples with small images as data URIs."""
         with_images = [i for i in self.answers if self.sequences.examples[i].images]
         places = np.linspace(0, len(with_images) - 1, min(SHOWN, len(with_images))).astype(int)
-        shown = [
-            {
-                "image": self._thumbnail(i),
-                "text": question_of(self.sequences.examples[i]),
-                "gold": self.sequences.examples[i].accepted,
-                "predicted": self.answers[i],
-                "right": self._is_right(i),
-            }
-            for i in (with_images[place] for place in places)
-        ]
+        shown = []
+        for i in (with_images[place] for place in places):
+            example, file = self.sequences.examples[i], BytesIO()
+            image = self.sequences.images.read(example.images[0], example.name())
+            image.thumbnail((THUMBNAIL, THUMBNAIL))
+            image.save(file, "PNG")
+            uri = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+            texts = {"text": question_of(example), "gold": example.accepted, "predicted": self.answers[i]}
+            shown.append({"image": uri, **texts, "right": self._is_right(i)})
         return {"samples": len(self.sequences), "kinds": self.kinds(), "shown": shown}
 
     def _is_right(self, i: int) -> bool:
         return any(exact_match(self.answers[i], answer) for answer in self.sequences.examples[i].accepted)
 
-    def _thumbnail(self, i: int) -> str:
-        """The first image of an example, small, as a data URI."""
-        example = self.sequences.examples[i]
-        image = self.sequences.images.read(example.images[0], example.name())
-        image.thumbnail((THUMBNAIL, THUMBNAIL))
-        file = BytesIO()
-        image.save(file, "PNG")
-        return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
-
 
 def _of_kind(figure: str, kind: str) -> str:
     """The name of a figure over questions of one type."""
     return f"{figure}_{re.sub('[^a-z0-9]+', '_', kind.lower())}"
-
-
-def best_constant(accepted: Sequence[Sequence[str]]) -> tuple[str, int]:
-    """The answer that is accepted for most of some questions, and for how many."""
-    counts = Counter(text for answers in accepted for text in dict.fromkeys(map(normalized, answers)))
-    return counts.most_common(1)[0]
 
 
 def question_of(example: Any) -> str:

@@ -72,15 +72,12 @@ def bootstrap(
     blocks = [dict(statistic(weights)) for weights in resampled(num_samples, resamples, seed)]
     tail = (1 - level) / 2
     ends = [tail, 1 - tail]
-    return {name: _quantiles(np.concatenate([block[name] for block in blocks]), ends) for name in blocks[0]}
-
-
-def _quantiles(values: NDArray[np.float64], shares: list[float]) -> NDArray[np.float64]:
-    """The quantiles [..., 2] of the resamples [R, ...] that are numbers, interpolated linearly; NaN where none is."""
-    found = np.full((*values.shape[1:], len(shares)), np.nan)
-    some = ~np.isnan(values).all(0)
-    if some.any():
-        found[some] = np.moveaxis(np.nanquantile(values[:, some], shares, axis=0), 0, -1)
+    found = {}
+    for name in blocks[0]:
+        values = np.concatenate([block[name] for block in blocks])
+        found[name] = np.full((*values.shape[1:], 2), np.nan)
+        if (some := ~np.isnan(values).all(0)).any():
+            found[name][some] = np.moveaxis(np.nanquantile(values[:, some], ends, axis=0), 0, -1)
     return found
 
 

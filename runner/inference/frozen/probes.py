@@ -74,9 +74,9 @@ def probe(data: Any, encoder: FrozenEncoder) -> Probed:
     task, train = getattr(data, "task_name", None), getattr(data, "train_set", None)
     kind = getattr(train, "problem_type", None)
     if task == "classification" and kind == SINGLE:
-        return _classified(data, encoder)
+        return _probed(data, encoder, of_words=False)
     if task == "token_classification":
-        return _tagged(data, encoder)
+        return _probed(data, encoder, of_words=True)
     if kind == REGRESSION and data.settings.pair_column:
         return _compared(data, encoder)
     what = "several labels" if task == "classification" else str(task)
@@ -86,50 +86,17 @@ def probe(data: Any, encoder: FrozenEncoder) -> Probed:
     )
 
 
-def _classified(data: Any, encoder: FrozenEncoder) -> Probed:
-    """A linear probe and nearest neighbours of the features of texts."""
-    features, labels, accuracy = _labelled(data, encoder, lambda given: given.labels)
-    known = features["train"], labels["train"], len(data.train_set.names)
-    linear = fit_probe(*known, lambda one: accuracy(one.logits))
-    knn = fit_neighbours(*known, lambda one: accuracy(one.votes))
-    predictions, entries = {}, {}
-    for name, given in data.evaluated_sets.items():
-        predictions[name] = _predicted(ClassificationPredictions(given), linear.logits(features[name]))
-        votes = _entry(_predicted(ClassificationPredictions(given), knn.votes(features[name]).double()))
-        entries[name] = _entry(predictions[name])
-        for part in ("metrics", "intervals"):
-            entries[name][part] |= {f"knn_{n}": votes[part][n] for n in OF_NEIGHBOURS if n in votes[part]}
-    chosen = {"linear_penalty": linear.penalty, "neighbours": knn.number}
-    return Probed("classification", "accuracy", entries, predictions, chosen)
+def _probed(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
+    """A linear probe of the features of texts or of words, whose sentences are decoded as in training; of texts also
+    their nearest neighbours.
 
-
-def _tagged(data: Any, encoder: FrozenEncoder) -> Probed:
-    """A linear probe of the features of words; sentences are decoded as in training."""
-    features, labels, accuracy = _labelled(data, encoder, lambda given: given.word_labels)
-    there = torch.from_numpy(data.train_set.has_pieces).nonzero()[:, 0]
-    there = there[:: -(-len(there) // MOST_WORDS)].to(device_here())
-    known = features["train"][there], labels["train"][there], len(data.train_set.names)
-    linear = fit_probe(*known, lambda one: accuracy(one.logits))
-    predictions = {
-        name: _predicted(TokenPredictions(given, True), linear.logits(features[name]))
-        for name, given in data.evaluated_sets.items()
-    }
-    entries = {name: _entry(one) for name, one in predictions.items()}
-    monitor = next(iter(predictions.values())).monitor
-    return Probed("token_classification", monitor, entries, predictions, {"linear_penalty": linear.penalty})
-
-
-def _labelled(
-    data: Any, encoder: FrozenEncoder, labels_of: Callable[[Any], Any]
-) -> tuple[dict[str, Tensor], dict[str, Tensor], Callable[[Scores], float]]:
-    """Computes the features and the labels of each set, and makes the accuracy of scores on the validation sets.
-
-    The accuracy is the share of the examples or words with a label whose class has the largest score. Raises ValueError
-    without a validation set.
+    Both are chosen by the share of the validation examples or words with a label whose class has the largest score.
+    Raises ValueError without a validation set.
     """
     sets = {"train": data.train_set, **data.evaluated_sets}
     features = {name: encoder.features(given, name).to(device_here()) for name, given in sets.items()}
-    labels = {name: torch.from_numpy(labels_of(given)).to(device_here()) for name, given in sets.items()}
+    numbers = {name: given.word_labels if of_words else given.labels for name, given in sets.items()}
+    labels = {name: torch.from_numpy(some).to(device_here()) for name, some in numbers.items()}
     held_out = [name for name in data.evaluated_sets if name.startswith("val/")]
     if not held_out:
         raise ValueError(
@@ -141,7 +108,29 @@ def _labelled(
         right = [(scores(features[n]).argmax(1) == labels[n])[labels[n] >= 0] for n in held_out]
         return float(torch.cat(right).double().mean())
 
-    return features, labels, accuracy
+    known = features["train"], labels["train"]
+    if of_words:
+        there = torch.from_numpy(data.train_set.has_pieces).nonzero()[:, 0]
+        there = there[:: -(-len(there) // MOST_WORDS)].to(device_here())
+        known = features["train"][there], labels["train"][there]
+    size = len(data.train_set.names)
+    linear = fit_probe(*known, size, lambda one: accuracy(one.logits))
+    chosen: dict[str, Any] = {"linear_penalty": linear.penalty}
+    knn = None if of_words else fit_neighbours(*known, size, lambda one: accuracy(one.votes))
+    predictions: dict[str, Predictions] = {}
+    entries = {}
+    for name, given in data.evaluated_sets.items():
+        empty = TokenPredictions(given, True) if of_words else ClassificationPredictions(given)
+        predictions[name] = _predicted(empty, linear.logits(features[name]))
+        entries[name] = _entry(predictions[name])
+        if knn is not None:
+            chosen["neighbours"] = knn.number
+            votes = _entry(_predicted(ClassificationPredictions(given), knn.votes(features[name]).double()))
+            for part in ("metrics", "intervals"):
+                known_votes = {f"knn_{n}": votes[part][n] for n in OF_NEIGHBOURS if n in votes[part]}
+                entries[name][part] |= known_votes
+    monitor = next(iter(predictions.values())).monitor
+    return Probed(data.task_name, monitor, entries, predictions, chosen)
 
 
 def _compared(data: Any, encoder: FrozenEncoder) -> Probed:

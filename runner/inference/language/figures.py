@@ -3,11 +3,11 @@
 import math
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from torch import Tensor
 
 from tiryns.conf.config import Config
@@ -23,8 +23,7 @@ from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.evaluation.statistics.intervals import bootstrap, each
 from tiryns.runner.evaluation.totals import add_sums, bits_per_byte
 from tiryns.runner.inference.kinds import option_defaults
-from tiryns.runner.inference.language.generation import generates
-from tiryns.runner.inference.language.infill import check_language_model
+from tiryns.runner.inference.language.infill import check_language_model, generates
 from tiryns.runner.inference.passes import Report, RowSums, as_trained, passes, run_config
 from tiryns.runner.models.encoder import load_encoder
 from tiryns.runner.models.head import LANGUAGE_MODEL
@@ -40,31 +39,18 @@ SETTINGS = ("text_column", "split", "text_unit", "max_length", "long_documents",
 class DocumentSequences(TaskSequences):
     """Sequences of documents, each cut into one or several; a document without any token has none."""
 
+    example_of = "documents"
+
     def __init__(self, ids: list[NDArray[np.int64]], owners: list[int], num_bytes: list[int]) -> None:
         super().__init__(num_bytes, ids)
         self.documents = np.array(owners, dtype=np.int64)
         self.num_bytes = np.array(num_bytes, dtype=np.int64)
         """Bytes of UTF-8 of each document [E]; 0 for one that came as token ids."""
 
-    def owners(self) -> NDArray[np.int64]:
-        """The document of each sequence [D]."""
-        return self.documents
-
     def by_document(self, counted: NDArray[np.bool_]) -> NDArray[np.int64]:
         """How many tokens [E] of each document are of ids that are `counted` [V]."""
         owners = np.repeat(self.documents, self.lengths(np.arange(len(self))))
         return np.bincount(owners, counted[self.ids], len(self.num_bytes)).astype(np.int64)
-
-
-class MeasuredText(NamedTuple):
-    """The figures of a language model on documents."""
-
-    figures: dict[str, float]
-    """As a validation of its run."""
-    intervals: dict[str, NDArray[np.float64]]
-    """The ends [2] of the interval of each figure, over documents; of models that tell rows apart."""
-    sums: dict[str, NDArray[np.float64]]
-    """Sums of each document [E], such as its `loss` and `weight`."""
 
 
 class LanguageModel:
@@ -83,9 +69,24 @@ class LanguageModel:
             known = ", ".join(OBJECTIVES)
             raise ValueError(f"--objective {objective}: there are {known}{suggest(objective, OBJECTIVES)}")
         trained = run_config(run)
-        self.tokenizer, self.settings = tokenizer, {**_data_settings(trained), **changes}
+        # what a document was in training; the defaults of `data=files` for a model of others, but for its length
+        data = {**dict.fromkeys(SETTINGS), **option_defaults("data", "files"), "max_length": None}
+        if trained is not None:
+            own: Any = OmegaConf.to_container(trained.data, resolve=False)
+            if "text_unit" not in own:
+                raise ValueError("the run was not trained on text alone, so it cannot be evaluated on text")
+            data |= of_run(own)
+        self.tokenizer = tokenizer
+        self.settings = {**{name: data[name] for name in SETTINGS}, **changes}
         asked = objective or ("clm" if trained is None and generates(config) else None)
-        self.objective, node = _objective(trained, asked)
+        node = None if trained is None or asked else trained.objective
+        name = "" if node is None else option_of("objective", node) or str(node["_target_"])
+        if node is None or name == "enhanced_mlm":
+            name = asked or "mlm"
+            target = OPTIONS["objective"][name]._target_  # type: ignore[attr-defined]
+            made = {"_target_": target, **option_defaults("objective", name)}
+            node = OmegaConf.create({"objective": made}).objective
+        self.objective = name
         pretrained = load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
         longest = longest_text(pretrained)
         if self.settings.get("max_length") is None:
@@ -135,8 +136,13 @@ class LanguageModel:
 
     def measure(
         self, sequences: DocumentSequences, resamples: int, seed: int, report: Report | None = None
-    ) -> MeasuredText:
-        """The figures of a validation over the sequences; masks depend on the run's seed and their numbers alone."""
+    ) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
+        """The entry of a set in `evaluation.json`, with the figures of a validation of the run, and by name the sums of
+        each document [E].
+
+        Intervals are over documents, of models that tell rows apart. Masks depend on the run's seed and the numbers of
+        the sequences alone.
+        """
         model, collator = self.model, self.collator
         model.by_row = True
         sums: dict[str, Tensor] = {}
@@ -178,27 +184,6 @@ class LanguageModel:
         if collator.nats_per_token:
             counts = np.bincount(sequences.ids, minlength=len(ordinary)) * ordinary
             whole["unigram_entropy"] = entropy(counts)
-        return MeasuredText(whole, intervals, apart.sums)
-
-
-def _data_settings(trained: DictConfig | None) -> dict[str, Any]:
-    """What a document was in training; the defaults of `data=files` for a model of others, but for its length."""
-    found = {name: option_defaults("data", "files").get(name) for name in SETTINGS} | {"max_length": None}
-    if trained is not None:
-        data: Any = OmegaConf.to_container(trained.data, resolve=False)
-        if "text_unit" not in data:
-            raise ValueError("the run was not trained on text alone, so it cannot be evaluated on text")
-        found |= {name: value for name, value in of_run(data).items() if name in SETTINGS}
-    return found
-
-
-def _objective(trained: DictConfig | None, asked: str | None) -> tuple[str, DictConfig]:
-    """The name of the objective, and its node."""
-    if asked is None and trained is not None:
-        name = option_of("objective", trained.objective)
-        if name != "enhanced_mlm":
-            return name or str(trained.objective["_target_"]), trained.objective
-        asked = "mlm"
-    name = asked or "mlm"
-    node = {"_target_": OPTIONS["objective"][name]._target_, **option_defaults("objective", name)}  # type: ignore[attr-defined]
-    return name, OmegaConf.create({"objective": node}).objective
+        entry: dict[str, Any] = {"examples": len(sizes), "over": "documents", "sequences": len(sequences)}
+        entry |= {"tokens": sequences.num_tokens, "bytes": int(sizes.sum())}
+        return {**entry, "metrics": whole, "intervals": intervals}, apart.sums

@@ -1,14 +1,18 @@
 """Fills in the masks of texts with a masked language model, by the sampler of masked diffusion."""
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
-from tiryns.runner.inference.language.generation import generates
+from tiryns.runner.data.read.rows import Rows
+from tiryns.runner.inference.kinds import Kept, OfTexts, PredictOptions
+from tiryns.runner.models.pretraining.objective_field import objective_of
 from tiryns.runner.models.pretraining.replaced_tokens import DISCRIMINATOR
+from tiryns.runner.order.keyed import derive_seed
 from tiryns.runner.run.files import meant_run
 from tiryns.runner.run.model_folder import model_folder
 
@@ -64,11 +68,13 @@ def check_language_model(run: str, config: Any) -> None:
         )
     if generates(config) or is_language_model(config):
         return
-    if not is_of_own_class(config):
-        raise ValueError(f"the model in {run!r} is a {', '.join(classes)}, not a language model")
-    from transformers import AutoModelForMaskedLM
+    from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM
 
+    from tiryns.runner.models.architectures.registered import has_class
     from tiryns.runner.models.weights import load_trained
+
+    if not classes or type(config) not in MODEL_FOR_MASKED_LM_MAPPING or any(map(has_class, classes)):
+        raise ValueError(f"the model in {run!r} is a {', '.join(classes)}, not a language model")
 
     own = ", ".join(classes)
     try:  # the weights of a class of the user's own need the head of a masked language model
@@ -80,19 +86,16 @@ def check_language_model(run: str, config: Any) -> None:
     )
 
 
+def generates(config: Any) -> bool:
+    """Whether a config is that of a model that guesses next tokens: a decoder, or an encoder trained causally."""
+    decoders = ("ForCausalLM", "LMHeadModel")
+    classes = config.architectures or []
+    return bool(objective_of(config)) or any(name.endswith(decoders) for name in classes)
+
+
 def is_language_model(config: Any) -> bool:
     """Whether a config is that of a masked language model of transformers."""
     return any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in config.architectures or [])
-
-
-def is_of_own_class(config: Any) -> bool:
-    """Whether a config is of an architecture with masked language models, and its class one of the user's own."""
-    from transformers import MODEL_FOR_MASKED_LM_MAPPING
-
-    from tiryns.runner.models.architectures.registered import has_class
-
-    classes = config.architectures or []
-    return bool(classes) and type(config) in MODEL_FOR_MASKED_LM_MAPPING and not any(map(has_class, classes))
 
 
 def fill(
@@ -148,3 +151,25 @@ def _masked_batch(model: "MaskedDiffusionLM", tokenizer: "PreTrainedTokenizerBas
         raise ValueError(f"there is nothing to fill in: write {MASK} in the place of a token")
     model.to("cuda" if torch.cuda.is_available() else "cpu")
     return tuple(batch[name].to(model.special.device) for name in ("input_ids", "attention_mask"))
+
+
+class Masks(OfTexts):
+    """A language model, which fills in masks."""
+
+    name, at_once = "infill", 256
+
+    def __init__(self, run: str, changes: Mapping[str, Any]) -> None:
+        super().__init__(changes)
+        self.model, self.tokenizer = load(run)
+
+    def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
+        """The texts filled in, or the likeliest tokens; the batches after the first have seeds of their own."""
+        kept, texts = self.texts(rows)
+        if options.top_k is not None:
+            found = likeliest(self.model, self.tokenizer, texts, options.top_k) if texts else []
+            return Kept(kept, [{"text": text} | one for text, one in zip(texts, found, strict=True)])
+        seed = derive_seed(options.seed, number) % 2**63 if number else options.seed
+        sampling = (options.steps, options.temperature, options.order, seed)
+        filled = fill(self.model, self.tokenizer, texts, *sampling) if texts else []
+        pairs = zip(texts, filled, strict=True)
+        return Kept(kept, [{"text": text, "predicted": predicted} for text, predicted in pairs])

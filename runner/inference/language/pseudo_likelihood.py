@@ -4,7 +4,7 @@ Each ordinary token of a document is masked alone and guessed from all others of
 is the sum of the log-probabilities, and the pseudo-perplexity exp(-sum / tokens) over all documents.
 """
 
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,16 +66,6 @@ class OneMaskCollator(FlatCollator):
         return {"input_ids": masked, "labels": labels}
 
 
-class PseudoPerplexity(NamedTuple):
-    """The pseudo-perplexity over some documents."""
-
-    value: float
-    interval: NDArray[np.float64] | None
-    """Its ends [2], over documents."""
-    documents: int
-    tokens: int
-
-
 def pseudo_perplexity(
     language: LanguageModel,
     sequences: DocumentSequences,
@@ -83,8 +73,10 @@ def pseudo_perplexity(
     resamples: int,
     seed: int,
     report: Report | None = None,
-) -> PseudoPerplexity:
+) -> tuple[float, NDArray[np.float64] | None, dict[str, int]]:
     """That of `num_documents` of the documents, chosen by the seed, or of all for None.
+
+    Also the ends [2] of its interval over documents, and the numbers of `documents` and `tokens`.
 
     Raises ValueError for a model that guesses next tokens, whose perplexity is exact, and documents without a token.
     """
@@ -92,7 +84,10 @@ def pseudo_perplexity(
         raise ValueError(
             "the model guesses next tokens, so its perplexity over documents is exact: leave out the pseudo-perplexity"
         )
-    chosen = choose_documents(sequences, num_documents, seed)
+    chosen = np.unique(sequences.owners())
+    if num_documents is not None and num_documents < len(chosen):  # lower numbers choose some of higher ones
+        keys = sample_keys(seed, np.zeros_like(chosen), chosen, _STREAM)
+        chosen = np.sort(chosen[np.argsort(keys, kind="stable")[:num_documents]])
     samples = np.flatnonzero(np.isin(sequences.owners(), chosen))
     ids, lengths = sequences.gather(samples)
     ordinary = ~language.collator.is_special[ids]
@@ -124,13 +119,4 @@ def pseudo_perplexity(
 
         ends = bootstrap(resampled, len(chosen), resamples, seed)["value"]
     value = float(np.exp(losses.sum() / tokens.sum()))
-    return PseudoPerplexity(value, ends, len(chosen), int(tokens.sum()))
-
-
-def choose_documents(sequences: DocumentSequences, number: int | None, seed: int) -> NDArray[np.int64]:
-    """The numbers of some documents with tokens, ascending; those of lower numbers are among those of higher ones."""
-    documents = np.unique(sequences.owners())
-    if number is None or number >= len(documents):
-        return documents
-    keys = sample_keys(seed, np.zeros_like(documents), documents, _STREAM)
-    return np.sort(documents[np.argsort(keys, kind="stable")[:number]])
+    return value, ends, {"documents": len(chosen), "tokens": int(tokens.sum())}

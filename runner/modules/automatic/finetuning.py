@@ -8,6 +8,7 @@ import torch
 
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.text.tokenizer import load_tokenizer
+from tiryns.runner.evaluation.totals import LabelledSet
 from tiryns.runner.modules.automatic.base import AutomaticModule, Batch, Output
 from tiryns.runner.modules.automatic.set_figures import SetFigures
 from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
@@ -35,7 +36,7 @@ class FinetuningModule(AutomaticModule):
         True
     """
 
-    _sets: dict[int, SetFigures]
+    _sets: dict[int, SetFigures | LabelledSet]
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class FinetuningModule(AutomaticModule):
         if number not in self._sets:
             self._sets[number] = self._new_figures()
         figures = self._sets[number]
-        if figures.predictions is not None:
+        if isinstance(figures, LabelledSet):
             samples = torch.full((len(micro_batch["input_ids"]),), -1, device=self.device)
             numbers = self.datamodule.samples_of(self.stage, batch_idx)
             samples[: len(numbers)] = torch.from_numpy(numbers)
@@ -116,13 +117,13 @@ class FinetuningModule(AutomaticModule):
 
     def set_figures(self, number: int) -> dict[str, float]:
         """Loss and metrics of a set, over all ranks."""
-        return self._sets[number].figures(self.sum_over_ranks, self.gather_objects)
+        return self._sets[number].finish(self.gather_objects, self.sum_over_ranks)
 
-    def _new_figures(self) -> SetFigures:
+    def _new_figures(self) -> SetFigures | LabelledSet:
         """Figures of a set before its first batch; windows of a question are joined if the data module is our own."""
         config: Any = self.model.pretrained.config
         names = [name for _, name in sorted(config.id2label.items())]
         tokenizer, sets = self.tokenizer, getattr(self.datamodule, "sets", {})
         decode = None if tokenizer is None else partial(tokenizer.decode, skip_special_tokens=True)
         joined = self.task.joined(sets[self.stage]) if self.stage in sets else None
-        return SetFigures(self.task, names, joined, decode)
+        return SetFigures(self.task, names, decode) if joined is None else LabelledSet(joined)

@@ -9,13 +9,12 @@ from transformers import PreTrainedModel
 
 from tiryns.conf.objective.labelled import SequenceClassification
 from tiryns.runner.data.labelled.labels import MULTI, LabelCounts, known_labels
-from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.data.micro_batch import FlatSamples
 from tiryns.runner.evaluation.thresholds import Thresholds
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import TAUGHT
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.labelled.label_options import SETTINGS, LabelCollator
-from tiryns.runner.objectives.rows.layout import Places, Shape
 from tiryns.runner.objectives.rows.padded import column_of
 
 
@@ -73,11 +72,8 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
         self.new_head = new_head
         self.thresholds = Thresholds(thresholds, self.labels, problem_type == MULTI)
         self.teacher, self.teacher_weight, self.label_weight = teacher, teacher_weight, label_weight
-        self.teacher_temperature, self.cache_teacher, self.tokenizer = (
-            teacher_temperature,
-            cache_teacher,
-            tokenizer,
-        )
+        self.teacher_temperature, self.cache_teacher = teacher_temperature, cache_teacher
+        self.tokenizer = tokenizer
         self.check_settings(SequenceClassification)
         if teacher is not None and self.adds_to_loss:
             raise ValueError(
@@ -95,14 +91,6 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
         """The number of examples that have a label; in training the sum of the weights of their labels."""
         known = known_labels(labelled["example_labels"])
         return float(len(known)) if labelled.get("evaluation") else self.weights_of(known)
-
-    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """`example_labels` [D] or [D, C], `samples` [D], and `token_type_ids` [D, T] for pairs."""
-        return {
-            "example_labels": torch.from_numpy(labelled["example_labels"]),
-            "samples": finetuning.sample_numbers(labelled),
-            **finetuning.token_types(labelled, places, shape),
-        }
 
     def head_config(self) -> dict[str, Any]:
         """The names of the labels, and the kind of problem."""

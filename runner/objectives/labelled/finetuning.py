@@ -34,6 +34,14 @@ class ExampleLabels(FlatCollator):
         ids = tokenized["input_ids"]
         return {"input_ids": ids, "labels": np.full_like(ids, IGNORED), "example_labels": labels}
 
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+        """`example_labels` [D] or [D, C], `samples` [D], and `token_type_ids` [D, T] for pairs."""
+        return {
+            "example_labels": torch.from_numpy(labelled["example_labels"]),
+            "samples": sample_numbers(labelled),
+            **token_types(labelled, places, shape),
+        }
+
     def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
         """`input_ids` [B, T], and `labels` of the samples."""
         labels = torch.from_numpy(labelled["example_labels"])

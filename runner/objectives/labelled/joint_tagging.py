@@ -69,7 +69,13 @@ class JointTaggingCollator(FlatCollator):
             )
         self.new_head, self.constrained_decoding = new_head, constrained_decoding
         self.column_weights = column_weights
-        self.weights = _weights(column_weights, list(self.column_labels))
+        weights = by_label(
+            "column_weights", dict(column_weights or {}), list(self.column_labels), 1.0, "column"
+        )
+        if any(map(AT_LEAST_0.problem, weights)) or not any(weights):
+            expected = "expected numbers of 0 or more, of which not all are 0"
+            raise ValueError(f"objective.column_weights={dict(column_weights or {})!r}: {expected}")
+        self.weights = dict(zip(self.column_labels, map(float, weights), strict=True))
         """The weight of each column."""
 
     def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
@@ -118,14 +124,3 @@ class JointTaggingCollator(FlatCollator):
         finetuning.check_length(pretrained, self.max_sequence_length)
         sizes = {name: len(labels) for name, labels in self.column_labels.items()}
         return JointTagger(pretrained, sizes, self.weights)
-
-
-def _weights(given: Mapping[str, float] | None, columns: Sequence[str]) -> dict[str, float]:
-    """The weight of each column; ValueError for a column that there is not, for a negative one, and for zeros alone."""
-    weights = dict(given or {})
-    values = by_label("column_weights", weights, columns, 1.0, what="column")
-    if any(map(AT_LEAST_0.problem, values)) or not any(values):
-        raise ValueError(
-            f"objective.column_weights={weights!r}: expected numbers of 0 or more, of which not all are 0"
-        )
-    return dict(zip(columns, map(float, values), strict=True))

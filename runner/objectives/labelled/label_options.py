@@ -44,21 +44,19 @@ class LabelCollator(FlatCollator):
         ]
         if used and problem_type == REGRESSION:
             raise ValueError(f"objective.{used[0]} is for labels, and this data has numbers: leave it out")
-        self.class_weights = self._weights(class_weights, label_counts)
         self.adds_to_loss = bool(used)
-
-    def _weights(self, given: Any, counts: Callable[[], LabelCounts] | None) -> NDArray[np.float64] | None:
+        self.class_weights: NDArray[np.float64] | None = None
         """The weight of each label [C]; None for equal ones."""
-        if given is None:
-            return None
-        if given != options.BALANCED:
-            return np.array(by_label("class_weights", given, self.labels, 1.0), dtype=np.float64)
-        if counts is None:
-            raise ValueError(
-                "objective.class_weights=balanced needs label_counts, how often each label holds in the training data"
+        if class_weights == options.BALANCED:
+            if label_counts is None:
+                raise ValueError(
+                    "objective.class_weights=balanced needs label_counts, how often each label holds in the training data"
+                )
+            self.class_weights = balanced(label_counts(), self.labels, problem_type == MULTI)
+        elif class_weights is not None:
+            self.class_weights = np.array(
+                by_label("class_weights", class_weights, self.labels, 1.0), np.float64
             )
-        found = counts()
-        return balanced(found, self.labels, self.problem_type == MULTI)
 
     def weights_of(self, labels: NDArray[np.int64]) -> float:
         """The sum of the weights of targets [M], all of which are labels."""

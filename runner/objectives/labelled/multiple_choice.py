@@ -100,12 +100,10 @@ class MultipleChoiceCollator(finetuning.ExampleLabels):
         most = int(counts.max())
         rows = np.repeat(np.arange(len(counts)) * most, counts)
         return {
-            "example_labels": torch.from_numpy(labelled["example_labels"]),
-            "samples": finetuning.sample_numbers(labelled),
+            **super().extra_fields(labelled, places, shape),
             "num_choices": torch.from_numpy(counts),
             "choice_places": torch.from_numpy(rows + positions(counts)),
             "most_choices": most,
-            **finetuning.token_types(labelled, places, shape),
         }
 
     def model_arguments(self) -> dict[str, Any]:

@@ -55,11 +55,6 @@ def is_seed(settings: Mapping[str, Any], name: str) -> bool:
     return name == "seed" or (name.endswith(".seed") and settings.get(name) == settings.get("seed"))
 
 
-def is_replicate(settings: Mapping[str, Any], name: str) -> bool:
-    """Whether runs of one setting may differ in this: in the seed and what follows it, and in the fold."""
-    return name == FOLD or is_seed(settings, name)
-
-
 def differences(runs: Sequence[Run]) -> Differences:
     """The settings in which runs differ, by their configs and else by their overrides."""
     apart = contents(runs)

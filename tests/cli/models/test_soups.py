@@ -69,7 +69,7 @@ def test_greedy_soup_takes_in_what_does_not_fall_on_validation(sweep: list[Run],
     from tiryns.runner.checkpoints.averages import read_folder
     from tiryns.runner.cli.models import soups
 
-    members = [soups.Member(run.path, read_folder(run.path / "model")) for run in sweep]
+    members = [read_folder(run.path / "model") for run in sweep]
     scores = {(0,): 0.5, (1,): 0.7, (2,): 0.6, (1, 2): 0.69, (0, 1): 0.7, (0, 1, 2): 0.9}
     asked: list[tuple[int, ...]] = []
 
@@ -81,10 +81,11 @@ def test_greedy_soup_takes_in_what_does_not_fall_on_validation(sweep: list[Run],
             return {self.monitor: scores[key]}
 
     config = soups._config_of(sweep[0].path)
-    found = Scored(config, members, {"val/validation": None}).soups()
-    assert found.monitor == "val/validation/accuracy"
-    assert found.greedy == [0, 1]
-    assert found.figures["greedy"] == {found.monitor: 0.7}
+    measuring = Scored(config, members, {"val/validation": None})
+    figures, greedy = measuring.measure()
+    assert measuring.monitor == "val/validation/accuracy"
+    assert greedy == [0, 1]
+    assert figures["greedy"] == {measuring.monitor: 0.7}
     assert asked == [(0,), (1,), (2,), (1, 2), (0, 1), (0, 1, 2)], "the last one is the uniform soup"
 
 

@@ -23,6 +23,13 @@ def data_module(option: str, **fields: Any) -> FinetuningData:
     return FinetuningData(**made)  # type: ignore[arg-type]
 
 
+def prepared_data(option: str, **fields: Any) -> Any:
+    """The same with all sets read; no validation set is held out unless `fields` say so."""
+    data = data_module(option, **{"validation_documents": 0, **fields})
+    data.prepare_data()
+    return data
+
+
 def texts(count: int = 60, seed: int = 0) -> list[dict[str, Any]]:
     """Texts of 2 to 30 words, labelled by whether they name the herons or the bridge more often."""
     draw = random.Random(seed)

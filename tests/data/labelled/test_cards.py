@@ -9,7 +9,7 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetInfo, Features, List, Value
 from datasets.info import DatasetInfosDict
 
-from tests.data.labelled.tasks import data_module
+from tests.data.labelled.tasks import data_module, prepared_data
 from tiryns.runner.data.labelled.labels import MULTI, Labels
 from tiryns.runner.evaluation.kinds.words import TokenPredictions
 
@@ -90,18 +90,12 @@ def files(folder: Path, form: str, name: str = "train", rows: Any = ROWS) -> str
     return str(path)
 
 
-def prepared(option: str, **fields: Any) -> Any:
-    data = data_module(option, **{"validation_documents": 0, **fields})
-    data.prepare_data()
-    return data
-
-
 @pytest.mark.parametrize("form", ["card", "card of old", "card of several", "info", "infos"])
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
 def test_names_beside_files_are_those_of_their_classes(tmp_path: Path, form: str, ending: str) -> None:
     beside(tmp_path, form)
     file = files(tmp_path, ending)
-    data = prepared(
+    data = prepared_data(
         "classification", train=file, test=files(tmp_path, ending, "test", [{**ROWS[0], "label": -1}])
     )
     assert data.reader.labels.names == ["no", "yes", "off"]
@@ -109,9 +103,9 @@ def test_names_beside_files_are_those_of_their_classes(tmp_path: Path, form: str
     assert (data.test["test"].labels < 0).all()
     if ending == "csv":
         return
-    several = prepared("classification", train=file, label_column="several")
+    several = prepared_data("classification", train=file, label_column="several")
     assert (several.reader.labels.problem_type, several.reader.labels.names) == (MULTI, ["b", "a"])
-    tagged = prepared("token_classification", train=file)
+    tagged = prepared_data("token_classification", train=file)
     assert tagged.collator_arguments()["labels"] == TAGS
     assert tagged.train.examples[0].labels == ["B-PER", "I-PER"]
     predictions = TokenPredictions(tagged.train, constrained=True)
@@ -121,7 +115,9 @@ def test_names_beside_files_are_those_of_their_classes(tmp_path: Path, form: str
 def test_what_is_named_otherwise_is_told_and_may_be_given(tmp_path: Path) -> None:
     beside(tmp_path, "card of old")
     named = [{**row, "label": name} for row, name in zip(ROWS, ("yes", "no", "off"), strict=True)]
-    assert prepared("classification", train=files(tmp_path, "csv", "a", named)).train.labels.tolist() == [
+    assert prepared_data(
+        "classification", train=files(tmp_path, "csv", "a", named)
+    ).train.labels.tolist() == [
         1,
         0,
         2,
@@ -132,9 +128,12 @@ def test_what_is_named_otherwise_is_told_and_may_be_given(tmp_path: Path) -> Non
             ValueError,
             match=f"line 5: the label is '{wrong}'; class numbers are 0 to 2: no, yes, off",
         ):
-            prepared("classification", train=file)
+            prepared_data("classification", train=file)
     own = files(tmp_path, "csv", "c", [{**ROWS[0], "label": "maybe"}, {**ROWS[1], "label": "sure"}])
-    assert prepared("classification", train=own, labels=["sure", "maybe"]).train.labels.tolist() == [1, 0]
+    assert prepared_data("classification", train=own, labels=["sure", "maybe"]).train.labels.tolist() == [
+        1,
+        0,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -146,14 +145,18 @@ def test_what_is_named_otherwise_is_told_and_may_be_given(tmp_path: Path) -> Non
 )  # fmt: skip
 def test_cards_of_something_else_are_passed_over(tmp_path: Path, card: str) -> None:
     (tmp_path / "README.md").write_text(card)
-    assert prepared("classification", train=files(tmp_path, "jsonl")).reader.labels.names == ["0", "1"]
+    assert prepared_data("classification", train=files(tmp_path, "jsonl")).reader.labels.names == ["0", "1"]
 
 
 def test_configurations_that_differ_name_nothing_and_earlier_runs_stay_without_names(tmp_path: Path) -> None:
     beside(tmp_path, "card of several")
     other = files(tmp_path, "jsonl", "other")
-    assert prepared("classification", train=other).reader.labels.names == ["0", "1"]
-    assert prepared("token_classification", train=other).collator_arguments()["labels"] == ["0", "1", "2"]
+    assert prepared_data("classification", train=other).reader.labels.names == ["0", "1"]
+    assert prepared_data("token_classification", train=other).collator_arguments()["labels"] == [
+        "0",
+        "1",
+        "2",
+    ]
     data = data_module("classification", train=files(tmp_path, "jsonl"), validation_documents=0)
     data.take_over({"layout": "packed"})
     data.prepare_data()
@@ -215,7 +218,7 @@ def test_the_classes_of_training_tell_whether_the_names_of_a_later_file_count(
 ) -> None:
     sets = {"train": named(tmp_path, train, labels, form), "labels": given}
     texts = [0, 1] if form != "csv" or labels != [1, 2, 3] else [1, 2]
-    data = prepared("classification", **sets, validation=named(tmp_path, later, texts, form))
+    data = prepared_data("classification", **sets, validation=named(tmp_path, later, texts, form))
     assert data.validation["validation"].labels.tolist() == numbers
     own = [1, 0, 1] if given == ["pos", "neg"] else [n - min(labels) for n in labels]
     assert data.train.labels.tolist() == own
@@ -225,11 +228,11 @@ def test_the_classes_of_training_tell_whether_the_names_of_a_later_file_count(
 def test_names_that_training_lacks_are_refused_and_not_numbered(form: str, tmp_path: Path) -> None:
     train = named(tmp_path, "neg, pos", [0, 1, 0], form)
     with pytest.raises(ValueError, match="'bad' does not occur in the training data, which has neg, pos"):
-        prepared("classification", train=train, validation=named(tmp_path, "bad, good", [0, 1], form))
+        prepared_data("classification", train=train, validation=named(tmp_path, "bad, good", [0, 1], form))
     texts = named(tmp_path, None, ["neg", "pos", "neg"])
     with pytest.raises(ValueError, match="'bad' does not occur in the training data, which has neg, pos"):
-        prepared("classification", train=texts, validation=named(tmp_path, "bad, good", [0, 1], form))
-    both = prepared("classification", train=texts, validation=named(tmp_path, "pos, neg", [0, 1], form))
+        prepared_data("classification", train=texts, validation=named(tmp_path, "bad, good", [0, 1], form))
+    both = prepared_data("classification", train=texts, validation=named(tmp_path, "pos, neg", [0, 1], form))
     assert both.validation["validation"].labels.tolist() == [1, 0]
 
 
@@ -244,7 +247,7 @@ def test_classes_that_are_named_by_numbers_are_told_by_all_labels_of_a_file(
 ) -> None:
     if form == "jsonl":
         labels = list(map(str, labels))
-    data = prepared("classification", train=named(tmp_path, "'1', '2', '3', '4', '5'", labels, form))
+    data = prepared_data("classification", train=named(tmp_path, "'1', '2', '3', '4', '5'", labels, form))
     assert data.collator_arguments()["labels"] == list("12345")
     assert data.train.labels.tolist() == numbers
 
@@ -254,16 +257,16 @@ def test_classes_that_are_named_by_numbers_are_told_by_all_labels_of_a_file(
 def test_labels_that_are_no_class_of_the_file_are_refused(form: str, wrong: Any, tmp_path: Path) -> None:
     file = named(tmp_path, "neg, pos", ["neg", "pos", wrong] if form == "csv" else [0, 1, wrong], form)
     with pytest.raises(ValueError, match=r"the label is '?[\w.-]+'?; class numbers are 0 to 1: neg, pos"):
-        prepared("classification", train=file)
+        prepared_data("classification", train=file)
 
 
 def test_named_classes_are_classes_whatever_their_names_look_like(tmp_path: Path) -> None:
-    joined = prepared("classification", train=named(tmp_path, "a, b, 'a,b'", [0, 1, 2]))
+    joined = prepared_data("classification", train=named(tmp_path, "a, b, 'a,b'", [0, 1, 2]))
     assert joined.collator_arguments()["labels"] == ["a", "b", "a,b"]
-    halves = prepared("classification", train=named(tmp_path, "'0.5', '1.0', '1.5'", [0, 1, 2]))
+    halves = prepared_data("classification", train=named(tmp_path, "'0.5', '1.0', '1.5'", [0, 1, 2]))
     assert halves.train.labels.tolist() == [0, 1, 2]
     stars = named(tmp_path, "one star, two stars, three stars", [0, 1, 2], "parquet")
-    regressed = prepared("classification", train=stars, problem_type="regression")
+    regressed = prepared_data("classification", train=stars, problem_type="regression")
     assert regressed.train.labels.tolist() == [0.0, 1.0, 2.0]
 
 
@@ -285,13 +288,13 @@ def test_tags_of_a_later_file_are_those_of_training(tmp_path: Path) -> None:
     plain = tmp_path / "plain" / "data" / "more" / "valid.jsonl"
     plain.parent.mkdir(parents=True)
     plain.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    counted = prepared("token_classification", train=train, validation=str(plain))
+    counted = prepared_data("token_classification", train=train, validation=str(plain))
     assert [one.labels for one in counted.validation["validation"].examples] == [
         one.labels for one in counted.train.examples
     ]
-    numbered = prepared("token_classification", train=str(plain), validation=train)
+    numbered = prepared_data("token_classification", train=str(plain), validation=train)
     assert numbered.collator_arguments()["labels"] == ["0", "1", "2"]
     assert numbered.validation["validation"].examples[0].labels == ["1", "2"]
     other = ["O", "B-LOC", "I-LOC"]
-    renamed = prepared("token_classification", train=train, labels=other)
+    renamed = prepared_data("token_classification", train=train, labels=other)
     assert renamed.train.examples[0].labels == other[1:]

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 
-from tests.data.labelled.tasks import data_module
+from tests.data.labelled.tasks import data_module, prepared_data
 from tiryns.runner.evaluation.kinds.words import TokenPredictions
 
 TAGS = ["O", "B-PER", "I-PER"]
@@ -54,15 +54,9 @@ def saved(path: Path, rows: Any, features: Features, form: str) -> str:
 FORMS = ("parquet", "folder of parquet", "arrow", "saved", "saved splits", "sequence", "old list")
 
 
-def prepared(option: str, **fields: Any) -> Any:
-    data = data_module(option, **{"validation_documents": 0, **fields})
-    data.prepare_data()
-    return data
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_names_of_tags_survive_with_entities_to_measure(tmp_path: Path, form: str) -> None:
-    data = prepared("token_classification", train=saved(tmp_path, SENTENCES, NER, form))
+    data = prepared_data("token_classification", train=saved(tmp_path, SENTENCES, NER, form))
     assert data.collator_arguments()["labels"] == TAGS
     assert [example.labels for example in data.train.examples] == [["B-PER", "I-PER", "O"], ["B-PER", "O"]]
     predictions = TokenPredictions(data.train, constrained=True)
@@ -71,7 +65,7 @@ def test_names_of_tags_survive_with_entities_to_measure(tmp_path: Path, form: st
 
 @pytest.mark.parametrize("form", FORMS)
 def test_names_of_classes_survive_whether_they_occur_or_not(tmp_path: Path, form: str) -> None:
-    data = prepared("classification", train=saved(tmp_path, TEXTS, KINDS, form))
+    data = prepared_data("classification", train=saved(tmp_path, TEXTS, KINDS, form))
     assert data.collator_arguments()["labels"] == ["neg", "pos", "so-so"]
     assert data.train.labels.tolist() == [0, 1, 0, 1]
     assert [example.label.label for example in data.train.examples] == ["neg", "pos", "neg", "pos"]
@@ -80,13 +74,13 @@ def test_names_of_classes_survive_whether_they_occur_or_not(tmp_path: Path, form
 def test_names_of_several_labels_and_of_joint_tags_survive(tmp_path: Path) -> None:
     several = Features({"text": Value("string"), "label": List(ClassLabel(names=["b", "a", "c"]))})
     rows = {"text": ["x", "y"], "label": [[0, 2], [1]]}
-    data = prepared("classification", train=saved(tmp_path, rows, several, "parquet"))
+    data = prepared_data("classification", train=saved(tmp_path, rows, several, "parquet"))
     assert data.reader.labels.names == ["b", "a", "c"]
     assert data.train.labels.tolist() == [[1, 0, 1], [0, 1, 0]]
     kinds = {"ner": NER["labels"], "pos": List(ClassLabel(names=["NOUN", "VERB"]))}
     joint = Features({"words": NER["words"], **kinds})
     both = {"words": SENTENCES["words"], "ner": SENTENCES["labels"], "pos": [[0, 0, 1], [0, 1]]}
-    tagged = prepared(
+    tagged = prepared_data(
         "joint_tagging", train=saved(tmp_path, both, joint, "parquet"), tag_columns=["ner", "pos"]
     )
     assert "pos=VERB" in tagged.reader.flat_names()
@@ -98,13 +92,13 @@ def test_names_join_sets_that_number_them_differently(tmp_path: Path) -> None:
     (tmp_path / "v").mkdir()
     turned = Features({"text": Value("string"), "label": ClassLabel(names=["pos", "neg"])})
     valid = saved(tmp_path / "v", {"text": ["fine", "poor"], "label": [0, 1]}, turned, "parquet")
-    data = prepared("classification", train=train, validation=valid)
+    data = prepared_data("classification", train=train, validation=valid)
     assert data.validation["validation"].labels.tolist() == [1, 0]
     with pytest.raises(ValueError, match=r"column 'label' differ: neg, pos, so-so in .*, pos, neg in "):
-        prepared("classification", train=[train, valid])
+        prepared_data("classification", train=[train, valid])
     listed = tmp_path / "valid.jsonl"
     listed.write_text('{"text": "fine", "label": "pos"}\n{"text": "poor", "label": 0}\n')
-    mixed = prepared("classification", train=train, validation=str(listed))
+    mixed = prepared_data("classification", train=train, validation=str(listed))
     assert mixed.validation["validation"].labels.tolist() == [1, 0]
 
 
@@ -118,16 +112,16 @@ def test_a_number_without_a_name_is_an_error_and_a_hidden_label_is_none(tmp_path
         return str(tmp_path / "b.parquet")
 
     with pytest.raises(ValueError, match="row 1: the label is 3; class numbers are 0 to 2: neg, pos, so-so"):
-        prepared("classification", train=written([0, 3, 1, 0]))
+        prepared_data("classification", train=written([0, 3, 1, 0]))
     with pytest.raises(ValueError, match="row 1: there is no label in column 'label'"):
-        prepared("classification", train=written([0, -1, 1, 0]))
+        prepared_data("classification", train=written([0, -1, 1, 0]))
 
 
 @pytest.mark.parametrize("content", [b"{", b"null", b'{"info": 3}', b'{"info": {"features": {"label": 7}}}'])
 def test_metadata_of_something_else_is_passed_over(tmp_path: Path, content: bytes) -> None:
     table = pa.table({"text": ["a", "b"], "label": [0, 1]}).replace_schema_metadata({b"huggingface": content})
     pq.write_table(table, tmp_path / "a.parquet")
-    data = prepared("classification", train=str(tmp_path / "a.parquet"))
+    data = prepared_data("classification", train=str(tmp_path / "a.parquet"))
     assert data.reader.labels.names == ["0", "1"]
 
 
@@ -146,6 +140,6 @@ def test_class_names_of_a_data_set_are_labels_whether_they_occur_or_not(tmp_path
     kinds = {"words": List(Value("string")), "labels": List(ClassLabel(names=["O", "B-X", "I-X"]))}
     rows = {"words": [["a", "b"], ["c"]], "labels": [[0, 1], [0]]}
     Dataset.from_dict(rows, features=Features(kinds)).save_to_disk(str(tmp_path / "saved"))
-    data = prepared("token_classification", train=str(tmp_path / "saved"), validation_documents=0)
+    data = prepared_data("token_classification", train=str(tmp_path / "saved"), validation_documents=0)
     assert data.collator_arguments()["labels"] == ["O", "B-X", "I-X"]
     assert data.train.examples[0].labels == ["O", "B-X"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.data.labelled.tasks import data_module
+from tests.data.labelled.tasks import data_module, prepared_data
 from tests.data.labelled.test_labels import learnt, target
 from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
 from tiryns.runner.data.labelled.words.spans import Span, spans_of, tags_of, word_places
@@ -48,9 +48,7 @@ def read(path: Path, option: str, content: Any, **fields: Any) -> Any:
         path.write_text(content)
     else:
         path.write_text(json.dumps(content))
-    data = data_module(option, **{"train": str(path), "validation_documents": 0, **fields})
-    data.prepare_data()
-    return data
+    return prepared_data(option, **{"train": str(path), **fields})
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -237,8 +235,7 @@ def test_a_run_that_goes_on_reads_tables_as_it_began(tmp_path: Path) -> None:
     file.write_text("text;x,label\nherons;1,a\nowls;2,b\nlarks;1,a\n")
     columns = {"text_column": "text", "label_column": "x,label"}
     semicolon = {"delimiter": ";", "encoding": "utf-8", "quoting": True, "names": None}
-    first = data_module("classification", train=str(file), validation_documents=0, **columns)
-    first.prepare_data()
+    first = prepared_data("classification", train=str(file), **columns)
     assert first.decided() == {"tables": {str(file): semicolon}, "labels": "as named"}
     later = data_module("classification", train=str(file), validation_documents=0, text_column="text;x")
     later.take_over({"tables": {str(file): {**semicolon, "delimiter": ","}}, "layout": "packed"})

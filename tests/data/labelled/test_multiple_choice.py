@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.data.labelled.tasks import choices, data_module
+from tests.data.labelled.tasks import choices, prepared_data
 from tiryns.runner.data.demo.stdlib_choices import StdlibChoices
 
 
 def prepared(rows: Any, **fields: Any) -> Any:
-    data = data_module("multiple_choice", train=rows, **{"validation_documents": 0, **fields})
-    data.prepare_data()
-    return data
+    return prepared_data("multiple_choice", train=rows, **fields)
 
 
 def test_each_choice_is_read_behind_its_text() -> None:

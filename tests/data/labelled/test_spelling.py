@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.data.labelled.tasks import data_module
+from tests.data.labelled.tasks import data_module, prepared_data
 from tests.data.labelled.test_labels import learnt, target
 from tiryns.runner.data.labelled.columns import meant_columns
 from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE, by_label
@@ -202,9 +202,7 @@ def test_names_that_are_integers_are_names_of_integers() -> None:
 
 def read(path: Path, content: str, **fields: Any) -> Any:
     path.write_text(content)
-    data = data_module("classification", **{"train": str(path), "validation_documents": 0, **fields})
-    data.prepare_data()
-    return data
+    return prepared_data("classification", **{"train": str(path), **fields})
 
 
 def test_what_was_decided_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -270,8 +268,7 @@ def test_ids_groups_and_choices_keep_their_spelling(tmp_path: Path) -> None:
     ]
     file = tmp_path / "choices.jsonl"
     file.write_text("\n".join(map(json.dumps, choices)))
-    chosen = data_module("multiple_choice", train=str(file), validation_documents=0)
-    chosen.prepare_data()
+    chosen = prepared_data("multiple_choice", train=str(file))
     found: Any = chosen.train
     assert [example.choices for example in found.examples] == [["01", "1", "10"], ["true", "false"]]
     assert found.labels.tolist() == [1, 1]

@@ -3,7 +3,6 @@
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +10,7 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from tests.conftest import train_here
-from tests.inference.conftest import Runs
-from tests.inference.test_evaluate import evaluated
+from tests.inference.conftest import Runs, entry, evaluated
 from tests.support.in_process import tiryns_here
 from tests.support.precision import PRECISION
 from tiryns.runner.cli.commands import main
@@ -43,10 +41,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory, text_file: Path, later: Path)
         name: train_here(folder / name, text_file, sets, *words, *others).path
         for name, others in RUNS.items()
     }
-
-
-def entry(capsys: pytest.CaptureFixture[str], run: Path, file: Path, *words: object) -> dict[str, Any]:
-    return evaluated(capsys, run, file, *words)["sets"][str(file)]
 
 
 @pytest.mark.parametrize("objective", ["mlm", "diffusion"])

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, BertLMHeadModel
 
 import tiryns
 from tests.conftest import train_here
-from tests.inference.test_evaluate import evaluated
+from tests.inference.conftest import evaluated
 from tiryns.runner.cli.commands import main
 from tiryns.runner.inference.kinds import PredictOptions
 from tiryns.runner.inference.predictor import Predictor

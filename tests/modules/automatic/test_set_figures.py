@@ -26,10 +26,10 @@ def token_batch(
 
 
 def test_entities_are_measured_over_all_batches() -> None:
-    found = SetFigures(get_trainer_task("token_classification"), NAMES, None, None)
+    found = SetFigures(get_trainer_task("token_classification"), NAMES, None)
     found.add(*token_batch([[1, 2, 0, 3]], [[1, 2, 0, 3]]))
     found.add(*token_batch([[1, 0, 3, 0]], [[3, 0, 0, 0]]))
-    figures = found.figures(lambda sums: sums, lambda mine: [mine])
+    figures = found.finish(lambda mine: [mine], lambda sums: sums)
     assert figures == pytest.approx(
         {
             "loss": 0.5,

@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModel, AutoModelForTokenClassification, AutoTokenizer
 
 from tests.conftest import Command
-from tests.data.labelled.tasks import data_module, tags
+from tests.data.labelled.tasks import data_module, prepared_data, tags
 from tests.launch.test_kill import only_run, without_trace
 from tests.modules.conftest import JOINT, NEW, TINY, Finetune
 from tests.runs.test_train import losses
@@ -153,8 +153,7 @@ def test_files_of_a_word_a_line_have_columns_by_number_name_and_feature(tmp_path
     path = tmp_path / "train.conllu"
     path.write_text(CONLLU)
     columns = {"pos": "upos", "number": "feats.Number", "relation": 7}
-    data: Any = data_module("joint_tagging", train=str(path), validation_documents=0, tag_columns=columns)
-    data.prepare_data()
+    data: Any = prepared_data("joint_tagging", train=str(path), tag_columns=columns)
     assert [example.labels for example in data.train.examples] == [
         {"pos": ["NOUN", "VERB"], "number": ["Plur", "_"], "relation": ["nsubj", "root"]},
         {"pos": ["DET", "NOUN"], "number": ["_", "Sing"], "relation": ["det", "root"]},

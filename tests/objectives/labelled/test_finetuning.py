@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import BertConfig
 
-from tests.data.labelled.tasks import choices, data_module, questions, sentences, texts
+from tests.data.labelled.tasks import choices, data_module, prepared_data, questions, sentences, texts
 from tests.support.precision import BF16, assert_gradients_close, gradients, rounding
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.objectives import get_collator_cls
@@ -28,8 +28,7 @@ FIELDS: dict[str, dict[str, Any]] = {
 def parts(task: str, rows: Any, **fields: Any) -> tuple[Any, Collator]:
     """Training sequences and the collator of a task."""
     mine = {name: fields.pop(name) for name in FIELDS[task] if name in fields}
-    data = data_module(task, train=rows, validation_documents=0, **fields)
-    data.prepare_data()
+    data = prepared_data(task, train=rows, **fields)
     collator = get_collator_cls(task)(**{**FIELDS[task], **mine}, **data.collator_arguments())
     return data.train, collator
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from tests.data.labelled.tasks import data_module, tags
+from tests.data.labelled.tasks import prepared_data, tags
 from tests.objectives.labelled.test_finetuning import collated, model
 from tests.support.precision import assert_close, assert_gradients_close, gradients, rounding
 from tiryns.runner.data.batches import share_of
@@ -23,8 +23,7 @@ EVERY = list(range(12))
 
 
 def made(rows: Any, columns: list[str] = COLUMNS, **objective: Any) -> tuple[Any, Any]:
-    data = data_module("joint_tagging", train=rows, validation_documents=0, tag_columns=columns)
-    data.prepare_data()
+    data = prepared_data("joint_tagging", train=rows, tag_columns=columns)
     return data.train, get_collator_cls("joint_tagging")(**objective, **data.collator_arguments())
 
 

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 from transformers import BertConfig
 
-from tests.data.labelled.tasks import data_module, sentences, texts
+from tests.data.labelled.tasks import data_module, prepared_data, sentences, texts
 from tests.support.precision import BF16, assert_gradients_close, gradients, rounding
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
@@ -33,8 +33,7 @@ MULTI = {"class_weights": {"a": 3.0, "c": 0.5}, "label_smoothing": 0.1, "focal_g
 def parts(task: str, **settings: Any) -> tuple[Any, Any]:
     """Training sequences, and the collator with settings."""
     option = "token_classification" if task == "token_classification" else "classification"
-    data = data_module(option, train=ROWS[task], validation_documents=0)
-    data.prepare_data()
+    data = prepared_data(option, train=ROWS[task])
     return data.train, get_collator_cls(option)(**data.collator_arguments(), **settings)
 
 

@@ -28,7 +28,9 @@ def pages_of_each_kind(folder: Path) -> dict[str, Path]:
         "phases": write_report(phased(folder / "phases")),
         "folds": write_comparison(folder / "folds", make_folds(folder / "folds")),
         "evil": write_report(evil_run(folder / "evil")),
-        "judge": write_judge_page(folder / "judge.html", judged_pairs(folder / "pairs")),
+        "judge": write_judge_page(
+            folder / "judge.html", judged_pairs(folder / "pairs"), "muon and lion against adamw"
+        ),
     }
 
 

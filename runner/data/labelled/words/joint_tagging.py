@@ -18,6 +18,7 @@ from tiryns.runner.data.labelled.token_classification import (
     Sentence,
     SentenceSequences,
     TokenClassificationReader,
+    sentence_of,
 )
 from tiryns.runner.data.labelled.words.fields import labels_of, words_of
 from tiryns.runner.data.labelled.words.spans import OFFSETS, TEXT, word_places
@@ -25,7 +26,7 @@ from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow, MissingColumn
 from tiryns.runner.data.read.formats import no_column
 from tiryns.runner.data.read.opened import named_columns
-from tiryns.runner.data.read.rows import LabelRule, Row, Rows
+from tiryns.runner.data.read.rows import LabelRule, Rows
 
 SEPARATOR = "="
 """Between a column and its label in the names of the labels of a model: `upos=NOUN`."""
@@ -120,21 +121,21 @@ class JointTaggingReader(ExampleReader):
 
     def arranged(self, rows: Rows) -> Rows:
         """Rows with the labels of all columns in one; a text becomes words with their places."""
-        return rows._replace(rows=[self._arranged(row) for row in rows.rows])
-
-    def _arranged(self, row: Row) -> Row:
-        made: dict[str, Any] = {}
-        columns = {name: row.values.get(column) for name, column in self.tag_columns.items()}
-        if found := {name: labels for name, labels in columns.items() if not _is_hidden(labels)}:
-            made[self.label_column] = found
-        if isinstance(text := row.values.get(self.text_column), str) and text.strip():
-            places = word_places(text, next(iter(self.readers.values())).cuts_signs)
-            made |= {
-                TEXT: text,
-                OFFSETS: places,
-                self.text_column: [text[start:end] for start, end in places],
-            }
-        return row._replace(values={**row.values, **made})
+        found, cuts_signs = [], next(iter(self.readers.values())).cuts_signs
+        for row in rows.rows:
+            made: dict[str, Any] = {}
+            labels = {name: unwrapped(row.values.get(column)) for name, column in self.tag_columns.items()}
+            hidden = [
+                n for n, some in labels.items() if isinstance(some, list) and 0 < len(some) == some.count(-1)
+            ]
+            if shown := {n: some for n, some in labels.items() if some is not None and n not in hidden}:
+                made[self.label_column] = shown
+            if isinstance(text := row.values.get(self.text_column), str) and text.strip():
+                places = word_places(text, cuts_signs)
+                words = [text[start:end] for start, end in places]
+                made |= {TEXT: text, OFFSETS: places, self.text_column: words}
+            found.append(row._replace(values={**row.values, **made}))
+        return rows._replace(rows=found)
 
     def examples(self, rows: Rows, labelled: bool) -> list[TaggedSentence]:
         """One sentence per row; with `labelled` each has labels in a column."""
@@ -147,26 +148,20 @@ class JointTaggingReader(ExampleReader):
                 words = words_of(row, self.text_column)
                 given = row.values.get(self.label_column) or {}
                 if labelled and not given:
-                    raise self._without_labels(row)
+                    names = ", ".join(map(str, self.tag_columns.values()))
+                    if any(column in row.values for column in self.tag_columns.values()):
+                        raise BadRow(row.where, f"there is no label in columns {names}", "no label")
+                    known = ", ".join(map(str, row.values))
+                    problem = f"has none of the columns {names}; it has: {known}. Set data.tag_columns"
+                    raise MissingColumn(row.where, problem)
                 labels = {
                     name: labels_of(row, self.tag_columns[name], len(words), classes[name])
                     for name in self.readers
                     if name in given
                 }
-                places = row.values.get(OFFSETS)
-                text = None if places is None else row.values[TEXT]
                 name = example_id(row, self.id_column, number)
-                found.append(TaggedSentence(Sentence(name, words, None, row.where, text, places), labels))
+                found.append(TaggedSentence(sentence_of(row, name, words, None), labels))
         return found
-
-    def _without_labels(self, row: Row) -> BadRow:
-        """The error for a row without labels: its columns are empty, or have other names."""
-        names = ", ".join(map(str, self.tag_columns.values()))
-        if any(column in row.values for column in self.tag_columns.values()):
-            return BadRow(row.where, f"there is no label in columns {names}", "no label")
-        known = ", ".join(map(str, row.values))
-        problem = f"has none of the columns {names}; it has: {known}. Set data.tag_columns"
-        return MissingColumn(row.where, problem)
 
     def read_by(self, rule: LabelRule) -> None:
         """Reads every column by a rule."""
@@ -206,10 +201,9 @@ class JointTaggingReader(ExampleReader):
         }
         return TaggedSequences(examples, columns, self.flat_names())
 
-    def check(self, example: TaggedSentence) -> None:
-        """Raises BadRow for a label that the training data lacks."""
-        for name, reader in self.readers.items():
-            reader.check(example.of_column(name))
+    def target(self, example: TaggedSentence) -> list[list[int]]:
+        """The targets of each column; BadRow for a label that the training data lacks."""
+        return [reader.target(example.of_column(name)) for name, reader in self.readers.items()]
 
     def texts(self, examples: list[TaggedSentence]) -> Iterator[str]:
         """Words with spaces between them."""
@@ -264,12 +258,6 @@ class JointTaggingReader(ExampleReader):
         return {
             f"{fact} of {name}": told for name, facts in described.items() for fact, told in facts.items()
         }
-
-
-def _is_hidden(labels: Any) -> bool:
-    """Whether a row has no labels in a column, or the integer -1 for each of its words."""
-    labels = unwrapped(labels)
-    return labels is None or (isinstance(labels, list) and labels != [] and all(x == -1 for x in labels))
 
 
 def columns_of_labels(names: Sequence[str]) -> dict[str, list[str]]:

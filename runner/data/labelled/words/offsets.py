@@ -80,7 +80,12 @@ def _unit(file: str, marks: Sequence[tuple[str, str, Mark]]) -> str:
     counts, first = Counter[str](), dict[str, tuple[str, str, Mark]]()
     for where, text, mark in marks:
         if not text.isascii() and (mark.text is not None) == carry_text:
-            fitting = [unit for unit in _UNITS if _fits(text, mark, unit)]
+            fitting = []
+            for unit in _UNITS:  # in which it has its own text, or cuts no word
+                place = mark.place(text, unit)
+                cuts = mark.text is None and place and any(_WITHIN_WORD.match(text, at) for at in place)
+                if place and mark.agrees(text[slice(*place)]) and not cuts:
+                    fitting.append(unit)
             counts.update(fitting)
             for unit in () if CHARACTERS in fitting else fitting:
                 first.setdefault(unit, (where, text, mark))
@@ -94,16 +99,6 @@ def _unit(file: str, marks: Sequence[tuple[str, str, Mark]]) -> str:
             f" in {file}" if file else "", unit, told, mark.start, start, text[start:end], where,
         )  # fmt: skip
     return unit
-
-
-def _fits(text: str, mark: Mark, unit: str) -> bool:
-    """Whether an annotation has its own text in a unit; without one, whether it cuts no word."""
-    if not (place := mark.place(text, unit)):
-        return False
-    start, end = place
-    return mark.agrees(text[start:end]) and (
-        mark.text is not None or not any(_WITHIN_WORD.match(text, at) for at in place)
-    )
 
 
 def _character(text: str, offset: int, unit: str) -> int | None:

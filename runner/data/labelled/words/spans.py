@@ -107,7 +107,14 @@ def annotated(where: str, values: Mapping[str, Any], text_column: str, label_col
     if isinstance(data := values.get("data"), Mapping):
         texts = {name: value for name, value in data.items() if isinstance(value, str)}
         text = texts.get(text_column) or texts.get("text") or next(iter(texts.values()), None)
-        listed = _label_studio(where, values.get("annotations", values.get("completions")))
+        listed = None
+        if kept := _kept(values):  # the first counts
+            results = kept[0].get("result") or []
+            if not isinstance(results, list) or not all(isinstance(one, Mapping) for one in results):
+                problem = f"the result of an annotation is {results!r:.60}, expected a list"
+                raise BadRow(where, problem, "no entity")
+            marked = (one.get("value") for one in results)
+            listed = [value for value in marked if isinstance(value, Mapping) and "start" in value]
     if text is None:
         return None
     if listed is None and any(name in values for name in SIGNED):
@@ -115,26 +122,16 @@ def annotated(where: str, values: Mapping[str, Any], text_column: str, label_col
     return Annotated(text, None if listed is None else [_mark(where, one) for one in listed])
 
 
-def _label_studio(where: str, annotations: Any) -> list[Any] | None:
-    """The entities of the first annotation that was not cancelled; None without one."""
-    if not (kept := _kept(annotations)):
-        return None
-    results = kept[0].get("result") or []
-    if not isinstance(results, list) or not all(isinstance(one, Mapping) for one in results):
-        raise BadRow(where, f"the result of an annotation is {results!r:.60}, expected a list", "no entity")
-    found = [one.get("value") for one in results]
-    return [value for value in found if isinstance(value, Mapping) and "start" in value]
-
-
-def _kept(annotations: Any) -> list[Mapping[str, Any]]:
-    """The annotations of Label Studio that were not cancelled."""
+def _kept(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The annotations of a row of Label Studio that were not cancelled."""
+    annotations = values.get("annotations", values.get("completions"))
     listed = annotations if isinstance(annotations, list) else []
     return [one for one in listed if isinstance(one, Mapping) and not one.get("was_cancelled")]
 
 
 def is_contested(values: Mapping[str, Any]) -> bool:
     """Whether annotations of a row in Label Studio's export differ."""
-    results = [one.get("result") for one in _kept(values.get("annotations", values.get("completions")))]
+    results = [one.get("result") for one in _kept(values)]
     listed = [result if isinstance(result, list) else [result] for result in results]
     parts = [[one.get("value") if isinstance(one, Mapping) else one for one in result] for result in listed]
     return len({repr(sorted(map(repr, some))) for some in parts}) > 1

@@ -7,6 +7,7 @@ IOE, each of which has two that the sentences tell apart (https://github.com/cha
 import logging
 import re
 from collections.abc import Callable, Iterable, Sequence, Set
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -46,23 +47,21 @@ def _closed(before: Tag, tag: Tag) -> bool:
     return tag.letter not in "IE"
 
 
+def _after(letter: str, before: Tag, tag: Tag) -> bool:
+    """A tag of this letter comes right after one that begins or continues its entity."""
+    return tag.letter != letter or (before.letter in "BI" and tag.continues(before))
+
+
+def _until(letter: str, before: Tag, tag: Tag) -> bool:
+    """After a tag of this letter comes one that continues or ends its entity."""
+    return before.letter != letter or (tag.letter in "IE" and tag.continues(before))
+
+
 SCHEMES: dict[str, tuple[str, Rule]] = {
-    "IOB2": (
-        "BI",
-        lambda before, tag: tag.letter != "I" or (before.letter in "BI" and tag.continues(before)),
-    ),
-    "IOB1": (
-        "BI",
-        lambda before, tag: tag.letter != "B" or (before.letter in "BI" and tag.continues(before)),
-    ),
-    "IOE2": (
-        "IE",
-        lambda before, tag: before.letter != "I" or (tag.letter in "IE" and tag.continues(before)),
-    ),
-    "IOE1": (
-        "IE",
-        lambda before, tag: before.letter != "E" or (tag.letter in "IE" and tag.continues(before)),
-    ),
+    "IOB2": ("BI", partial(_after, "I")),
+    "IOB1": ("BI", partial(_after, "B")),
+    "IOE2": ("IE", partial(_until, "I")),
+    "IOE1": ("IE", partial(_until, "E")),
     "IOBES": ("BIES", _closed),
     "BILOU": ("BILU", _closed),
     "BMES": ("BMES", _closed),
@@ -203,10 +202,14 @@ def kept_scheme(names: Sequence[str], sentences: Iterable[tuple[str, Sequence[st
     """
     sentences = list(sentences)
     if (tagging := tagging_of(names)) is None:
-        if problem := _no_scheme(names):
-            log.warning(
-                "%s: words are measured, and no entities. Schemes are %s", problem, ", ".join(SCHEMES)
-            )
+        tags = [name for name in names if name != OUTSIDE]
+        matches = {name: _PREFIX.fullmatch(name) or _SUFFIX.fullmatch(name) for name in tags}
+        odd = [name for name, match in matches.items() if not match or not match["kind"]]
+        if OUTSIDE in names and len(odd) * 2 <= len(tags):
+            letters = ", ".join(sorted({match["letter"] for match in matches.values() if match}))
+            problem = f"{', '.join(odd[:3])} is no tag" if odd else f"no scheme has the letters {letters}"
+            known = ", ".join(SCHEMES)
+            log.warning("%s: words are measured, and no entities. Schemes are %s", problem, known)
         return None
     broken = {}
     for scheme in tagging.schemes:
@@ -228,17 +231,6 @@ def described_scheme(names: Sequence[str], kept: str | None) -> str:
     """
     tagging = tagging_of(names)
     return kept or (f"{' or '.join(tagging.schemes)}, not kept" if tagging else "none of entities")
-
-
-def _no_scheme(names: Sequence[str]) -> str:
-    """What keeps labels that look like tags of entities from being of a scheme; empty for other labels."""
-    tags = [name for name in names if name != OUTSIDE]
-    matches = {name: _PREFIX.fullmatch(name) or _SUFFIX.fullmatch(name) for name in tags}
-    odd = [name for name, match in matches.items() if not match or not match["kind"]]
-    if OUTSIDE not in names or len(odd) * 2 > len(tags):
-        return ""
-    letters = sorted({match["letter"] for match in matches.values() if match})
-    return f"{', '.join(odd[:3])} is no tag" if odd else f"no scheme has the letters {', '.join(letters)}"
 
 
 def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:

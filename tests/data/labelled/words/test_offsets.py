@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.data.labelled.tasks import data_module
+from tests.data.labelled.tasks import data_module, prepared_data
 from tiryns.runner.data.labelled.words.offsets import CHARACTERS, Mark, offset_units
 from tiryns.runner.data.read.rows import read_rows
 
@@ -62,8 +62,7 @@ FORMS: dict[str, Callable[[str, Any], Any]] = {
 
 def examples(path: Path, content: Any, option: str = "token_classification", **fields: Any) -> Any:
     path.write_text(json.dumps(content))
-    data = data_module(option, train=str(path), validation_documents=0, **fields)
-    data.prepare_data()
+    data = prepared_data(option, train=str(path), **fields)
     return data.train_set.examples
 
 
@@ -185,8 +184,7 @@ def test_one_unit_holds_for_a_whole_file_and_for_no_other(tmp_path: Path) -> Non
     folder.mkdir()
     (folder / "a.json").write_text(json.dumps([wrong]))
     (folder / "b.json").write_text(json.dumps(browser))
-    data = data_module("token_classification", train=str(folder), validation_documents=0)
-    data.prepare_data()
+    data = prepared_data("token_classification", train=str(folder))
     assert sorted(map(entities, data.train_set.examples)) == sorted([["北京"]] + 3 * [["北京", "上海"]])
 
 

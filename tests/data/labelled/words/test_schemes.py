@@ -13,7 +13,7 @@ from seqeval import scheme as strict
 from seqeval.metrics import f1_score
 from seqeval.metrics.sequence_labeling import get_entities
 
-from tests.data.labelled.tasks import data_module
+from tests.data.labelled.tasks import data_module, prepared_data
 from tiryns.runner.data.labelled.words.tags import (
     SCHEMES,
     Tagging,
@@ -258,8 +258,7 @@ def test_what_was_learnt_of_a_scheme_is_kept() -> None:
     }  # fmt: skip
     for scheme, labels in rows.items():
         train = [{"words": ["a", "b", "c"], "labels": labels}]
-        data = data_module("token_classification", train=train, validation_documents=0)
-        data.prepare_data()
+        data = prepared_data("token_classification", train=train)
         state: dict[str, Any] = data.reader.state_dict()
         assert state["iob2"] == (scheme == "IOB2")
         assert state.get("scheme") == (None if scheme == "IOB2" else scheme)
