@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tiryns.runner.data.evaluated import by_name
 from tiryns.runner.data.labelled.columns import typed_setting
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def all_problems(error: ValueError, data: "FinetuningData") -> ValueError:
     Each error with `settings` (see `AdvisedError`) is cured by them, and the files are read again, until they can be used
     or an error has no cure. Of several problems the message ends in all settings to add.
     """
-    paths = list(_leaves(data.sources))
+    paths = list(_named(data.sources))
     if data.decided_tables or not all(isinstance(path, str | Path) for path in paths):
         return error  # rows made in code may be read once
     is_one = len(paths) == 1 and Path(paths[0]).is_file()
@@ -66,13 +67,11 @@ def _joined(problems: list[str], cures: Mapping[str, Any]) -> ValueError:
     return ValueError(told + add)
 
 
-def _leaves(source: Any) -> Iterator[Any]:
-    """The sources in lists and mappings of them."""
-    if isinstance(source, Mapping | list | tuple):
-        for part in source.values() if isinstance(source, Mapping) else source:
-            yield from _leaves(part)
-    elif source is not None:
-        yield source
+def _named(sources: Mapping[str, Any]) -> Iterator[Any]:
+    """The sources of every set; of rows made in code the rows."""
+    for part, source in sources.items():
+        for one in by_name(source, part).values():
+            yield from one if isinstance(one, list | tuple) else [one]
 
 
 @contextmanager
