@@ -83,8 +83,7 @@ def test_greedy_soup_takes_in_what_does_not_fall_on_validation(sweep: list[Run],
     config = soups._config_of(sweep[0].path)
     measuring = Scored(config, members, {"val/validation": None})
     figures, greedy = measuring.measure()
-    assert measuring.monitor == "val/validation/accuracy"
-    assert greedy == [0, 1]
+    assert (measuring.monitor, greedy) == ("val/validation/accuracy", [0, 1])
     assert figures["greedy"] == {measuring.monitor: 0.7}
     assert asked == [(0,), (1,), (2,), (1, 2), (0, 1), (0, 1, 2)], "the last one is the uniform soup"
 
