@@ -125,24 +125,6 @@ def test_setting_without_effect_is_the_same(tmp_path: Path) -> None:
     assert "the same to the last digit in 8 pairs" in numbers["sentence"]
 
 
-def test_each_question_has_a_page_and_the_same_one_again_its_own(tmp_path: Path) -> None:
-    settings = {"optimizer=adamw": BASE, "optimizer=muon": BETTER, "optimizer=lion": BETTER}
-    make_sweep(tmp_path / "all", settings)
-    pages = [
-        Path(judged(tmp_path, "all", *MUON, *more)["page"]).name
-        for more in (
-            ["--change", "optimizer=lion"],
-            [],
-            ["--metric", KEY],
-            [],
-            ["--change", "optimizer=lion"],
-        )
-    ]
-    assert pages == ["judge.html", "judge-2.html", "judge-3.html", "judge-2.html", "judge.html"]
-    assert "optimizer=lion is better" in read(tmp_path / "all" / "judge.html").text
-    assert "optimizer=lion" not in read(tmp_path / "all" / "judge-2.html").text
-
-
 def test_two_runs_or_folders_are_paired_by_seed_alone(swept: Path) -> None:
     pair = one(swept, "sweep/0", "sweep/8", status=3)
     assert [each["seed"] for each in pair["pairs"]] == [1]

@@ -1,4 +1,4 @@
-"""`tiryns judge --figure FILE`: a forest plot whose marks are the numbers of the answer, as svg and as pdf."""
+"""The page of `tiryns judge`, and `--figure FILE`: a forest plot of the numbers of the answer, as svg and as pdf."""
 
 import re
 from pathlib import Path
@@ -6,8 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.cli.judge.folders import make_sweep
+from tests.cli.judge.folders import KEY, make_sweep
 from tests.cli.judge.test_answers import BASE, BETTER, MUON, judged, refused
+from tests.report.pages import read
 from tiryns.runner.cli.judge.forest import _ticks
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -73,3 +74,21 @@ def test_ticks_cover_the_values(low: float, high: float) -> None:
     assert first <= low
     assert first + step * count >= high - 1e-12
     assert 1 <= count <= 6
+
+
+def test_each_question_has_a_page_and_the_same_one_again_its_own(tmp_path: Path) -> None:
+    settings = {"optimizer=adamw": BASE, "optimizer=muon": BETTER, "optimizer=lion": BETTER}
+    make_sweep(tmp_path / "all", settings)
+    pages = [
+        Path(judged(tmp_path, "all", *MUON, *more)["page"]).name
+        for more in (
+            ["--change", "optimizer=lion"],
+            [],
+            ["--metric", KEY],
+            [],
+            ["--change", "optimizer=lion"],
+        )
+    ]
+    assert pages == ["judge.html", "judge-2.html", "judge-3.html", "judge-2.html", "judge.html"]
+    assert "optimizer=lion is better" in read(tmp_path / "all" / "judge.html").text
+    assert "optimizer=lion" not in read(tmp_path / "all" / "judge-2.html").text
