@@ -33,7 +33,7 @@ def all_problems(error: ValueError, data: "FinetuningData") -> ValueError:
         if "encoding" in settings and not is_one:  # other files may be UTF-8
             encoding = settings["encoding"]
             settings = {"encoding": ["utf-8", encoding] if isinstance(encoding, str) else encoding}
-        if all(cures.get(name) == value for name, value in settings.items()):
+        if settings.keys() <= cures.keys():  # no cure, or one that was no cure
             return error if len(problems) == 1 else _joined(problems, {})
         cures |= settings
         trial, failure = _trial(data, cures)
