@@ -158,7 +158,7 @@ def test_a_sweep_over_poolings_skips_what_is_done(files: dict[str, list[str]], t
     assert found[0]["results"] != found[1]["results"]
     again = tiryns_here(tmp_path, *words)
     assert "2 of 2 jobs are done already" in again.stdout + again.stderr
-    assert "ndcg" in (tmp_path / "sweep" / "report.html").read_text()
+    assert "NDCG@10" in (tmp_path / "sweep" / "report.html").read_text()
 
 
 def refused(tmp_path: Path, *words: str) -> Done:
