@@ -21,9 +21,9 @@ def write_page(folder: Path) -> Path:
     files = [file.name for file in sorted(folder.glob("*.json*"))]
     heads, rows = figures_rows(content)
     cells = [[_below(cell) for cell in row] for row in rows]
-    several = (
-        page.table(map(in_words, heads), cells) if len(rows) > 1 else {}
-    )  # of one file its section has them
+    # of one file that was read whole its section has them
+    is_whole = len(rows) == 1 and heads[2:] == list(next(iter(content["sets"].values()))["metrics"])
+    several = {} if is_whole else page.table(map(in_words, heads), cells)
     parts = [
         page.section("Figures", several),
         page.note(intervals_in_words(content)),

@@ -161,7 +161,8 @@ def test_page_shows_figures_with_intervals_classes_and_mistakes(
     assert "interval of F1" in page.heads
     assert "Entities" in page.texts("label")
     assert page.table("probability").part["fold"].startswith("Predictions: ")
-    assert page.text.count("[") >= 10
+    [entry] = json.loads((tmp_path / "evaluation.json").read_text())["sets"].values()
+    assert page.text.count("[") == len(entry["intervals"]) == 5, "each interval once"
 
 
 def test_micro_batches_do_not_change_the_figures(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
