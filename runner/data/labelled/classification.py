@@ -27,7 +27,7 @@ from tiryns.runner.data.labelled.labels import (
     majority_accuracy,
 )
 from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
-from tiryns.runner.data.labelled.spelling import ONE_HOT, LocatedLabel, is_missing, spelled
+from tiryns.runner.data.labelled.spelling import LocatedLabel, is_missing, spelled, truth_of
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
@@ -126,10 +126,10 @@ class ClassificationReader(ExampleReader):
         if all(is_missing(row.values.get(name)) for name in self.label_columns):
             return None
         for name in self.label_columns:
-            if column(row, name, "data.label_columns") not in ONE_HOT:
+            if truth_of(column(row, name, "data.label_columns")) is None:
                 problem = f"column {name!r} holds {row.values[name]!r:.40}, expected 0 or 1"
                 raise BadRow(row.where, problem, "neither 0 nor 1")
-        return [name for name in self.label_columns if ONE_HOT[row.values[name]]]
+        return [name for name in self.label_columns if truth_of(row.values[name])]
 
     def examples(self, rows: Rows, labelled: bool) -> list[Labelled]:
         """One example per row; without `labelled`, labels may be missing."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import compress
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,10 +146,10 @@ class FinetuningData(EvaluatedDataModule):
     def _warn_of_alike_labels(self) -> None:
         """Names labels that are written in several ways, each of which is a class."""
         if found := alike_names(self.reader.collator_arguments().get("labels") or []):
-            first = "; ".join(" and ".join(map(repr, names)) for names in found[:3])
+            first = "; ".join(" and ".join(map(_visibly, names)) for names in found[:3])
             log.warning(
-                "labels that differ in case or white space alone are different labels; give labels that mean the same "
-                "one spelling: %s%s",
+                "labels that differ in case, white space or composed characters alone are different labels; give labels "
+                "that mean the same one spelling: %s%s",
                 first,
                 "; ..." if len(found) > 3 else "",
             )
@@ -270,6 +271,11 @@ class FinetuningData(EvaluatedDataModule):
         self.decided_tables = {path: Dialect(**dialect) for path, dialect in tables.items()}
         if decided:
             self.reader.read_by(LabelRule.of(decided))
+
+
+def _visibly(name: str) -> str:
+    """A name in quotation marks, without characters that are composed of others."""
+    return repr(name) if name == normalize("NFC", name) else ascii(name)
 
 
 def tokenizer_of(
