@@ -141,7 +141,7 @@ class TokenClassificationReader(ExampleReader):
         of_words = isinstance(given, list) and len(given) > 0 and not listed
         if of_words or not isinstance(words, str | None):
             return None
-        return annotated(row.where, row.values, self.text_column, self.label_column)
+        return annotated(row.where, row.values, self.text_column, self.label_column, self.rule)
 
     def _in_words(self, row: Row, given: Annotated, unit: str) -> Row:
         places = word_places(given.text, given.marks is not None or self.cuts_signs)
