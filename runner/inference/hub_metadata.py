@@ -31,9 +31,10 @@ HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 """A model or a data set of the hub, with its owner."""
 
 METRICS = (
-    "accuracy", "f1", "macro_f1", "micro_f1", "exact_match", "spearman", "pearson", "mcc", "mse", "loss", "perplexity",
+    "accuracy", "f1", "precision", "recall", "macro_f1", "micro_f1", "exact_match", "spearman", "pearson", "mcc", "mse",
+    "loss", "perplexity",
 )  # fmt: skip
-"""Figures that a leaderboard of the hub may show, by the last part of their names."""
+"""Metrics that a leaderboard of the hub may show, by the last part of their names, of entities as of seqeval."""
 
 
 def task_of_head(model: Any) -> tuple[str, str]:
@@ -71,7 +72,7 @@ def about(model: Any, run: Run, settings: dict[str, Any], figures: dict[str, flo
         "base_model": named,
         "datasets": data,
         "tags": tags,
-        "metrics": sorted({name.rpartition("/")[2] for name in figures} & {*METRICS} - {"loss"}),
+        "metrics": sorted({*map(_kind, figures)} & {*METRICS} - {"loss"}),
     }
     measured = _index(run.name, task, data, figures)
     return {name: value for name, value in {**known, "model-index": measured}.items() if value}
@@ -109,12 +110,17 @@ def hub_data_sets(data: dict[str, Any]) -> Iterator[str]:
             yield name
 
 
+def _kind(figure: str) -> str:
+    """The metric of a figure, as the hub calls it."""
+    return figure.rpartition("/")[2].removeprefix("entity_")
+
+
 def _index(name: str, task: str, data: list[str], figures: dict[str, float]) -> list[dict[str, Any]]:
     """The hub's index of figures, for the data set they were measured on; empty where task or data set have no name."""
     measured = [
-        {"type": figure.rpartition("/")[2], "name": figure, "value": round(value, 6)}
+        {"type": _kind(figure), "name": figure, "value": round(value, 6)}
         for figure, value in figures.items()
-        if figure.rpartition("/")[2] in METRICS
+        if _kind(figure) in METRICS
     ]
     if not (task and data and measured):
         return []
