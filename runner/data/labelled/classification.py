@@ -162,6 +162,8 @@ class ClassificationReader(ExampleReader):
 
     def learn(self, examples: list[Labelled], rows: Rows) -> None:
         """Takes the kind of problem, and the names of its labels."""
+        if self.labels.checked:
+            check_vectors([e.label for e in examples if e.label.label is not None])
         self.labels.learn([e.label for e in examples], rows.textual, rows.class_names.get(self.label_column))
         if self.labels.decision:
             log.info("labels: %s", self.describe()["labels"])
@@ -241,3 +243,15 @@ class ClassificationReader(ExampleReader):
         several = "several at once: " if self.labels.problem_type == MULTI else ""
         labels = "a number" if is_number else several + first_names(self.labels.names)
         return {"labels": labels + (f" ({self.labels.decision})" if self.labels.decision else "")}
+
+
+def check_vectors(found: Sequence[LocatedLabel]) -> None:
+    """Raises ValueError for lists of one length that hold 0 and 1 alone: a place for each label, no labels."""
+    lists = [one.label for one in found if isinstance(one.label, list)]
+    length = len(lists[0]) if lists else 0
+    alike = length > 1 and len(lists) == len(found) and {len(one) for one in lists} == {length}
+    if alike and all(isinstance(x, int) and x in (0, 1) for one in lists for x in one):
+        raise ValueError(
+            f"{found[0].where}: the label {lists[0]!r:.40} reads as {length} labels with a 1 for each that holds: write "
+            "the list of those that hold, or a column for each and 'data.label_columns=[a,b,...]'"
+        )

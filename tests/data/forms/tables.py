@@ -137,6 +137,15 @@ FORMS = [
          rows=6, first={"id": "000"}),
     Form("numbers as text", CLS, "a.jsonl", jsonl(texts(["1", "2"])), rows=6, labels=["1", "2"], kind=SINGLE),
     Form("booleans", CLS, "a.jsonl", jsonl(texts([True, False])), rows=6, labels=["false", "true"]),
+    *(Form(f"vectors of labels, {kind.__name__}", CLS, "a.jsonl", jsonl(texts([list(map(kind, one)) for one in
+           ([0, 1, 0], [1, 0, 1])])), error=r"line 1: .* reads as 3 labels with a 1 for each .*data\.label_columns")
+      for kind in (int, bool)),
+    Form("vectors of labels with names", CLS, "a.jsonl", jsonl(texts([[0, 1], [1, 0]])),
+         ("data.labels=[a,b]", "data.problem_type=multi_label"), error="reads as 2 labels with a 1 for each"),
+    Form("vectors of labels, fractions", CLS, "a.jsonl", jsonl(texts([[0.0, 1.0], [1.0, 0.0]])),
+         error="Expected text, integers, numbers or lists of text or integers"),
+    Form("lists of class numbers", CLS, "a.jsonl", jsonl(texts([[0, 1], [1], []])), rows=6, labels=["0", "1"],
+         kind=MULTI),
     Form("null labels", CLS, "a.jsonl", jsonl(texts([0, 1, None])),
          error="line 3: there is no label in column 'label'; data.on_bad_row"),
     Form("JSON array", CLS, "a.json", json.dumps(texts(["a", "b"])), rows=6, labels=["a", "b"]),
