@@ -30,10 +30,6 @@ _CHOICES = re.compile(r'\s*\{\s*"choices"\s*:.*', re.DOTALL)
 _JOINS = ("|", ";", ",", "/", "#")  # doccano writes a#b
 
 
-MISSING = re.compile(r"NA|N/A|<NA>|nan|NaN|NULL|null|#(?:N/A|NV|[A-Z\u00c0-\u00dd/0]+ ?[!?])")
-"""What R, pandas, databases and Excel (`#DIV/0!`, in German `#WERT!`) write where there is nothing."""
-
-
 class LocatedLabel(NamedTuple):
     """A label as it was read, None for none, and its row."""
 
