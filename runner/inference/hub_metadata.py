@@ -31,9 +31,10 @@ HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 """A model or a data set of the hub, with its owner."""
 
 METRICS = (
-    "accuracy", "f1", "macro_f1", "micro_f1", "exact_match", "spearman", "pearson", "mcc", "mse", "loss", "perplexity",
+    "accuracy", "f1", "precision", "recall", "macro_f1", "micro_f1", "exact_match", "spearman", "pearson", "mcc", "mse",
+    "loss", "perplexity",
 )  # fmt: skip
-"""Figures that a leaderboard of the hub may show, by the last part of their names."""
+"""Metrics that a leaderboard of the hub may show, by the last part of their names, of entities as of seqeval."""
 
 
 def task_of_head(model: Any) -> tuple[str, str]:
@@ -71,12 +72,12 @@ def about(model: Any, run: Run, settings: dict[str, Any], figures: dict[str, flo
         "base_model": named,
         "datasets": data,
         "tags": tags,
-        "metrics": sorted({name.rpartition("/")[2] for name in figures} & {*METRICS} - {"loss"}),
+        "metrics": sorted({*map(_kind, figures)} & {*METRICS} - {"loss"}),
     }
     measured = [
-        {"type": figure.rpartition("/")[2], "name": figure, "value": round(value, 6)}
+        {"type": _kind(figure), "name": figure, "value": round(value, 6)}
         for figure, value in figures.items()
-        if figure.rpartition("/")[2] in METRICS
+        if _kind(figure) in METRICS
     ]
     if task and data and measured:  # the figures of the data set that they were measured on
         named = {"name": data[0], "type": data[0]}
@@ -115,3 +116,8 @@ def hub_data_sets(data: dict[str, Any]) -> Iterator[str]:
         name = str(value).partition("@")[0].partition(":")[0]
         if HUB_NAME.fullmatch(name) and not Path(name).exists() and not Path(name).suffix:
             yield name
+
+
+def _kind(figure: str) -> str:
+    """The metric of a figure, as the hub calls it."""
+    return figure.rpartition("/")[2].removeprefix("entity_")

@@ -76,6 +76,20 @@ def test_data_set_of_the_hub_has_an_index_of_its_figures(tmp_path: Path) -> None
     assert values == {"test/test/accuracy": 0.912346, "test/test/loss": 0.3, "val/validation/f1": 0.5}
 
 
+def test_entities_are_measured_as_the_hub_calls_it(tmp_path: Path) -> None:
+    figures = {
+        "test/test/entity_f1": 0.75,
+        "test/test/entity_recall": 0.5,
+        "test/test/majority_accuracy": 0.9,
+    }
+    found = metadata_of(
+        card_of(tmp_path, "token_classification", {"data": {"train": "owner/names@train"}}, figures), tmp_path
+    )
+    assert found["metrics"] == ["f1", "recall"]
+    measured = {one["name"]: one["type"] for one in found["model-index"][0]["results"][0]["metrics"]}
+    assert measured == {"test/test/entity_f1": "f1", "test/test/entity_recall": "recall"}
+
+
 @pytest.mark.parametrize(
     "data",
     [

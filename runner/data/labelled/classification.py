@@ -27,7 +27,7 @@ from tiryns.runner.data.labelled.labels import (
     majority_accuracy,
 )
 from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
-from tiryns.runner.data.labelled.spelling import ONE_HOT, LocatedLabel, is_missing, spelled
+from tiryns.runner.data.labelled.spelling import LocatedLabel, is_missing, spelled, truth_of
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import LabelRule, Rows
@@ -117,10 +117,10 @@ class ClassificationReader(ExampleReader):
                 values = {name: value for name, value in row.values.items() if name != self.label_column}
                 if not all(is_missing(row.values.get(name)) for name in self.label_columns):
                     for name in self.label_columns:
-                        if column(row, name, "data.label_columns") not in ONE_HOT:
+                        if truth_of(column(row, name, "data.label_columns")) is None:
                             problem = f"column {name!r} holds {row.values[name]!r:.40}, expected 0 or 1"
                             raise BadRow(row.where, problem, "neither 0 nor 1")
-                    values[self.label_column] = [n for n in self.label_columns if ONE_HOT[row.values[n]]]
+                    values[self.label_column] = [n for n in self.label_columns if truth_of(row.values[n])]
                 found.append(row._replace(values=values))
         return rows._replace(rows=found)
 
@@ -155,6 +155,8 @@ class ClassificationReader(ExampleReader):
 
     def learn(self, examples: list[Labelled], rows: Rows) -> None:
         """Takes the kind of problem, and the names of its labels."""
+        if self.labels.checked:
+            check_vectors([e.label for e in examples if e.label.label is not None])
         self.labels.learn([e.label for e in examples], rows.textual, rows.class_names.get(self.label_column))
         if self.labels.decision:
             log.info("labels: %s", self.describe()["labels"])
@@ -234,3 +236,15 @@ class ClassificationReader(ExampleReader):
         several = "several at once: " if self.labels.problem_type == MULTI else ""
         labels = "a number" if is_number else several + first_names(self.labels.names)
         return {"labels": labels + (f" ({self.labels.decision})" if self.labels.decision else "")}
+
+
+def check_vectors(found: Sequence[LocatedLabel]) -> None:
+    """Raises ValueError for lists of one length that hold 0 and 1 alone: a place for each label, no labels."""
+    lists = [one.label for one in found if isinstance(one.label, list)]
+    length = len(lists[0]) if lists else 0
+    alike = length > 1 and len(lists) == len(found) and {len(one) for one in lists} == {length}
+    if alike and all(isinstance(x, int) and x in (0, 1) for one in lists for x in one):
+        raise ValueError(
+            f"{found[0].where}: the label {lists[0]!r:.40} reads as {length} labels with a 1 for each that holds: write "
+            "the list of those that hold, or a column for each and 'data.label_columns=[a,b,...]'"
+        )

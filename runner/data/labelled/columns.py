@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tiryns.runner.data.labelled.spelling import (
-    ONE_HOT,
     is_hidden,
     is_missing,
     is_negative,
     name_among,
     spelled,
+    truth_of,
     unwrapped,
 )
 from tiryns.runner.data.read.bad_rows import AdvisedError, MissingColumn
@@ -119,11 +119,7 @@ def meant_columns(
         {'text_column': ['Question'], 'label_column': ['Intent']}
     """
     columns = _columns(rows)
-    flags = [
-        name
-        for name, values in columns.items()
-        if all(isinstance(value, str | int | float) and value in ONE_HOT for value in values)
-    ]
+    flags = [name for name, values in columns.items() if None not in map(truth_of, values)]
     texts = [name for name in _all_of(columns, str) if name != label_column]
     longest = _longest(columns, texts)
     pair: Sequence[str] = next((both for both in PAIRS if {*both} <= {*texts}), ())
@@ -158,13 +154,14 @@ def _meant_words(
 ) -> Meant:
     """The settings that name words and their labels: lists, of which those of text with most values are the words."""
     lists = {name: columns[name] for name in _all_of(columns, list)}
-    texts: dict[str, set[Any]] = {n: {one for v in values for one in v} for n, values in lists.items()}
-    texts = {n: found for n, found in texts.items() if found and all(isinstance(one, str) for one in found)}
+    items = {n: [one for v in values for one in v] for n, values in lists.items()}
+    texts = {n: {*some} for n, some in items.items() if some and all(isinstance(one, str) for one in some)}
     words = text_column if text_column in columns else max(texts, key=lambda n: len(texts[n]), default="")
     if words not in lists:
         return {}
     lengths = [len(one) for one in lists[words]]
     tags = [n for n in lists if n != words and [len(one) for one in lists[n]] == lengths]
+    tags = [n for n in tags if all(isinstance(one, str | int) for one in items[n])]
     found: Meant = {} if words == text_column else {"text_column": [words]}
     if label_column in columns or (labels is not None and found):
         return found
@@ -186,9 +183,14 @@ def _meant_pairs(columns: dict[str, list[Any]], text_column: str) -> Meant:
 
 
 def _scores(columns: dict[str, list[Any]]) -> list[str]:
-    """The columns that say how far two texts belong together, by their names, of several values."""
+    """The columns of several values that say how far two texts belong together: by their names, then all of 0 and 1."""
     plain = [n for n, values in columns.items() if not any(isinstance(v, list | Mapping) for v in values)]
-    return [name for name in plain if _SCORE.search(name) and len({*columns[name]}) > 1]
+    found = [
+        n
+        for n in plain
+        if len({*columns[n]}) > 1 and (_SCORE.search(n) or None not in map(truth_of, columns[n]))
+    ]
+    return sorted(found, key=lambda name: not _SCORE.search(name))
 
 
 def _meant_answers(

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,7 +246,7 @@ def tokenized(tokenizer: Any, *columns: Sequence[Any], **options: Any) -> Iterat
 
 
 def alike_names(names: Sequence[str]) -> list[list[str]]:
-    """The names that differ in case or white space alone, together.
+    """The names that differ in case, white space or composed characters alone, together.
 
     Example:
         >>> alike_names(["order", "refund", " order", "Order"])
@@ -253,7 +254,7 @@ def alike_names(names: Sequence[str]) -> list[list[str]]:
     """
     groups: dict[str, list[str]] = {}
     for name in names:
-        groups.setdefault(" ".join(name.casefold().split()), []).append(name)
+        groups.setdefault(" ".join(normalize("NFC", name).casefold().split()), []).append(name)
     return [group for group in groups.values() if len(group) > 1]
 
 

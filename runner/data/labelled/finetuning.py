@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import compress
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -114,8 +115,9 @@ class FinetuningData(EvaluatedDataModule):
             log.warning("%s with different labels: %s", count_of(len(conflicts), "text"), first_of(conflicts))
         if alike := alike_names(self.reader.collator_arguments().get("labels") or []):
             advice = "are different labels; give labels that mean the same one spelling"
-            groups = first_of([" and ".join(map(repr, names)) for names in alike])
-            log.warning("labels that differ in case or white space alone %s: %s", advice, groups)
+            groups = first_of([" and ".join(map(_visibly, names)) for names in alike])
+            differ = "labels that differ in case, white space or composed characters alone"
+            log.warning("%s %s: %s", differ, advice, groups)
         for name, some in examples.items():
             bad = self.bad.get(name) or self.bad["train"]
             examples[name] = self.reader.usable(some, bad)
@@ -256,6 +258,11 @@ class FinetuningData(EvaluatedDataModule):
         self.decided_tables = {path: Dialect(**dialect) for path, dialect in tables.items()}
         if decided:
             self.reader.read_by(LabelRule.of(decided))
+
+
+def _visibly(name: str) -> str:
+    """A name in quotation marks, without characters that are composed of others."""
+    return repr(name) if name == normalize("NFC", name) else ascii(name)
 
 
 def tokenizer_of(

@@ -1,6 +1,7 @@
 """Labels of classification: the kind of problem, the names of the labels, and the target of each example."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -194,8 +195,8 @@ WHOLE = "whole ones, written 1.0, 2.0; data.problem_type=single_label makes clas
 ONE_EACH = "though every list has one; data.problem_type=single_label predicts one for each text"
 """What is said of numbers that are regressed, and of lists of one label each, as doccano writes them."""
 
-_MISSING = ("NA", "N/A", "#N/A", "<NA>", "nan", "NaN", "NULL", "null")
-"""Words that R, pandas, Excel and databases write where there is nothing."""
+_MISSING = re.compile(r"NA|N/A|<NA>|nan|NaN|NULL|null|#(?:N/A|NV|[A-Z\u00c0-\u00dd/0]+ ?[!?])")
+"""What R, pandas, databases and Excel (`#DIV/0!`, in German `#WERT!`) write where there is nothing."""
 
 
 def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
@@ -207,7 +208,7 @@ def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
         )
     if not are_integers and any(name.isdecimal() and number_of(name) is None for name in names):
         return "as they are written, so that 01 and 1 are two"
-    if missing := next((name for name in names if name in _MISSING), None):
+    if missing := next(filter(_MISSING.fullmatch, names), None):
         return f"{missing!r} is a class, as it is written; an empty cell is no label"
     return ""
 

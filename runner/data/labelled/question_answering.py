@@ -19,11 +19,11 @@ from tiryns.runner.data.labelled.examples import (
     text_of,
     tokenized,
 )
-from tiryns.runner.data.labelled.spelling import whole_number
+from tiryns.runner.data.labelled.spelling import is_missing, truth_of, whole_number
 from tiryns.runner.data.labelled.words.offsets import Mark, file_of, offset_units
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
-from tiryns.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 
 log = logging.getLogger("tiryns")
 
@@ -95,7 +95,7 @@ class QuestionAnsweringReader(ExampleReader):
                 question = text_of(row, self.text_column, "data.text_column").strip()
                 context = text_of(row, self.context_column, "data.context_column")
                 known = labelled or row.values.get(self.label_column) is not None
-                marks = _answers(row, self.label_column) if known else []
+                marks = _answers(row, self.label_column, self.rule) if known else []
                 answers = [mark.text or "" for mark in marks] if known else None
                 name = example_id(row, self.id_column, number)
                 if name in first:
@@ -187,10 +187,16 @@ def place_answer(context: str, answer: Mark, unit: str) -> tuple[tuple[int, int]
     return None, "wrong"
 
 
-def _answers(row: Row, name: str) -> list[Mark]:
-    """Texts and starts; empty for a question without an answer."""
+def _answers(row: Row, name: str, rule: LabelRule) -> list[Mark]:
+    """Texts and starts; empty for a question without an answer, which older rules know by one spelling of true alone."""
     answers = given = column(row, name, "data.label_column")
-    if row.values.get("is_impossible") in (True, "true", "True"):  # its answers are plausible ones
+    impossible = row.values.get("is_impossible")
+    if rule is not LabelRule.AS_NAMED:
+        impossible = impossible in (True, "true", "True")
+    if not is_missing(impossible) and truth_of(impossible) is None:
+        problem = f"column 'is_impossible' holds {impossible!r:.40}, expected true or false"
+        raise BadRow(row.where, problem, "no truth value")
+    if truth_of(impossible):  # its answers are plausible ones
         return []
     try:
         if isinstance(given, str):

@@ -26,7 +26,8 @@ _CODE = re.compile(r"0[0-9]+(?:\.[0-9]+)*")
 _GAP = re.compile(r"[-+]?(?:nan|inf(?:inity)?)", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[.,'\u2019_\s]")
 _LIST = re.compile(r"\[.*\]|\{.*\}", re.DOTALL)
-_JOINS = ("|", ";", ",", "/")
+_CHOICES = re.compile(r'\s*\{\s*"choices"\s*:.*', re.DOTALL)
+_JOINS = ("|", ";", ",", "/", "#")  # doccano writes a#b
 
 
 class LocatedLabel(NamedTuple):
@@ -36,11 +37,25 @@ class LocatedLabel(NamedTuple):
     where: str
 
 
-ONE_HOT: dict[Any, bool] = {
-    **dict.fromkeys((1, "1", "1.0", "true", "True"), True),
-    **dict.fromkeys((0, "0", "0.0", "false", "False", ""), False),
+_TRUTH: dict[Any, bool] = {
+    **dict.fromkeys((1, "1", "1.0", "true"), True),
+    **dict.fromkeys((0, "0", "0.0", "false", ""), False),
 }
-"""What a one-hot column may hold, and whether it means that the label is one of the text's."""
+
+
+def truth_of(value: Any) -> bool | None:
+    """Whether a cell says yes (1, true) or no (0, false, nothing), in any case; None for another value.
+
+    Example:
+        >>> [truth_of(value) for value in (True, "TRUE", "1.0", "False", "", 2, "WAHR", [1])]
+        [True, True, True, False, False, None, None, None]
+    """
+    value = unwrapped(value)
+    return (
+        None
+        if isinstance(value, list | dict)
+        else _TRUTH.get(value.lower() if isinstance(value, str) else value)
+    )
 
 
 def is_missing(value: Any) -> bool:
@@ -204,16 +219,17 @@ def counting_names(names: Sequence[str] | None, known: Sequence[str], are_given:
 
 
 def check_joined(found: Sequence[LocatedLabel]) -> None:
-    """Raises ValueError for text labels that hold several: lists as text, and `a,b` where other rows have `a` and `b`."""
+    """Raises ValueError for text labels that hold several: lists, Label Studio's choices, `a,b` beside `a` and `b`."""
     first = {one.label: one.where for one in reversed(found) if isinstance(one.label, str)}
     are_lists = bool(first) and all(_LIST.fullmatch(label.strip()) for label in first)
     for label, where in reversed(first.items()):
         signs = (
             sign for sign in _JOINS if sign in label and first.keys() >= {*map(str.strip, label.split(sign))}
         )
-        sign = "|" if are_lists else next(signs, None)
+        is_list = are_lists or _CHOICES.fullmatch(label)
+        sign = "|" if is_list else next(signs, None)
         if sign and not label.replace(sign, "").isdecimal():
-            advice = "write lists, as in jsonl, or a|b and " if are_lists else ""
+            advice = "write lists, as in jsonl, or a|b and " if is_list else ""
             advice = f"{advice}set data.label_separator=\"'{sign}'\""
             raise ValueError(f"{where}: the label {label!r:.40} reads as several labels: {advice}{_CLASSES}")
 

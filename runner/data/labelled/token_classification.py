@@ -125,8 +125,8 @@ class TokenClassificationReader(ExampleReader):
                     isinstance(given, list) and given and all(isinstance(one, str | int) for one in given)
                 )
                 is_text = isinstance(words, str | None) and not labels
-                columns = (self.text_column, self.label_column)
-                read.append((row, annotated(row.where, row.values, *columns) if is_text else None))
+                form = (self.text_column, self.label_column, self.rule)
+                read.append((row, annotated(row.where, row.values, *form) if is_text else None))
         marks = ((row.where, one.text, one.marks or []) for row, one in read if one)
         units = offset_units(marks, self.by_characters)
         if contested := [row.where for row, one in read if one and is_contested(row.values)]:

@@ -41,7 +41,7 @@ class Field(NamedTuple):
 def conll(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
     """Sentences in columns by white space or tabs, with blank lines between; skips `-DOCSTART-` lines."""
     with opened(file, newline=None) as text:
-        tabs = any("\t" in line.strip() for line in islice(text, 100))
+        tabs = any("\t" in line.strip() for line in islice(text, 100) if not _COMMENT.match(line))
 
     def parse(line: str) -> list[str] | None:
         is_comment = _COMMENT.match(line) or (tabs and line.startswith("# ") and "\t" not in line)

@@ -50,6 +50,15 @@ STUDIO_MIN = [
 ]
 
 
+WHERE = "\u6211\u7231\u5317\u4eac"
+"""I love Beijing, of which the last two are its name."""
+ATTRIBUTES = studio(TEXT, ADA, BO)
+ATTRIBUTES["annotations"][0]["result"] += [
+    {"id": "r0", "type": "choices", "value": {"start": 0, "end": 3, "text": "Ada", "choices": ["living"]}},
+    {"id": "r8", "type": "textarea", "value": {"start": 8, "end": 10, "text": ["a king"]}},
+]
+
+
 def ner(path: Path) -> None:
     names = ["O", "B-PER", "I-PER"]
     features = Features(
@@ -92,6 +101,11 @@ FORMS = [
     *(Form(f"Label Studio, a result that is {result!r}", TOK, "a.json",
            json.dumps([{"text": TEXT, "entities": SPANS, "annotations": [{"result": result}, {"result": ["x"]}]}]),
            rows=1, first=READ, said="annotations that differ") for result in ("ok", 5)),
+    Form("Label Studio, attributes of entities", TOK, "a.json", json.dumps([ATTRIBUTES]), rows=1, first=READ,
+         labels=["O", "B-PER"]),
+    Form("Label Studio, dialogue", TOK, "a.json", json.dumps([{"data": {"dialogue": [{"author": "a", "text": TEXT}]},
+         "annotations": [{"result": [{"type": "paragraphlabels", "value": {"start": "0"}}]}]}]),
+         error="has no column 'words'; it has: data, annotations. Expected a list of words"),
     Form("Label Studio, JSON-MIN", TOK, "a.json", json.dumps([{"id": 1, "text": TEXT, "annotator": 1, "label": [
          {"start": s, "end": e, "text": TEXT[s:e], "labels": [n]} for s, e, n in SPANS]}]), rows=1, first=READ),
     Form("Label Studio, CONLL", TOK, "a.conll", "-DOCSTART- -X- O\n😀 -X- _ O\nAda -X- _ B-PER\n\nBo -X- _ B-PER\n",
@@ -123,11 +137,33 @@ FORMS = [
          **HASHES} for i, t in enumerate(TEXTS)]), rows=4, labels=["a", "b"],
          said="2 rejected or skipped by the annotator"),
     Form("Prodigy, choices", CLS, "a.jsonl", jsonl(CHOICES), error=r"set data\.label_column=accept$"),
+    *(Form(f"ends that are counted in, {name}", TOK, "a.jsonl", jsonl([{"text": WHERE, "entities": [entity]}]),
+           error=f"annotated as '{WHERE[2:]}', but the text has '{WHERE[2]}' there: .* add 1 to the ends")
+      for name, entity in (("pipeline", {"start": 2, "end": 3, "label": "LOC", "word": WHERE[2:]}),
+                           ("CMeEE", {"start": 2, "end": 3, "label": "LOC", "entity": WHERE[2:]}),
+                           ("lists", [2, 3, "LOC", WHERE[2:]]))),
+    Form("normalised values", TOK, "a.jsonl", jsonl([{"text": TEXT, "entities": [
+         {"start": 0, "end": 3, "label": "PER", "value": "Countess of Lovelace"}, [8, 10, "PER", "T2"]]}]), rows=1,
+         first=READ),
+    Form("GLiNER", TOK, "a.json", json.dumps([{"tokenized_text": TEXT.split(), "ner": [[0, 0, "PER"]]}]),
+         error="has no column 'words'; it has: tokenized_text, ner. Expected a list of words"),
+    Form("GLiNER, as words", TOK, "a.json", json.dumps([{"tokenized_text": TEXT.split(), "ner": [[0, 0, "PER"]]}]),
+         ("data.text_column=tokenized_text", "data.label_column=ner"), error="3 words, but 1 labels"),
+    Form("SpERT", TOK, "a.json", json.dumps([{"tokens": TEXT.split(), "entities": 3 * [{"start": 0, "type": "PER"}]}]),
+         error="has no column 'words'; it has: tokens, entities. Expected a list of words"),
+    Form("CLUENER", TOK, "a.json", jsonl([{"text": WHERE, "label": {"address": {WHERE[2:]: [[2, 3]]}}}]),
+         error=r"a text without its entities; expected a list of \[start, end, label\]"),
+    Form("LightTag", TOK, "a.json", json.dumps([{"content": TEXT, "annotations": [{"start": 0, "end": 3, "tag": "X"}]}]),
+         ("data.text_column=content", "data.label_column=annotations"), error="is no entity: expected"),
     Form("brat, folder", TOK, "brat", brat,
          error="Convert brat's annotations to jsonl.*several parts has no such form"),
     Form("CoNLL-2003", TOK, "a.conll", CONLL_2003, rows=1, first=READ, kind="IOB2"),
     Form("CoNLL-2003 called txt", TOK, "a.txt", CONLL_2003, error=r"Set data\.format to what it holds, such as conll"),
     Form("CoNLL-2003 called txt, named", TOK, "a.txt", CONLL_2003, ("data.format=conll",), rows=1, first=READ),
+    Form("MultiCoNER", TOK, "a.conll", "# id 5239\tdomain=en\nAda _ _ B-PER\nmet _ _ O\nBo _ _ B-PER\n", rows=1,
+         first=READ),
+    Form("WNUT, words that begin like comments", TOK, "a.conll", "#\tO\nAda\tB-PER\n# x\tO\n", rows=1,
+         first={"words": ["#", "Ada", "# x"], "labels": ["O", "B-PER", "O"]}),
     Form("CoNLL, IOB1", TOK, "a.conll", "Ada I-PER\nBo B-PER\nruns O\n\nParis I-LOC\n", rows=2, kind="IOB1",
          labels=["O", "B-PER", "I-LOC", "I-PER"]),
     Form("CoNLL-U", TOK, "a.conllu", CONLLU, rows=1, first={"words": ["I", "'m"], "labels": ["PRON", "AUX"]}),

@@ -64,6 +64,14 @@ FORMS = [
          first={"answers": [], "span": None}),
     Form("an answer without its place", QA, "a.jsonl", jsonl(asked("Bo", name="answer")),
          error="Did you mean 'answer'"),
+    *(Form(f"SQuAD 2.0, table with {yes}", QA, "a.csv", "id,question,context,answers,is_impossible\n" + "".join(
+           f'{i},whom?,{CONTEXT},"{json.dumps(ANSWER).replace(chr(34), 2 * chr(34))}",{one}\n'
+           for i, one in enumerate((yes, no))), rows=2, first={"answers": [], "span": None})
+      for yes, no in (("TRUE", "FALSE"), ("1", "0"), ("True", ""))),
+    Form("SQuAD 2.0, table in German", QA, "a.csv", "id,question,context,answers,is_impossible\na,whom?,Bo,[],WAHR\n",
+         error="column 'is_impossible' holds 'WAHR', expected true or false"),
+    Form("MRQA", QA, "a.jsonl", jsonl([{"header": {"dataset": "x"}}, {"context": CONTEXT, "qas": []}]),
+         error="has no column 'question'; it has: header"),
     Form("BEIR, corpus", PAIRS, "corpus.jsonl", jsonl([{"_id": "d", "title": "", "text": t} for t in TEXTS]),
          error="BEIR has"),
     Form("BEIR, qrels", PAIRS, "a.tsv", "query-id\tcorpus-id\tscore\nq\td\t1\n",
@@ -77,6 +85,15 @@ FORMS = [
     Form("NLI as pairs", PAIRS, "a.jsonl", jsonl(NLI),
          ("data.text_column=premise", "data.pair_column=hypothesis"), rows=6,
          said="the column 'label' is not read"),
+    *(Form(f"pairs of which some match, {name}", PAIRS, "a.jsonl", jsonl([{"text1": t, "text2": t + "!", name: i % 2}
+           for i, t in enumerate(TEXTS)]), ("data.text_column=text1", "data.pair_column=text2"), rows=6,
+           said=f"the column '{name}' is not read: data.label_column={name}") for name in ("is_match", "target", "y")),
+    Form("pairs that all match", PAIRS, "a.jsonl", jsonl([{"text1": t, "text2": t + "!", "is_match": 1} for t in TEXTS]),
+         ("data.text_column=text1", "data.pair_column=text2"), rows=6),
+    Form("BGE", PAIRS, "a.jsonl", jsonl([{"query": t, "pos": [t + "!"], "neg": [t + "?"]} for t in TEXTS]),
+         ("data.pair_column=pos", "data.negative_columns=neg"), error="column 'pos' holds a list, expected text"),
+    Form("sentence-transformers, lists", PAIRS, "a.jsonl", jsonl([[t, t + "!"] for t in TEXTS]),
+         error="expected a json object with named columns, found a list"),
     Form("triplets", PAIRS, "a.jsonl", jsonl(TRIPLETS), error=rf"set {' '.join(TRIPLET)}$"),
     Form("triplets, named", PAIRS, "a.jsonl", jsonl(TRIPLETS), TRIPLET, rows=6, first={"negatives": [TEXTS[0] + "?"]}),
     Form("triplets, negatives unread", PAIRS, "a.jsonl", jsonl(TRIPLETS), TRIPLET[:2], rows=6,

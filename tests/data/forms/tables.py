@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -99,12 +100,36 @@ FORMS = [
          error=r"reads as several labels: write lists, as in jsonl"),
     Form("several labels in a cell", CLS, "a.csv", table(["a", "b", '"a,b"']),
          error=r"'a,b' reads as several labels: set data\.label_separator=\"','\""),
+    Form("doccano, table", CLS, "a.csv", table(["a", "b", "a#b"]),
+         error=r"'a#b' reads as several labels: set data\.label_separator=\"'#'\""),
+    Form("doccano, table, named", CLS, "a.csv", table(["a", "b", "a#b"]), ("data.label_separator='#'",), rows=6,
+         labels=["a", "b"], kind=MULTI),
+    Form("Label Studio, table with several choices", CLS, "a.csv", table(["a", "b", '"{""choices"":[""a"",""b""]}"']),
+         error=r"line 4: the label '\{.choices.*reads as several labels: write lists"),
     Form("several labels, named", CLS, "a.csv", table(["a", "b", "a|b"]), ("data.label_separator='|'",), rows=6,
          labels=["a", "b"], kind=MULTI),
     Form("several labels as JSON text", CLS, "a.jsonl", jsonl(texts(["a", "b", "b;a"])),
          error="'b;a' reads as several"),
     Form("R, NA", CLS, "a.csv", table(["pos", "neg", "NA"]), rows=6, labels=["NA", "neg", "pos"],
          said="'NA' is a class, as it is written"),
+    *(Form(f"Excel, {error}", CLS, "a.csv", table(["a", "b", error]), rows=6, labels=[error, "a", "b"],
+           said=f"'{re.escape(error)}' is a class, as it is written")
+      for error in ("#DIV/0!", "#WERT!", "#NAME?", "#NV")),
+    Form("Excel, truth values", CLS, "a.csv", table(["WAHR", "FALSCH"], ";", end="\r\n"), rows=6,
+         labels=["FALSCH", "WAHR"]),
+    Form("Excel, one-hot", CLS, "a.csv", "text;a;b\r\n" + "".join(f"{t};TRUE;{('TRUE', 'FALSE')[i % 2]}\r\n"
+         for i, t in enumerate(TEXTS)), ("data.label_columns=[a,b]",), rows=6, labels=["a", "b"], kind=MULTI,
+         first={"label": ["a", "b"]}),
+    Form("Excel, one-hot in German", CLS, "a.csv", "text;a;b\r\n" + "".join(f"{t};WAHR;FALSCH\r\n" for t in TEXTS),
+         ("data.label_columns=[a,b]",), error="column 'a' holds 'WAHR', expected 0 or 1"),
+    Form("Excel of a Mac, ends of lines", CLS, "a.csv", table(["gut", "schlecht"], ";", end="\r"), rows=6,
+         labels=["gut", "schlecht"], first={"text": TEXTS[0]}),
+    Form("macOS, names of files as labels", CLS, "a.csv", table(["m\u00fcde", "mu\u0308de"]), rows=6,
+         labels=["mu\u0308de", "m\u00fcde"], said=r"one spelling: 'mu.u0308de' and 'm\u00fcde'"),
+    Form("SetFit, names beside numbers", CLS, "a.jsonl", jsonl([{**one, "label_text": NAMES[one["label"]]} for one in
+         texts([0, 1])]), rows=6, labels=["0", "1"]),
+    Form("AG News", CLS, "a.csv", "".join(f'"{1 + i % 2}","{t}","{t}"\n' for i, t in enumerate(TEXTS * 2)),
+         ("data.header=[label,text,more]",), rows=12, labels=["1", "2"], first={"text": TEXTS[0], "label": "1"}),
     Form("Java, numbers", CLS, "a.csv", table(["1.5E8", "2.25E7"]), rows=6, labels=[], kind=NUMBER),
     Form("codes with zeros", CLS, "a.csv", table(["01", "1"]), rows=6, labels=["01", "1"],
          said="so that 01 and 1 are two"),
@@ -112,6 +137,15 @@ FORMS = [
          rows=6, first={"id": "000"}),
     Form("numbers as text", CLS, "a.jsonl", jsonl(texts(["1", "2"])), rows=6, labels=["1", "2"], kind=SINGLE),
     Form("booleans", CLS, "a.jsonl", jsonl(texts([True, False])), rows=6, labels=["false", "true"]),
+    *(Form(f"vectors of labels, {kind.__name__}", CLS, "a.jsonl", jsonl(texts([list(map(kind, one)) for one in
+           ([0, 1, 0], [1, 0, 1])])), error=r"line 1: .* reads as 3 labels with a 1 for each .*data\.label_columns")
+      for kind in (int, bool)),
+    Form("vectors of labels with names", CLS, "a.jsonl", jsonl(texts([[0, 1], [1, 0]])),
+         ("data.labels=[a,b]", "data.problem_type=multi_label"), error="reads as 2 labels with a 1 for each"),
+    Form("vectors of labels, fractions", CLS, "a.jsonl", jsonl(texts([[0.0, 1.0], [1.0, 0.0]])),
+         error="Expected text, integers, numbers or lists of text or integers"),
+    Form("lists of class numbers", CLS, "a.jsonl", jsonl(texts([[0, 1], [1], []])), rows=6, labels=["0", "1"],
+         kind=MULTI),
     Form("null labels", CLS, "a.jsonl", jsonl(texts([0, 1, None])),
          error="line 3: there is no label in column 'label'; data.on_bad_row"),
     Form("JSON array", CLS, "a.json", json.dumps(texts(["a", "b"])), rows=6, labels=["a", "b"]),

@@ -203,6 +203,31 @@ def test_a_run_of_0_3_goes_on_without_cards_and_without_refusals_of_later(tmp_pa
     assert prepared({}, **joint).collator_arguments()["labels"] == ["label=neg", "label=pos"]
 
 
+def test_a_run_of_0_3_keeps_its_entities_and_its_answers(tmp_path: Path) -> None:
+    entity = {"start": 0, "end": 1, "label": "LOC", "word": "\u5317\u4eac"}
+    spans = {"text": "\u5317\u4eac", "entities": [entity]}
+    question = {"question": "where?", "context": "Rome", "answers": {"text": ["Rome"], "answer_start": [0]}}
+    lines = [question | {"id": str(i), "is_impossible": say} for i, say in enumerate(("TRUE", "FALSE"))]
+    (tmp_path / "spans.jsonl").write_text(json.dumps(spans))
+    (tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+    def examples(option: str, name: str, began: dict[str, Any], **fields: Any) -> Any:
+        data: Any = data_module(option, train=str(tmp_path / name), validation_documents=0, **fields)
+        data.take_over(began)
+        data.prepare_data()
+        return data.train.examples
+
+    def answers(began: dict[str, Any]) -> list[Any]:
+        read = examples("question_answering", "answers.jsonl", began, doc_stride=8)
+        return [one.answers for one in read]
+
+    older = {"labels": "as written"}
+    assert examples("token_classification", "spans.jsonl", older)[0].labels == ["B-LOC", "O"]
+    with pytest.raises(ValueError, match="add 1 to the ends"):
+        examples("token_classification", "spans.jsonl", {})
+    assert (answers(older), answers({})) == ([["Rome"], ["Rome"]], [[], ["Rome"]])
+
+
 def test_names_of_a_file_are_those_of_the_numbers(tmp_path: Any) -> None:
     from datasets import ClassLabel, Dataset, Features, Value
 

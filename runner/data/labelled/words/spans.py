@@ -9,7 +9,8 @@ A text with its entities comes as
   Studio's export, of which the first annotation that was not cancelled counts; or its JSON-MIN, which leaves out the
   list of a text without entities, and names the annotator.
 
-An entity may carry its own `text`, by which its offsets are checked (see `offsets`).
+An entity may carry its own text, as `text` or by another of `OWN`, or as a fourth item, by which its offsets are checked
+(see `offsets`).
 """
 
 import re
@@ -21,12 +22,16 @@ from typing import Any, NamedTuple
 from tiryns.runner.data.labelled.words.offsets import ALONE, Mark
 from tiryns.runner.data.labelled.words.tags import entities
 from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.rows import LabelRule
 
 LISTS = ("entities", "ents", "spans", "label", "labels")
 """Names of the list of entities in a row."""
 
 ANNOTATIONS = (*LISTS, "annotations", "completions")
 """Columns that entities may be in."""
+
+OWN = ("word", "value", "entity", "mention", "surface")
+"""Names beside `text` of an entity's own text. Other tools mean something else by them, so it must occur in the row's."""
 
 SIGNED = ("annotator", "annotation_id")
 """Columns of Label Studio's JSON-MIN: a text with one of them was annotated, if with no entity."""
@@ -97,10 +102,12 @@ def signs_alone(words: Mapping[str, int]) -> str:
     return "".join(sorted(sign for sign in alone if words[sign] > attached[sign]))
 
 
-def annotated(where: str, values: Mapping[str, Any], text_column: str, label_column: str) -> Annotated | None:
+def annotated(
+    where: str, values: Mapping[str, Any], text_column: str, label_column: str, rule: LabelRule
+) -> Annotated | None:
     """The text and entities of a row in one of the forms above; None for a row that is of none of them.
 
-    Raises BadRow for entities that are not of their form.
+    By older rules an entity's own text is called `text` alone. Raises BadRow for entities that are not of their form.
     """
     text = next((v for n in (text_column, "text", "data") if isinstance(v := values.get(n), str)), None)
     listed = next((values[n] for n in (label_column, *LISTS) if isinstance(values.get(n), list)), None)
@@ -113,13 +120,17 @@ def annotated(where: str, values: Mapping[str, Any], text_column: str, label_col
             if not isinstance(results, list) or not all(isinstance(one, Mapping) for one in results):
                 problem = f"the result of an annotation is {results!r:.60}, expected a list"
                 raise BadRow(where, problem, "no entity")
-            marked = (one.get("value") for one in results)
+            # without the attributes of regions
+            marked = (
+                one.get("value") for one in results if str(one.get("type", "labels")).endswith("labels")
+            )
             listed = [value for value in marked if isinstance(value, Mapping) and "start" in value]
     if text is None:
         return None
     if listed is None and any(name in values for name in SIGNED):
         listed = []
-    return Annotated(text, None if listed is None else [_mark(where, one) for one in listed])
+    own = OWN if rule is LabelRule.AS_NAMED else ()
+    return Annotated(text, None if listed is None else [_mark(where, text, one, own) for one in listed])
 
 
 def _kept(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -137,20 +148,23 @@ def is_contested(values: Mapping[str, Any]) -> bool:
     return len({repr(sorted(map(repr, some))) for some in parts}) > 1
 
 
-def _mark(where: str, given: Any) -> Mark:
-    """An entity of any form."""
+def _mark(where: str, text: str, given: Any, names: Sequence[str]) -> Mark:
+    """An entity of any form, of a text."""
     start = end = label = own = None
+    others: Sequence[Any] = ()
     if isinstance(given, Mapping):
         start, end = (given.get(name, given.get(f"{name}_offset")) for name in ("start", "end"))
         label, own = given.get("label", given.get("labels")), given.get("text")
+        others = [given.get(name) for name in names]
     elif isinstance(given, Sequence) and not isinstance(given, str) and len(given) >= 3:
-        start, end, label = given[:3]
+        start, end, label, *others = given[: 4 if names else 3]
     if isinstance(label, list) and len(label) == 1:
         label = label[0]
     if type(start) is not int or type(end) is not int or not isinstance(label, str) or not label:
         expected = "expected [start, end, label], or a mapping of start, end and label"
         raise BadRow(where, f"{given!r:.80} is no entity: {expected}", "no entity")
-    return Mark(start, end, label, own if isinstance(own, str) and own.strip() else None)
+    texts = [own, *(one for one in others if isinstance(one, str) and one in text)]
+    return Mark(start, end, label, next((one for one in texts if isinstance(one, str) and one.strip()), None))
 
 
 def span_of(where: str, text: str, mark: Mark, unit: str) -> Span:
@@ -167,6 +181,8 @@ def span_of(where: str, text: str, mark: Mark, unit: str) -> Span:
     inside = text[start:end]
     if not mark.agrees(inside):
         problem = f"{shown} is annotated as {mark.text!r:.40}, but the text has {inside!r:.40} there"
+        if mark.agrees(text[start : end + 1]):
+            problem += ": the end is the place after the last character, so add 1 to the ends"
         raise BadRow(where, problem, "entity of another text")
     if not inside.strip():
         raise BadRow(where, f"{shown} holds white space alone", "empty entity")
