@@ -72,12 +72,14 @@ def fields_of(node: type, prefix: str) -> list[Field]:
 
 def check_fields(node: type, prefix: str, values: Mapping[str, Any]) -> None:
     """Raises ValueError for a value of an option that its field does not allow; missing values are allowed."""
-    for field in fields_of(node, prefix):
-        value, allowed = values.get(field.name), field.allowed
+    for name, rules in rules_of(node).items():
+        value, allowed = values.get(name), rules.get("allowed")
         problem = allowed.problem(value) if allowed and value not in (None, MISSING) else None
         if problem:
-            match = suggest(str(value), allowed.words) if isinstance(allowed, Choice) else ""
-            raise ValueError(f"{field.key}={value if value != '' else repr(value)}: {problem}{match}")
+            key, match = f"{prefix}.{name}".lstrip("."), ""
+            if isinstance(allowed, Choice):
+                match = suggest(str(value), allowed.words)
+            raise ValueError(f"{key}={value if value != '' else repr(value)}: {problem}{match}")
 
 
 def root_fields() -> list[Field]:

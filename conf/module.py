@@ -4,7 +4,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiryns.conf.registry import register
-from tiryns.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
+from tiryns.conf.values import (
+    AT_LEAST_0,
+    COUNT,
+    POSITIVE,
+    WHOLE_FROM_0,
+    Bounds,
+    Choice,
+    Settings,
+    check_of,
+    setting,
+)
 
 RECOMMENDED_COMPILE = "${oc.select:trainer.recommends.compile_model,false}"
 """What the trainer recommends, which no setting of one's own is."""
@@ -83,6 +93,18 @@ def check_cuda_graphs(**found: bool) -> None:
     for name, there in found.items():
         if not there:
             raise ValueError(f"module.cuda_graphs=true needs {GRAPHS_NEED[name]}")
+
+
+@check_of(Pretraining, "cuda_graphs")
+def _check_graphs(module: Settings, config: Settings) -> None:
+    """Checks what CUDA graphs need, as far as it does not depend on data, model and machine."""
+    data = config["data"]
+    check_cuda_graphs(
+        compiled=module.get("compile_model") is True,
+        packed=data.get("layout", "auto") in ("auto", "packed"),
+        bounded=data.get("micro_batch_tokens", "auto") is not None,
+        whole=config["trainer"].get("strategy") != "fsdp",
+    )
 
 
 register("module", pretraining=Pretraining, finetuning=Finetuning, vision_language=VisionLanguage)

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from tiryns.conf.data.mixture import Mixture
+from tiryns.conf.data.mixture import Mixture, check_weights, mixed_sources
 from tiryns.conf.trainer import BUDGETS, Trainer
-from tiryns.conf.values import POSITIVE, Choice, rules_of, suggest
+from tiryns.conf.values import POSITIVE, Choice, Settings, check_of, rules_of, suggest
 
 OF_MIXTURES = ("mixture", "mixture_by", "mixture_tau")
 """Settings of a phase that data with one source has not."""
@@ -184,6 +184,12 @@ def _told(known: Sequence[int | None], total: int) -> str:
 def named_sources(phases: Sequence[Phase]) -> set[str]:
     """The sources of a mixture that phases name."""
     return {str(name) for phase in phases for name in phase.data.get("mixture") or {}}
+
+
+@check_of(Mixture, "mixture")
+def _check_mixture(data: Settings, config: Settings) -> None:
+    named = named_sources(phases_of(config["phases"]))
+    check_weights(mixed_sources(data), data.get("mixture_tau"), named)
 
 
 def check_data(phases: Sequence[Phase], data: Mapping[str, Any]) -> None:

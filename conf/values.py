@@ -2,7 +2,8 @@
 
 import difflib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import field, fields, is_dataclass
 from functools import cache
 from inspect import get_annotations
@@ -138,6 +139,52 @@ def rules_of(node: type) -> dict[str, dict[str, Any]]:
             if found.name in own:
                 rules[found.name] = {**rules.get(found.name, {}), **found.metadata}
     return rules
+
+
+Settings = dict[str, Any]
+"""Settings of an option, or of a whole config, by name."""
+
+Check = Callable[[Settings, Settings], None]
+"""Raises ValueError by the settings of an option, and by the whole config, its groups by name."""
+
+_CHECKS: dict[type, list[tuple[Settings, Check]]] = {}
+
+
+def check_of(option: type, *names: str) -> Callable[[Check], Check]:
+    """Has a check run for each config with an option, or one derived from it; with `names` where one of these is set.
+
+    A field is set where it differs from its default in `option`.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class Shouted:
+        ...     volume: int | None = None
+        >>> @check_of(Shouted, "volume")
+        ... def check_volume(objective, config):
+        ...     raise ValueError("too loud")
+        >>> list(checks_of(Shouted, {"volume": None})), list(checks_of(Shouted, {"volume": 11})) == [check_volume]
+        ([], True)
+    """
+    defaults = {
+        f.name: f.default if f.default_factory is NO_DEFAULT else f.default_factory()
+        for f in fields(option)
+        if f.name in names
+    }
+
+    def add(check: Check) -> Check:
+        _CHECKS.setdefault(option, []).append((defaults, check))
+        return check
+
+    return add
+
+
+def checks_of(option: type, settings: Settings) -> Iterator[Check]:
+    """The checks of an option that these settings of it call for."""
+    for cls in option.__mro__:
+        for defaults, check in _CHECKS.get(cls, ()):
+            if not defaults or any(settings.get(name, value) != value for name, value in defaults.items()):
+                yield check
 
 
 def suggest(wrong: str, known: Iterable[str]) -> str:

@@ -165,7 +165,8 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
         from tiryns.runner.checkpoints.callback import checkpoint_to_resume
         from tiryns.runner.inference.export import check_export
         from tiryns.runner.logging.loggers import finish_loggers
-        from tiryns.runner.loop import resolved, token_ramps
+        from tiryns.runner.loop import resolved
+        from tiryns.runner.loop.lengths import lengths_of
         from tiryns.runner.loop.lightning_loop import one_epoch, savers
         from tiryns.runner.loop.trainer import describe_run, make_trainer
         from tiryns.runner.report.summary import show
@@ -175,13 +176,13 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = resolved.recorded(folder, checkpoint)
     chosen = resolved.choose_hardware(config, before)
-    token_ramps.take_over_lengths(chosen, before)
+    (lengths := lengths_of(chosen)).restore(before)
     chosen.skip_batches = left_out(chosen.get("skip_batches"), noted_rewinds(folder.path))
     parts = assemble(chosen, before, checkpoint and checkpoint.path)
     data, module, max_steps = parts.data, parts.module, parts.max_steps
     values = resolved.resolve(config, chosen, before, data, module)
     resolved.note(folder, values)
-    watching = watchers(callbacks_of(chosen, parts), data, module)
+    watching = watchers({**lengths.callbacks(parts.rotary), **build_all(chosen.callback)}, data, module)
     *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoint_dir), folder.checkpoint_dir)
     pruning = pruning_of(folder, saver)
     beating = [Heartbeat(Path(file)) for file in [os.environ.get(HEARTBEAT)] if file]
@@ -229,15 +230,6 @@ def conclude(trainer: Any, module: Any, data: Any, folder: Run) -> None:
     final_validation(trainer, module, data)
     module.after_training(folder)
     evaluate_at_end(trainer, module)
-
-
-def callbacks_of(config: DictConfig, parts: Any) -> dict[str, Any]:
-    """The callbacks of a config, behind the one that begins its phases."""
-    from tiryns.runner.callbacks import PhaseChanges
-    from tiryns.runner.loop.phases import phases_in
-
-    own = {"phases": PhaseChanges(phases, parts.rotary)} if (phases := phases_in(config)) else {}
-    return {**own, **build_all(config.callback)}
 
 
 def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:

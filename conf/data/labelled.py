@@ -7,8 +7,18 @@ from omegaconf import MISSING
 
 from tiryns.conf.data.common import Batching, Tokenizing
 from tiryns.conf.data.tables import Tables
-from tiryns.conf.registry import register, target_of
-from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
+from tiryns.conf.registry import OPTIONS, register, target_of
+from tiryns.conf.values import (
+    AT_LEAST_0,
+    COUNT,
+    NAMED,
+    WHOLE_FROM_0,
+    Bounds,
+    Choice,
+    Settings,
+    check_of,
+    setting,
+)
 
 FOLD_SET = "fold"
 """The name of the test set that is the held-out fold."""
@@ -204,6 +214,27 @@ class StdlibSimilarity(ClassificationData):
     test: Any = field(default_factory=lambda: _part("StdlibSimilarity", "test", "stdlib_pairs"))
     pair_column: Any = "pair"
     problem_type: str = "regression"
+
+
+def data_of(task: str | None) -> str:
+    """The first option of `data` that a task trains on."""
+    return next(name for name, option in OPTIONS["data"].items() if getattr(option, "task", None) == task)
+
+
+@check_of(FinetuningData, "folds", "fold")
+def _check_fold(data: Settings, config: Settings) -> None:
+    check_fold(data.get("folds"), data.get("fold"))
+
+
+@check_of(FinetuningData, "validation", "test")
+def check_demonstration(data: Settings, config: Settings) -> None:
+    """Raises ValueError where sets of a demonstration are left beside training data of the user's own."""
+    shown = [name for name in ("validation", "test") if is_demonstration(data.get(name))]
+    if shown and not is_demonstration(data.get("train")) and config["mode"] != "probe":
+        raise ValueError(
+            f"data.train={data['train']} stands beside data.{shown[0]} of the recipe, which is a demonstration: "
+            f"add data={data_of(data.get('task'))}, which has only the sets that you name"
+        )
 
 
 register("data", classification=ClassificationData, token_classification=TokenClassificationData)

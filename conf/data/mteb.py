@@ -6,8 +6,9 @@ from typing import Any
 from omegaconf import MISSING
 
 from tiryns.conf.data.common import Batching
-from tiryns.conf.registry import register
-from tiryns.conf.values import NAMED, Bounds, setting
+from tiryns.conf.data.retrieval import Retrieval
+from tiryns.conf.registry import option_of, register
+from tiryns.conf.values import NAMED, Bounds, Settings, check_of, setting
 
 
 @dataclass
@@ -23,6 +24,16 @@ class Mteb(Batching):
     """Longest text in tokens; longer ones are cut off."""
     micro_batch_tokens: Any = 8192
     num_workers: int = 0
+
+
+@check_of(Mteb)
+@check_of(Retrieval)
+def check_measured(data: Settings, config: Settings) -> None:
+    """Raises ValueError where data for `mode=probe` alone is trained on."""
+    if config["mode"] != "probe":
+        raise ValueError(
+            f"data={option_of('data', data)} is measured by mode=probe, and nothing trains on it"
+        )
 
 
 register("data", mteb=Mteb)

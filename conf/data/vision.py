@@ -6,9 +6,10 @@ from typing import Any
 from omegaconf import MISSING
 
 from tiryns.conf.data.common import Batching, ImagesAndText
+from tiryns.conf.data.labelled import check_demonstration
 from tiryns.conf.data.tables import Tables
 from tiryns.conf.registry import register
-from tiryns.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, setting
+from tiryns.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, check_of, setting
 
 
 @dataclass
@@ -34,6 +35,9 @@ class ImageText(Tables, ImagesAndText, Batching):
     """Most samples with broken images, which are named and have no weight in the loss."""
     seed: int = 0
     """Seed of the choice of held-out images, which does not depend on the run's `seed`."""
+
+
+check_of(ImageText, "validation", "test")(check_demonstration)
 
 
 def _scenes(part: str, size: int) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """Group `model`: networks built from config classes of transformers, or loaded with their weights."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from omegaconf import MISSING
 
-from tiryns.conf.registry import register
-from tiryns.conf.values import COUNT, NAMED, POSITIVE, Bounds, Choice, Named, setting
+from tiryns.conf.registry import option_of, register
+from tiryns.conf.values import COUNT, NAMED, POSITIVE, Bounds, Choice, Named, Settings, check_of, setting
 
 
 @dataclass
@@ -63,6 +63,39 @@ class Pretrained:
     adapter_export: str = setting("merged", allowed=Choice(("merged", "separate")), execution=True)
     """Whether `model/` is a whole model with the adapter `merged` into its weights, or the folder of an adapter, as
     `peft` reads it, which needs the model that the run began with."""
+
+
+@check_of(Encoder)
+def check_network(model: Settings, config: Settings) -> None:
+    """Raises ValueError for a network that cannot be, or that is too short for the data."""
+    for name in ("hidden_size", "num_attention_heads", "max_position_embeddings"):
+        if name not in model:
+            raise ValueError(f"model: {model['_target_']} lacks {name}; set model.{name}")
+    size, heads, longest = (
+        model["hidden_size"],
+        model["num_attention_heads"],
+        model["max_position_embeddings"],
+    )
+    if size % heads:
+        raise ValueError(f"model.hidden_size={size} is not divisible by model.num_attention_heads={heads}")
+    length = config["data"].get("max_length")
+    if option_of("data", config["data"]) and isinstance(length, int) and length > longest:
+        raise ValueError(
+            f"data.max_length={length} is more than the model can take: model.max_position_embeddings={longest}"
+        )
+
+
+@check_of(Pretrained, "adapter_rank", "adapter_alpha", "adapter_dropout", "adapter_targets", "adapter_export")
+def _check_adapter(model: Settings, config: Settings) -> None:
+    if not model.get("adapter"):
+        name = next(
+            f.name
+            for f in fields(Pretrained)
+            if f.name.startswith("adapter_") and model.get(f.name, f.default) != f.default
+        )
+        raise ValueError(
+            f"model.{name} counts with an adapter alone: set model.adapter=lora, or take it away"
+        )
 
 
 register("model", encoder=Encoder, pretrained=Pretrained)

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from tiryns.conf.model.text import check_network
 from tiryns.conf.registry import register
-from tiryns.conf.values import COUNT, NAMED, setting
+from tiryns.conf.values import COUNT, NAMED, check_of, setting
 
 
 @dataclass
@@ -47,6 +48,9 @@ class LlavaTiny:
     Further tokens, such as those of images, begin at random."""
     vision_from: Any = setting(None, allowed=NAMED)
     """Name or folder of a vision tower of these sizes to begin with, such as SigLIP's; none begins at random."""
+
+
+check_of(LlavaTiny)(check_network)
 
 
 @dataclass

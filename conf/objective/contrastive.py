@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiryns.conf.registry import register, register_task
-from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, POSITIVE, Choice, setting
+from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, POSITIVE, Choice, Settings, check_of, setting
 
 SCORED = ("cosent", "cosine")
 """Losses that compare the cosines of pairs with their scores."""
@@ -80,6 +80,12 @@ class Contrastive:
     """Weight of the loss of pairs beside the teacher's; in validation it counts alone, with 1."""
     validation_batch_size: int = setting(64, allowed=COUNT)
     """Pairs in a batch of the validation loss, so that runs with other batches can be compared."""
+
+
+@check_of(Contrastive)
+def _check_pairs(objective: Settings, config: Settings) -> None:
+    data = config["data"]
+    check_contrastive(objective, data.get("label_column"), bool(data.get("negative_columns", True)))
 
 
 register("objective", contrastive=Contrastive)

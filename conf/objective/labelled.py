@@ -5,7 +5,7 @@ from typing import Any
 
 from tiryns.conf.objective.distillation import Taught
 from tiryns.conf.registry import register, register_task
-from tiryns.conf.values import AT_LEAST_0, COUNT, Bounds, setting
+from tiryns.conf.values import AT_LEAST_0, COUNT, Bounds, Settings, check_of, setting
 
 BALANCED = "balanced"
 THRESHOLDS = ("global", "per_label")
@@ -54,6 +54,11 @@ class LabelLoss:
     """Weight of the divergence between two passes with other dropout (R-Drop, arXiv 2106.14448); 0 makes one pass."""
 
 
+@check_of(LabelLoss, "class_weights")
+def _check_class_weights(objective: Settings, config: Settings) -> None:
+    check_class_weights(objective["class_weights"])
+
+
 @dataclass
 class SequenceClassification(LabelLoss, Taught):
     """Labels of texts or pairs of texts: one, several, or a number, as in the data."""
@@ -67,6 +72,11 @@ class SequenceClassification(LabelLoss, Taught):
     cache_teacher: bool = False
     """Asks the teacher once about each training sample, in the precision of its weights, and keeps what it says on disk,
     in the folder that the environment variable TIRYNS_CACHE names, else ~/.cache/tiryns."""
+
+
+@check_of(SequenceClassification, "thresholds")
+def _check_thresholds(objective: Settings, config: Settings) -> None:
+    check_thresholds(objective["thresholds"])
 
 
 @dataclass

@@ -5,7 +5,7 @@ from typing import Any
 
 from tiryns.conf.objective.distillation import Taught
 from tiryns.conf.registry import register
-from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, SHARE, Bounds, Choice, setting
+from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, SHARE, Bounds, Choice, Settings, check_of, setting
 
 UNITS = Choice(("tokens", "words", "spans"))
 """What is masked together."""
@@ -55,6 +55,14 @@ class MaskedLanguageModeling(MaskedTargets, Taught):
     hidden_layers: str = setting("last", allowed=Choice(("last", "uniform")))
     """Hidden states that are compared: the `last` ones, or `uniform`: those of every layer of the student, each with
     the teacher's at the same relative depth."""
+
+
+@check_of(MaskedLanguageModeling, "mask_share", "random_share")
+def _check_both_shares(objective: Settings, config: Settings) -> None:
+    """Checks the shares of the targets, where both are given."""
+    masked, random = objective.get("mask_share"), objective.get("random_share")
+    if isinstance(masked, int | float) and isinstance(random, int | float):
+        check_shares(masked, random)
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Checks the phases of a run beside its other settings, before data is read."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from omegaconf import MISSING
@@ -8,33 +9,52 @@ from omegaconf import MISSING
 from tiryns.conf.fields import check_fields, fields_of
 from tiryns.conf.phases import Phase, check_data, lengths_of, phases_of, place_of
 from tiryns.conf.registry import OPTIONS, option_of
-from tiryns.conf.values import suggest
+from tiryns.conf.values import Settings, checks_of, suggest
+from tiryns.runner.optim.schedule.chain import decays_of, has_own_schedules, schedule_of
 
 EVALUATED = ("validation_mlm_probability", "evaluation_copies")
 """Settings of objectives that count in validation alone."""
 
 
-def check_phases(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of the trainer, with the steps of the phases where these tell them.
+def check_phases(settings: Settings, config: Settings) -> None:
+    """Raises ValueError for the first thing that is wrong with the phases of a config, whose groups are `config`.
 
-    `values` are the groups of a config. Raises ValueError for the first thing that is wrong.
+    Where the phases have lengths of their own, the settings of the trainer have the length of the run from here on.
     """
-    trainer, phases = values["trainer"], phases_of(values["phases"])
-    if not phases:
-        return dict(trainer)
+    trainer, phases, optimizer = config["trainer"], phases_of(config["phases"]), config["optimizer"]
     lengths = lengths_of(phases, trainer)
-    if values["data"].get("mixture") != MISSING:  # as in a plan without data
-        check_data(phases, values["data"])
+    if config["data"].get("mixture") != MISSING:  # as in a plan without data
+        check_data(phases, config["data"])
     for number, phase in enumerate(phases):
         where = place_of(number, phase.name)
         _check_sampler(where, phase)
-        _check_objective(where, phase, values["objective"])
-        _check_positions(where, phase, values["model"])
-    if phases[0].share is not None:
-        return dict(trainer)
-    if None in lengths:
-        return {**trainer, "max_steps": -1, "max_tokens": sum(phase.tokens or 0 for phase in phases)}
-    return {**trainer, "max_steps": sum(length or 0 for length in lengths)}
+        _check_objective(where, phase, config)
+        _check_positions(where, phase, config["model"])
+    if phases[0].share is None:
+        tokens = sum(phase.tokens or 0 for phase in phases)
+        counted = {"max_steps": -1, "max_tokens": tokens}
+        own = counted if None in lengths else {"max_steps": sum(length or 0 for length in lengths)}
+        trainer = config["trainer"] = {**trainer, **own}
+    decays_of(phases, optimizer)
+    scheduler, steps = config["scheduler"], trainer.get("max_steps", -1)
+    if steps > 0 and option_of("scheduler", scheduler):
+        _check_schedules(phases, lengths_of(phases, trainer), scheduler, steps, optimizer)
+
+
+def _check_schedules(
+    phases: list[Phase], lengths: list[int | None], scheduler: Settings, steps: int, optimizer: Settings
+) -> None:
+    """Checks that the schedules fit into the phases, whose steps do not depend on the data."""
+    phases = [replace(phase, steps=length) for phase, length in zip(phases, lengths, strict=True)]
+    for number, phase in enumerate(phases):
+        check_fields(
+            OPTIONS["scheduler"]["wsd"], f"{place_of(number, phase.name)}.scheduler", phase.scheduler
+        )
+    settings = {name: value for name, value in scheduler.items() if name != "_target_"}
+    try:
+        schedule_of(settings, steps, phases, optimizer.get("lr"))
+    except ValueError as error:
+        raise ValueError(f"{error}" if has_own_schedules(phases) else f"scheduler: {error}") from error
 
 
 def _check_sampler(where: str, phase: Phase) -> None:
@@ -46,7 +66,8 @@ def _check_sampler(where: str, phase: Phase) -> None:
         )
 
 
-def _check_objective(where: str, phase: Phase, objective: Mapping[str, Any]) -> None:
+def _check_objective(where: str, phase: Phase, config: Settings) -> None:
+    objective = config["objective"]
     option = option_of("objective", objective)
     known = (
         [field.name for field in fields_of(OPTIONS["objective"][option], "")] if option else list(objective)
@@ -63,6 +84,9 @@ def _check_objective(where: str, phase: Phase, objective: Mapping[str, Any]) -> 
             )
     if option:
         check_fields(OPTIONS["objective"][option], f"{where}.objective", phase.objective)
+        changed = {**objective, **phase.objective}
+        for check in checks_of(OPTIONS["objective"][option], changed):
+            check(changed, config)
 
 
 def _check_positions(where: str, phase: Phase, model: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from tiryns.conf.config import HYDRA
-from tiryns.conf.registry import OPTIONS
+from tiryns.conf.registry import OPTIONS, target_of
 from tiryns.former import canonical
 from tiryns.runner.config.loading import kernel_problem
 from tiryns.runner.patches.hydra.plugins import plugins
@@ -123,7 +123,7 @@ def check_target(target: str, path: str) -> None:
     A name that is neither registered nor listed is looked up, in the libraries alone: an ImportError if it is not there.
     """
     group, target = group_of(path), canonical(target)
-    if target in registered(group) or _is_listed(target):
+    if is_registered(target, group) or _is_listed(target):
         return
     if group is None or not _is_public(target) or not _is_of_kind(_located(target), group):
         what = "no registered option" + (f" of {group}, and no subclass of {KINDS[group]}" if group else "")
@@ -139,20 +139,24 @@ def locate(target: str, path: str) -> Callable[..., Any]:
     group, target = group_of(path), canonical(target)
     found: Callable[..., Any] = _located(target)
     home = getattr(found, "__module__", None) or type(found).__name__
-    own = target in registered(group) or target in _listed or _is_listed(canonical(home))
+    own = is_registered(target, group) or target in _listed or _is_listed(canonical(home))
     if not callable(found) or not (own or _is_of_kind(found, group)):
         raise ValueError(f"the target {target!r} is really of {home}, which is not allowed")
     return found
 
 
-def registered(group: str | None) -> frozenset[str]:
-    """The targets of a group's options; without a group those that may stand inside a component."""
+def is_registered(target: str, group: str | None) -> bool:
+    """Whether an option of a group has a target, itself or inside; without a group, an option of any group."""
     if group == "hydra/callbacks":
-        return frozenset(_targets_in(HYDRA["callbacks"]))
+        return target in _targets_in(HYDRA["callbacks"])
+    if group == "scheduler" and target in SCHEDULES:
+        return True
     groups = [group] if group else [name for name in OPTIONS if "/" not in name]
-    options = (option for name in groups for option in OPTIONS.get(name, {}).values())
-    schedules = SCHEDULES if group == "scheduler" else frozenset[str]()
-    return schedules.union(*map(_targets_of, options))
+    options = [option for name in groups for option in OPTIONS.get(name, {}).values()]
+    # making an option to look inside costs more than its own target, which is nearly always the one
+    return any(target_of(option) == target for option in options) or any(
+        target in _targets_of(option) for option in options
+    )
 
 
 @cache

@@ -96,12 +96,11 @@ def assemble(
     or a budget that is not known here.
     """
     from tiryns.runner.loop.kept_types import keep_types
-    from tiryns.runner.loop.phased_step import make_phased_scheduler_of, rotary_of
+    from tiryns.runner.loop.lengths import lengths_of
     from tiryns.runner.loop.plain import make_optimizer_of
-    from tiryns.runner.loop.token_ramps import count_ramps
     from tiryns.runner.models.initial.dtypes import weights_of
 
-    began = began or {}
+    began, lengths = began or {}, lengths_of(config)
     data, make_module = make_data(config, began), bind(config.module)
     with weights_of(config.trainer.get("precision")) as lines:
         if data.serves_global_batches:
@@ -110,25 +109,25 @@ def assemble(
             if config.get("skip_batches"):
                 check_numbered(data, "skip_batches")
             objective, given = None, _plain_parts(config, data, make_module)
-    count_ramps(config, data, given["max_steps"])
+    lengths.count_ramps(data, given["max_steps"])
     module = make_module(
         **given,
         optimizer=make_optimizer_of(config.optimizer),
-        scheduler=make_phased_scheduler_of(config),
+        scheduler=lengths.make_scheduler(),
         seed=config.seed,
         log_every=config.trainer.log_every,
     )
     choose_monitor(config, module, data)
     model = given.get("model")
-    precision = str(config.trainer.get("precision"))
-    kept = keep_types(module, checkpoint, began, precision)
-    weights = kept or ({"weights": "; ".join(lines)} if lines else {})
-    return Parts(data, objective, model, module, given["max_steps"], weights, rotary_of(config, model))
+    weights = {"weights": "; ".join(lines)} if lines else {}
+    if checkpoint is not None:
+        weights = keep_types(module, checkpoint, began, str(config.trainer.get("precision"))) or weights
+    return Parts(data, objective, model, module, given["max_steps"], weights, lengths.rotary(model))
 
 
 def make_data(config: DictConfig, began: Mapping[str, Any] | None = None) -> Any:
     """The data module of a config, which has read nothing yet, and will read files as the run that `began`."""
-    from tiryns.runner.loop.phases import check_data_of
+    from tiryns.runner.loop.lengths import lengths_of
     from tiryns.runner.models.embedding.start import settle_embedding
     from tiryns.runner.tasks import get_task, import_modules
 
@@ -144,10 +143,7 @@ def make_data(config: DictConfig, began: Mapping[str, Any] | None = None) -> Any
     masks = objective is None or getattr(locate(objective, "objective"), "needs_mask", True)
     if not masks:
         data.needed_tokens = ("pad",)
-    if config.get("phases"):
-        phases = check_data_of(config, data)
-        if data.phase_groups:
-            data.phases = phases
+    lengths_of(config).check(data)
     return data
 
 
@@ -162,30 +158,18 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: Any = Non
 
     A budget becomes steps in the config, as the lengths of phases do; one of FLOPs needs the TaskModel.
     """
-    from tiryns.runner.loop.budget import budget_of, check_warmups, settle, steps_within
-    from tiryns.runner.loop.phases import connect_phases
-    from tiryns.runner.samplers.base import PROVISIONAL
+    from tiryns.runner.loop.lengths import lengths_of
 
     options: dict[str, Any] = {"accept_changes": config.resume_changed_data}
     if config.get("skip_batches"):
         check_numbered(data, "skip_batches")
         options["skip_batches"] = OmegaConf.to_container(config.skip_batches)
 
-    def connect(*length: float | None, **more: Any) -> int:
-        steps: int = data.connect(
-            bind(config.sampler), objective, *length, config.seed, **{**options, **more}
-        )
-        return steps
+    def connect(steps: int, epochs: float | None = None, **more: Any) -> int:
+        given = (bind(config.sampler), objective, steps, epochs, config.seed)
+        return int(data.connect(*given, **{**options, **more}))
 
-    if config.get("phases"):
-        return connect_phases(
-            config, data, objective, model, lambda steps, **more: connect(steps, None, **more)
-        )
-    if budget := budget_of(config.trainer):
-        check_warmups(config, budget)
-        connect(PROVISIONAL, None)
-        settle(config.trainer, steps_within(budget, data, model))
-    return connect(config.trainer.max_steps, config.trainer.max_epochs)
+    return lengths_of(config).connect(data, objective, model, connect)
 
 
 def numbers_global_batches(data: Any) -> bool:
@@ -234,8 +218,7 @@ def _plain_parts(config: DictConfig, data: Any, make_module: Call) -> dict[str, 
     """The arguments of a module for plain data; raises ValueError where the module reads global batches."""
     from lightning.pytorch import seed_everything
 
-    from tiryns.runner.loop.budget import budget_of, settle, steps_within
-    from tiryns.runner.loop.phases import steps_of_phases
+    from tiryns.runner.loop.lengths import lengths_of
     from tiryns.runner.loop.plain import make_model_of
 
     target: Any = make_module.func
@@ -244,10 +227,7 @@ def _plain_parts(config: DictConfig, data: Any, make_module: Call) -> dict[str, 
             f"module: {make_module.name} reads global batches, and the data {type(data).__name__} is a plain "
             "LightningDataModule with batches of its own: give module._target_ a LightningModule of yours"
         )
-    if config.get("phases"):
-        steps_of_phases(config, data)
-    elif budget := budget_of(config.trainer):
-        settle(config.trainer, steps_within(budget, data, None))
+    lengths_of(config).settle(data)
     seed_everything(config.seed, workers=True, verbose=False)
     given: dict[str, Any] = {"max_steps": int(config.trainer.max_steps), "baselines": {}}
     if "model" in parameters(make_module.func)[0]:

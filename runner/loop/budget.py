@@ -49,18 +49,19 @@ def budget_of(trainer: Mapping[str, Any]) -> Budget | None:
     return found[0] if found else None
 
 
-def check_warmups(config: DictConfig, budget: Budget) -> None:
-    """Raises ValueError for a warm-up of batch size or length by which the steps of a budget cannot be counted."""
+def check_warmups(config: DictConfig, why: str, **others: Any) -> None:
+    """Raises ValueError for a warm-up of batch size or length that is a share of steps which are yet to be counted.
+
+    `others` are the lengths of further warm-ups by their settings, `why` says what it is a share of.
+    """
     steps = {
         "data.length_warmup_steps": config.data.get("length_warmup_steps"),
         "sampler.warmup_steps": batch_warmup_steps(config.sampler),
+        **others,
     }
     for name, length in steps.items():
         if length and length < 1:
-            raise ValueError(
-                f"{name}={length} is a share of the run's steps, which trainer.{budget.name} counts by their batches: "
-                "give a number of steps"
-            )
+            raise ValueError(f"{name}={length} is a share {why}: give a number of steps")
 
 
 def batch_warmup_steps(sampler: Mapping[str, Any]) -> Any:

@@ -30,7 +30,7 @@ def types_of(module: nn.Module, precision: str) -> str:
 
 
 def keep_types(
-    module: nn.Module, checkpoint: Path | None, began: Mapping[str, Any], precision: str
+    module: nn.Module, checkpoint: Path, began: Mapping[str, Any], precision: str
 ) -> dict[str, str]:
     """Converts weights in place to the types of a checkpoint, for a run that resumes with fp32 weights.
 
@@ -39,7 +39,7 @@ def keep_types(
     """
     same = began.get("precision", precision) == precision and precision not in OTHER_THAN_FP32
     fp32 = names_of({torch.float32})
-    if checkpoint is None or not same or began.get(RECORD) == fp32:
+    if not same or began.get(RECORD) == fp32:
         return {}
     types, found = weight_types(checkpoint), set()
     for name, tensor in module.state_dict(keep_vars=True).items():

@@ -11,7 +11,14 @@ from omegaconf import DictConfig, OmegaConf
 from tiryns.conf.phases import LENGTHS, Phase, lengths_of, phases_of, place_of
 from tiryns.conf.registry import OPTIONS
 from tiryns.runner.build import bind, build
-from tiryns.runner.loop.budget import Budget, batch_warmup_steps, budget_of, settle, steps_within
+from tiryns.runner.loop.budget import (
+    Budget,
+    batch_warmup_steps,
+    budget_of,
+    check_warmups,
+    settle,
+    steps_within,
+)
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.samplers.base import PROVISIONAL
 
@@ -112,7 +119,14 @@ def connect_phases(
     phases, groups = phases_in(config), data.phase_groups
     lengths, parts = lengths_of(phases, config.trainer), list[PhaseParts]()
     whole: dict[str, Any] = {"skip_batches": None} if config.get("skip_batches") else {}
-    _check_warmups(config, phases, lengths)
+    if None in lengths:
+        named = zip(enumerate(phases), lengths, strict=True)
+        own = {
+            f"{place_of(number, phase.name)}.sampler.warmup_steps": batch_warmup_steps(phase.sampler)
+            for (number, phase), length in named
+            if length is None
+        }
+        check_warmups(config, "of steps, and the tokens of phases tell these by their batches", **own)
     for number, (phase, length) in enumerate(zip(phases, lengths, strict=True)):
         part = PhaseParts(
             phase.name,
@@ -171,20 +185,3 @@ def _collator_of(config: DictConfig, number: int, phase: Phase, data: Any, objec
         )
     node = {**OmegaConf.to_container(config.objective, resolve=True), **phase.objective}  # type: ignore[dict-item]
     return build(OmegaConf.create({"objective": node}).objective, **data.collator_arguments())
-
-
-def _check_warmups(config: DictConfig, phases: list[Phase], lengths: list[int | None]) -> None:
-    """Raises ValueError for a warm-up that is a share of steps which are yet to be counted."""
-    shares = {
-        "data.length_warmup_steps": config.data.get("length_warmup_steps"),
-        "sampler.warmup_steps": batch_warmup_steps(config.sampler),
-    }
-    for number, (phase, length) in enumerate(zip(phases, lengths, strict=True)):
-        if length is None:
-            shares[f"{place_of(number, phase.name)}.sampler.warmup_steps"] = batch_warmup_steps(phase.sampler)
-    for name, share in shares.items() if None in lengths else ():
-        if share and share < 1:
-            raise ValueError(
-                f"{name}={share} is a share of steps, and the tokens of phases tell these by their batches: give a "
-                "number of steps"
-            )

@@ -18,12 +18,10 @@ from tiryns.runner.checkpoints.callback import ResumePoint
 from tiryns.runner.checkpoints.files import entry_of
 from tiryns.runner.config.completed import completed
 from tiryns.runner.data.store.cached import cache_folder
-from tiryns.runner.loop.budget import budget_of
 from tiryns.runner.loop.kept_types import RECORD as WEIGHTS
 from tiryns.runner.loop.kept_types import types_of
-from tiryns.runner.loop.phases import steps_of
+from tiryns.runner.loop.lengths import lengths_of
 from tiryns.runner.loop.token_ramps import RECORD as RAMPS
-from tiryns.runner.loop.token_ramps import counted_ramps
 from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision
 from tiryns.runner.loop.trials.precision import precision_of
 from tiryns.runner.loop.trials.steps import can_be_tried, fitting_tokens
@@ -92,12 +90,8 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
         keep_compiled(config.data.get("cache_dir"))
     if getattr(module.settings, "cuda_graphs", False):
         _check_graphs(trainer, layout, attention, data, module)
-    asked = completed(asked)
-    budget = budget_of(asked.trainer)
     return {
-        **({"budget": str(budget), "max_steps": int(trainer.max_steps)} if budget else {}),
-        **({"phases": steps_of(asked, config)} if config.get("phases") else {}),
-        **({RAMPS: ramps} if (ramps := counted_ramps(asked, config)) else {}),
+        **lengths_of(completed(asked)).record(config),
         "accelerator": trainer.accelerator,
         "precision": trainer.precision,
         WEIGHTS: types_of(module, trainer.precision),

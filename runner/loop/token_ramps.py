@@ -7,7 +7,8 @@ from omegaconf import DictConfig
 
 from tiryns.runner.loop.budget import Budget, last_steps_within, steps_within
 from tiryns.runner.loop.phases import as_given, phases_in, take_over
-from tiryns.runner.optim.schedule.chain import TOKENS, has_own_schedules, merged, timeline_of
+from tiryns.runner.optim.schedule.chain import has_own_schedules, merged, timeline_of
+from tiryns.runner.optim.schedule.phases import TOKENS
 
 RECORD = "ramps"
 """The key of their steps in the resolved settings of a run."""

@@ -20,7 +20,7 @@ from tiryns.runner.config.targets import locate
 from tiryns.runner.data.phases import PhaseCollators, PhaseParts
 from tiryns.runner.loop.phased_step import make_phased_scheduler_of
 from tiryns.runner.loop.phases import phases_in, sampler_of
-from tiryns.runner.optim.schedule.chain import TOKENS
+from tiryns.runner.optim.schedule.phases import TOKENS
 from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
 from tiryns.runner.samplers.base import PROVISIONAL, SeamlessSampler
 

@@ -204,13 +204,16 @@ class PretrainingData(GlobalBatchDataModule):
 
     def _length_warmup(self, max_steps: int) -> LengthWarmup | None:
         """That of the settings; raises ValueError where it would go on in a phase of another length."""
+        if self.settings.length_warmup_from is None and not self.settings.length_warmup_steps:
+            return None
         warmup = LengthWarmup.of(self.settings, max_steps, self.tokenizer.all_special_ids)
+        assert warmup is not None
         begun = 0
-        for part, phase in zip(self.parts, self.phases, strict=False) if warmup else ():
-            if begun < warmup.steps and self.length_of(phase) != self.max_length:  # type: ignore[union-attr]
+        for part, phase in zip(self.parts, self.phases, strict=False):
+            if begun < warmup.steps and self.length_of(phase) != self.max_length:
                 raise ValueError(
                     f"data.length_warmup_steps: the warm-up to data.max_length={self.max_length} ends at step "
-                    f"{warmup.steps:,}, and the phase {part.name} has sequences of {self.length_of(phase)} tokens "  # type: ignore[union-attr]
+                    f"{warmup.steps:,}, and the phase {part.name} has sequences of {self.length_of(phase)} tokens "
                     f"from step {begun + 1:,} on: let it end before"
                 )
             begun += part.steps

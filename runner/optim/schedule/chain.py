@@ -7,11 +7,8 @@ from typing import Any
 from tiryns.conf.phases import Phase as RunPhase
 from tiryns.conf.phases import place_of
 from tiryns.conf.values import suggest
-from tiryns.runner.optim.schedule.phases import Phase, ThreePhaseSchedule
+from tiryns.runner.optim.schedule.phases import TOKENS, Phase, ThreePhaseSchedule
 from tiryns.runner.order.timeline import Timeline
-
-TOKENS = {"warmup_tokens": "warmup_steps", "cooldown_tokens": "cooldown_steps"}
-"""Lengths in tokens, with the lengths in steps that they become when a run begins."""
 
 
 class ScheduleChain:
@@ -75,14 +72,14 @@ def schedule_of(
     name of the phase, for settings that do not fit.
     """
     if not has_own_schedules(phases):
-        return _three_phases(settings, max_steps)
+        return ThreePhaseSchedule.of(settings, max_steps)
     schedules, scales = [], []
     for number, phase in enumerate(phases):
         where = place_of(number, phase.name)
         _check_names(f"{where}.scheduler", phase.scheduler, settings)
         own = merged(settings, phase)
         try:
-            schedules.append(_three_phases(own, phase.steps))
+            schedules.append(ThreePhaseSchedule.of(own, phase.steps))
         except ValueError as error:
             raise ValueError(f"{where}.scheduler: {error}") from error
         scales.append(_ratio(f"{where}.optimizer.lr", phase.optimizer.get("lr"), "optimizer.lr", lr))
@@ -132,14 +129,6 @@ def decays_of(phases: Sequence[RunPhase], optimizer: Mapping[str, Any]) -> list[
 def timeline_of(phases: Sequence[RunPhase]) -> Timeline:
     """The timeline of phases whose steps are known."""
     return Timeline([phase.name for phase in phases], [int(phase.steps or 0) for phase in phases])
-
-
-def _three_phases(settings: Mapping[str, Any], max_steps: int | None) -> ThreePhaseSchedule:
-    known = dict(settings)
-    for tokens, steps in TOKENS.items():
-        if known.pop(tokens, None) is not None:
-            known[steps] = 0
-    return ThreePhaseSchedule(**known, max_steps=max_steps)
 
 
 def _check_names(where: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:

@@ -10,13 +10,17 @@ Each phase starts where the one before ended and falls along a shape g over its 
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from tiryns.conf.values import count_of, suggest
 
 KINDS = ("constant", "linear", "cosine", "exponential", "inverse_sqrt")
 """The kinds of phases."""
+
+TOKENS = {"warmup_tokens": "warmup_steps", "cooldown_tokens": "cooldown_steps"}
+"""Lengths in tokens, with the lengths in steps that they become when a run begins."""
 
 Steps = int | float
 """A number of optimizer steps, or a fraction of max_steps strictly between 0 and 1."""
@@ -151,6 +155,15 @@ class ThreePhaseSchedule:
                 f"The schedule ends with a rate of 0 at step {end}, but max_steps={max_steps}: the last "
                 f"{max_steps - end} steps would train nothing. Set training_steps=-1 or max_steps={end}."
             )
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], max_steps: int | None) -> "ThreePhaseSchedule":
+        """The schedule of the settings of `scheduler`; lengths in tokens that are not yet steps have none."""
+        known = {name: value for name, value in settings.items() if name != "_target_"}
+        for tokens, steps in TOKENS.items():
+            if known.pop(tokens, None) is not None:
+                known[steps] = 0
+        return cls(**known, max_steps=max_steps)
 
     def _training_steps(self, steps: Steps, warmup: int, cooldown: int, exact: float) -> int | None:
         phases = f"a warm-up of {warmup} and a cool-down of {cooldown} steps"

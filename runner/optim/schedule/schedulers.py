@@ -6,8 +6,9 @@ from typing import Any, Literal
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from tiryns.runner.optim.schedule.chain import TOKENS, Schedule
+from tiryns.runner.optim.schedule.chain import Schedule
 from tiryns.runner.optim.schedule.phases import (
+    TOKENS,
     Phase,
     Steps,
     ThreePhaseSchedule,

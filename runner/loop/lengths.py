@@ -1,0 +1,135 @@
+"""The length of a run: in steps or epochs, or counted from its data; and what else only a counted length changes.
+
+Budgets of tokens or FLOPs, phases, and ramps of the learning rate in tokens become steps once, when a run begins.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lightning.pytorch import Callback
+from omegaconf import DictConfig
+
+from tiryns.conf.trainer import BUDGETS
+from tiryns.runner.loop import budget, phased_step, phases, token_ramps
+from tiryns.runner.loop.plain import make_scheduler_of
+from tiryns.runner.models.positions import RotaryPhases
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.optim.schedule.phases import TOKENS
+from tiryns.runner.samplers.base import PROVISIONAL
+
+Connect = Callable[..., int]
+"""Connects data with a run of so many steps, or so many epochs; returns the steps."""
+
+
+class Lengths:
+    """The length of a run whose config gives it in steps or epochs, which never changes."""
+
+    def __init__(self, config: DictConfig) -> None:
+        self.config = config
+
+    def restore(self, resolved: Mapping[str, Any]) -> None:
+        """Restores in the config the lengths that were `resolved` when the run began."""
+
+    def check(self, data: Any) -> None:
+        """Raises ValueError for data that cannot change during a run as the config says."""
+
+    def connect(self, data: Any, objective: Any, model: TaskModel | None, connect: Connect) -> int:
+        """Connects prepared data with the run; returns its steps, which are in the config from then on."""
+        return connect(self.config.trainer.max_steps, self.config.trainer.max_epochs)
+
+    def settle(self, data: Any) -> None:
+        """Makes the length a number of steps for data with batches of its own."""
+
+    def count_ramps(self, data: Any, max_steps: int) -> None:
+        """Makes ramps of the learning rate that are given in tokens ramps of steps, by connected data."""
+
+    def make_scheduler(self) -> Callable[..., Any]:
+        """A function from an `optimizer` and `max_steps` to the scheduler of the run."""
+        return make_scheduler_of(self.config.scheduler)
+
+    def rotary(self, model: Any) -> RotaryPhases | None:
+        """The bases of rotary positions over the run; None where they stay as they are."""
+        return None
+
+    def callbacks(self, rotary: RotaryPhases | None) -> dict[str, Callback]:
+        """The callbacks that come before those of the config."""
+        return {}
+
+    def record(self, settled: DictConfig) -> dict[str, Any]:
+        """The lengths to record of a run, given the config in which they are steps."""
+        return {}
+
+
+class CountedLengths(Lengths):
+    """The lengths of a run that has a budget, phases, or ramps of its learning rate in tokens."""
+
+    def restore(self, resolved: Mapping[str, Any]) -> None:
+        """Restores in the config the lengths that were `resolved` when the run began."""
+        token_ramps.take_over_lengths(self.config, resolved)
+
+    def check(self, data: Any) -> None:
+        """Raises ValueError for data that cannot change during a run as the phases say."""
+        found = phases.check_data_of(self.config, data)
+        if data.phase_groups:
+            data.phases = found
+
+    def connect(self, data: Any, objective: Any, model: TaskModel | None, connect: Connect) -> int:
+        """Connects prepared data with the run; returns its steps, which are in the config from then on."""
+        if self.config.get("phases"):
+            return phases.connect_phases(self.config, data, objective, model, connect)
+        if limit := budget.budget_of(self.config.trainer):
+            budget.check_warmups(
+                self.config, f"of the run's steps, which trainer.{limit.name} counts by their batches"
+            )
+            connect(PROVISIONAL, None)
+            budget.settle(self.config.trainer, budget.steps_within(limit, data, model))
+        return super().connect(data, objective, model, connect)
+
+    def settle(self, data: Any) -> None:
+        """Makes the length a number of steps for data with batches of its own."""
+        if self.config.get("phases"):
+            phases.steps_of_phases(self.config, data)
+        elif limit := budget.budget_of(self.config.trainer):
+            budget.settle(self.config.trainer, budget.steps_within(limit, data, None))
+
+    def count_ramps(self, data: Any, max_steps: int) -> None:
+        """Makes ramps of the learning rate that are given in tokens ramps of steps, by connected data."""
+        token_ramps.count_ramps(self.config, data, max_steps)
+
+    def make_scheduler(self) -> Callable[..., Any]:
+        """A function from an `optimizer` and `max_steps` to the scheduler, with rates and decays of the phases."""
+        return phased_step.make_phased_scheduler_of(self.config)
+
+    def rotary(self, model: Any) -> RotaryPhases | None:
+        """The bases of rotary positions over the phases; None where no phase changes them."""
+        return phased_step.rotary_of(self.config, model)
+
+    def callbacks(self, rotary: RotaryPhases | None) -> dict[str, Callback]:
+        """The callback that begins phases, the first of all."""
+        from tiryns.runner.callbacks import PhaseChanges
+
+        found = phases.phases_in(self.config)
+        return {"phases": PhaseChanges(found, rotary)} if found else {}
+
+    def record(self, settled: DictConfig) -> dict[str, Any]:
+        """The lengths to record of a run, given the config in which they are steps."""
+        limit, ramps = budget.budget_of(self.config.trainer), token_ramps.counted_ramps(self.config, settled)
+        return {
+            **({"budget": str(limit), "max_steps": int(settled.trainer.max_steps)} if limit else {}),
+            **({"phases": phases.steps_of(self.config.copy(), settled)} if settled.get("phases") else {}),
+            **({token_ramps.RECORD: ramps} if ramps else {}),
+        }
+
+
+def lengths_of(config: DictConfig) -> Lengths:
+    """The lengths of a run, which its config may get as steps.
+
+    Example:
+        >>> config = DictConfig({"trainer": {"max_steps": 10}, "scheduler": {"warmup_tokens": 2000}})
+        >>> type(lengths_of(config)).__name__
+        'CountedLengths'
+    """
+    trainer, scheduler = config.trainer, config.get("scheduler") or {}
+    given = [config.get("phases"), *map(scheduler.get, TOKENS), *map(trainer.get, (*BUDGETS, "max_seconds"))]
+    # version 0.3 turned max_seconds into steps, which a run of it has to restore
+    return CountedLengths(config) if any(given) else Lengths(config)
