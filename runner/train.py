@@ -165,8 +165,7 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
         from tiryns.runner.checkpoints.callback import checkpoint_to_resume
         from tiryns.runner.inference.export import check_export
         from tiryns.runner.logging.loggers import finish_loggers
-        from tiryns.runner.loop import resolved
-        from tiryns.runner.loop.lengths import lengths_of
+        from tiryns.runner.loop import lengths, resolved
         from tiryns.runner.loop.lightning_loop import one_epoch, savers
         from tiryns.runner.loop.trainer import describe_run, make_trainer
         from tiryns.runner.report.summary import show
@@ -176,13 +175,13 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = resolved.recorded(folder, checkpoint)
     chosen = resolved.choose_hardware(config, before)
-    (lengths := lengths_of(chosen)).restore(before)
+    (length := lengths.lengths_of(chosen)).restore(before)
     chosen.skip_batches = left_out(chosen.get("skip_batches"), noted_rewinds(folder.path))
     parts = assemble(chosen, before, checkpoint and checkpoint.path)
     data, module, max_steps = parts.data, parts.module, parts.max_steps
     values = resolved.resolve(config, chosen, before, data, module)
     resolved.note(folder, values)
-    watching = watchers({**lengths.callbacks(parts.rotary), **build_all(chosen.callback)}, data, module)
+    watching = watchers(callbacks_of(chosen, length, parts), data, module)
     *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoint_dir), folder.checkpoint_dir)
     pruning = pruning_of(folder, saver)
     beating = [Heartbeat(Path(file)) for file in [os.environ.get(HEARTBEAT)] if file]
@@ -220,6 +219,16 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
     finally:
         finish_loggers(trainer.loggers)
     return finish(data, module, trainer, folder, saver, pruned)
+
+
+def callbacks_of(config: DictConfig, length: Any, parts: Any) -> dict[str, Any]:
+    """The callbacks of a config, behind the one that begins its phases."""
+    own = {}
+    if phases := length.phases():
+        from tiryns.runner.callbacks import PhaseChanges
+
+        own = {"phases": PhaseChanges(phases, parts.rotary)}
+    return {**own, **build_all(config.callback)}
 
 
 def conclude(trainer: Any, module: Any, data: Any, folder: Run) -> None:

@@ -10,8 +10,8 @@ A sample goes from source to tokenizer, `store`, sampler (global batch k), parti
 - `read`: files; `text`: documents for pretraining; `store`: token sequences on disk.
 - `labelled`: rows of finetuning tasks, queries with passages; `vision`: conversations about images; `energon`: streams.
 - `pairs`: queries with passages, hard negatives or scores, to train on.
+- `problems`: all problems of labelled files in one error.
 - `mixture`: several sources of text in given shares.
-- `labelled`: rows of finetuning tasks; `vision`: conversations about images; `energon`: streams of megatron-energon.
 - `corpus`: large corpora, tokenised by datatrove into sharded stores.
 - `demo`: generated data; `prepare_energon`: the command that writes an energon data set.
 

@@ -6,9 +6,9 @@ Budgets of tokens or FLOPs, phases, and ramps of the learning rate in tokens bec
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lightning.pytorch import Callback
 from omegaconf import DictConfig
 
+from tiryns.conf.phases import Phase
 from tiryns.conf.trainer import BUDGETS
 from tiryns.runner.loop import budget, phased_step, phases, token_ramps
 from tiryns.runner.loop.plain import make_scheduler_of
@@ -51,9 +51,9 @@ class Lengths:
         """The bases of rotary positions over the run; None where they stay as they are."""
         return None
 
-    def callbacks(self, rotary: RotaryPhases | None) -> dict[str, Callback]:
-        """The callbacks that come before those of the config."""
-        return {}
+    def phases(self) -> list[Phase]:
+        """The phases of the run, none of most."""
+        return []
 
     def record(self, settled: DictConfig) -> dict[str, Any]:
         """The lengths to record of a run, given the config in which they are steps."""
@@ -104,12 +104,9 @@ class CountedLengths(Lengths):
         """The bases of rotary positions over the phases; None where no phase changes them."""
         return phased_step.rotary_of(self.config, model)
 
-    def callbacks(self, rotary: RotaryPhases | None) -> dict[str, Callback]:
-        """The callback that begins phases, the first of all."""
-        from tiryns.runner.callbacks import PhaseChanges
-
-        found = phases.phases_in(self.config)
-        return {"phases": PhaseChanges(found, rotary)} if found else {}
+    def phases(self) -> list[Phase]:
+        """The phases of the run."""
+        return phases.phases_in(self.config)
 
     def record(self, settled: DictConfig) -> dict[str, Any]:
         """The lengths to record of a run, given the config in which they are steps."""

@@ -28,8 +28,8 @@ from tiryns.runner.data.labelled.examples import (
     first_of,
 )
 from tiryns.runner.data.labelled.folds import fold_numbers
-from tiryns.runner.data.labelled.problems import all_problems
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
+from tiryns.runner.data.problems import all_problems
 from tiryns.runner.data.read.bad_rows import BadRow, BadRows, MissingColumn
 from tiryns.runner.data.read.opened import Dialect, reading_of
 from tiryns.runner.data.read.rows import HowRead, LabelRule, Rows, described_tables, read_rows

@@ -27,20 +27,24 @@ def all_problems(error: ValueError, data: "FinetuningData") -> ValueError:
     problems: list[str] = []
     cures: dict[str, Any] = {}
     failure: Exception | None = error
-    while failure is not None:
+    while failure is not None and str(failure) not in problems:
         problems.append(str(failure))
         settings = getattr(failure, "settings", {})
         if "encoding" in settings and not is_one:  # other files may be UTF-8
             encoding = settings["encoding"]
             settings = {"encoding": ["utf-8", encoding] if isinstance(encoding, str) else encoding}
-        if settings.keys() <= cures.keys():  # no cure, or one that was no cure
-            return error if len(problems) == 1 else _joined(problems, {})
+        if settings.keys() <= cures.keys():
+            if list(cures)[-1:] == ["on_bad_row"]:  # no row is left
+                problems.pop()
+            break
         cures |= settings
         trial, failure = _trial(data, cures)
         if failure is None and "on_bad_row" in settings:
             counts = "; ".join(filter(None, (bad.described() for bad in trial.bad.values())))
             problems[-1] += f" ({counts})"
-    return _joined(problems, cures)
+    if failure is None:
+        return _joined(problems, cures)
+    return error if len(problems) == 1 else _joined(problems, {})  # the last one has no cure
 
 
 def _trial(data: "FinetuningData", cures: Mapping[str, Any]) -> "tuple[FinetuningData, Exception | None]":
