@@ -34,7 +34,7 @@ def all_problems(error: ValueError, data: "FinetuningData") -> ValueError:
             encoding = settings["encoding"]
             settings = {"encoding": ["utf-8", encoding] if isinstance(encoding, str) else encoding}
         if settings.keys() <= cures.keys():
-            if list(cures)[-1:] == ["on_bad_row"]:  # no row is left
+            if [*cures] == ["on_bad_row"]:  # leaving rows out leaves none
                 problems.pop()
             break
         cures |= settings
