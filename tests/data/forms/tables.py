@@ -131,6 +131,11 @@ FORMS = [
     Form("AG News", CLS, "a.csv", "".join(f'"{1 + i % 2}","{t}","{t}"\n' for i, t in enumerate(TEXTS * 2)),
          ("data.header=[label,text,more]",), rows=12, labels=["1", "2"], first={"text": TEXTS[0], "label": "1"}),
     Form("Java, numbers", CLS, "a.csv", table(["1.5E8", "2.25E7"]), rows=6, labels=[], kind=NUMBER),
+    *(Form(f"tables one behind the other, {file}", CLS, file, 2 * (mark + table(["a", "b"], sep)), rows=12,
+           labels=["a", "b"], first={"text": TEXTS[0]}, said=r"1 header within the table \(.*line 8\)")
+      for file, sep, mark in (("a.csv", ",", ""), ("a.tsv", "\t", "\ufeff"))),
+    Form("header of a table, named", CLS, "a.csv", table(["a", "b"]), ("data.header=[text,label]",), rows=6,
+         labels=["a", "b"], said=r"1 header within the table \(.*line 1\)"),
     Form("codes with zeros", CLS, "a.csv", table(["01", "1"]), rows=6, labels=["01", "1"],
          said="so that 01 and 1 are two"),
     Form("ids with zeros", CLS, "a.csv", "id,text,label\n" + "".join(f"00{i},{t},{i % 2}\n" for i, t in enumerate(TEXTS)),
