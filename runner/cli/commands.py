@@ -4,6 +4,7 @@ A subcommand's `main` takes the arguments of its `add_arguments`; that of `train
 """
 
 import os
+import re
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
@@ -174,6 +175,8 @@ class _Parser(ArgumentParser):
     """Raises errors, so that they end with one message as all others."""
 
     def error(self, message: str) -> NoReturn:
+        if re.search(r"^unrecognized arguments: .*(?<!\S)(--config-dir|-cd)\b", message):
+            raise ValueError(f"`{self.prog}` reads no configs from a folder: leave out --config-dir")
         raise ValueError(f"{message}; `{self.prog} --help` shows what there is")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiryns.runner.data.evaluated import by_name
-from tiryns.runner.data.labelled.columns import typed_setting
+from tiryns.runner.data.labelled.columns import typed, typed_setting
 
 if TYPE_CHECKING:
     from tiryns.runner.data.labelled.finetuning import FinetuningData
@@ -50,7 +50,7 @@ def all_problems(error: ValueError, data: "FinetuningData") -> ValueError:
 def _trial(data: "FinetuningData", cures: Mapping[str, Any]) -> "tuple[FinetuningData, Exception | None]":
     """The data with further settings once it is read, and what that ended with."""
     trial = object.__new__(type(data))
-    trial.set_up(replace(data.settings, **cures))
+    trial.set_up(replace(data.settings, **{n: v[0] if isinstance(v, tuple) else v for n, v in cures.items()}))
     trial.sources = data.sources
     try:
         with _silence():
@@ -67,7 +67,10 @@ def _joined(problems: list[str], cures: Mapping[str, Any]) -> ValueError:
         numbered = (f"({number}) {problem}" for number, problem in enumerate(problems, 1))
         told = f"{count} problems: {'; '.join(numbered)}"
     if cures and (count > 1 or isinstance(cures.get("encoding"), list)):
-        add = ". Add: " + " ".join(typed_setting(name, value) for name, value in cures.items())
+        chosen = {name: value for name, value in cures.items() if not isinstance(value, tuple)}
+        add = ". Add: " + " ".join(typed_setting(name, value) for name, value in chosen.items())
+        for name in cures.keys() - chosen.keys():
+            add += f" data.{name}=COLUMN with one of {', '.join(map(typed, cures[name]))} for COLUMN"
     return ValueError(told + add)
 
 

@@ -86,3 +86,14 @@ def test_a_lone_problem_is_told_as_before_and_rows_in_code_are_read_once(tmp_pat
         ValueError, match=r"row 1: the text in column 'text' is empty.* leaves such rows out$"
     ):
         data.prepare_data()
+
+
+def test_column_of_labels_is_the_users_choice_where_several_may_be_meant(tmp_path: Path) -> None:
+    days = [f"2026-01-{1 + i % 12:02}" for i in range(40)]
+    rows = [f"{day};wo bleibt Bestellung {i};{'Versand' if i % 2 else 'Kauf'}" for i, day in enumerate(days)]
+    file = tmp_path / "requests.csv"
+    file.write_text("\n".join(["Datum;Anfrage;Kategorie", *rows, "2026-01-02;;Kauf"]))
+    message = refusal(train=str(file))
+    _, _, settings = message.partition(". Add: ")
+    choice = "data.label_column=COLUMN with one of Kategorie, Datum for COLUMN"
+    assert settings == f"data.text_column=Anfrage data.on_bad_row=skip {choice}"

@@ -1,4 +1,4 @@
-"""What columns hold: those that a user will have meant where the settings name others, and labels that are hidden."""
+"""What columns hold: those that a user will have meant where the settings name others, and labels hidden or joined."""
 
 import logging
 import re
@@ -73,7 +73,7 @@ def meant_error(
         meant = _meant_pairs(columns, text_column)
     else:
         meant = meant_columns(rows, text_column, label_column, labels)
-    cure = {name: values[0] for name, values in meant.items() if "." not in name}
+    cure = {n: tuple(some) if len(some) > 1 else some[0] for n, some in meant.items() if "." not in n}
     return AdvisedError(f"{problem}. By what they hold, set {_in_words(meant)}", **cure) if meant else error
 
 
@@ -139,7 +139,7 @@ def meant_columns(
         flags, classes = [], [n for n in repeated if all(name_among(one, known) for one in columns[n])]
     if label_column not in columns and (labels is None or classes):
         if classes:
-            found["label_column"] = classes
+            found["label_column"] = sorted(classes, key=lambda name: len({*map(str, columns[name])}))
         elif len(flags) > 1:
             found["label_columns"] = [flags]
         elif flags:

@@ -20,6 +20,7 @@ from tiryns.runner.data.labelled.examples import (
 from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy
 from tiryns.runner.data.labelled.spelling import ClassNames, counting_names, spelled, unwrapped
 from tiryns.runner.data.labelled.words.fields import labels_of, words_of
+from tiryns.runner.data.labelled.words.label_studio import chosen_of, is_contested
 from tiryns.runner.data.labelled.words.offsets import file_of, offset_units
 from tiryns.runner.data.labelled.words.running_text import read_words_as_text
 from tiryns.runner.data.labelled.words.spans import (
@@ -29,7 +30,6 @@ from tiryns.runner.data.labelled.words.spans import (
     TEXT,
     Annotated,
     annotated,
-    is_contested,
     signs_alone,
     span_of,
     tags_of,
@@ -117,7 +117,8 @@ class TokenClassificationReader(ExampleReader):
 
     def arranged(self, rows: Rows) -> Rows:
         """Texts with entities become words with their labels and their places in the text."""
-        read: list[tuple[Row, Annotated | None]] = []
+        read, found = list[tuple[Row, Annotated | None]](), []
+        chosen = chosen_of(rows.rows, self.text_column, self.label_column, self.rule)
         for row in rows.rows:
             with rows.bad.row():
                 words, given = row.values.get(self.text_column), row.values.get(self.label_column)
@@ -125,14 +126,13 @@ class TokenClassificationReader(ExampleReader):
                     isinstance(given, list) and given and all(isinstance(one, str | int) for one in given)
                 )
                 is_text = isinstance(words, str | None) and not labels
-                form = (self.text_column, self.label_column, self.rule)
+                form = (self.text_column, self.label_column, self.rule, chosen)
                 read.append((row, annotated(row.where, row.values, *form) if is_text else None))
         marks = ((row.where, one.text, one.marks or []) for row, one in read if one)
         units = offset_units(marks, self.by_characters)
         if contested := [row.where for row, one in read if one and is_contested(row.values)]:
-            some = f"{len(contested)} of {len(read)} texts"
-            log.warning("%s have annotations that differ, of which the first counts: %s", some, contested[0])
-        found = []
+            told = "%d of %d texts have annotations that differ, of which the first counts: %s"
+            log.warning(told, len(contested), len(read), contested[0])
         for row, one in read:
             with rows.bad.row():
                 if one is None:

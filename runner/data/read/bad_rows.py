@@ -14,7 +14,7 @@ SHOWN = 3
 
 
 class AdvisedError(ValueError):
-    """An error of reading, and the `settings` of data that are its likeliest cure, by name.
+    """An error of reading, and the `settings` of data that are its likeliest cure, by name; a tuple has those possible.
 
     Example:
         >>> AdvisedError("a.csv is not UTF-8", encoding="cp1252").settings

@@ -185,6 +185,8 @@ def rows_of(file: File, lone_text: str | None) -> Iterator[Row]:
                 raise BadRow(where, problem, "no json object")
             if is_rejected(values):
                 file.bad.pass_over(where, "rejected or skipped by the annotator")
+            elif file.format in ("csv", "tsv") and is_header(values):
+                file.bad.pass_over(where, "header within the table")
             else:
                 yield Row(where, values)
 
@@ -200,6 +202,16 @@ def is_rejected(values: Mapping[str, Any]) -> bool:
     if isinstance(made, list) and made:
         return all(isinstance(one, Mapping) and bool(one.get("was_cancelled")) for one in made)
     return "_task_hash" in values and values.get("answer") in ("reject", "ignore")
+
+
+def is_header(values: Mapping[str, Any]) -> bool:
+    """Whether a row repeats the names of its columns, as in tables that were written one behind the other.
+
+    Example:
+        >>> is_header({"text": "text", "label": "label"}), is_header({"text": "text", "label": "0"})
+        (True, False)
+    """
+    return len(values) > 1 and all(value.lstrip("\ufeff") == name for name, value in values.items())
 
 
 def is_textual(file: File) -> bool:

@@ -50,6 +50,23 @@ STUDIO_MIN = [
 ]
 
 
+def named(task: dict[str, Any], sources: list[tuple[str, str]], **data: str) -> dict[str, Any]:
+    """The task with the sets and the tags of texts that its spans are of, and further texts."""
+    for one, (labels, text) in zip(task["annotations"][0]["result"], sources, strict=False):
+        one |= {"from_name": labels, "to_name": text}
+    return task | {"data": {**data, **task["data"]}}
+
+
+SETS = [named(studio(TEXT, ADA), [("ner", "text")]), named(studio(TEXT, BO), [("role", "text")])]
+TITLED = [named(studio(TEXT, ADA, BO), 2 * [("ner", "text")], title="Bo met"), {**studio(TEXT), "data": {"text": TEXT,
+          "title": "x"}}]  # fmt: skip
+BOTH = [
+    named(studio(TEXT, ADA, (0, 2, "Bo", "PER")), [("ner", "text"), ("of_title", "title")], title="Bo met")
+]
+UNNAMED = [{**TITLED[0], "data": {"title": "Bo met", "body": TEXT}}]
+BODY = [json.loads(json.dumps(UNNAMED[0]).replace('"to_name": "text"', '"to_name": "body"'))]
+
+
 WHERE = "\u6211\u7231\u5317\u4eac"
 """I love Beijing, of which the last two are its name."""
 ATTRIBUTES = studio(TEXT, ADA, BO)
@@ -103,6 +120,23 @@ FORMS = [
            rows=1, first=READ, said="annotations that differ") for result in ("ok", 5)),
     Form("Label Studio, attributes of entities", TOK, "a.json", json.dumps([ATTRIBUTES]), rows=1, first=READ,
          labels=["O", "B-PER"]),
+    Form("Label Studio, two sets of labels", TOK, "a.json", json.dumps(SETS),
+         error=r"several sets of labels, ner, role: set data\.label_column to the one that counts$"),
+    Form("Label Studio, two sets of labels, named", TOK, "a.json", json.dumps(SETS), ("data.label_column=role",), rows=2,
+         first={"labels": ["O", "O", "O"]}, labels=["O", "B-PER"], said=r"ner, role: data\.label_column=role counts"),
+    Form("words beside data of several texts", TOK, "a.json", json.dumps([{**READ, "data": {"a": "x", "b": "y"}}]),
+         rows=1, first=READ),
+    Form("Label Studio, a task without the text", TOK, "a.json", json.dumps([*BODY, studio("rain")]),
+         error=r"the task has no text 'body' in its data; data\.on_bad_row"),
+    Form("Label Studio, two texts", TOK, "a.json", json.dumps(TITLED), rows=2, first=READ),
+    Form("Label Studio, the second text", TOK, "a.json", json.dumps(BODY), rows=1, first=READ),
+    Form("Label Studio, two texts with entities", TOK, "a.json", json.dumps(BOTH),
+         error=r"several texts, text, title: set data\.text_column to the one that counts$"),
+    Form("Label Studio, two texts with entities, named", TOK, "a.json", json.dumps(BOTH), ("data.text_column=title",),
+         rows=1, first={"words": ["Bo", "met"], "labels": ["B-PER", "O"]},
+         said=r"text, title: data\.text_column=title counts"),
+    Form("Label Studio, two texts and the name of a tag", TOK, "a.json", json.dumps(UNNAMED),
+         error=r"several texts, body, title: set data\.text_column to the one that counts$"),
     Form("Label Studio, dialogue", TOK, "a.json", json.dumps([{"data": {"dialogue": [{"author": "a", "text": TEXT}]},
          "annotations": [{"result": [{"type": "paragraphlabels", "value": {"start": "0"}}]}]}]),
          error="has no column 'words'; it has: data, annotations. Expected a list of words"),

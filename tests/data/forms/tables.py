@@ -131,6 +131,11 @@ FORMS = [
     Form("AG News", CLS, "a.csv", "".join(f'"{1 + i % 2}","{t}","{t}"\n' for i, t in enumerate(TEXTS * 2)),
          ("data.header=[label,text,more]",), rows=12, labels=["1", "2"], first={"text": TEXTS[0], "label": "1"}),
     Form("Java, numbers", CLS, "a.csv", table(["1.5E8", "2.25E7"]), rows=6, labels=[], kind=NUMBER),
+    *(Form(f"tables one behind the other, {file}", CLS, file, 2 * (mark + table(["a", "b"], sep)), rows=12,
+           labels=["a", "b"], first={"text": TEXTS[0]}, said=r"1 header within the table \(.*line 8\)")
+      for file, sep, mark in (("a.csv", ",", ""), ("a.tsv", "\t", "\ufeff"))),
+    Form("header of a table, named", CLS, "a.csv", table(["a", "b"]), ("data.header=[text,label]",), rows=6,
+         labels=["a", "b"], said=r"1 header within the table \(.*line 1\)"),
     Form("codes with zeros", CLS, "a.csv", table(["01", "1"]), rows=6, labels=["01", "1"],
          said="so that 01 and 1 are two"),
     Form("ids with zeros", CLS, "a.csv", "id,text,label\n" + "".join(f"00{i},{t},{i % 2}\n" for i, t in enumerate(TEXTS)),
@@ -144,6 +149,22 @@ FORMS = [
          ("data.labels=[a,b]", "data.problem_type=multi_label"), error="reads as 2 labels with a 1 for each"),
     Form("vectors of labels, fractions", CLS, "a.jsonl", jsonl(texts([[0.0, 1.0], [1.0, 0.0]])),
          error="Expected text, integers, numbers or lists of text or integers"),
+    *(Form(f"vectors of labels as text, {one}", CLS, "a.csv", table([f'"{one}"', f'"{one.replace("1", "0", 1)}"']),
+           error=r"line 2: .* reads as 3 labels with a 1 for each .*data\.label_columns=.*problem_type=single_label$")
+      for one in ("1 0 1", "[1, 0, 1]", "[1.0 0.0 1.0]", "1,0,1", "1|0|1")),
+    Form("vectors of labels as text, cut", CLS, "a.csv", table(["1|0|1", "0|0|1"]), ("data.label_separator='|'",),
+         error="reads as 3 labels with a 1 for each"),
+    Form("vectors of labels as text, classes", CLS, "a.csv", table(["1 0 1", "0 0 1"]),
+         ("data.problem_type=single_label",), rows=6, labels=["0 0 1", "1 0 1"], kind=SINGLE),
+    Form("vectors of two as text", CLS, "a.csv", table(["1-0", "0-1"]), rows=6, labels=["0-1", "1-0"]),
+    *(Form(f"several labels that never stand alone, {sign}", CLS, "a.csv", table(
+           [f'"{sign.join(one)}"' for one in ("a", "bc", "bd")]), rows=6, kind=SINGLE,
+           said=rf"labels: .*as they are written, though most hold '{re.escape(sign.strip())}'; "
+           rf"data\.label_separator=\"'{re.escape(sign.strip())}'\" makes several labels of each")
+      for sign in (", ", ";", "|")),
+    Form("names with commas", CLS, "a.csv", table(['"a, b"', "c", "d"]), rows=6, labels=["a, b", "c", "d"]),
+    Form("several labels that never stand alone, as classes", CLS, "a.csv", table(["a;b", "b;c"]),
+         ("data.problem_type=single_label",), rows=6, labels=["a;b", "b;c"]),
     Form("lists of class numbers", CLS, "a.jsonl", jsonl(texts([[0, 1], [1], []])), rows=6, labels=["0", "1"],
          kind=MULTI),
     Form("null labels", CLS, "a.jsonl", jsonl(texts([0, 1, None])),

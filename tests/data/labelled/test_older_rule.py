@@ -13,7 +13,8 @@ from tiryns.runner.data.labelled.classification import ClassificationReader
 from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE, Labels
 from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
 from tiryns.runner.data.labelled.spelling import LocatedLabel
-from tiryns.runner.data.read.rows import LabelRule
+from tiryns.runner.data.labelled.words.label_studio import chosen_of, task_of
+from tiryns.runner.data.read.rows import LabelRule, Row
 from tiryns.runner.inference.labelled import saved_task
 
 FROM_ZERO, AS_WRITTEN, AS_NAMED = LabelRule
@@ -240,3 +241,15 @@ def test_names_of_a_file_are_those_of_the_numbers(tmp_path: Any) -> None:
         data.prepare_data()
         sequences: Any = data.train
         assert (data.reader.state_dict()["labels"], sequences.labels.tolist()) == (names, [1, 0, 1])
+
+
+@pytest.mark.parametrize(("column", "expected"), [("words", "Bo"), ("body", "Ada")])
+def test_texts_and_sets_of_label_studio_are_chosen_as_they_were(column: str, expected: str) -> None:
+    marks = [{"from_name": name, "to_name": "body", "type": "labels", "value": {"start": 0, "end": 1, "labels": [name]}}
+             for name in "ab"]  # fmt: skip
+    task = {"data": {"title": "Bo", "body": "Ada"}, "annotations": [{"result": marks}]}
+    chosen = chosen_of([Row("row 1", task)], column, "labels", LabelRule.AS_WRITTEN)
+    text, entities = task_of("row 1", task, column, chosen)
+    assert (text, len(entities or [])) == (expected, 2)
+    with pytest.raises(ValueError, match=r"several sets of labels, a, b: set data\.label_column"):
+        chosen_of([Row("row 1", task)], column, "labels", LabelRule.AS_NAMED)

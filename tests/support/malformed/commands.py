@@ -191,6 +191,10 @@ COMMANDS: dict[str, list[str]] = {
     "runs --outputs gone": ["there is no folder 'gone'", "--outputs FOLDER"],
     "reproduce herons.txt": ["'herons.txt' is damaged, or no manifest"],
     "reproduce run --steps many": ["--steps: invalid int value: 'many'"],
+    "--config-dir . reproduce run": [
+        "`tiryns reproduce` reads no configs from a folder: leave out --config-dir"
+    ],
+    "runs list -cd .": ["`tiryns runs` reads no configs from a folder: leave out --config-dir"],
     "schema frobnicate": ["unrecognized arguments: frobnicate"],
     "version 3": ["unrecognized arguments: 3"],
     "prepare corpus": [f"the following arguments are required: {GIVEN_SOURCE}--tokenizer"],

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from tiryns.runner.data.labelled.words.label_studio import Chosen, task_of
 from tiryns.runner.data.labelled.words.offsets import ALONE, Mark
 from tiryns.runner.data.labelled.words.tags import entities
 from tiryns.runner.data.read.bad_rows import BadRow
@@ -103,49 +104,28 @@ def signs_alone(words: Mapping[str, int]) -> str:
 
 
 def annotated(
-    where: str, values: Mapping[str, Any], text_column: str, label_column: str, rule: LabelRule
+    where: str,
+    values: Mapping[str, Any],
+    text_column: str,
+    label_column: str,
+    rule: LabelRule,
+    chosen: Chosen,
 ) -> Annotated | None:
     """The text and entities of a row in one of the forms above; None for a row that is of none of them.
 
-    By older rules an entity's own text is called `text` alone. Raises BadRow for entities that are not of their form.
+    Of Label Studio's export the `chosen` text and set of labels count. By older rules an entity's own text is called
+    `text` alone. Raises BadRow for entities that are not of their form.
     """
     text = next((v for n in (text_column, "text", "data") if isinstance(v := values.get(n), str)), None)
     listed = next((values[n] for n in (label_column, *LISTS) if isinstance(values.get(n), list)), None)
-    if isinstance(data := values.get("data"), Mapping):
-        texts = {name: value for name, value in data.items() if isinstance(value, str)}
-        text = texts.get(text_column) or texts.get("text") or next(iter(texts.values()), None)
-        listed = None
-        if kept := _kept(values):  # the first counts
-            results = kept[0].get("result") or []
-            if not isinstance(results, list) or not all(isinstance(one, Mapping) for one in results):
-                problem = f"the result of an annotation is {results!r:.60}, expected a list"
-                raise BadRow(where, problem, "no entity")
-            # without the attributes of regions
-            marked = (
-                one.get("value") for one in results if str(one.get("type", "labels")).endswith("labels")
-            )
-            listed = [value for value in marked if isinstance(value, Mapping) and "start" in value]
+    if isinstance(values.get("data"), Mapping):
+        text, listed = task_of(where, values, text_column, chosen)
     if text is None:
         return None
     if listed is None and any(name in values for name in SIGNED):
         listed = []
     own = OWN if rule is LabelRule.AS_NAMED else ()
     return Annotated(text, None if listed is None else [_mark(where, text, one, own) for one in listed])
-
-
-def _kept(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The annotations of a row of Label Studio that were not cancelled."""
-    annotations = values.get("annotations", values.get("completions"))
-    listed = annotations if isinstance(annotations, list) else []
-    return [one for one in listed if isinstance(one, Mapping) and not one.get("was_cancelled")]
-
-
-def is_contested(values: Mapping[str, Any]) -> bool:
-    """Whether annotations of a row in Label Studio's export differ."""
-    results = [one.get("result") for one in _kept(values)]
-    listed = [result if isinstance(result, list) else [result] for result in results]
-    parts = [[one.get("value") if isinstance(one, Mapping) else one for one in result] for result in listed]
-    return len({repr(sorted(map(repr, some))) for some in parts}) > 1
 
 
 def _mark(where: str, text: str, given: Any, names: Sequence[str]) -> Mark:
