@@ -1,6 +1,7 @@
 """Classification data: texts or pairs of texts with one label, several labels, or a number."""
 
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import shorten
 from typing import Any, NamedTuple
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tiryns.runner.data.labelled.columns import joined_by
 from tiryns.runner.data.labelled.examples import (
     ExampleReader,
     TaskSequences,
@@ -33,6 +35,8 @@ from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 
 log = logging.getLogger("tiryns")
+
+_VECTOR = re.compile(r"(?:\[\s*)?(?:[01](?:\.0*)?(?:\s*[,;|]\s*|\s+)){2,}[01](?:\.0*)?(?:\s*\])?")
 
 
 class Labelled(NamedTuple):
@@ -162,9 +166,14 @@ class ClassificationReader(ExampleReader):
 
     def learn(self, examples: list[Labelled], rows: Rows) -> None:
         """Takes the kind of problem, and the names of its labels."""
+        found = [e.label for e in examples if e.label.label is not None]
+        undecided = self.labels.checked and not self._given[0] and self._given[1] == "auto"
+        undecided = undecided and self.label_column not in rows.class_names
         if self.labels.checked:
-            check_vectors([e.label for e in examples if e.label.label is not None])
+            check_vectors(found, undecided)
         self.labels.learn([e.label for e in examples], rows.textual, rows.class_names.get(self.label_column))
+        if undecided and self.labels.problem_type == SINGLE:
+            self.labels.decision = self.labels.decision or joined_by(found)
         if self.labels.decision:
             log.info("labels: %s", self.describe()["labels"])
 
@@ -245,13 +254,30 @@ class ClassificationReader(ExampleReader):
         return {"labels": labels + (f" ({self.labels.decision})" if self.labels.decision else "")}
 
 
-def check_vectors(found: Sequence[LocatedLabel]) -> None:
-    """Raises ValueError for lists of one length that hold 0 and 1 alone: a place for each label, no labels."""
-    lists = [one.label for one in found if isinstance(one.label, list)]
+def check_vectors(found: Sequence[LocatedLabel], as_text: bool) -> None:
+    """Raises ValueError for lists of one length that hold 0 and 1 alone: a place for each label, no labels.
+
+    With `as_text`, three and more of them in a cell count too.
+    """
+    lists = [_vector(one.label) if as_text or isinstance(one.label, list) else [] for one in found]
     length = len(lists[0]) if lists else 0
-    alike = length > 1 and len(lists) == len(found) and {len(one) for one in lists} == {length}
-    if alike and all(isinstance(x, int) and x in (0, 1) for one in lists for x in one):
-        raise ValueError(
-            f"{found[0].where}: the label {lists[0]!r:.40} reads as {length} labels with a 1 for each that holds: write "
-            "the list of those that hold, or a column for each and 'data.label_columns=[a,b,...]'"
+    if length > 1 and {len(one) for one in lists} == {length}:
+        classes = (
+            ""
+            if isinstance(found[0].label, list)
+            else "; if they are classes, say data.problem_type=single_label"
         )
+        raise ValueError(
+            f"{found[0].where}: the label {found[0].label!r:.40} reads as {length} labels with a 1 for each that holds: "
+            f"write the list of those that hold, or a column for each and 'data.label_columns=[a,b,...]'{classes}"
+        )
+
+
+def _vector(label: Any) -> list[Any]:
+    """The numbers of a vector of 0 and 1, or of one as text; empty for another label."""
+    if isinstance(label, str):
+        return re.findall(r"([01])(?:\.0*)?", label) if _VECTOR.fullmatch(label.strip()) else []
+    kept = isinstance(label, list) and all(
+        x in ("0", "1") or (isinstance(x, int) and x in (0, 1)) for x in label
+    )
+    return label if kept else []

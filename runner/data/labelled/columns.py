@@ -1,11 +1,13 @@
-"""What columns hold: those that a user will have meant where the settings name others, and labels that are hidden."""
+"""What columns hold: those that a user will have meant where the settings name others, and labels hidden or joined."""
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tiryns.runner.data.labelled.spelling import (
+    LocatedLabel,
     is_hidden,
     is_missing,
     is_negative,
@@ -36,6 +38,8 @@ _PASSAGES = (("anchor", "positive"), ("query", "positive"), ("query", "answer"),
 
 _NEGATIVE = re.compile(r"(hard_)?neg(ative)?s?(_?\d+)?")
 _SCORE = re.compile(r"score|label|simil|relat|duplicate|paraphrase|gold|judg", re.IGNORECASE)
+
+_JOINS = (", ", ";", "|")
 
 _BEIR = "BEIR has queries, passages and their pairs in three files: write both texts of a pair into one row"
 
@@ -246,6 +250,20 @@ def without_hidden(rows: Rows, columns: Sequence[str], learnt: Iterable[Any] | N
         for row, out in zip(rows.rows, hidden, strict=True)
     ]
     return rows._replace(rows=shown)
+
+
+def joined_by(found: Sequence[LocatedLabel]) -> str:
+    """What is said of classes most of which are joined of parts that several cells have; empty of others."""
+    cells = [one.label for one in found if isinstance(one.label, str)]
+    for sign in _JOINS:
+        parts = [{part.strip() for part in cell.split(sign)} for cell in cells]
+        counts = Counter(part for some in parts for part in some)
+        joined = sum(len(some) > 1 for some in parts)
+        if 2 * joined > len(cells) and 2 * sum(count > 1 for count in counts.values()) > len(counts):
+            sign = sign.strip()
+            several = f"data.label_separator=\"'{sign}'\" makes several labels of each"
+            return f"as they are written, though most hold {sign!r}; {several}"
+    return ""
 
 
 def _is_flag(value: Any) -> bool:

@@ -149,6 +149,22 @@ FORMS = [
          ("data.labels=[a,b]", "data.problem_type=multi_label"), error="reads as 2 labels with a 1 for each"),
     Form("vectors of labels, fractions", CLS, "a.jsonl", jsonl(texts([[0.0, 1.0], [1.0, 0.0]])),
          error="Expected text, integers, numbers or lists of text or integers"),
+    *(Form(f"vectors of labels as text, {one}", CLS, "a.csv", table([f'"{one}"', f'"{one.replace("1", "0", 1)}"']),
+           error=r"line 2: .* reads as 3 labels with a 1 for each .*data\.label_columns=.*problem_type=single_label$")
+      for one in ("1 0 1", "[1, 0, 1]", "[1.0 0.0 1.0]", "1,0,1", "1|0|1")),
+    Form("vectors of labels as text, cut", CLS, "a.csv", table(["1|0|1", "0|0|1"]), ("data.label_separator='|'",),
+         error="reads as 3 labels with a 1 for each"),
+    Form("vectors of labels as text, classes", CLS, "a.csv", table(["1 0 1", "0 0 1"]),
+         ("data.problem_type=single_label",), rows=6, labels=["0 0 1", "1 0 1"], kind=SINGLE),
+    Form("vectors of two as text", CLS, "a.csv", table(["1-0", "0-1"]), rows=6, labels=["0-1", "1-0"]),
+    *(Form(f"several labels that never stand alone, {sign}", CLS, "a.csv", table(
+           [f'"{sign.join(one)}"' for one in ("a", "bc", "bd")]), rows=6, kind=SINGLE,
+           said=rf"labels: .*as they are written, though most hold '{re.escape(sign.strip())}'; "
+           rf"data\.label_separator=\"'{re.escape(sign.strip())}'\" makes several labels of each")
+      for sign in (", ", ";", "|")),
+    Form("names with commas", CLS, "a.csv", table(['"a, b"', "c", "d"]), rows=6, labels=["a, b", "c", "d"]),
+    Form("several labels that never stand alone, as classes", CLS, "a.csv", table(["a;b", "b;c"]),
+         ("data.problem_type=single_label",), rows=6, labels=["a;b", "b;c"]),
     Form("lists of class numbers", CLS, "a.jsonl", jsonl(texts([[0, 1], [1], []])), rows=6, labels=["0", "1"],
          kind=MULTI),
     Form("null labels", CLS, "a.jsonl", jsonl(texts([0, 1, None])),
