@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tiryns.runner.data.labelled.columns import joined_by
 from tiryns.runner.data.labelled.examples import (
     ExampleReader,
     TaskSequences,
@@ -38,7 +39,7 @@ log = logging.getLogger("tiryns")
 
 _SEPARATORS = (", ", ";", "|")
 
-_VECTOR = re.compile(r"\s*\[?\s*(?:[01](?:\.0*)?(?:\s*[,;|]\s*|\s+)){2,}[01](?:\.0*)?\s*\]?\s*")
+_VECTOR = re.compile(r"(?:\[\s*)?(?:[01](?:\.0*)?(?:\s*[,;|]\s*|\s+)){2,}[01](?:\.0*)?(?:\s*\])?")
 
 
 class Labelled(NamedTuple):
@@ -271,7 +272,7 @@ def check_vectors(found: Sequence[LocatedLabel], as_text: bool) -> None:
 def _vector(label: Any) -> list[Any]:
     """The numbers of a vector of 0 and 1, or of one as text; empty for another label."""
     if isinstance(label, str):
-        return re.findall(r"([01])(?:\.0*)?", label) if _VECTOR.fullmatch(label) else []
+        return re.findall(r"([01])(?:\.0*)?", label) if _VECTOR.fullmatch(label.strip()) else []
     kept = isinstance(label, list) and all(
         x in ("0", "1") or (isinstance(x, int) and x in (0, 1)) for x in label
     )

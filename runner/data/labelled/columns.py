@@ -37,6 +37,8 @@ _PASSAGES = (("anchor", "positive"), ("query", "positive"), ("query", "answer"),
 _NEGATIVE = re.compile(r"(hard_)?neg(ative)?s?(_?\d+)?")
 _SCORE = re.compile(r"score|label|simil|relat|duplicate|paraphrase|gold|judg", re.IGNORECASE)
 
+_JOINS = (", ", ";", "|")
+
 _BEIR = "BEIR has queries, passages and their pairs in three files: write both texts of a pair into one row"
 
 _FORMS = (
