@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.columns import joined_by
 from tiryns.runner.data.labelled.examples import (
     ExampleReader,
     TaskSequences,
