@@ -43,6 +43,7 @@ from tiryns.runner.run.lazy import many_imports
 from tiryns.runner.run.redaction import know_secrets, redact_logs
 from tiryns.runner.run.signals import Stopped, ending_with_command, forwarding, stoppable
 from tiryns.runner.run.yaml_files import checked_files
+from tiryns.runner.sweeps.optuna import TRIAL
 from tiryns.runner.sweeps.replicates import with_replicates
 from tiryns.runner.sweeps.suite.in_training import check_evaluations
 from tiryns.runner.sweeps.suite.words import as_sweep
@@ -160,13 +161,13 @@ def train(config: DictConfig, folder: Run) -> dict[str, float]:
 def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
     """Builds, trains, exports and reports; raises Rewound where the run was taken back to a checkpoint instead."""
     with many_imports():
-        from tiryns.runner.callbacks import Heartbeat, Preemption, taken_back
+        from tiryns.runner.callbacks import Heartbeat, PhaseChanges, Preemption, taken_back
         from tiryns.runner.callbacks.preemption import KILLED_LOADER
         from tiryns.runner.checkpoints.callback import checkpoint_to_resume
         from tiryns.runner.inference.export import check_export
         from tiryns.runner.logging.loggers import finish_loggers
         from tiryns.runner.loop import resolved
-        from tiryns.runner.loop.lengths import lengths_of
+        from tiryns.runner.loop.lengths import run_lengths
         from tiryns.runner.loop.lightning_loop import one_epoch, savers
         from tiryns.runner.loop.trainer import describe_run, make_trainer
         from tiryns.runner.report.summary import show
@@ -176,15 +177,19 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = resolved.recorded(folder, checkpoint)
     chosen = resolved.choose_hardware(config, before)
-    (lengths := lengths_of(chosen)).restore(before)
-    chosen.skip_batches = left_out(chosen.get("skip_batches"), noted_rewinds(folder.path))
+    (lengths := run_lengths(chosen)).restore(before)
+    if rewinds := noted_rewinds(folder.path):
+        chosen.skip_batches = left_out(chosen.get("skip_batches"), rewinds)
     parts = assemble(chosen, before, checkpoint and checkpoint.path)
     data, module, max_steps = parts.data, parts.module, parts.max_steps
     values = resolved.resolve(config, chosen, before, data, module)
     resolved.note(folder, values)
-    watching = watchers({**lengths.callbacks(parts.rotary), **build_all(chosen.callback)}, data, module)
+    callbacks = build_all(chosen.callback)
+    if phases := lengths.phases():
+        callbacks = {"phases": PhaseChanges(phases, parts.rotary), **callbacks}
+    watching = watchers(callbacks, data, module)
     *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoint_dir), folder.checkpoint_dir)
-    pruning = pruning_of(folder, saver)
+    pruning = pruning_of(folder, saver) if (folder.path / TRIAL).exists() else []
     beating = [Heartbeat(Path(file)) for file in [os.environ.get(HEARTBEAT)] if file]
     trainer = make_trainer(
         config.trainer,
