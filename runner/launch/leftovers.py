@@ -7,13 +7,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from tiryns.runner.launch.rank import clear
-
 MEETING = ".rendezvous"
 """In the run folder: what the agents of several nodes know of each other."""
 
-PATTERNS = (".*.tmp", ".*.gone")
-"""What is being written, and what is being deleted, in a run folder and among its checkpoints."""
+PATTERNS = (".*.tmp", ".*.gone", ".heartbeat-*", ".rank-error")
+"""What is being written and what is being deleted in a run folder and among its checkpoints, and what ranks leave."""
 
 
 def clear_leftovers(run: Path) -> None:
@@ -23,7 +21,6 @@ def clear_leftovers(run: Path) -> None:
         >>> with folder.lock():
         ...     clear_leftovers(folder.path)
     """
-    clear(run)
     shutil.rmtree(run / MEETING, ignore_errors=True)
     for path in _temporary(run):
         if not _is_of_living(path):
