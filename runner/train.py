@@ -43,6 +43,7 @@ from tiryns.runner.run.lazy import many_imports
 from tiryns.runner.run.redaction import know_secrets, redact_logs
 from tiryns.runner.run.signals import Stopped, ending_with_command, forwarding, stoppable
 from tiryns.runner.run.yaml_files import checked_files
+from tiryns.runner.sweeps.optuna import TRIAL
 from tiryns.runner.sweeps.replicates import with_replicates
 from tiryns.runner.sweeps.suite.in_training import check_evaluations
 from tiryns.runner.sweeps.suite.words import as_sweep
@@ -175,7 +176,7 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = resolved.recorded(folder, checkpoint)
     chosen = resolved.choose_hardware(config, before)
-    (length := lengths.lengths_of(chosen)).restore(before)
+    (length := lengths.run_lengths(chosen)).restore(before)
     chosen.skip_batches = left_out(chosen.get("skip_batches"), noted_rewinds(folder.path))
     parts = assemble(chosen, before, checkpoint and checkpoint.path)
     data, module, max_steps = parts.data, parts.module, parts.max_steps
@@ -183,7 +184,7 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
     resolved.note(folder, values)
     watching = watchers(callbacks_of(chosen, length, parts), data, module)
     *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoint_dir), folder.checkpoint_dir)
-    pruning = pruning_of(folder, saver)
+    pruning = pruning_of(folder, saver) if (folder.path / TRIAL).exists() else []
     beating = [Heartbeat(Path(file)) for file in [os.environ.get(HEARTBEAT)] if file]
     trainer = make_trainer(
         config.trainer,
@@ -223,11 +224,9 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
 
 def callbacks_of(config: DictConfig, length: Any, parts: Any) -> dict[str, Any]:
     """The callbacks of a config, behind the one that begins its phases."""
-    own = {}
-    if phases := length.phases():
-        from tiryns.runner.callbacks import PhaseChanges
+    from tiryns.runner.callbacks import PhaseChanges
 
-        own = {"phases": PhaseChanges(phases, parts.rotary)}
+    own = {"phases": PhaseChanges(found, parts.rotary)} if (found := length.phases()) else {}
     return {**own, **build_all(config.callback)}
 
 

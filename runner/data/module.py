@@ -109,7 +109,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         self.collator, self.seed, self.accept_changes, self.parts = collator, seed, accept_changes, parts
         check_length(max_steps, max_epochs)
         self.sampler = self._in_phases(self._sampler(make_sampler, max_steps, max_epochs))
-        self.skipped = merged(skip_batches or [])
+        self.skipped = merged(skip_batches) if skip_batches else []
         if self.skipped:
             num_steps = len(self.sampler)
             settled = partial(make_sampler, **self.sampler.settled())

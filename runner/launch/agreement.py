@@ -18,10 +18,10 @@ SECONDS_TO_START = 60.0
 """How long a node may take from choosing a run folder to holding it."""
 
 
-def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str], several: bool = False) -> str:
+def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> str:
     """The run folder that rank 0 has chosen, on every rank; a requeued job keeps the one it had.
 
-    Commands that start `several` nodes of one run without a cluster's help meet in the outputs folder that they share.
+    Commands that start nodes of one run without a cluster's help meet in the outputs folder that they share.
 
     Raises:
         ValueError: the choice of rank 0 does not arrive, or the ranks cannot communicate.
@@ -30,7 +30,7 @@ def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str], sever
     if here is not None and not here.slurm:
         return _through_torchrun(here, outputs, identity, choose)
     if job is None:
-        return _through_outputs(outputs, identity, choose) if several else choose()
+        return _through_outputs(outputs, identity, choose)
     step = os.environ.get("SLURM_STEP_ID", 0)
     note = outputs / "slurm" / f"{os.environ['SLURM_JOB_ID']}.{step}-{identity[:8]}.json"
     if here is None or here.rank == 0:

@@ -155,9 +155,11 @@ def _first_of_many(config: DictConfig, folder: Run, here: Member, train: Train) 
 
 def _lead(config: DictConfig, folder: Run, work: Callable[[], Figures]) -> Figures:
     """Holds and writes the run folder while `work` trains in it."""
-    patience = SECONDS_FOR_THE_LAST_TO_END if slurm_job() else 0.0
+    patience, explained = (
+        (SECONDS_FOR_THE_LAST_TO_END, stops_explained()) if slurm_job() else (0.0, contextlib.nullcontext())
+    )
     overrides = typed_overrides(HydraConfig.get())
-    with folder.lock(patience), folder.recorded(config, overrides), stops_explained():
+    with folder.lock(patience), folder.recorded(config, overrides), explained:
         clear_leftovers(folder.path)
         inherit(folder, config.resume)
         return work()

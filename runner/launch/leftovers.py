@@ -6,13 +6,11 @@ import re
 import shutil
 from pathlib import Path
 
-from tiryns.runner.launch.rank import clear
-
 MEETING = ".rendezvous"
 """In the run folder: what the agents of several nodes know of each other."""
 
-PATTERNS = (".*.tmp", ".*.gone")
-"""What is being written, and what is being deleted, in a run folder and among its checkpoints."""
+PATTERNS = (".*.tmp", ".*.gone", ".heartbeat-*", ".rank-error")
+"""What is being written and what is being deleted in a run folder and among its checkpoints, and what ranks leave."""
 
 
 def clear_leftovers(run: Path) -> None:
@@ -22,7 +20,6 @@ def clear_leftovers(run: Path) -> None:
         >>> with folder.lock():
         ...     clear_leftovers(folder.path)
     """
-    clear(run)
     shutil.rmtree(run / MEETING, ignore_errors=True)
     for path in [
         path for folder in (run, run / "checkpoints") for one in PATTERNS for path in folder.glob(one)

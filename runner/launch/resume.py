@@ -51,11 +51,14 @@ def run_folder(*, _root_: DictConfig) -> str:
         ValueError: `resume` names a folder that is no run, or one that another process is training in.
     """
     identity = config_hash(_root_)
-    if only_shows():
+    if only_shows() or not (member() or slurm_job() or _has_several_nodes(_root_)):
         return _chosen_folder(_root_, identity)
     agree_on_launch()
-    several = nodes_of(_root_.trainer) != (1, 1) and _root_.mode == "train"
-    return agreed_folder(Path(_root_.outputs), identity, lambda: _chosen_folder(_root_, identity), several)
+    return agreed_folder(Path(_root_.outputs), identity, lambda: _chosen_folder(_root_, identity))
+
+
+def _has_several_nodes(config: DictConfig) -> bool:
+    return nodes_of(config.trainer) != (1, 1) and config.mode == "train"
 
 
 def _chosen_folder(_root_: DictConfig, identity: str) -> str:

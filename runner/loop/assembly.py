@@ -96,11 +96,11 @@ def assemble(
     or a budget that is not known here.
     """
     from tiryns.runner.loop.kept_types import keep_types
-    from tiryns.runner.loop.lengths import lengths_of
+    from tiryns.runner.loop.lengths import run_lengths
     from tiryns.runner.loop.plain import make_optimizer_of
     from tiryns.runner.models.initial.dtypes import weights_of
 
-    began, lengths = began or {}, lengths_of(config)
+    began, lengths = began or {}, run_lengths(config)
     data, make_module = make_data(config, began), bind(config.module)
     with weights_of(config.trainer.get("precision")) as lines:
         if data.serves_global_batches:
@@ -127,15 +127,19 @@ def assemble(
 
 def make_data(config: DictConfig, began: Mapping[str, Any] | None = None) -> Any:
     """The data module of a config, which has read nothing yet, and will read files as the run that `began`."""
-    from tiryns.runner.loop.lengths import lengths_of
+    from tiryns.runner.loop.lengths import run_lengths
     from tiryns.runner.models.embedding.start import settle_embedding
-    from tiryns.runner.tasks import get_task, import_modules
 
     allow_code(config)
-    import_modules(config.imports)
+    if config.imports:
+        from tiryns.runner.tasks import import_modules
+
+        import_modules(config.imports)
     settle_embedding(config)
     make = bind(config.data)
     if option_of("data", config.data) is not None and "task" in config.data:
+        from tiryns.runner.tasks import get_task
+
         make = make.with_keywords({**make.keywords, "task": get_task(config.data.task)})
     data = make()
     data.take_over(began or {})
@@ -143,7 +147,7 @@ def make_data(config: DictConfig, began: Mapping[str, Any] | None = None) -> Any
     masks = objective is None or getattr(locate(objective, "objective"), "needs_mask", True)
     if not masks:
         data.needed_tokens = ("pad",)
-    lengths_of(config).check(data)
+    run_lengths(config).check(data)
     return data
 
 
@@ -158,7 +162,7 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: Any = Non
 
     A budget becomes steps in the config, as the lengths of phases do; one of FLOPs needs the TaskModel.
     """
-    from tiryns.runner.loop.lengths import lengths_of
+    from tiryns.runner.loop.lengths import run_lengths
 
     options: dict[str, Any] = {"accept_changes": config.resume_changed_data}
     if config.get("skip_batches"):
@@ -169,7 +173,7 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: Any = Non
         given = (bind(config.sampler), objective, steps, epochs, config.seed)
         return int(data.connect(*given, **{**options, **more}))
 
-    return lengths_of(config).connect(data, objective, model, connect)
+    return run_lengths(config).connect(data, objective, model, connect)
 
 
 def numbers_global_batches(data: Any) -> bool:
@@ -218,7 +222,7 @@ def _plain_parts(config: DictConfig, data: Any, make_module: Call) -> dict[str, 
     """The arguments of a module for plain data; raises ValueError where the module reads global batches."""
     from lightning.pytorch import seed_everything
 
-    from tiryns.runner.loop.lengths import lengths_of
+    from tiryns.runner.loop.lengths import run_lengths
     from tiryns.runner.loop.plain import make_model_of
 
     target: Any = make_module.func
@@ -227,7 +231,7 @@ def _plain_parts(config: DictConfig, data: Any, make_module: Call) -> dict[str, 
             f"module: {make_module.name} reads global batches, and the data {type(data).__name__} is a plain "
             "LightningDataModule with batches of its own: give module._target_ a LightningModule of yours"
         )
-    lengths_of(config).settle(data)
+    run_lengths(config).settle(data)
     seed_everything(config.seed, workers=True, verbose=False)
     given: dict[str, Any] = {"max_steps": int(config.trainer.max_steps), "baselines": {}}
     if "model" in parameters(make_module.func)[0]:
@@ -242,11 +246,11 @@ def baselines_of(data: Any, objective: Any) -> dict[str, float]:
 
 def evaluation_of(make_module: Call, data: Any, objective: Any) -> dict[str, Any]:
     """`make_predictions` for labelled data; raises ValueError where the module measures a task and the data has none."""
-    from tiryns.runner.tasks import get_task
-
     if (chosen := objective.needs_validation) and not data.validation:
         raise ValueError(f"{chosen} is chosen on a validation set, and there is none: set data.validation")
     if (name := data.task_name) is not None:
+        from tiryns.runner.tasks import get_task
+
         return {"make_predictions": partial(get_task(name).predictions, objective=objective)}
     if "make_predictions" in parameters(make_module.func)[0]:
         raise ValueError(

@@ -11,22 +11,7 @@ import torch
 from torch import nn
 
 from tiryns.runner.checkpoints.files import weight_types
-from tiryns.runner.models.initial.dtypes import OTHER_THAN_FP32, names_of
-
-RECORD = "weights"
-"""The key of the types in what a run has `resolved`."""
-
-
-def types_of(module: nn.Module, precision: str) -> str:
-    """Returns the names of the types in which a run trains the weights of a module.
-
-    Example:
-        >>> types_of(nn.Linear(2, 2), "bf16-mixed"), types_of(nn.Linear(2, 2), "bf16-true")
-        ('float32', 'bfloat16')
-    """
-    if other := OTHER_THAN_FP32.get(precision):
-        return names_of({other})
-    return names_of({p.dtype for p in module.parameters() if p.is_floating_point()})
+from tiryns.runner.models.initial.dtypes import OTHER_THAN_FP32, WEIGHTS, names_of
 
 
 def keep_types(
@@ -39,11 +24,11 @@ def keep_types(
     """
     same = began.get("precision", precision) == precision and precision not in OTHER_THAN_FP32
     fp32 = names_of({torch.float32})
-    if not same or began.get(RECORD) == fp32:
+    if not same or began.get(WEIGHTS) == fp32:
         return {}
     types, found = weight_types(checkpoint), set()
     for name, tensor in module.state_dict(keep_vars=True).items():
         if (dtype := types.get(name)) is not None:
             tensor.data = tensor.data.to(dtype)
             found.add(dtype)
-    return {} if names_of(found) == fp32 else {RECORD: f"{names_of(found)}, as the run began"}
+    return {} if names_of(found) == fp32 else {WEIGHTS: f"{names_of(found)}, as the run began"}

@@ -6,16 +6,22 @@ Budgets of tokens or FLOPs, phases, and ramps of the learning rate in tokens bec
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.phases import Phase
+from tiryns.conf.registry import target_of
 from tiryns.conf.trainer import BUDGETS
-from tiryns.runner.loop import budget, phased_step, phases, token_ramps
+from tiryns.runner.loop import budget, phases, token_ramps
 from tiryns.runner.loop.plain import make_scheduler_of
 from tiryns.runner.models.positions import RotaryPhases
 from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.optim.schedule.chain import decays_of, has_own_schedules, schedule_of, timeline_of
 from tiryns.runner.optim.schedule.phases import TOKENS
+from tiryns.runner.optim.schedule.schedulers import PhasedScheduler, ThreePhaseScheduler
 from tiryns.runner.samplers.base import PROVISIONAL
+
+CLOSED_FORM = "runner.optim.get_scheduler"
+"""The target of the schedules of this project."""
 
 Connect = Callable[..., int]
 """Connects data with a run of so many steps, or so many epochs; returns the steps."""
@@ -52,7 +58,7 @@ class Lengths:
         return None
 
     def phases(self) -> list[Phase]:
-        """The phases of the run, none of most."""
+        """The phases of the run."""
         return []
 
     def record(self, settled: DictConfig) -> dict[str, Any]:
@@ -97,12 +103,43 @@ class CountedLengths(Lengths):
         token_ramps.count_ramps(self.config, data, max_steps)
 
     def make_scheduler(self) -> Callable[..., Any]:
-        """A function from an `optimizer` and `max_steps` to the scheduler, with rates and decays of the phases."""
-        return phased_step.make_phased_scheduler_of(self.config)
+        """A function from an `optimizer` and `max_steps` to the scheduler, with rates and decays of the phases.
+
+        Raises ValueError for phases that do not fit the schedule or the optimizer of the run.
+        """
+        config, found = self.config, self.phases()
+        optimizer: Any = OmegaConf.to_container(config.optimizer, resolve=True)
+        decays = decays_of(found, optimizer)
+        if decays is None and not has_own_schedules(found):
+            return super().make_scheduler()
+        settings: Any = OmegaConf.to_container(config.scheduler, resolve=True)
+        if target_of(settings) != CLOSED_FORM:
+            raise ValueError(
+                f"phases: rates and decays of phases need a schedule that is known at every step, and "
+                f"{settings['_target_']} is none: choose one such as scheduler=wsd"
+            )
+        del settings["_target_"]
+        timeline = timeline_of(found)
+        schedule = schedule_of(settings, timeline.ends[-1], found, optimizer.get("lr"))
+
+        def made(optimizer: Any, max_steps: int) -> ThreePhaseScheduler:
+            if decays is None:
+                return ThreePhaseScheduler(optimizer, schedule)
+            return PhasedScheduler(optimizer, schedule, timeline, decays)
+
+        return made
 
     def rotary(self, model: Any) -> RotaryPhases | None:
         """The bases of rotary positions over the phases; None where no phase changes them."""
-        return phased_step.rotary_of(self.config, model)
+        found = self.phases()
+        if not any(phase.model for phase in found):
+            return None
+        if model is None:
+            raise ValueError(
+                "phases: model settings of phases need a module that takes the model of the config"
+            )
+        bases = [phase.model for phase in found]
+        return RotaryPhases(getattr(model, "pretrained", model), timeline_of(found), bases)
 
     def phases(self) -> list[Phase]:
         """The phases of the run."""
@@ -118,12 +155,12 @@ class CountedLengths(Lengths):
         }
 
 
-def lengths_of(config: DictConfig) -> Lengths:
+def run_lengths(config: DictConfig) -> Lengths:
     """The lengths of a run, which its config may get as steps.
 
     Example:
         >>> config = DictConfig({"trainer": {"max_steps": 10}, "scheduler": {"warmup_tokens": 2000}})
-        >>> type(lengths_of(config)).__name__
+        >>> type(run_lengths(config)).__name__
         'CountedLengths'
     """
     trainer, scheduler = config.trainer, config.get("scheduler") or {}

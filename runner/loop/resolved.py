@@ -18,15 +18,14 @@ from tiryns.runner.checkpoints.callback import ResumePoint
 from tiryns.runner.checkpoints.files import entry_of
 from tiryns.runner.config.completed import completed
 from tiryns.runner.data.store.cached import cache_folder
-from tiryns.runner.loop.kept_types import RECORD as WEIGHTS
-from tiryns.runner.loop.kept_types import types_of
-from tiryns.runner.loop.lengths import lengths_of
+from tiryns.runner.loop.lengths import run_lengths
 from tiryns.runner.loop.token_ramps import RECORD as RAMPS
 from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision
 from tiryns.runner.loop.trials.precision import precision_of
 from tiryns.runner.loop.trials.steps import can_be_tried, fitting_tokens
 from tiryns.runner.manifest import differences
 from tiryns.runner.models.autocast import cpu_has_bf16
+from tiryns.runner.models.initial.dtypes import WEIGHTS, types_of
 from tiryns.runner.models.packed.kernels import FLASH_KERNELS, gpu_has_flash
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 from tiryns.runner.patches.transformers import attention_of as own_attention_of
@@ -91,7 +90,7 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
     if getattr(module.settings, "cuda_graphs", False):
         _check_graphs(trainer, layout, attention, data, module)
     return {
-        **lengths_of(completed(asked)).record(config),
+        **run_lengths(completed(asked)).record(config),
         "accelerator": trainer.accelerator,
         "precision": trainer.precision,
         WEIGHTS: types_of(module, trainer.precision),

@@ -117,13 +117,3 @@ class LabelLoss(nn.Module):
             return ((one.sigmoid() - other.sigmoid()) * (one - other)).mean(-1) / 2
         logs = one.log_softmax(-1), other.log_softmax(-1)
         return ((logs[0].exp() - logs[1].exp()) * (logs[0] - logs[1])).sum(-1) / 2
-
-
-def has_dropout(model: nn.Module) -> bool:
-    """Whether a model drops anything in training: by a module, or by a rate in a config of it as attention does."""
-    configs = {
-        id(config): config for m in model.modules() if (config := getattr(m, "config", None)) is not None
-    }
-    rates = [value for each in configs.values() for name, value in vars(each).items() if "drop" in name]
-    rates += [getattr(module, "p", 0.0) for module in model.modules() if isinstance(module, nn.Dropout)]
-    return any(isinstance(rate, float) and rate > 0 for rate in rates)

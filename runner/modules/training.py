@@ -77,7 +77,8 @@ class TrainingModule(ModelModule):
     def make_optimizer(self, model: TaskModel) -> Any:
         """The optimizer over a model's parameter groups, with an average of the weights if the settings ask for one."""
         optimizer, settings = self._make_optimizer(model=model), self.settings
-        if (decay := decay_of(settings.ema, settings.ema_half_life)) is not None:
+        if settings.ema is not None or settings.ema_half_life is not None:
+            decay = decay_of(settings.ema, settings.ema_half_life) or 0.0
             WeightAverage(optimizer, decay, settings.ema_warmup, settings.ema_evaluated)
         return optimizer
 

@@ -29,14 +29,15 @@ from tiryns.runner.sweeps.sweeper import problem_of
 class SweepPage(Callback):
     """Around a multirun: its folder, the memory of its jobs, and at its end the page that compares the runs."""
 
-    _frozen = False
+    _frozen = _has_lines = False
 
     def __init__(self) -> None:
         self._lines: JobLines | None = None
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Fixes the sweep's folder, for jobs that are composed in another process."""
-        if has_lines(config):
+        self._has_lines = has_lines(config)
+        if self._has_lines:
             logging.getLogger(BASIC_LAUNCHER).setLevel(logging.WARNING)
         folder = str(config.hydra.sweep.dir)
         with refusing():
@@ -49,7 +50,7 @@ class SweepPage(Callback):
 
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
         """Has a job that runs here, after others, print into a file of its own."""
-        if has_lines(config):
+        if self._has_lines:
             self._lines = self._lines or JobLines(Path(config.hydra.sweep.dir))
             self._lines.begin(Path(config.hydra.sweep.dir) / str(config.hydra.sweep.subdir))
 

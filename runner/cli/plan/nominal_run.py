@@ -18,7 +18,7 @@ from tiryns.conf.phases import CHANGED, Phase, lengths_of
 from tiryns.runner.build import bind, build
 from tiryns.runner.config.targets import locate
 from tiryns.runner.data.phases import PhaseCollators, PhaseParts
-from tiryns.runner.loop.phased_step import make_phased_scheduler_of
+from tiryns.runner.loop.lengths import run_lengths
 from tiryns.runner.loop.phases import phases_in, sampler_of
 from tiryns.runner.optim.schedule.phases import TOKENS
 from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
@@ -121,7 +121,7 @@ class NominalRun:
                 {"steps": phase.steps, "tokens": None, "share": None, "scheduler": self._in_steps(own, phase)}
             )
         optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=self.lr or 1.0)
-        scheduler = make_phased_scheduler_of(known)(optimizer=optimizer, max_steps=self.steps)
+        scheduler = run_lengths(known).make_scheduler()(optimizer=optimizer, max_steps=self.steps)
         if not isinstance(scheduler, ClosedFormScheduler):
             raise ValueError(f"scheduler: {type(scheduler).__name__} tells a rate only step by step")
         return scheduler.factor

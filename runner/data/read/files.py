@@ -62,7 +62,7 @@ def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = Fal
         paths = _matches(name)
     clone, _, config = name.partition(":")
     folder = Path(clone).expanduser()
-    if not is_saved(folder) and (given := card_files(folder)):
+    if folder.is_dir() and not is_saved(folder) and (given := card_files(folder)):
         files = _card_split(folder, of_config(folder, given, config), chosen or split)
         paths, chosen, name = files, "", clone
     if paths:

@@ -23,6 +23,9 @@ OTHER_THAN_FP32 = {
 }  # fmt: skip
 """Types of weights by `trainer.precision`; `32-true`, `auto` and the mixed precisions train fp32 weights."""
 
+WEIGHTS = "weights"
+"""The key of the types of its weights in what a run has `resolved`."""
+
 Model = TypeVar("Model", bound=nn.Module)
 
 STORED = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -47,6 +50,18 @@ def weights_dtype(precision: object) -> torch.dtype:
         (torch.float32, torch.bfloat16)
     """
     return OTHER_THAN_FP32.get(str(precision), torch.float32)
+
+
+def types_of(module: nn.Module, precision: str) -> str:
+    """Returns the names of the types in which a run trains the weights of a module.
+
+    Example:
+        >>> types_of(nn.Linear(2, 2), "bf16-mixed"), types_of(nn.Linear(2, 2), "bf16-true")
+        ('float32', 'bfloat16')
+    """
+    if other := OTHER_THAN_FP32.get(precision):
+        return names_of({other})
+    return names_of({p.dtype for p in module.parameters() if p.is_floating_point()})
 
 
 @contextmanager

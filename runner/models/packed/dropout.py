@@ -26,6 +26,16 @@ def can_drop(rate: float, tensor: Tensor) -> bool:
     return here and 1 / _LEVELS <= rate <= 1 - 1 / _LEVELS
 
 
+def has_dropout(model: nn.Module) -> bool:
+    """Whether a model drops anything in training: by a module, or by a rate in a config of it as attention does."""
+    configs = {
+        id(config): config for m in model.modules() if (config := getattr(m, "config", None)) is not None
+    }
+    rates = [value for each in configs.values() for name, value in vars(each).items() if "drop" in name]
+    rates += [getattr(module, "p", 0.0) for module in model.modules() if isinstance(module, nn.Dropout)]
+    return any(isinstance(rate, float) and rate > 0 for rate in rates)
+
+
 def replace_dropout(model: nn.Module) -> None:
     """Replaces every `torch.nn.Dropout` of the model by `Dropout`, and gives every module random bits of its own."""
     number_modules(model)

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.models.label_loss import has_dropout
+from tiryns.runner.models.packed.dropout import has_dropout
 from tiryns.runner.models.packed.dropout_keys import current_keys
 from tiryns.runner.models.packed.trials import evaluating
 from tiryns.runner.models.pretraining.fixed_shapes import FixedShapes

@@ -9,7 +9,8 @@ from transformers import PreTrainedModel
 
 from tiryns.conf.objective import labelled as options
 from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, LabelCounts, by_label
-from tiryns.runner.models.label_loss import LabelLoss, has_dropout
+from tiryns.runner.models.label_loss import LabelLoss
+from tiryns.runner.models.packed.dropout import has_dropout
 from tiryns.runner.objectives.base import FlatCollator
 
 SETTINGS = ("class_weights", "label_smoothing", "focal_gamma", "r_drop")

@@ -12,7 +12,7 @@ from tests.objectives.samples import collator, documents, flat
 from tests.support.precision import gradients
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models import SparseMaskedLM
-from tiryns.runner.models.label_loss import has_dropout
+from tiryns.runner.models.packed.dropout import has_dropout
 from tiryns.runner.models.pretraining import sparse_head
 from tiryns.runner.models.quick.allowed import quick_gradients
 from tiryns.runner.models.quick.filled import Sizes, filled, fixed_sizes, multiple, rounded

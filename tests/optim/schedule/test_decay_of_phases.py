@@ -8,9 +8,9 @@ import torch
 
 from tests.optim.tiny import QUICK, VARIANTS, make, tiny_bert, train
 from tiryns.conf.phases import Phase
-from tiryns.runner.loop.phased_step import PhasedScheduler
 from tiryns.runner.optim import ThreePhaseSchedule, loop_needs
 from tiryns.runner.optim.schedule.chain import decays_of, schedule_of, timeline_of
+from tiryns.runner.optim.schedule.schedulers import PhasedScheduler
 from tiryns.runner.optim.table import defaults
 
 DECOUPLED = (
