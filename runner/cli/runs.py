@@ -168,7 +168,7 @@ def find_run(outputs: Path, name: str) -> Run:
     if (Path(name) / "status.json").is_file():
         return Run(Path(name))
     runs = {str(run.path.relative_to(outputs)): run for run in all_runs(outputs)}
-    found = [run for path, run in runs.items() if name in path]
+    found = [runs[name]] if name in runs else [run for path, run in runs.items() if name in path]
     if len(found) != 1:
         what, have = (f"{len(found)} runs", "have") if found else ("no run", "has")
         raise ValueError(f"{what} under {str(outputs)!r} {have} {name!r} in the name{suggest(name, runs)}")

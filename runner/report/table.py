@@ -123,7 +123,8 @@ def as_text(
 ) -> str:
     """Columns of equal width; the best rows have a star.
 
-    Lines longer than `width` get their longest cells cut, those of the first column and short ones excepted.
+    Lines longer than `width` get their longest cells cut, those of the first column and short ones excepted, and are cut
+    at their end where that is not enough.
 
     Example:
         >>> print(as_text(["run", "overrides"], [["one", "optimizer=lion optimizer.lr=0.001"]], width=30), end="")
@@ -146,7 +147,9 @@ def as_text(
         f"{mark} " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for mark, row in zip(marks, cells, strict=True)
     ]
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(
+        f"{line[: width - 1]}…\n" if width and len(line) > width else f"{line}\n" for line in lines
+    )
 
 
 def _tables(compared: Comparison, with_runs: bool = True) -> tuple[list[Table], list[str]]:

@@ -46,7 +46,7 @@ def test_lines_are_as_wide_as_the_terminal_and_json_is_whole(
     words = [f"data.train=[{','.join(f'part-{i}.csv' for i in range(40))}]", "seed=3"]
     Run(tmp_path / "outputs" / "a-day" / "one").begin(OmegaConf.create({"seed": 3}), words)
     monkeypatch.delenv("COLUMNS", raising=False)
-    for columns in (None, 60, 1000):
+    for columns in (None, 60, 40, 1000):
         if columns:
             monkeypatch.setenv("COLUMNS", str(columns))
         _, row = tiryns_here(tmp_path, "runs", "--with", "seed=3").stdout.splitlines()
@@ -91,6 +91,12 @@ def test_run_whose_process_is_gone_was_killed(tmp_path: Path) -> None:
     assert lines(tiryns_here(tmp_path, "runs"))[1][:2] == ["one", "killed"]
     with run.lock():
         assert lines(tiryns_here(tmp_path, "runs"))[1][:2] == ["one", "running"]
+
+
+def test_a_whole_name_is_no_part_of_others(tmp_path: Path) -> None:
+    for job in (1, 10, 11):
+        Run(tmp_path / "outputs" / "a-sweep" / str(job)).begin(OmegaConf.create({"seed": job}), [f"seed={job}"])
+    assert "resume=outputs/a-sweep/1\n" in tiryns_here(tmp_path, "runs", "show", "a-sweep/1").stdout
 
 
 def test_one_run_is_shown_and_several_compared(outputs: Path) -> None:
