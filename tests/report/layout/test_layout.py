@@ -1,26 +1,13 @@
 """What readers see at once: text that stands out, whole words, numbers below each other, marks in their places."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.report.browser import DESK, PHONE, opened, running_browser
-from tests.report.layout.kinds import pages_of_each_kind
+from tests.report.browser import DESK, PHONE, opened
 from tests.report.pages import read
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with running_browser() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return pages_of_each_kind(tmp_path_factory.mktemp("pages"))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

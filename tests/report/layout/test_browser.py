@@ -1,6 +1,5 @@
 """The pages in a real browser: on a phone and on a desk, in light and dark, zoomed, sorted, searched and printed."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -9,8 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.report.browser import DESK, PHONE, opened, running_browser
-from tests.report.layout.kinds import pages_of_each_kind
+from tests.report.browser import DESK, PHONE, opened
 from tests.report.pages import read
 from tiryns.runner.run.folder import load_run
 
@@ -19,18 +17,6 @@ TOO_WIDE = """() => [...document.querySelectorAll("body *")].filter((e) => !e.cl
 
 LINES = """() => [...document.querySelectorAll("path.line")].filter((path) => path.checkVisibility())
   .map((path) => path.getAttribute("d"))"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with running_browser() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A page of each kind: a run with everything in it, a long run, a sweep and a comparison."""
-    return pages_of_each_kind(tmp_path_factory.mktemp("pages"))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
