@@ -23,7 +23,7 @@ from tiryns.runner.config.checks import check_config, lacks_data
 from tiryns.runner.config.completed import rate_of_recipe
 from tiryns.runner.config.moved import with_data
 from tiryns.runner.config.permissions import on_command_line
-from tiryns.runner.config.skipped import left_out, noted_rewinds
+from tiryns.runner.config.skipped import leave_out_rewinds
 from tiryns.runner.launch.hub import spare_retries
 from tiryns.runner.launch.job import in_sweep, report_failure, report_job_failure, report_stop, run_job
 from tiryns.runner.launch.processes import keep_freed_memory
@@ -176,13 +176,13 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = resolved.recorded(folder, checkpoint)
     chosen = resolved.choose_hardware(config, before)
-    (length := lengths.run_lengths(chosen)).restore(before)
-    chosen.skip_batches = left_out(chosen.get("skip_batches"), noted_rewinds(folder.path))
+    (counted := lengths.run_lengths(chosen)).restore(before)
+    leave_out_rewinds(chosen, folder.path)
     parts = assemble(chosen, before, checkpoint and checkpoint.path)
     data, module, max_steps = parts.data, parts.module, parts.max_steps
-    values = resolved.resolve(config, chosen, before, data, module)
-    resolved.note(folder, values)
-    watching = watchers(callbacks_of(chosen, length, parts), data, module)
+    values = resolved.note(folder, resolved.resolve(config, chosen, before, data, module))
+    phased = {"phases": PhaseChanges(phases, parts.rotary)} if (phases := counted.phases()) else {}
+    watching = watchers({**phased, **build_all(chosen.callback)}, data, module)
     *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoint_dir), folder.checkpoint_dir)
     pruning = pruning_of(folder, saver) if (folder.path / TRIAL).exists() else []
     beating = [Heartbeat(Path(file)) for file in [os.environ.get(HEARTBEAT)] if file]
@@ -220,14 +220,6 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
     finally:
         finish_loggers(trainer.loggers)
     return finish(data, module, trainer, folder, saver, pruned)
-
-
-def callbacks_of(config: DictConfig, length: Any, parts: Any) -> dict[str, Any]:
-    """The callbacks of a config, behind the one that begins its phases."""
-    from tiryns.runner.callbacks import PhaseChanges
-
-    own = {"phases": PhaseChanges(found, parts.rotary)} if (found := length.phases()) else {}
-    return {**own, **build_all(config.callback)}
 
 
 def conclude(trainer: Any, module: Any, data: Any, folder: Run) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from omegaconf import DictConfig
+
 from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.order.skipping import Pairs, merged
 from tiryns.runner.run.folder import Run
@@ -29,6 +31,12 @@ def skipped_batches(folder: Path) -> Pairs:
 def left_out(given: Iterable[Sequence[int]] | None, notes: Iterable[dict[str, Any]]) -> Pairs:
     """The global batches that a config and the notes of rewinds leave out together."""
     return merged([*(given or []), *(note["batches"] for note in notes)])
+
+
+def leave_out_rewinds(config: DictConfig, folder: Path) -> None:
+    """Adds to `skip_batches` of a config what the rewinds of the run in `folder` have left out."""
+    if notes := noted_rewinds(folder):
+        config.skip_batches = left_out(config.get("skip_batches"), notes)
 
 
 def noted_rewinds(folder: Path) -> list[dict[str, Any]]:

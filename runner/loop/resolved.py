@@ -178,12 +178,13 @@ def _drops_attention(model: Any) -> bool:
     return any(getattr(config, name, 0) for name in ATTENTION_DROPOUT)
 
 
-def note(folder: Run, values: Resolved) -> None:
-    """Writes the settings into the run's `config.yaml` and `status.json`, on the first rank."""
+def note(folder: Run, values: Resolved) -> Resolved:
+    """Writes the settings into the run's `config.yaml` and `status.json`, on the first rank; returns them."""
     here = member()
     if here is None or here.rank == 0:
         folder.update_status(**{RECORD: values})
         folder.add_to_config({RECORD: values})
+    return values
 
 
 def changes(before: Resolved, now: Resolved) -> list[str]:

@@ -95,7 +95,9 @@ def test_run_whose_process_is_gone_was_killed(tmp_path: Path) -> None:
 
 def test_a_whole_name_is_no_part_of_others(tmp_path: Path) -> None:
     for job in (1, 10, 11):
-        Run(tmp_path / "outputs" / "a-sweep" / str(job)).begin(OmegaConf.create({"seed": job}), [f"seed={job}"])
+        Run(tmp_path / "outputs" / "a-sweep" / str(job)).begin(
+            OmegaConf.create({"seed": job}), [f"seed={job}"]
+        )
     assert "resume=outputs/a-sweep/1\n" in tiryns_here(tmp_path, "runs", "show", "a-sweep/1").stdout
 
 

@@ -8,7 +8,7 @@ from omegaconf import DictConfig
 
 from tiryns.runner.cli.plan.phases import phase_rows
 from tiryns.runner.config.completed import completed
-from tiryns.runner.config.skipped import left_out, noted_rewinds
+from tiryns.runner.config.skipped import leave_out_rewinds
 from tiryns.runner.data.micro_batch import Share
 from tiryns.runner.launch.processes import quiet_threads
 from tiryns.runner.launch.resume import named_run
@@ -43,7 +43,7 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     budget = budget_of(config.trainer)
     if config.resume not in (None, "auto"):
         run = named_run(config.resume, to_train=False)
-        config.skip_batches = left_out(config.skip_batches, noted_rewinds(run.path))
+        leave_out_rewinds(config, run.path)
         take_over_lengths(config, resolved := dict(run.status.get("resolved") or {}))
     ranks = processes_per_node(config.trainer) * num_nodes(config.trainer)
     parts = assemble(config, resolved)
