@@ -79,6 +79,7 @@ def check_config(config: DictConfig) -> None:
     for name, value in values.items():
         _check_sizes(name, value)
     chosen = _check_fields(config, values)
+    _check_task(values)
     for option, settings in chosen:
         for check in checks_of(option, settings):
             check(settings, values)
@@ -88,7 +89,6 @@ def check_config(config: DictConfig) -> None:
     if trainer.get("devices", 1) not in ("auto", -1, "-1"):
         processes_per_node(trainer)
     nodes_of(trainer)
-    _check_task(values)
 
 
 def lacks_data(config: DictConfig) -> bool:

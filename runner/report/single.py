@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,7 @@ def _warning(run: Run) -> page.Part:
     """That the loss is not well below its unigram entropy, or overfits: a note in a run too short to get there."""
     text = summary.noted_plateau(run) or ""
     is_note = run.step < SHORT or summary.LARGEST_CLASS in text
-    return page.part("note" if is_note else "problem", text=f"{text[:1].upper()}{text[1:]}")
+    return page.part("note" if is_note else "problem", text=re.sub(r"^the\b", "The", text))
 
 
 def _by_weight(curves: list[Chart], monitor: str | None) -> tuple[list[Chart], list[Chart]]:

@@ -156,6 +156,8 @@ def test_end_list_and_pages_show_it(tmp_path: Path, capsys: pytest.CaptureFixtur
     end_summary(stuck, status["results"])
     assert "the loss 6.240 of books stands at its unigram entropy 6.250" in capsys.readouterr().out
     words = "stands at its unigram entropy 6.250: the model knows how frequent tokens are"
+    assert words in " ".join(read(write_report(stuck)).texts("note")), "the run is short"
+    (stuck / "status.json").write_text(json.dumps(status | {"step": 500}))
     assert words in read(write_report(stuck)).texts("problem")[0]
     assert not read(write_report(left)).texts("problem")
     rows = tiryns_here(tmp_path, "runs").stdout.splitlines()
