@@ -67,15 +67,7 @@ class JobConfigs:
 
     def _is_plain(self, override: Override) -> bool:
         """Whether it sets a field to a single value, and no more."""
-        value = override.value()
-        return (
-            override.type is OverrideType.CHANGE
-            and not override.is_hydra_override()
-            and override.package is None
-            and (value is None or isinstance(value, str | int | float))
-            and "${" not in str(value)
-            and not self.loader.get_group_options(override.key_or_group)
-        )
+        return is_value(override) and not self.loader.get_group_options(override.key_or_group)
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         """As Hydra's; the last of the overrides is that of the job's folder."""
@@ -85,3 +77,15 @@ class JobConfigs:
             config.hydra.sweep.subdir = subdir.partition("=")[2]
             config.hydra.overrides.hydra.append(subdir)
         return config
+
+
+def is_value(override: Override) -> bool:
+    """Whether an override gives a single value to what has one: a field, or a group of options."""
+    value = override.value()
+    return (
+        override.type is OverrideType.CHANGE
+        and not override.is_hydra_override()
+        and override.package is None
+        and (value is None or isinstance(value, str | int | float))
+        and "${" not in str(value)
+    )

@@ -17,7 +17,7 @@ import pytest
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import IntervalSweep, Override, OverrideType, ValueType
+from hydra.core.override_parser.types import IntervalSweep, Override, ValueType
 from omegaconf import DictConfig, OmegaConf
 
 from tests.conftest import ROOT
@@ -37,6 +37,7 @@ from tiryns.runner.cli.commands import COMMANDS, command_of, parser_of
 from tiryns.runner.config.permissions import allow_code
 from tiryns.runner.config.targets import check_targets
 from tiryns.runner.launch.resume import run_folder
+from tiryns.runner.sweeps.job_configs import is_value
 from tiryns.runner.sweeps.replicates import with_replicates
 from tiryns.runner.sweeps.suite.words import as_sweep
 from tiryns.runner.sweeps.sweeper import register_plugins, sweep_folder
@@ -132,9 +133,9 @@ def assert_composes(words: list[str]) -> None:
         return
     settings = [word for word in words if "=" in word and not word.startswith("-")]
     parsed = OverridesParser.create().parse_overrides(settings)
-    choices = [override for override in parsed if not is_value(override)]
+    choices = [override for override in parsed if not is_plain(override)]
     config = copy.deepcopy(composed(tuple(map(first_value, choices))))
-    for override in filter(is_value, parsed):
+    for override in filter(is_plain, parsed):
         OmegaConf.update(config, override.key_or_group, override.value())
     allow_code(config)
     check_targets(config)
@@ -142,19 +143,10 @@ def assert_composes(words: list[str]) -> None:
         lengths_of(phases, config.trainer)
 
 
-def is_value(override: Override) -> bool:
+def is_plain(override: Override) -> bool:
     """Whether it sets a field that there is to a single value, as can be done in a copy."""
-    value, name = override.value(), override.key_or_group
-    return (
-        override.type is OverrideType.CHANGE
-        and not override.is_sweep_override()
-        and override.package is None
-        and (value is None or isinstance(value, str | int | float))
-        and "${" not in str(value)
-        and "/" not in name
-        and not override.is_hydra_override()
-        and name not in groups()
-    )
+    name = override.key_or_group
+    return is_value(override) and "/" not in name and name not in groups()
 
 
 @cache
