@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ os.environ |= {
     "OMP_NUM_THREADS": "1",
 }
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process that is started compiles this project anew
+sys.dont_write_bytecode = False  # the tests themselves too
 os.environ |= {"OMP_WAIT_POLICY": "passive", "HF_HUB_DISABLE_TELEMETRY": "1", "COLUMNS": "120"}
 
 # What a shell starts in the background ignores Ctrl-C and Ctrl-\, and so would the programs that are tested.

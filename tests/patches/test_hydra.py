@@ -4,6 +4,7 @@ import argparse
 import copy
 import importlib.util
 import inspect
+import re
 import subprocess
 import sys
 import tomllib
@@ -21,6 +22,7 @@ from hydra import version
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_store import ConfigStore
 from hydra.core.default_element import ConfigDefault
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import InstantiationException
 from omegaconf import DictConfig, OmegaConf
 
@@ -157,6 +159,45 @@ def test_config_is_checked_before_hydra_builds_of_it() -> None:
     )
 
 
+def jobs(folder: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a program of Hydra's is given for its jobs with the words of a command, or the error that ends it."""
+    seen: list[str] = []
+
+    def job(config: DictConfig) -> None:
+        shown = OmegaConf.to_yaml(OmegaConf.create({"own": config, "hydra": HydraConfig.get()}))
+        seen.append(re.sub(r"\d\d[-/]\d\d.*", "<time>", shown))
+
+    monkeypatch.setattr(sys, "argv", ["program", *words])
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    try:
+        hydra.main(config_path=str(folder), config_name="own", **VERSION_BASE)(job)()
+    except (hydra.errors.HydraException, AssertionError) as error:
+        seen.append(f"{type(error).__name__}: {error}")
+    return seen
+
+
+@pytest.mark.filterwarnings("ignore:.*Running Hydra app with --multirun")
+@pytest.mark.parametrize("defaults", ["", "defaults: [_self_, {db: '???'}]\n", "hydra: {mode: MULTIRUN}\n"])
+@pytest.mark.parametrize(
+    "words", ["a=2", "a=2,3", "-m a=2,3", "-m hydra.mode=RUN a=2", "+db=one", "-m +db=one,two"]
+)
+def test_second_composition_is_spared_and_nothing_differs(
+    words: str, defaults: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.yaml").write_text(f"{defaults}a: 1\n")
+    (tmp_path / "db").mkdir()
+    for name in ("one", "two"):
+        (tmp_path / "db" / f"{name}.yaml").write_text(f"name: {name}\n")
+    expected = jobs(tmp_path, words.split(), monkeypatch)
+    checked: list[str] = []
+    with checking(lambda config: checked.append(str(config.a)) or []):  # type: ignore[func-returns-value]
+        assert jobs(tmp_path, words.split(), monkeypatch) == expected
+    assert expected
+    if words == "a=2" and not defaults:
+        assert len(checked) == 1
+
+
 def test_files_are_read_within_the_context_given(tmp_path: Path) -> None:
     seen = []
 
@@ -184,6 +225,7 @@ def test_hydra_still_names_no_file_in_errors_of_yaml(tmp_path: Path) -> None:
 
 
 RESOLVED = """
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.default_element import ConfigDefault
 from hydra.errors import InstantiationException
 from omegaconf import OmegaConf
