@@ -131,7 +131,7 @@ def _not_own(config: DictConfig, found: Iterable[Reached], typed: Sequence[str])
                 for name in ("", "/", "override ", "override /")
             )
         else:
-            is_own = _is_own(key, value, typed) or (key.rpartition(".")[2], value) in _defaults()
+            is_own = (key.rpartition(".")[2], value) in _defaults() or _is_own(key, value, typed)
         if not is_own:
             yield one
 

@@ -183,7 +183,7 @@ def note(folder: Run, values: Resolved) -> Resolved:
     here = member()
     if here is None or here.rank == 0:
         folder.update_status(**{RECORD: values})
-        folder.add_to_config({RECORD: values})
+        folder.add_to_config(RECORD, values)
     return values
 
 

@@ -179,7 +179,8 @@ class Recording:
         if is_new or moved or (seal["own"] and not is_begun):  # what is typed once is not asked for again
             typed = command_line() if is_new and not moved else None
             self._write_command(given, typed, seal if is_begun or seal["own"] else {})
-        self._write_config(without_secrets(config), identity)
+        shown = OmegaConf.to_yaml(without_secrets(config))
+        write_atomically(self.path / "config.yaml", f"{HASH_LINE}{identity}\n{shown}")
         write_atomically(self.path / "environment.json", json.dumps(environment(), indent=1))
         self.update_status(
             state="running",
@@ -193,13 +194,10 @@ class Recording:
             begun_in=status.get("begun_in") or place,
         )
 
-    def add_to_config(self, values: dict[str, Any]) -> None:
-        """Adds values to `config.yaml` that are known only once the run's parts are made."""
-        noted = OmegaConf.load(self.path / "config.yaml")
-        self._write_config(OmegaConf.merge(noted, values), self.identity())
-
-    def _write_config(self, config: Any, identity: str | None) -> None:
-        write_atomically(self.path / "config.yaml", f"{HASH_LINE}{identity}\n{OmegaConf.to_yaml(config)}")
+    def add_to_config(self, name: str, values: dict[str, Any]) -> None:
+        """Writes values at the end of `config.yaml`, as its part `name`; they are known once the run's parts are made."""
+        config, _, _ = (self.path / "config.yaml").read_text().partition(f"\n{name}:")
+        write_atomically(self.path / "config.yaml", f"{config.rstrip()}\n{OmegaConf.to_yaml({name: values})}")
 
     @contextlib.contextmanager
     def recorded(self, config: DictConfig, overrides: list[str]) -> Iterator[None]:
