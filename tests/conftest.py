@@ -175,17 +175,11 @@ def train_here(folder: Path, text_file: Path, *overrides: str) -> Any:
 
 def train_as(folder: Path, arguments: list[str]) -> Any:
     """Trains in this process with these words, and returns the run folder."""
-    from hydra import compose, initialize_config_module
-    from omegaconf import OmegaConf
-
-    from tiryns.runner.launch.resume import run_folder
+    from tests.support.composed import composed
     from tiryns.runner.run.folder import Run
     from tiryns.runner.train import train
 
-    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-    run = Run(folder)
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        config = compose("config", arguments)
+    run, config = Run(folder), composed(arguments)
     run.begin(config, arguments)
     train(config, run)
     return run

@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
 from tests.conftest import TINY, train_here
 from tests.data.labelled.tasks import tags
 from tests.modules.conftest import JOINT, NEW, ROWS, TASKS
 from tests.modules.conftest import TINY as FINETUNING
+from tests.support.composed import composed
 from tests.support.in_process import Done, tiryns_here
 from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.cli.order.places import DocumentPlaces
-from tiryns.runner.launch.resume import run_folder
 from tiryns.runner.run.folder import Run
 
 STEPS = 5
@@ -70,10 +69,7 @@ SMALL = ["data.validation_documents=3", "objective=mlm"]
 
 def begun(path: Path, *overrides: str, trained: int = 0) -> Run:
     """The folder of a run that was begun, with what it notes before its first step."""
-    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        config = compose("config", list(overrides))
-    Run(path).begin(config, list(overrides))
+    Run(path).begin(composed(overrides), list(overrides))
     Run(path).update_status(step=trained)
     return Run(path)
 

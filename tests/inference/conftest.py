@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_module
 
 from tests.modules.conftest import NEW, ROWS, TASKS, TINY
+from tests.support.composed import composed
 from tiryns.runner.cli.commands import main
 from tiryns.runner.run.folder import Run
 from tiryns.runner.train import train
@@ -17,9 +17,7 @@ Runs = dict[str, tuple[Path, Path]]
 
 
 def finetuned(folder: Path, *overrides: str, model: Sequence[str] = NEW) -> Path:
-    run = Run(folder)
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        config = compose("config", arguments := [*TINY, *model, *overrides])
+    run, config = Run(folder), composed(arguments := [*TINY, *model, *overrides])
     run.begin(config, arguments)
     train(config, run)
     return folder

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_module
-from omegaconf import OmegaConf
 
 from tests.data.labelled.tasks import choices, questions, sentences, tags, texts
+from tests.support.composed import composed
 from tests.support.precision import PRECISION
-from tiryns.runner.launch.resume import run_folder
 from tiryns.runner.run.folder import Run
 from tiryns.runner.train import train
 
@@ -63,12 +61,10 @@ def finetune(tmp_path: Path, task_files: dict[str, list[str]]) -> Finetune:
     """
 
     def call(task: str, *overrides: str, folder: str = "run", start: Run | None = None) -> Run:
-        OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
         run = Run(tmp_path / folder)
         model = NEW if start is None else ["model=pretrained", f"model.name_or_path={start.path}"]
         arguments = [*task_files[task], *TINY, *model, *overrides]
-        with initialize_config_module("tiryns.conf", version_base="1.3"):
-            config = compose("config", arguments)
+        config = composed(arguments)
         run.begin(config, arguments)
         train(config, run)
         return run

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from hydra import compose, initialize_config_module
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.plugins import MixedPrecision
 from lightning.pytorch.strategies import SingleDeviceStrategy
 
 from tests.conftest import TINY
+from tests.support.composed import composed
 from tiryns.runner.loop.assembly import assemble
 from tiryns.runner.loop.trainer import quiet_libraries
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
@@ -42,8 +42,7 @@ class Blocking(SingleDeviceStrategy):
 @pytest.mark.filterwarnings("ignore:You defined a `validation_step`")
 def test_ranks_synchronise_in_the_last_micro_batch_alone(text_file: Path) -> None:
     words = [*TINY, f"data.source={text_file}", "data.micro_batch_size=5", "trainer.log_every=9"]
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        parts = assemble(compose("config", words))
+    parts = assemble(composed(words))
     share = parts.data.train_batches(0, 1)[0]
     quiet_libraries()
     strategy = Blocking()
@@ -70,8 +69,7 @@ def trained(
     """Two steps of plain SGD at a rate of 0.5: in fp16 with a loss that is scaled so much, else in fp32."""
     words = [*TINY, f"data.source={text_file}", "scheduler=constant", f"module.max_grad_norm={limit}"]
     words += [f"trainer.log_every={log_every}"]
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        parts = assemble(compose("config", words))
+    parts = assemble(composed(words))
     module = parts.module
     module._make_optimizer = lambda model: torch.optim.SGD(model.parameters(), lr=0.5, fused=fused)
     steps: list[dict[str, Any]] = []

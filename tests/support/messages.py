@@ -1,30 +1,19 @@
 """The message that training ends with, from a config that is composed once and then changed."""
 
-import copy
 import os
 import shutil
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-
-@cache
-def _composed(recipe: tuple[str, ...]) -> DictConfig:
-    from hydra import compose, initialize_config_module
-
-    from tiryns.runner.launch.resume import run_folder
-
-    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        return compose("config", list(recipe))
+from tests.support.composed import composed
 
 
 def config_of(recipe: list[str], settings: list[str]) -> DictConfig:
     """The config of a recipe's words with further settings, each read as Hydra reads an override."""
-    config = copy.deepcopy(_composed(tuple(recipe)))
+    config = composed(recipe)
     for override in OverridesParser.create().parse_overrides(settings):
         OmegaConf.update(config, override.key_or_group, override.value(), force_add=override.is_add())
     return config

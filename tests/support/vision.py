@@ -57,14 +57,9 @@ class TinyVision(NamedTuple):
 
 def compose_vision(*overrides: str) -> Any:
     """The config of a tiny run; the overrides choose data and model."""
-    from hydra import compose, initialize_config_module
-    from omegaconf import OmegaConf
+    from tests.support.composed import composed
 
-    from tiryns.runner.launch.resume import run_folder
-
-    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        return compose("config", [*TINY_VISION, *overrides])
+    return composed([*TINY_VISION, *overrides])
 
 
 def tiny_vision(model: str, *overrides: str) -> TinyVision:

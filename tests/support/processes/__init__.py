@@ -167,18 +167,12 @@ def assert_workers_end_with_their_parent(read: Callable[[Connection], None]) -> 
         time.sleep(0.1)
 
 
-_LIBRARIES = (
-    "hydra",
-    "torch._dynamo",
-    "lightning.pytorch",
-    "transformers.modeling_utils",
-    "transformers.models.auto",
-)
-"""What each run imports."""
+_READY = "tests.support.processes.ready"
+"""The module whose import does what each run would."""
 
 
 class WarmPopen(subprocess.Popen[Any]):
-    """A `Popen` of `python -m MODULE` that forks a process which has imported the libraries, as `warm` says."""
+    """A `Popen` of `python -m MODULE` that forks a process which has imported the program, as `warm` says."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         nursery()
@@ -189,8 +183,8 @@ class WarmPopen(subprocess.Popen[Any]):
 def nursery() -> warm.Nursery:
     """The one of these tests, whose children are children of this process."""
     ours, theirs = socket.socketpair()
-    command = [sys.executable, str(Path(warm.__file__)), str(theirs.fileno()), *_LIBRARIES]
-    subprocess.Popen(command, pass_fds=[theirs.fileno()])
+    command = [sys.executable, str(Path(warm.__file__)), str(theirs.fileno()), _READY]
+    subprocess.Popen(command, pass_fds=[theirs.fileno()], env={**os.environ, "PYTHONPATH": str(ROOT)})
     theirs.close()
     made = warm.Nursery(ours)
     made.take_over(WarmPopen)

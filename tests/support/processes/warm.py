@@ -1,8 +1,8 @@
-"""Processes of Python that are forked, not started anew: `python warm.py CHANNEL LIBRARY...` imports the libraries first.
+"""Processes of Python that are forked, not started anew: `python warm.py CHANNEL MODULE...` imports the modules first.
 
 A run starts in a tenth of a second, where a new interpreter takes three seconds of imports. So do the processes that it
-starts with `python -m`, such as its ranks: each process has a nursery of its own, forked before anything of ours is
-imported, whose children are handed over to it. This file knows the standard library alone.
+starts with `python -m`, such as its ranks: each process has a nursery of its own, forked before it runs anything, whose
+children are handed over to it. This file knows the standard library alone.
 """
 
 import ctypes
