@@ -120,10 +120,10 @@ def also_in_fp64(request: pytest.FixtureRequest) -> Iterator[None]:
 def run_program(
     *arguments: str, cwd: Path, check: bool = True, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the program as a user calls it, in the folder `cwd`; with variables of its own in a new interpreter."""
+    """Runs the program as a user calls it, in the folder `cwd`; in a new interpreter with variables that Python reads."""
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
     env = {**os.environ, "PYTHONPATH": paths, **environment}
-    if environment:
+    if any(name.startswith("PYTHON") for name in environment):
         done = process("-m", "runner.train", *arguments, cwd=cwd, **env)
     else:
         done = run_warm("runner.train", arguments, cwd, env)

@@ -111,6 +111,7 @@ def test_in_the_loop_gives_a_curve_and_leaves_the_run_as_it_is(
     assert run.identity() == plain.identity()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fake")
 def test_what_was_cut_goes_on_and_what_is_complete_is_not_made_again(
     run_here: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

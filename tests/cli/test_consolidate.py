@@ -103,6 +103,7 @@ def test_wrong_names_are_told(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("precision", ["bf16-true", "64-true"])
 def test_model_has_the_type_that_the_run_exports(precision: str, text_file: Path, tmp_path: Path) -> None:
     words = ["trainer.max_steps=2", "trainer.validate_every=0", f"trainer.precision={precision}"]

@@ -92,6 +92,7 @@ def test_cost_is_that_of_the_model(inspected: tuple[Done, Path]) -> None:
     assert "tokens per second" in fact(done, "speed")
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

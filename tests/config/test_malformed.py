@@ -65,6 +65,7 @@ def test_wrong_input_is_named_and_left_alone(folder: Path, command: list[str], w
         assert (folder / name).read_bytes() == (content if isinstance(content, bytes) else content.encode())
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("command", [["optimizer=lionn"], ["optimizer.lr=-1"]])
 def test_a_process_says_it_as_well(tmp_path: Path, command: list[str]) -> None:
     done = run_program(*command, cwd=tmp_path, check=False)

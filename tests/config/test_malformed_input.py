@@ -105,7 +105,7 @@ def test_there_are_six_hundred() -> None:
     assert all(all(map(str.strip, words)) for said in MESSAGES for words in said.values())
 
 
-@pytest.mark.rows(12)
+@pytest.mark.rows(6)
 @pytest.mark.parametrize("name", text_messages.SAID)
 def test_text_that_cannot_be_read(folder: Path, name: str) -> None:
     assert_said(folder, [*TINY, "data.source=x"], [f"data.source={name}"], text_messages.SAID[name])
@@ -136,7 +136,7 @@ def test_a_stream_with_a_damaged_record(folder: Path, tokenizer: Path, name: str
     assert_said(folder, recipe, [*streamed, "data.validation_documents=2"], text_messages.SAID[name])
 
 
-@pytest.mark.rows(16)
+@pytest.mark.rows(10)
 @pytest.mark.parametrize("name", labelled_messages.SAID)
 def test_labelled_rows_that_cannot_be_used(folder: Path, name: str) -> None:
     file = name.removeprefix("l/")
@@ -150,7 +150,7 @@ def test_labelled_rows_that_cannot_be_used(folder: Path, name: str) -> None:
     assert_said(folder, recipe, settings, labelled_messages.SAID[name])
 
 
-@pytest.mark.rows(10)
+@pytest.mark.rows(6)
 @pytest.mark.parametrize("name", models_messages.SAID)
 def test_folders_of_models_that_cannot_be_loaded(folder: Path, name: str) -> None:
     settings, recipe = [f"model.name_or_path={name}"], [*TINY, "data.source=herons.txt"]
@@ -180,7 +180,7 @@ def test_values_that_no_setting_can_have(folder: Path, value: str) -> None:
     assert_said(folder, [*TINY, "data.source=herons.txt"], [value], VALUES[value])
 
 
-@pytest.mark.rows(16)
+@pytest.mark.rows(10)
 @pytest.mark.parametrize("command", [*COMMANDS, *ON_RUNS])
 def test_commands_that_cannot_be_done(with_runs: Path, command: str) -> None:
     before = contents(with_runs)

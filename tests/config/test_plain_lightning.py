@@ -58,7 +58,7 @@ def test_model_in_an_own_module_is_exported(tiny: Tiryns, tmp_path: Path) -> Non
     assert AutoModelForMaskedLM.from_pretrained(run.path / "model").config.hidden_size == 8
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("validate_every", [0, 2, 3])
 def test_own_module_on_our_batches_resumes_exactly(tiny: Tiryns, tmp_path: Path, validate_every: int) -> None:
     options = {"module": own("ShareModule")}

@@ -65,7 +65,7 @@ SCHEDULERS: list[Options] = [
 ]
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("node", SCHEDULERS, ids=lambda node: node["_target_"].rpartition(".")[2])
 @pytest.mark.parametrize("optimizer", ["adamw", pytest.param("plain", marks=pytest.mark.slow)])
 def test_scheduler_resumes_exactly(tiny: Tiryns, tmp_path: Path, node: Options, optimizer: str) -> None:
@@ -101,6 +101,7 @@ def test_logger_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
     assert list((run.path / "board" / "x").glob("events*"))
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("words", [["logger=[]"], ["~logger"]])
 def test_no_logger_writes_no_metrics(tiny: Tiryns, tmp_path: Path, words: list[str]) -> None:
     run = run_in(tmp_path, tiny({}, *words))
@@ -108,6 +109,7 @@ def test_no_logger_writes_no_metrics(tiny: Tiryns, tmp_path: Path, words: list[s
     assert (run.path / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_no_callback_and_no_bar(tiny: Tiryns, tmp_path: Path) -> None:
     quiet = tiny({}, "callback.progress=null", outputs="quiet")
     run_in(tmp_path, quiet, "quiet")

@@ -70,7 +70,7 @@ def test_text_of_several_lengths_is_read_aloud_and_counted_once(
     )
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("step", [3, 5, 7, 10], ids=["first", "boundary", "second", "last"])
 def test_resumed_run_is_bitwise_the_undisturbed_one(whole: Run, arguments: list[str], step: int) -> None:
     cut = continued(whole, step, f"cut_{step}")
@@ -91,6 +91,7 @@ def test_two_processes_train_on_the_same(whole: Run, arguments: list[str], tiryn
     assert losses(on_two) == pytest.approx(losses(whole), rel=rounding(1e-5, 1e-3))
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("mixture", [True, False], ids=["mixture", "one source"])
 def test_phases_that_change_nothing_are_the_run_without(
     arguments: list[str], text_file: Path, mixture: bool
@@ -188,6 +189,7 @@ def test_later_phases_may_change_on_a_branch_and_earlier_ones_may_not(
             train_as(whole.path.with_name("refused"), [*given, changed])
 
 
+@pytest.mark.slow
 def test_a_run_without_phases_is_the_trunk_of_one_with_them(arguments: list[str], tmp_path: Path) -> None:
     trunk = train_as(tmp_path / "trunk", [*arguments, "trainer.max_steps=6"])
     phases = f"phases=[{{name: stable, steps: 4}}, {LAST}]"

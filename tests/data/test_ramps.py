@@ -39,6 +39,7 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(whole: Run, step: int, text_
     assert rows(cut)[-1] == rows(whole)[-1]
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     "changed", ["sampler.warmup_from=8", "data.length_warmup_steps=4", "objective.final_mlm_probability=0.5"]
 )
@@ -53,6 +54,7 @@ def test_each_of_them_is_part_of_what_is_trained_on(
             train_here(cut.path, text_file, *RAMPS, changed)
 
 
+@pytest.mark.slow
 def test_two_processes_train_on_the_same(whole: Run, tiryns: Command, text_file: Path) -> None:
     on_two = continued(whole, 5, "on_two")
     on_two.update_status(state="failed")

@@ -50,7 +50,7 @@ def test_pages_with_files_are_found() -> None:
     assert len(list(training(ROOT / "docs" / "tutorials" / "classification.md"))) == 6
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("page", TRAINING, ids=lambda page: page.stem)
 def test_commands_train_on_the_files_as_they_are_shown(page: Path, tmp_path: Path) -> None:
     for shown, command in training(page):

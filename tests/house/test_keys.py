@@ -41,7 +41,7 @@ def tiny_run(objective: str, folder: Path, text_file: Path) -> Run:
     return run
 
 
-@pytest.mark.rows(3)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("objective", [*PRETRAINING, *TASKS, "vision_language"])
 def test_keys_are_alike_for_every_objective(objective: str, tmp_path: Path, text_file: Path) -> None:
     run = tiny_run(objective, tmp_path, text_file)

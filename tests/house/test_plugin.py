@@ -112,6 +112,7 @@ def test_folders_that_a_variable_names_are_searched(tmp_path: Path, monkeypatch:
     assert done.stderr.startswith("error: TIRYNS_CONF: there is no folder")
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

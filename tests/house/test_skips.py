@@ -62,7 +62,7 @@ BY_MARK = "@pytest.mark.skipif(True, reason='not today')\ndef test_it(): ..."
 BY_PYTEST = "def test_it(): pytest.importorskip('no_such_package')"
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("body", [IN_TEST, IN_FIXTURE, OF_MODULE, BY_MARK, BY_PYTEST])
 def test_skip_is_a_failure_where_the_extra_is_installed(outcomes: Outcomes, body: str) -> None:
     assert outcomes(body, None).get("skipped") == 1
@@ -71,6 +71,7 @@ def test_skip_is_a_failure_where_the_extra_is_installed(outcomes: Outcomes, body
     assert refused.get("failed", refused.get("error")) == 1
 
 
+@pytest.mark.slow
 def test_skip_for_an_extra_that_was_left_out_is_none(outcomes: Outcomes) -> None:
     assert outcomes(IN_TEST, "dev,ray").get("skipped") == 1
     assert outcomes(OF_MODULE, "dev,ray").get("skipped") == 1

@@ -28,7 +28,7 @@ def of_the_test(run: Path) -> dict[str, Any]:
     return json.loads((run / "evaluation.json").read_text())["sets"]["test/test"]
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("task", TASKS)
 def test_figures_and_tables_are_those_of_the_runs_test_to_the_last_digit(
     runs: Runs, task: str, capsys: pytest.CaptureFixture[str]
@@ -47,6 +47,7 @@ def test_figures_and_tables_are_those_of_the_runs_test_to_the_last_digit(
     assert found == expected
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("precision", ["bf16-true", "64-true"])
 def test_figures_are_those_of_a_run_whose_weights_are_not_fp32(
     precision: str, runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -203,6 +204,7 @@ def losses_of(folder: Path, file: Path) -> list[float]:
     return found.sums["loss"].tolist()
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("kind", ["names", "numbers", "digits"])
 def test_classifier_that_transformers_wrote_alone(
     foreign: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]

@@ -69,7 +69,7 @@ def assert_equal(one: Array, other: Array) -> None:
     np.testing.assert_allclose(one, other, atol=1e-6, rtol=0)
 
 
-@pytest.mark.rows(3)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("layout", ["padded", "packed"])
 @pytest.mark.parametrize(
     ("architecture", "pooling"),

@@ -63,6 +63,7 @@ def test_last_words_are_read(line: str, status: int, message: str) -> None:
     assert (done.returncode, done.stderr[-len(message) :]) == (status, message)
 
 
+@pytest.mark.slow
 def test_command_ends_without_what_libraries_say_then(tmp_path: Path) -> None:
     done = process("-m", "tiryns", "data.source=nowhere.txt", cwd=tmp_path)
     assert done.returncode == 1

@@ -158,9 +158,7 @@ def test_secrets_are_in_no_file_of_a_run(tmp_path: Path, text_file: Path) -> Non
         "allowed_targets=[mine]", "callback.mine.api_token=${oc.env:MY_SERVICE}",
         "+callback.mine.options.token=fake-token-of-command", "logger=[csv,wandb]",
     ]  # fmt: skip
-    done = run_program(
-        *command, cwd=tmp_path, check=False, PYTHONPATH=f"{Path(__file__).parents[2]}:{tmp_path}", **SECRETS
-    )
+    done = run_program(*command, cwd=tmp_path, check=False, **SECRETS)
     assert done.returncode == 1
     assert "cannot reach the service with *** *** ***" in done.stderr, done.stderr
     (folder,) = (tmp_path / "outputs").glob("*/*")

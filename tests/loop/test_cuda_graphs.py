@@ -42,6 +42,7 @@ def test_a_run_in_fixed_shapes_is_that_without(
     assert losses(other) != pytest.approx(losses(plain), rel=1e-2)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_the_undisturbed_one_and_may_go_on_without(graphs: Graphs, run_here: Runner) -> None:
     whole = run_here(*SHORT, *GRAPHED)
     continued(whole, 3, "copy")

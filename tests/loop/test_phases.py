@@ -39,7 +39,7 @@ def steps(config: Any) -> list[int]:
     return [phase.steps for phase in config.phases]
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("mixture", [True, False], ids=["mixture", "one source"])
 @pytest.mark.parametrize("sampler", ["shuffled", "growing"])
 def test_tokens_are_counted_to_the_batch_in_the_order_of_their_phase(

@@ -76,6 +76,7 @@ def test_run_goes_on_as_it_began_on_a_machine_of_another_kind(
     assert whole.status["config_hash"] == other.status["config_hash"], "one config, whatever the machine"
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("architecture", ["deberta", "bert"])
 def test_model_that_autocast_breaks_is_computed_in_fp32(
     run_here: Train, machine: Machine, caplog: pytest.LogCaptureFixture, architecture: str

@@ -59,9 +59,14 @@ def finetune(tmp_path: Path, task_files: dict[str, list[str]]) -> Finetune:
 
     `start` is the run folder to start from, otherwise the model is new.
     """
+    return finetuning(tmp_path, task_files)
+
+
+def finetuning(home: Path, task_files: dict[str, list[str]]) -> Finetune:
+    """What `finetune` is, with runs in a folder."""
 
     def call(task: str, *overrides: str, folder: str = "run", start: Run | None = None) -> Run:
-        run = Run(tmp_path / folder)
+        run = Run(home / folder)
         model = NEW if start is None else ["model=pretrained", f"model.name_or_path={start.path}"]
         arguments = [*task_files[task], *TINY, *model, *overrides]
         config = composed(arguments)

@@ -37,6 +37,7 @@ def taught_by(teacher: Run) -> list[str]:
     return [f"objective.teacher={teacher.path}", *PARTS]
 
 
+@pytest.mark.slow
 def test_a_run_with_a_teacher_does_not_show_how_its_batches_were_cut(run_here: Train, teacher: Run) -> None:
     whole = run_here(*taught_by(teacher), "data.micro_batch_tokens=4000", folder="whole")
     cut = run_here(

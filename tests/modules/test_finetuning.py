@@ -110,6 +110,7 @@ LABELS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("metric", LABELS)
 def test_the_monitored_figure_follows_from_the_labels(
     finetune: Finetune, tmp_path: Path, metric: str
@@ -221,6 +222,7 @@ def test_early_stopping_ends_the_run_and_keeps_the_best(finetune: Finetune) -> N
     assert evaluation(run)["step"] == 3
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_bf16_with_dropout_goes_as_fp32_and_resumes_bitwise(finetune: Finetune, layout: str) -> None:
     short = [

@@ -25,6 +25,7 @@ def lines(run: Run) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run.path / "predictions.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("architecture", ["bert", "crammed_bert"])
 def test_export_is_loaded_by_transformers_and_says_the_same(finetune: Finetune, architecture: str) -> None:
     run = finetune("multiple_choice", f"model.architecture={architecture}")

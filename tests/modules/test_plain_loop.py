@@ -17,6 +17,7 @@ from tests.support.precision import rounding
 from tiryns.runner.modules import FinetuningRun
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("task", ["classification", "token_classification"])
 def test_run_goes_as_a_plain_loop_of_transformers_does(
     finetune: Finetune, monkeypatch: pytest.MonkeyPatch, task: str

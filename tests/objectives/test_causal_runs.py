@@ -34,6 +34,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> dict[str
     }
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(("name", "step"), [("clm", 4), ("hybrid", 7), ("biphasic", 6)])
 def test_resumed_run_is_bitwise_the_undisturbed_one(
     whole: dict[str, Run], text_file: Path, name: str, step: int

@@ -30,7 +30,7 @@ def figures(run: Any) -> dict[str, float]:
     return {name: value for name, value in results.items() if name.startswith("val/")}
 
 
-@pytest.mark.rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [RTD, GDES])
 def test_a_run_does_not_show_how_its_batches_were_cut(settings: list[str], run_here: Train) -> None:
     whole, cut = (

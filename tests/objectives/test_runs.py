@@ -19,7 +19,7 @@ def validations(run: Any) -> list[float]:
         return [float(loss) for row in csv.DictReader(file) if (loss := row["val/held_out/loss"])]
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("objective", ["mlm", "clm", "hybrid", "enhanced_mlm", "diffusion"])
 def test_a_run_does_not_show_how_its_batches_were_cut(objective: str, run_here: Any) -> None:
     whole, cut = (

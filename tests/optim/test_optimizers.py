@@ -26,7 +26,7 @@ def through_a_file(state: Any) -> Any:
     return torch.load(file, weights_only=True)
 
 
-@pytest.mark.rows(9)
+@pytest.mark.rows(5)
 @pytest.mark.parametrize(("name", "quantized"), VARIANTS)
 def test_learns(name: str, quantized: bool) -> None:
     model = tiny_bert()
@@ -34,7 +34,7 @@ def test_learns(name: str, quantized: bool) -> None:
     assert losses[-1] < losses[0] - 0.15, losses
 
 
-@pytest.mark.rows(9)
+@pytest.mark.rows(5)
 @pytest.mark.parametrize(("name", "quantized"), VARIANTS)
 def test_resumes_bitwise(name: str, quantized: bool) -> None:
     model = tiny_bert()
@@ -54,7 +54,7 @@ def test_resumes_bitwise(name: str, quantized: bool) -> None:
     assert equal(model, resumed)
 
 
-@pytest.mark.rows(9)
+@pytest.mark.rows(5)
 @pytest.mark.parametrize(("name", "quantized"), VARIANTS)
 def test_every_group_obeys_the_schedule(name: str, quantized: bool) -> None:
     model = tiny_bert()
@@ -74,7 +74,7 @@ def rates(optimizer: Optimizer) -> list[float]:
     return [group["lr"] for group in optimizer.param_groups]
 
 
-@pytest.mark.rows(9)
+@pytest.mark.rows(5)
 @pytest.mark.parametrize(("name", "quantized"), VARIANTS)
 def test_a_rate_of_zero_moves_nothing_and_a_group_moves_by_its_own_rate(name: str, quantized: bool) -> None:
     model, still = tiny_bert(), tiny_bert()
@@ -110,7 +110,7 @@ FIRST_ORDER = (
 )
 
 
-@pytest.mark.rows(9)
+@pytest.mark.rows(5)
 @pytest.mark.parametrize("name", [*FIRST_ORDER, "sophiah", "splus", "shampoo"])
 def test_the_first_update_is_proportional_to_the_rate(name: str) -> None:
     def moved(scale: float) -> torch.Tensor:

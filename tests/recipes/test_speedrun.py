@@ -66,7 +66,7 @@ def test_what_the_rules_leave_free_changes_no_bit_of_validation(free: list[str])
     assert validated_on(*free) == validated_on()
 
 
-@pytest.mark.rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "forbidden", ["data.max_length=64", "objective.validation_mlm_probability=0.2", "seed=1"]
 )
@@ -151,6 +151,7 @@ def test_recipe_is_that_of_its_record() -> None:
         assert not different - {"cache_dir"}, group
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("record", RECORDS, ids=lambda path: path.stem)
 def test_record_of_before_a_setting_came_composes_with_its_default(record: Path) -> None:
     config = OmegaConf.create(json.loads(record.read_text())["config"]["resolved"])

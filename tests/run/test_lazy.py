@@ -92,6 +92,7 @@ assert whole()
     )
 
 
+@pytest.mark.slow
 def test_one_that_is_imported_stays(tmp_path: Path) -> None:
     run_script(
         """

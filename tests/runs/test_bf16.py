@@ -21,6 +21,7 @@ SHORT = [
 ]  # fmt: skip
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_pretraining_goes_as_in_fp32_and_resumes_bitwise(run_here: Train, layout: str) -> None:
     short = [*SHORT, f"data.layout={layout}", "data.num_workers=1"]
@@ -45,7 +46,7 @@ def test_two_processes_train_as_one(
     assert losses(two) == pytest.approx(losses(one), rel=1e-3)
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("optimizer", ["adamw", "muon", "shampoo", "soap", "splus"])
 def test_update_is_outside_autocast(run_here: Train, optimizer: str) -> None:
     """Shampoo, SOAP and SPlus multiply matrices of fp32, which autocast would make bf16."""
@@ -58,6 +59,7 @@ def test_update_is_outside_autocast(run_here: Train, optimizer: str) -> None:
     assert seen == [False] * 3
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("precision", "types"), [(FP32, ("bfloat16", "bfloat16")), (BF16, ("bfloat16", "float32"))]
 )

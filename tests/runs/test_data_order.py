@@ -71,6 +71,7 @@ def reference_gradient(run: Run, config: list[str]) -> tuple[dict[str, Any], dic
     return initial, {name: value.grad for name, value in model.named_parameters()}
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("micro_batch_size", [1, 5, None])
 def test_gradient_is_that_of_one_plain_batch(
     run_here: Train, text_file: Path, micro_batch_size: int | None
@@ -133,6 +134,7 @@ OVER_BUDGET = ["data.micro_batch_tokens=10"]
 LAST_OF_LESS = ["trainer.max_steps=-1", "trainer.max_epochs=1.5", "sampler.global_batch_size=31"]
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     "uneven",
     [

@@ -33,6 +33,7 @@ def test_deterministic_algorithms_and_loader_workers_change_no_bit(
     assert losses(other) != losses(plain)
 
 
+@pytest.mark.slow
 def test_single_samples_train_like_padded_rows(run_here: Callable[..., Run]) -> None:
     padded, single = (
         run_here(*SHORT, f"data.layout={layout}", folder=layout) for layout in ("padded", "single")

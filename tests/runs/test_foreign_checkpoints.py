@@ -103,7 +103,7 @@ def test_every_tutorial_is_here() -> None:
     assert TUTORIALS.keys() - BESIDE.keys() | OWN == {page.stem for page in PAGES.glob("*.md")}
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("page", TUTORIALS)
 def test_tutorial_runs_to_the_end_on_a_foreign_checkpoint(
     page: str,

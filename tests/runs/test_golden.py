@@ -76,6 +76,7 @@ def in_fp64(recipe: str) -> list[float]:
     return read_golden(golden_file(recipe, "64-true"))[1]
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("precision", ["64-true", "bf16-mixed"])
 @pytest.mark.parametrize("recipe", few_of(RECIPES, ["multiple_choice"]))
 def test_losses_in_fp64_and_bf16_never_change(
@@ -85,6 +86,7 @@ def test_losses_in_fp64_and_bf16_never_change(
     assert golden_losses(run) == pytest.approx(in_fp64(recipe), rel=rounding(precision))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", few_of(RECIPES, ["multiple_choice"]))
 def test_golden_runs_do_not_amplify_rounding(recipe: str, tmp_path: Path, text_file: Path) -> None:
     """Initial weights that are larger by .0001 change losses, and none by as much."""

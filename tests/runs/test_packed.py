@@ -22,6 +22,7 @@ def fill(run: Run) -> float:
         return float([row["perf/fill"] for row in csv.DictReader(file) if row["perf/fill"]][-1])
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("model", ["bert_tiny", "modernbert_tiny"])
 def test_fifty_steps_are_those_of_the_padded_layout(run_here: Train, model: str) -> None:
     sizes = [f"model={model}", "model.hidden_size=32", "model.intermediate_size=64"]
@@ -39,7 +40,7 @@ def test_fifty_steps_are_those_of_the_padded_layout(run_here: Train, model: str)
     assert fill(packed) == 1.0 > fill(padded)
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("objective", ["diffusion", "enhanced_mlm", "rtd"])
 def test_other_objectives_are_those_of_the_padded_layout(run_here: Train, objective: str) -> None:
     overrides = [f"objective={objective}", "trainer.max_steps=6"]
@@ -92,6 +93,7 @@ def test_what_cannot_be_packed_is_refused(run_here: Train, overrides: list[str],
         run_here("data.layout=packed", *overrides)
 
 
+@pytest.mark.slow
 @pytest.mark.fp32
 def test_one_rank_and_two_are_equal_in_fp64(
     run_here: Train, tiryns: Command, tmp_path: Path, text_file: Path

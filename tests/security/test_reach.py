@@ -18,7 +18,7 @@ from tiryns.runner.config.reach import allow_addresses, check_address, covers
 from tiryns.runner.run.folder import Run
 
 
-@pytest.mark.rows(10)
+@pytest.mark.rows(4)
 @pytest.mark.parametrize("name", PLACES)
 def test_recipe_writes_nothing_outside_of_its_run(
     name: str, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

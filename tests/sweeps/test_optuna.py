@@ -177,6 +177,7 @@ TRIALS = [
 ]
 
 
+@pytest.mark.slow
 def test_hopeless_trials_of_real_runs_are_pruned(tmp_path: Path, text_file: Path) -> None:
     space = "optimizer.lr=choice(3e-3, 1e-7, 1e30)"
     settings = ["hydra.sweeper.n_trials=3", "hydra.sweeper.startup_trials=1", "hydra.sweeper.sampler=random"]

@@ -67,6 +67,7 @@ def with_gpus(monkeypatch: pytest.MonkeyPatch, count: int, capability: tuple[int
     monkeypatch.setattr(torch.version, "cuda", "13.0")
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(("has_bf16", "amx"), [(True, False), (True, True), (False, False)])
 def test_run_chooses_what_it_says(
     has_bf16: bool, amx: bool, doctor: Any, text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

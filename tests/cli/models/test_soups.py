@@ -1,6 +1,7 @@
 """Averages of the models of several seeds, measured on the validation and test sets of their runs."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from tests.modules.conftest import Finetune, finetune, task_files  # noqa: F401
+from tests.modules.conftest import finetuning, task_files  # noqa: F401
 from tests.modules.test_finetuning import evaluation
 from tests.support.precision import rounding
 from tiryns.runner.cli.models.average import average
@@ -17,14 +18,22 @@ from tiryns.runner.inference.evaluated import evaluate
 from tiryns.runner.run.folder import Run
 
 
-@pytest.fixture
-def sweep(finetune: Finetune, tmp_path: Path) -> list[Run]:  # noqa: F811
-    """Three seeds that begin with the same trained model, in the folders of a sweep."""
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, task_files: dict[str, list[str]]) -> Path:  # noqa: F811
+    """The folder of a model, and of a sweep over three seeds that begin with it."""
+    finetune = finetuning(folder := tmp_path_factory.mktemp("soups"), task_files)
     start = finetune("classification", "trainer.max_steps=20", "optimizer.lr=0.003", folder="start")
     short = ["trainer.max_steps=4", "optimizer.lr=0.003"]
-    return [
-        finetune("classification", *short, f"seed={i}", folder=f"sweep/{i}", start=start) for i in (1, 2, 3)
-    ]
+    for i in (1, 2, 3):
+        finetune("classification", *short, f"seed={i}", folder=f"sweep/{i}", start=start)
+    return folder
+
+
+@pytest.fixture
+def sweep(trained: Path, tmp_path: Path) -> list[Run]:
+    """Its runs in a copy of their folder."""
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    return [Run(tmp_path / "sweep" / str(i)) for i in (1, 2, 3)]
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -65,6 +74,7 @@ def json_source(run: Run, part: str) -> str:
     return str(open_run(run.path).config.data[part])
 
 
+@pytest.mark.slow
 def test_greedy_soup_takes_in_what_does_not_fall_on_validation(sweep: list[Run], tmp_path: Path) -> None:
     from tiryns.runner.checkpoints.averages import read_folder
     from tiryns.runner.cli.models import soups

@@ -147,6 +147,7 @@ def test_killed_worker_is_replaced_and_the_stream_stays_the_same(folder: Path) -
     again.close()
 
 
+@pytest.mark.slow
 def test_worker_killed_in_a_validation_is_replaced(folder: Path) -> None:
     dataset = get_val_dataset(
         str(folder), split_part="train", batch_size=2, task_encoder=NumberedPacks(),

@@ -12,7 +12,7 @@ from tests.data.forms.form import Form, read, shown
 FORMS = [*tables.FORMS, *annotated.FORMS, *retrieved.FORMS]
 
 
-@pytest.mark.rows(24)
+@pytest.mark.rows(16)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_a_form_is_read_rightly_or_named(
     form: Form, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -132,7 +132,7 @@ NO_PADDING: dict[str, tuple[list[str], Callable[[], list[dict[str, Any]]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("kind", NO_PADDING)
 def test_the_end_of_texts_fills_rows_where_there_is_no_padding(
     places: tuple[Path, Path], decoder: Path, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture

@@ -180,6 +180,7 @@ def test_decoder_seq_length_is_independent_and_rows_have_a_length_of_their_own(s
         module(shards, seq_length=40, row_length=20)
 
 
+@pytest.mark.slow
 def test_validation_has_workers_and_encoder_of_its_own_or_those_of_training(shards: str) -> None:
     encoder = NumberedRows()
     data = module(shards, num_workers=3)

@@ -265,6 +265,7 @@ def test_num_labels_gradient_checkpointing_compile_model(
     assert compiled == [module.model.pretrained.base_model], "the compute core alone, once"
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("task", TASKS)
 def test_checkpoints(trainer: TrainerMaker, encoder_folder: str, tmp_path: Any, task: str) -> None:
     """A Hugging Face folder beside each, `load_from_checkpoint`, and `fit(ckpt_path=...)`."""

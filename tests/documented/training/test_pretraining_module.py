@@ -220,6 +220,7 @@ def test_under_trainer_one_epoch_is_one_pass(
     assert runs.global_step == math.ceil(len(TEXTS) / 7)
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     "options",
     [{"shuffle": True}, {"packing": True, "train_batch_size": 2}, {"streaming": True, "shuffle": True}],

@@ -33,6 +33,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> dict[str,
     return {name: train_here(folder / name, text_file, *words, *others).path for name, others in RUNS.items()}
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("name", ["clm", "decoder", "hybrid"])
 def test_greedy_continuations_are_those_of_transformers(runs: dict[str, Path], name: str) -> None:
     model, tokenizer = runs[name] / "model", AutoTokenizer.from_pretrained(runs[name] / "model")

@@ -16,7 +16,7 @@ SMALL = [
 ]
 
 
-@pytest.mark.rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", OWN)
 def test_pretraining_does_not_depend_on_the_cut(architecture: str, run_here: Callable[..., Any]) -> None:
     own = [f"model.architecture={architecture}", *SMALL, "optimizer=muon", "trainer.validate_every=3"]

@@ -86,7 +86,7 @@ def learnt(model: EnhancedMaskedLM, make: Any, steps: int) -> float:
     return sum(losses[-20:]) / 20
 
 
-@pytest.mark.rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("sentence", ["detached", "zeroed"])
 def test_random_tokens_cannot_be_guessed_without_the_sentence_embedding(
     sentence: str, monkeypatch: pytest.MonkeyPatch

@@ -36,6 +36,7 @@ def partly_labelled(tmp_path: Path) -> list[str]:
     return [f"data.train={data}", "data.validation=null", "data.test=null", "data.validation_documents=9"]
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("architecture", ["bert", "crammed_bert"])
 def test_export_predicts_and_evaluates_as_the_run(
     finetune: Finetune, architecture: str, tmp_path: Path

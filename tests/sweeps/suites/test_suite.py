@@ -113,6 +113,7 @@ def test_stages_table_and_what_a_second_start_does(tmp_path: Path, monkeypatch: 
     assert read_sweep(sweep)["suite"]["models"] == ["bert_tiny", "bert_mini", "bert_small"]
 
 
+@pytest.mark.slow
 def test_failed_settings_are_out_and_a_task_without_any_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
