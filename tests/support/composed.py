@@ -9,7 +9,6 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, open_dict
 
 from tiryns.runner.cli.compose import prepare
-from tiryns.runner.patches.hydra.store import shared_store
 from tiryns.runner.sweeps.job_configs import JobConfigs
 
 
@@ -24,8 +23,7 @@ def _configs() -> tuple[JobConfigs, DictConfig]:
 def composed(words: Sequence[str]) -> DictConfig:
     """The config that `hydra.compose` makes of these words."""
     configs, without_words = _configs()
-    with shared_store():
-        config = configs.compose(without_words, list(words))
+    config = configs.compose(without_words, list(words))
     with open_dict(config):
         del config["hydra"]
     return config
