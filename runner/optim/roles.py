@@ -92,23 +92,25 @@ def _weight_at(place: Place) -> str:
 
 
 def _places(model: nn.Module) -> dict[str, tuple[Place, bool]]:
-    """The place of each parameter, and whether it belongs to a head: is in a network but not in its body, or pools."""
+    """The place of each parameter, behind the layers if it pools, and whether it is in a network but not in its body."""
     bodies = _bodies(model)
     outside = ("", _layer_lists(model, "", list(bodies)))
     networks: dict[str, str | None] = {}
-    heads: set[str] = set()
+    poolers, heads = set[str](), set[str]()
     at: dict[str, tuple[str, int] | None] = {}
     for name, _ in model.named_parameters():
         network = next((path for path in bodies if name.startswith(path)), None)
         body, lists = outside if network is None else bodies[network]
         networks[name], at[name] = network, None
-        if not name.startswith(body) or (network is not None and name.startswith(body + "pooler.")):
+        if not name.startswith(body):
             heads.add(name)
+        elif network is not None and name.startswith(body + "pooler."):
+            poolers.add(name)
         elif path := next((path for path in lists if name.startswith(path)), None):
             at[name] = (lists[path], int(name[len(path) :].split(".")[0]))
-    places = _in_order(at, networks)
+    places, behind = _in_order(at, networks), heads | poolers
     return {
-        name: (place._replace(below=False) if name in heads else place, name in heads)
+        name: (place._replace(below=False) if name in behind else place, name in heads)
         for name, place in places.items()
     }
 
