@@ -13,17 +13,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import hydra
 import hydra.utils
 import omegaconf
 import pytest
 from hydra import version
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_store import ConfigStore
 from hydra.core.default_element import ConfigDefault
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import InstantiationException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from tests.conftest import ROOT
@@ -190,12 +193,15 @@ def test_second_composition_is_spared_and_nothing_differs(
     for name in ("one", "two"):
         (tmp_path / "db" / f"{name}.yaml").write_text(f"name: {name}\n")
     expected = jobs(tmp_path, words.split(), monkeypatch)
-    checked: list[str] = []
-    with checking(lambda config: checked.append(str(config.a)) or []):  # type: ignore[func-returns-value]
+    composed, modes = Mock(wraps=ConfigLoaderImpl._load_configuration_impl), list[Any]()
+    monkeypatch.setattr(
+        ConfigLoaderImpl, "_load_configuration_impl", lambda *asked, **more: composed(*asked, **more)
+    )
+    with checking(lambda config: modes.append(config.hydra.mode) or []):  # type: ignore[func-returns-value]
         assert jobs(tmp_path, words.split(), monkeypatch) == expected
     assert expected
     if words == "a=2" and not defaults:
-        assert len(checked) == 1
+        assert (composed.call_count, modes) == (1, [None, RunMode.RUN]), "checked as it is for the run too"
 
 
 def test_files_are_read_within_the_context_given(tmp_path: Path) -> None:
@@ -228,6 +234,7 @@ RESOLVED = """
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.default_element import ConfigDefault
 from hydra.errors import InstantiationException
+from hydra.types import RunMode
 from omegaconf import OmegaConf
 getattr(OmegaConf, {name!r})("of_patches", lambda *, _root_: _root_.model + "/x", replace=True)
 entry = ConfigDefault(path="${{of_patches:}}")

@@ -40,9 +40,7 @@ def checking(check: Callable[[DictConfig], Iterable[str]]) -> Iterator[None]:
         def load(loader: ConfigLoaderImpl, **asked: Any) -> DictConfig:
             if refused:
                 raise refused.pop()
-            if first and (config := _again(loader, *first.pop(), **asked)):
-                return config
-            config = composed(loader, **asked)
+            config = (first and _again(loader, *first.pop(), **asked)) or composed(loader, **asked)
             _keep_literal(config, "cwd")
             of_mode = asked.get("validate_sweep_overrides") is False
             try:
