@@ -7,9 +7,11 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from tiryns.conf.objective.labelled import MultipleChoice
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.labelled import finetuning
+from tiryns.runner.objectives.options import takes_options
 from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, positions
 from tiryns.runner.objectives.rows.padded import column_of
 from tiryns.runner.order.keyed import token_bits
@@ -32,19 +34,9 @@ class MultipleChoiceCollator(finetuning.ExampleLabels):
     auto = "AutoModelForMultipleChoice"
     columns = ("token_type_ids",)
 
-    def __init__(
-        self,
-        pad_token_id: int,
-        mask_token_id: int,
-        vocab_size: int,
-        text_column: str = "text",
-        label_column: str = "label",
-        max_sequence_length: int = 1024,
-        **shared: Any,
-    ) -> None:
-        super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
-        )
+    @takes_options(MultipleChoice, label_column="label")
+    def __init__(self, **shared: Any) -> None:
+        super().__init__(**shared)
         finetuning.check_labelled(self, "multiple_choice")
 
     @overload

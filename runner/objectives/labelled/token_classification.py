@@ -1,6 +1,5 @@
 """Classification of words: the label of a word is the target of its first piece, or of all pieces."""
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,11 +7,12 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from tiryns.runner.data.labelled.labels import LabelCounts
+from tiryns.conf.objective.labelled import TokenClassification
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.labelled.label_options import SETTINGS, LabelCollator
+from tiryns.runner.objectives.options import takes_options
 from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
 from tiryns.runner.objectives.rows.padded import label_tensor
 
@@ -34,36 +34,15 @@ class TokenClassificationCollator(LabelCollator):
     """
 
     packs = True
+    options: TokenClassification
     built_with = SETTINGS
     auto = "AutoModelForTokenClassification"
 
-    def __init__(
-        self,
-        pad_token_id: int,
-        mask_token_id: int,
-        vocab_size: int,
-        text_column: str = "text",
-        label_column: str = "labels",
-        max_sequence_length: int = 1024,
-        label_all_pieces: bool = False,
-        new_head: bool = False,
-        constrained_decoding: bool = True,
-        labels: Sequence[str] = (),
-        class_weights: Any = None,
-        label_smoothing: float = 0.0,
-        focal_gamma: float = 0.0,
-        r_drop: float = 0.0,
-        label_counts: Callable[[], LabelCounts] | None = None,
-        **shared: Any,
-    ) -> None:
-        super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            labels=labels, class_weights=class_weights, label_smoothing=label_smoothing, focal_gamma=focal_gamma,
-            r_drop=r_drop, label_counts=label_counts, **shared,
-        )  # fmt: skip
+    @takes_options(TokenClassification, label_column="labels")
+    def __init__(self, **shared: Any) -> None:
+        super().__init__(**shared)
         finetuning.check_labelled(self, "token_classification")
-        self.label_all_pieces, self.new_head = label_all_pieces, new_head
-        self.constrained_decoding = constrained_decoding
+        self.new_head = self.options.new_head
 
     def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
         """The real tokens with their labels; `labels` may be lists of different lengths."""
@@ -79,7 +58,7 @@ class TokenClassificationCollator(LabelCollator):
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """The label of each piece [N], -100 for special tokens and, unless all pieces count, for later pieces."""
         labels = tokenized["token_labels"]
-        if not self.label_all_pieces:
+        if not self.options.label_all_pieces:
             labels = np.where(tokenized["first_pieces"], labels, IGNORED)
         return {"input_ids": tokenized["input_ids"], "labels": labels}
 
@@ -90,7 +69,7 @@ class TokenClassificationCollator(LabelCollator):
 
     def settings(self) -> dict[str, Any]:
         """The settings of decoding."""
-        return {"constrained_decoding": self.constrained_decoding}
+        return {"constrained_decoding": self.options.constrained_decoding}
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
         """The fields of `word_fields`."""
