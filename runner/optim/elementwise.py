@@ -15,7 +15,7 @@ from tiryns.runner.optim.algorithms.quantized import (
     scaled_to_norm,
 )
 from tiryns.runner.optim.algorithms.trust_ratio import Lamb
-from tiryns.runner.optim.given_groups import Groups
+from tiryns.runner.optim.groups import Groups
 from tiryns.runner.optim.shared_settings import Pair, optimizer
 
 
