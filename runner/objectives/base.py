@@ -22,9 +22,6 @@ from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, lay_out
 from tiryns.runner.objectives.rows.padded import column_of, flat_column, label_tensor, pad_samples
 from tiryns.runner.protocols import RunObjective
 
-TAUGHT = ("teacher", "teacher_weight", "label_weight", "teacher_temperature")
-"""Settings of objectives that may have a teacher."""
-
 
 class Collator(RunObjective, ABC):
     """Makes a batch of tokenised samples with the targets of an objective: the `collate_fn` of a `DataLoader`.
@@ -134,6 +131,10 @@ class Collator(RunObjective, ABC):
                 f"expected a list of samples, not a mapping of {', '.join(samples)}; "
                 "compute_labels takes rows that are padded already"
             )
+        return self.rows_of(samples)
+
+    def rows_of(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The batch of a list of samples, padded to the longest of them, with its targets."""
         read = dict.fromkeys((*self.columns, *self.extra_columns))
         padded = pad_samples(samples, self.pad_token_id, self.max_sequence_length, list(read))
         self.check_tokens(padded["input_ids"])

@@ -7,9 +7,9 @@ from transformers import PreTrainedModel
 from tiryns.conf.objective.pretraining import MaskedLanguageModeling, MaskedTargets
 from tiryns.runner.data.micro_batch import FlatSamples
 from tiryns.runner.models.task_model import TaskModel
-from tiryns.runner.objectives.base import TAUGHT, FlatCollator
+from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.masking import Masking
-from tiryns.runner.objectives.options import takes_options
+from tiryns.runner.objectives.options import TAUGHT, takes_options
 from tiryns.runner.order.keyed import token_bits
 
 

@@ -6,6 +6,11 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any
 
+from tiryns.conf.objective.distillation import Taught
+
+TAUGHT = tuple(f.name for f in fields(Taught))
+"""Settings of objectives that may have a teacher."""
+
 FIRST = ("pad_token_id", "mask_token_id", "vocab_size")
 COMMON = {"text_column": "text", "label_column": None, "max_sequence_length": 1024}
 

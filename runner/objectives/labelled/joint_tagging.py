@@ -14,14 +14,13 @@ from tiryns.runner.data.labelled.labels import by_label
 from tiryns.runner.data.labelled.words.joint_tagging import columns_of_labels
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.models.task_model import TaskModel
-from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.options import takes_options
 from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
 from tiryns.runner.objectives.rows.padded import flat_column
 
 
-class JointTaggingCollator(FlatCollator):
+class JointTaggingCollator(finetuning.WordLabels):
     """Tags the first piece of each word in K columns; the loss is the sum of each column's mean, times its weight.
 
     `labels` are the labels of all columns, `column=label`, those of a column together. Words may lack a label in some
@@ -40,10 +39,8 @@ class JointTaggingCollator(FlatCollator):
         [[[0, 1], [1, -100]]]
     """
 
-    packs = True
     options: JointTagging
     built_with = ("column_weights",)
-    auto = "AutoModelForTokenClassification"
     columns = ("tag_labels",)
 
     @takes_options(JointTagging)
@@ -68,9 +65,7 @@ class JointTaggingCollator(FlatCollator):
     def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
         """The real tokens with their labels; special tokens have none."""
         flat = super().flat_samples(tokenized, real)
-        labels = flat_column(tokenized, "tag_labels", real)
-        labels = np.where(self.is_special[flat["input_ids"]][:, None], IGNORED, labels)
-        return {**flat, "tag_labels": labels, "first_pieces": np.ones(len(labels), dtype=bool)}
+        return self.labels_of_tokens(flat, "tag_labels", flat_column(tokenized, "tag_labels", real))
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """`tag_labels` [N, K] of first pieces; `labels` [N] are 0 for a token with a target, in whatever column."""
@@ -83,7 +78,7 @@ class JointTaggingCollator(FlatCollator):
         targets = labelled["tag_labels"][labelled["labels"] != IGNORED]
         counts = (targets != IGNORED).sum(0)
         return {
-            **finetuning.word_fields(labelled, places),
+            **super().extra_fields(labelled, places, shape),
             "tag_targets": torch.from_numpy(targets),
             "denominators": dict(zip(self.column_labels, map(float, counts), strict=True)),
         }
@@ -94,10 +89,6 @@ class JointTaggingCollator(FlatCollator):
         labels[places] = labelled["tag_labels"]
         made = torch.from_numpy(labels.reshape(*shape, -1))
         return super().rows(labelled, places, shape) | {"labels": made}
-
-    def head_config(self) -> dict[str, Any]:
-        """The names of the labels of all columns."""
-        return finetuning.label_config(self.labels)
 
     def settings(self) -> dict[str, Any]:
         """The weights of the columns, and the setting of decoding."""

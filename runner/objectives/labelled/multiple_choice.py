@@ -1,7 +1,7 @@
 """Multiple choice: the choice that goes with a text, by a softmax over the scores of its choices (arXiv 1808.05326)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,17 +39,10 @@ class MultipleChoiceCollator(finetuning.ExampleLabels):
         super().__init__(**shared)
         finetuning.check_labelled(self, "multiple_choice")
 
-    @overload
-    def __call__(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(self, samples: Mapping[str, Any]) -> MicroBatch: ...
-
-    def __call__(self, samples: Any) -> dict[str, Any] | MicroBatch:
-        """As for all objectives; fields of the tokens of a list of samples are [B, C, T] with C choices of each."""
-        if isinstance(samples, Mapping) or not len(samples):
-            made: dict[str, Any] | MicroBatch = super().__call__(samples)
-            return made
+    def rows_of(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """As for all objectives; fields of the tokens are [B, C, T] with C choices of each sample."""
+        if not len(samples):
+            return super().rows_of(samples)
         counts = [len(choices) for choices in column_of(samples, "input_ids")]
         if len(set(counts)) > 1:
             raise ValueError(
@@ -66,7 +59,7 @@ class MultipleChoiceCollator(finetuning.ExampleLabels):
             for sample, _ in zip(samples, column_of(samples, label), strict=True)
             for choice in range(counts[0])
         ]
-        batch = super().__call__(every)
+        batch = super().rows_of(every)
         labels = batch.pop("labels")[:: counts[0]]
         return {
             **{name: value.unflatten(0, (-1, counts[0])) for name, value in batch.items()},

@@ -8,16 +8,16 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from tiryns.conf.objective.labelled import TokenClassification
-from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.data.micro_batch import FlatSamples
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.labelled.label_options import SETTINGS, LabelCollator
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
+from tiryns.runner.objectives.rows.layout import IGNORED
 from tiryns.runner.objectives.rows.padded import label_tensor
 
 
-class TokenClassificationCollator(LabelCollator):
+class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
     """Classifies words by their first pieces; each target weighs the same, or as `class_weights` say.
 
     With `label_all_pieces` every piece of a word is a target. `new_head` replaces the head of a model trained for other
@@ -33,10 +33,8 @@ class TokenClassificationCollator(LabelCollator):
         [[-100, 1, -100, -100], [0, -100, -100, -100]]
     """
 
-    packs = True
     options: TokenClassification
     built_with = SETTINGS
-    auto = "AutoModelForTokenClassification"
 
     @takes_options(TokenClassification, label_column="labels")
     def __init__(self, **shared: Any) -> None:
@@ -52,8 +50,7 @@ class TokenClassificationCollator(LabelCollator):
         if labels.shape != real.shape:
             raise ValueError(f"labels have shape {tuple(labels.shape)}, but the tokens {real.shape}")
         flat = super().flat_samples(tokenized, real)
-        mine = np.where(self.is_special[flat["input_ids"]], IGNORED, labels.numpy()[real])
-        return {**flat, "token_labels": mine, "first_pieces": np.ones(len(mine), dtype=bool)}
+        return self.labels_of_tokens(flat, "token_labels", labels.numpy()[real])
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """The label of each piece [N], -100 for special tokens and, unless all pieces count, for later pieces."""
@@ -70,14 +67,6 @@ class TokenClassificationCollator(LabelCollator):
     def settings(self) -> dict[str, Any]:
         """The settings of decoding."""
         return {"constrained_decoding": self.options.constrained_decoding}
-
-    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """The fields of `word_fields`."""
-        return finetuning.word_fields(labelled, places)
-
-    def head_config(self) -> dict[str, Any]:
-        """The names of the labels."""
-        return finetuning.label_config(self.labels)
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head and loss."""
