@@ -105,7 +105,7 @@ def sgd(groups: Groups, quantized: bool, momentum: float, nesterov: bool) -> Opt
 @optimizer(decoupled=True)
 def stable_adamw(groups: Groups, betas: Pair, eps: float) -> Optimizer:
     """pytorch_optimizer's StableAdamW."""
-    from tiryns.runner.optim.algorithms.stable import LoopStableAdamW
+    from tiryns.runner.optim.algorithms.adapted import LoopStableAdamW
 
     return LoopStableAdamW(groups, betas=betas, eps=eps)
 

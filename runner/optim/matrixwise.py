@@ -22,7 +22,7 @@ def galore(groups: Groups, betas: Pair, eps: float, **projection: Any) -> Optimi
     rank, gap = projection["rank"], projection["update_proj_gap"]
     if rank <= 0 or gap < 1:
         raise ValueError(f"rank={rank} must be above 0, update_proj_gap={gap} at least 1")
-    from tiryns.runner.optim.algorithms.plain_state import PlainGaLore
+    from tiryns.runner.optim.algorithms.adapted import PlainGaLore
 
     return PlainGaLore(with_ranks(set_for_matrices(groups, **projection)), betas=betas, eps=eps)
 
@@ -52,7 +52,7 @@ def shampoo(groups: Groups, **settings: Any) -> Optimizer:
     """
     from pytorch_optimizer.optimizer.utils.graft import LayerWiseGrafting
 
-    from tiryns.runner.optim.algorithms.plain_state import PlainShampoo
+    from tiryns.runner.optim.algorithms.adapted import PlainShampoo
 
     known = {kind.name.lower(): int(kind) for kind in LayerWiseGrafting}
     _check_choice(settings, "graft_type", known)
@@ -87,7 +87,7 @@ def sophiah(groups: Groups, **settings: Any) -> Optimizer:
 @optimizer(conf.SPlus, matrices_apart=True)
 def splus(groups: Groups, max_dim: int, **settings: Any) -> Optimizer:
     """SPlus; the loop must evaluate and export inside `loop_needs(optimizer).evaluation`."""
-    from tiryns.runner.optim.algorithms.averaged import LoopSPlus
+    from tiryns.runner.optim.algorithms.adapted import LoopSPlus
 
     return LoopSPlus(keep_vocabulary_basis(groups, "max_dim", max_dim), **settings)
 
