@@ -14,7 +14,7 @@ from tiryns.runner.config.calling import Call, parameters
 from tiryns.runner.models.encoder import checked_fields, special_tokens
 from tiryns.runner.optim.groups import parameter_groups
 from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
-from tiryns.runner.optim.state import check_same
+from tiryns.runner.optim.shared_settings import check_same
 
 GROUPING: dict[str, Any] = {
     "decay_embeddings": False, "decay_vectors": False, "layer_decay": 1.0, "overrides": ()

@@ -1,6 +1,6 @@
 """Objectives: collators that turn tokenised samples into a batch with targets.
 
-- `base`: `Collator` and `FlatCollator`, the base classes, and `get_collator_cls`.
+- `base`: `Collator` and `FlatCollator`, the base classes, and `get_collator_cls`; `options`: settings of a collator.
 - `mlm`, `enhanced_mlm`, `diffusion`, `replaced_tokens`: pretraining; `masking` chooses targets by token, word or span.
 - `causal`, `hybrid`: pretraining on next tokens, alone or beside masked ones.
 - `contrastive`: pairs of texts; `labelled`: finetuning; `vision_language`: conversations about images.

@@ -22,9 +22,6 @@ from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, lay_out
 from tiryns.runner.objectives.rows.padded import column_of, flat_column, label_tensor, pad_samples
 from tiryns.runner.protocols import RunObjective
 
-TAUGHT = ("teacher", "teacher_weight", "label_weight", "teacher_temperature")
-"""Settings of objectives that may have a teacher."""
-
 
 class Collator(RunObjective, ABC):
     """Makes a batch of tokenised samples with the targets of an objective: the `collate_fn` of a `DataLoader`.
@@ -65,6 +62,9 @@ class Collator(RunObjective, ABC):
     columns: tuple[str, ...] = ()
     """Columns of the samples that `compute_labels` reads beside the tokens, as long as these."""
 
+    options: Any = None
+    """The settings of the objective, where `takes_options` gives them."""
+
     def __init__(
         self,
         pad_token_id: int,
@@ -84,7 +84,7 @@ class Collator(RunObjective, ABC):
 
         `extra_columns` of the samples, as long as their tokens, are copied into the batch, such as `token_type_ids`.
         `tokenizer` and both counts are for subclasses that need them. `foreign` arguments, unknown ones and those of
-        data for another objective, are a ValueError. A subclass takes `special_token_ids` and what follows as `**shared`.
+        data for another objective, are a ValueError, as are options that are not allowed.
         """
         name = type(self).__name__
         for wrong in foreign.keys() - TaskArguments.__annotations__.keys():
@@ -103,11 +103,9 @@ class Collator(RunObjective, ABC):
         self.is_special = np.zeros(vocab_size, dtype=bool)
         self.is_special[[*special_token_ids, pad_token_id, mask_token_id]] = True
         self.ordinary_ids = np.flatnonzero(~self.is_special)
-
-    def check_settings(self, option: type) -> None:
-        """Raises ValueError for an attribute whose value the field of that name in the option does not allow."""
+        option: type = type(self.options)
         for name, rules in rules_of(option).items():
-            value, allowed = getattr(self, name, None), rules.get("allowed")
+            value, allowed = getattr(self.options, name), rules.get("allowed")
             if allowed and value is not None and allowed.problem(value):
                 raise ValueError(f"objective.{name} must be {allowed}, not {value!r}")
 
@@ -133,6 +131,10 @@ class Collator(RunObjective, ABC):
                 f"expected a list of samples, not a mapping of {', '.join(samples)}; "
                 "compute_labels takes rows that are padded already"
             )
+        return self.rows_of(samples)
+
+    def rows_of(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The batch of a list of samples, padded to the longest of them, with its targets."""
         read = dict.fromkeys((*self.columns, *self.extra_columns))
         padded = pad_samples(samples, self.pad_token_id, self.max_sequence_length, list(read))
         self.check_tokens(padded["input_ids"])

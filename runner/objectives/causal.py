@@ -10,6 +10,7 @@ from tiryns.conf.objective.causal import CausalLanguageModeling
 from tiryns.runner.data.micro_batch import FlatSamples
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
+from tiryns.runner.objectives.options import takes_options
 from tiryns.runner.objectives.rows.layout import IGNORED
 
 
@@ -26,20 +27,13 @@ class CausalLanguageModelingCollator(FlatCollator):
         ([[2, 11, 12, 3], [2, 21, 3, 0]], [[11, 12, -100, -100], [21, -100, -100, -100]])
     """
 
+    options: CausalLanguageModeling
     needs_mask = False
     packs = True
     nats_per_token = True
     built_with = ("z_loss",)
 
-    def __init__(
-        self,
-        *given: Any,
-        z_loss: float = 0.0,
-        **shared: Any,
-    ) -> None:
-        super().__init__(*given, **shared)
-        self.z_loss = z_loss
-        self.check_settings(CausalLanguageModeling)
+    __init__ = takes_options(CausalLanguageModeling)(FlatCollator.__init__)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """The unchanged `input_ids` [N], and of each the ordinary token that follows as `labels` [N]."""
@@ -57,7 +51,7 @@ class CausalLanguageModelingCollator(FlatCollator):
         """The model, read causally, with its head on the tokens that guess one."""
         from tiryns.runner.models.pretraining.causal import CausalLM
 
-        return CausalLM(pretrained, self.z_loss)
+        return CausalLM(pretrained, self.options.z_loss)
 
 
 def one_earlier(labels: NDArray[np.int64], lengths: NDArray[np.int32]) -> NDArray[np.int64]:

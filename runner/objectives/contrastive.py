@@ -4,6 +4,7 @@ Letters in shapes: D rows, X texts of all rows, N tokens.
 """
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tiryns.runner.models.embedding.folder import Embedding, prompts_of
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.labelled import finetuning
+from tiryns.runner.objectives.options import takes_options
 from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
 from tiryns.runner.order.keyed import token_bits
 from tiryns.runner.order.ranges import ranges
@@ -47,62 +49,27 @@ class ContrastiveCollator(FlatCollator):
 
     packs = True
     auto = "AutoModel"
-    built_with = (
-        *(
-            "loss",
-            "pooling",
-            "normalised",
-            "temperature",
-            "learn_temperature",
-            "symmetric",
-            "dimensions",
-            "dimension_weights",
-        ),
-        *("false_negative_margin", "max_score", "teacher", "teacher_weight", "label_weight"),
+    options: Contrastive
+    built_with = tuple(
+        f.name for f in fields(Contrastive) if f.name not in ("_target_", "validation_batch_size")
     )
 
+    @takes_options(Contrastive, text_column="query")
     def __init__(
         self,
-        pad_token_id: int,
-        mask_token_id: int,
-        vocab_size: int,
-        text_column: str = "query",
-        label_column: str | None = None,
-        max_sequence_length: int = 1024,
         texts_per_row: int = 2,
         prompts: tuple[str, str] = ("", ""),
         pair_sets: Sequence[PairSequences] = (),
-        loss: str = "infonce",
-        pooling: str | None = None,
-        normalised: bool | None = None,
-        temperature: float = 0.05,
-        learn_temperature: bool = False,
-        symmetric: bool = False,
-        dimensions: Sequence[int] | None = None,
-        dimension_weights: Sequence[float] | None = None,
-        false_negative_margin: float | None = None,
-        max_score: float = 1.0,
-        teacher: str | None = None,
-        teacher_weight: float = 0.5,
-        label_weight: float = 0.5,
-        validation_batch_size: int = 64,
         tokenizer: Any = None,
         **shared: Any,
     ) -> None:
-        super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
-        )
-        self.loss, self.pooling, self.texts_per_row = loss, pooling or "mean", texts_per_row
-        self.normalised, self.prompts = normalised is not False, prompts
-        self.temperature, self.learn_temperature, self.symmetric = temperature, learn_temperature, symmetric
-        self.dimensions, self.dimension_weights = list(dimensions or []), list(dimension_weights or [])
-        self.false_negative_margin, self.max_score = false_negative_margin, max_score
-        self.validation_batch_size, self.tokenizer = validation_batch_size, tokenizer
-        self.teacher, self.teacher_weight, self.label_weight = teacher, teacher_weight, label_weight
-        self.check_settings(Contrastive)
-        check_contrastive(
-            {name: getattr(self, name) for name in self.built_with}, label_column, texts_per_row > 2
-        )
+        super().__init__(**shared)
+        chosen, self.tokenizer = self.options, tokenizer
+        self.texts_per_row, self.prompts = texts_per_row, prompts
+        self.loss, self.pooling = chosen.loss, chosen.pooling or "mean"
+        self.normalised = chosen.normalised is not False
+        self.dimensions, self.learn_temperature = list(chosen.dimensions or []), chosen.learn_temperature
+        check_contrastive(vars(chosen), self.label_column, texts_per_row > 2)
         for rows in pair_sets:
             self._check_rows(rows.scores, rows.text_counts, rows.examples)
 
@@ -111,10 +78,8 @@ class ContrastiveCollator(FlatCollator):
         """The loss of a batch of pairs."""
         from tiryns.runner.models.embedding.losses import PairLoss
 
-        margin = self.false_negative_margin
-        return PairLoss(
-            self.loss, self.symmetric, margin, tuple(self.dimensions), tuple(self.dimension_weights)
-        )
+        margin, weights = self.options.false_negative_margin, tuple(self.options.dimension_weights or ())
+        return PairLoss(self.loss, self.options.symmetric, margin, tuple(self.dimensions), weights)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """No token is a target."""
@@ -128,7 +93,7 @@ class ContrastiveCollator(FlatCollator):
         texts: dict[str, Any] = {
             "lengths": tokenized["text_lengths"],
             "keys": token_bits(tokenized["keys"], counts),
-            "scores": tokenized["scores"] / np.float32(self.max_score),
+            "scores": tokenized["scores"] / np.float32(self.options.max_score),
         }
         return super().micro_batch({**tokenized, **texts})  # type: ignore[typeddict-item]
 
@@ -137,7 +102,7 @@ class ContrastiveCollator(FlatCollator):
     ) -> None:
         """Raises ValueError for rows with texts and scores [D] that the loss cannot take; `examples` tell where."""
         if self.loss == "cosine":
-            wrong = np.flatnonzero(np.abs(scores.astype(np.float32) / np.float32(self.max_score)) > 1)
+            wrong = np.flatnonzero(np.abs(scores.astype(np.float32) / np.float32(self.options.max_score)) > 1)
             problem = "a score of {:g}{} is no cosine, from -1 to 1; set objective.max_score to the largest, such as 5"
         elif self.loss == MARGIN:
             wrong = np.flatnonzero(~np.isnan(scores) & (counts < 3))
@@ -190,9 +155,9 @@ class ContrastiveCollator(FlatCollator):
         """
         from tiryns.runner.models.embedding.losses import Pairs, ranks
 
-        arrays = (vectors, text_ids, match_ids, scores / self.max_score)
+        arrays = (vectors, text_ids, match_ids, scores / self.options.max_score)
         rows, totals = Pairs(*map(torch.from_numpy, arrays)), np.zeros(len(self.batch_figure_names))
-        for start in range(0, len(vectors), size := self.validation_batch_size):
+        for start in range(0, len(vectors), size := self.options.validation_batch_size):
             some = rows.some(start, start + size)
             found = [self.pair_loss(some, torch.tensor(temperature))]
             if self.loss == "infonce":
@@ -211,12 +176,10 @@ class ContrastiveCollator(FlatCollator):
         from tiryns.runner.models.embedding.contrastive import ContrastiveModel
 
         finetuning.check_length(pretrained, self.max_sequence_length)
-        temperature = (self.temperature, self.learn_temperature)
+        temperature = (self.options.temperature, self.learn_temperature)
         given = (self.pair_loss, self.pooling, *temperature, self.texts_per_row)
-        model = (
-            ContrastiveModel(pretrained, *given) if self.teacher is None else self._taught(pretrained, given)
-        )
-        length = self.max_sequence_length
+        teacher, length = self.options.teacher, self.max_sequence_length
+        model = self._taught(pretrained, given) if teacher else ContrastiveModel(pretrained, *given)
         model.embedding = Embedding(
             self.pooling, self.normalised, prompts_of(*self.prompts), max_length=length
         )
@@ -229,8 +192,7 @@ class ContrastiveCollator(FlatCollator):
         from tiryns.runner.models.distillation.vectors import DistilledVectors
         from tiryns.runner.models.wrapped import WrappedModel
 
-        assert self.teacher is not None
-        loaded = load_teacher(self.teacher, str(self.auto), self.tokenizer)
+        loaded = load_teacher(self.options.teacher, str(self.auto), self.tokenizer)
         finetuning.check_length(loaded, self.max_sequence_length)
-        weights = Weights(self.label_weight, self.teacher_weight, temperature=1.0)
+        weights = Weights(self.options.label_weight, self.options.teacher_weight, temperature=1.0)
         return DistilledVectors(pretrained, *given).learn_from(Teacher(WrappedModel(loaded)), weights)

@@ -12,6 +12,7 @@ from tiryns.runner.data.micro_batch import FlatSamples
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.masking import lowest
+from tiryns.runner.objectives.options import takes_options
 from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
 from tiryns.runner.order.keyed import mix64, token_bits, uniform
 
@@ -42,35 +43,26 @@ class MaskedDiffusionCollator(FlatCollator):
     """
 
     packs = True
+    options: MaskedDiffusion
     nats_per_token = True
 
-    def __init__(
-        self,
-        pad_token_id: int,
-        mask_token_id: int,
-        vocab_size: int,
-        text_column: str = "text",
-        max_sequence_length: int = 1024,
-        num_steps: int = 1000,
-        sampling_eps: float = 0.1,
-        noise_eps: float = 1e-3,
-        min_masked: int | None = None,
-        max_masked: int | None = None,
-        time_weighting: bool = True,
-        evaluation_copies: int = 4,
-        **shared: Any,
-    ) -> None:
-        super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, max_sequence_length=max_sequence_length, **shared
-        )  # fmt: skip
-        self.num_steps, self.sampling_eps, self.noise_eps = num_steps, sampling_eps, noise_eps
-        self.min_masked, self.max_masked = min_masked, max_masked
-        self.time_weighting, self.evaluation_copies = time_weighting, evaluation_copies
-        self.check_settings(MaskedDiffusion)
-        if min_masked and max_masked and min_masked > max_masked:
-            raise ValueError(
-                f"objective.min_masked={min_masked} is more than objective.max_masked={max_masked}"
-            )
+    @takes_options(
+        MaskedDiffusion,
+        *(
+            "text_column",
+            "max_sequence_length",
+            "num_steps",
+            "sampling_eps",
+            "noise_eps",
+            "min_masked",
+            "max_masked",
+        ),
+    )
+    def __init__(self, **shared: Any) -> None:
+        super().__init__(**shared)
+        least, most = self.options.min_masked, self.options.max_masked
+        if least and most and least > most:
+            raise ValueError(f"objective.min_masked={least} is more than objective.max_masked={most}")
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """Masked `input_ids` [N], `labels` [N], `target_weights` [N], and `denominator`, the divisor of the loss."""
@@ -81,14 +73,14 @@ class MaskedDiffusionCollator(FlatCollator):
         ordinary = ~self.is_special[ids]
         drawn = uniform(token_bits(tokenized["keys"], lengths))
         times = self.times(tokenized)
-        masked = ordinary & (drawn < ((1 - self.noise_eps) * times)[document])
-        if self.min_masked or self.max_masked:
+        masked = ordinary & (drawn < ((1 - self.options.noise_eps) * times)[document])
+        if self.options.min_masked or self.options.max_masked:
             total = np.bincount(document, ordinary, len(lengths)).astype(np.int64)
             number = np.bincount(document, masked, len(lengths)).astype(np.int64)
-            number = np.clip(number, self.min_masked or 0, self.max_masked)
+            number = np.clip(number, self.options.min_masked or 0, self.options.max_masked)
             masked = lowest(drawn, ordinary, document, np.minimum(number, total))
-        weights = (1 / times)[document] if self.time_weighting else np.ones(len(ids))
-        denominator = int(np.count_nonzero(ordinary if self.time_weighting else masked))
+        weights = (1 / times)[document] if self.options.time_weighting else np.ones(len(ids))
+        denominator = int(np.count_nonzero(ordinary if self.options.time_weighting else masked))
         return self._masked(ids, masked, weights, denominator)
 
     def times(self, tokenized: FlatSamples) -> NDArray[np.float64]:
@@ -99,8 +91,10 @@ class MaskedDiffusionCollator(FlatCollator):
         batch_key = np.uint64(tokenized.get("batch_key", 0))
         strata = np.argsort(mix64(np.arange(size, dtype=np.uint64) ^ batch_key))
         share = (strata[places] + uniform(mix64(keys ^ TIME_SALT)).astype(np.float64)) / size
-        step = np.minimum((share * self.num_steps).astype(np.int64), self.num_steps - 1)
-        return self.sampling_eps + (1 - self.sampling_eps) * step / (self.num_steps - 1)
+        step = np.minimum((share * self.options.num_steps).astype(np.int64), self.options.num_steps - 1)
+        return self.options.sampling_eps + (1 - self.options.sampling_eps) * step / (
+            self.options.num_steps - 1
+        )
 
     def _evaluation(self, tokenized: FlatSamples) -> FlatSamples:
         """The bound on -ln p, for t over all of (0, 1] and without noise, estimated with less variance.
@@ -109,7 +103,7 @@ class MaskedDiffusionCollator(FlatCollator):
         *number* n of masked tokens uniformly from 1 to L, masking n of them and weighting by L/n. Each sample has
         `evaluation_copies` copies with stratified n; its key seeds all of them.
         """
-        copies, lengths = self.evaluation_copies, tokenized["lengths"]
+        copies, lengths = self.options.evaluation_copies, tokenized["lengths"]
         copy = np.repeat(np.arange(copies), len(lengths))
         jitter = np.tile(uniform(mix64(tokenized["keys"] ^ TIME_SALT)).astype(np.float64), copies)
         keys = mix64(np.tile(tokenized["keys"], copies) ^ (copy.astype(np.uint64) << np.uint64(32)))

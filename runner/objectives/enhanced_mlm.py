@@ -11,6 +11,7 @@ from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.masking import Masking
+from tiryns.runner.objectives.options import takes_options
 from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, spread
 from tiryns.runner.order.keyed import mix64, token_bits
 
@@ -37,35 +38,14 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
     """
 
     packs = True
+    options: EnhancedMaskedLanguageModeling
     built_with = ("decoder_masking", "encoder_loss_weight", "encoder_mlm_probability", "pooling")
     nats_per_token = True
 
-    def __init__(
-        self,
-        pad_token_id: int,
-        mask_token_id: int,
-        vocab_size: int,
-        text_column: str = "text",
-        label_column: str | None = None,
-        max_sequence_length: int = 1024,
-        decoder_masking: float = 0.5,
-        encoder_mlm_probability: float = 0.3,
-        validation_mlm_probability: float = 0.15,
-        encoder_loss_weight: float = 1.0,
-        pooling: str = "cls",
-        encoder_masking: str = "tokens",
-        tokenizer: Any = None,
-        **shared: Any,
-    ) -> None:
-        super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
-        )
-        self.decoder_masking, self.encoder_mlm_probability = decoder_masking, encoder_mlm_probability
-        self.validation_mlm_probability = validation_mlm_probability
-        self.encoder_loss_weight, self.pooling = encoder_loss_weight, pooling
-        self.encoder_masking = encoder_masking
-        self.check_settings(EnhancedMaskedLanguageModeling)
-        self.training_masks = Masking(self, encoder_masking, tokenizer=tokenizer)
+    @takes_options(EnhancedMaskedLanguageModeling)
+    def __init__(self, tokenizer: Any = None, **shared: Any) -> None:
+        super().__init__(**shared)
+        self.training_masks = Masking(self, self.options.encoder_masking, tokenizer=tokenizer)
         self.validation_masks = Masking(self)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
@@ -81,10 +61,10 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         bits = labelled["bits"]
         seeds = (mix64(bits) >> np.uint64(32)).astype(np.uint32).view(np.int32)
         batch: MicroBatch = {"row_seeds": spread(seeds, places, shape, 0).to(torch.int32)}
-        if rate := self.encoder_mlm_probability:
+        if rate := self.options.encoder_mlm_probability:
             masks = self.training_masks
             if labelled.get("evaluation"):
-                masks, rate = self.validation_masks, self.validation_mlm_probability
+                masks, rate = self.validation_masks, self.options.validation_mlm_probability
             masked, labels = masks.masked(labelled, bits, rate)
             chosen = np.flatnonzero((labels != IGNORED) & (labelled["labels"] != IGNORED))
             batch["encoder_input_ids"] = spread(masked, places, shape, self.pad_token_id)
@@ -103,9 +83,9 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
 
         return EnhancedMaskedLM(
             pretrained,
-            decoder_masking=self.decoder_masking,
-            masks_encoder=self.encoder_mlm_probability > 0,
-            encoder_loss_weight=self.encoder_loss_weight,
-            pooling=self.pooling,
+            decoder_masking=self.options.decoder_masking,
+            masks_encoder=self.options.encoder_mlm_probability > 0,
+            encoder_loss_weight=self.options.encoder_loss_weight,
+            pooling=self.options.pooling,
             max_sequence_length=self.max_sequence_length,
         )

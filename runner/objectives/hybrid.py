@@ -12,7 +12,8 @@ from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.models.packed.causal import packed_parts, padded_parts
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.causal import one_earlier
-from tiryns.runner.objectives.mlm import MaskedLanguageModelingCollator
+from tiryns.runner.objectives.mlm import MaskedTargetsCollator
+from tiryns.runner.objectives.options import takes_options
 from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
 from tiryns.runner.order.keyed import mix64, uniform
 
@@ -20,7 +21,7 @@ WAY_SALT = np.uint64(0x7761_7973)
 """Separates the choice of causal samples from others by the key of a global batch."""
 
 
-class HybridLanguageModelingCollator(MaskedLanguageModelingCollator):
+class HybridLanguageModelingCollator(MaskedTargetsCollator):
     """A `causal_share` of the samples of each global batch guesses next tokens, causally; the others are masked.
 
     Of B samples B * `causal_share` are causal, rounded up or down by the batch's key so that the share is exact on
@@ -38,36 +39,11 @@ class HybridLanguageModelingCollator(MaskedLanguageModelingCollator):
         ([[11, 12, -100, -100], [21, -100, -100, -100]], [True, True])
     """
 
+    options: HybridLanguageModeling
     nats_per_token = True
     built_with = ("shifted", "z_loss")
 
-    def __init__(
-        self,
-        pad_token_id: int,
-        mask_token_id: int,
-        vocab_size: int,
-        causal_share: float = 0.0625,
-        shifted: bool = True,
-        z_loss: float = 0.0,
-        mlm_probability: float = 0.3,
-        final_mlm_probability: float | None = None,
-        validation_mlm_probability: float = 0.15,
-        masking: str = "tokens",
-        max_span: int = 3,
-        mask_share: float = 0.8,
-        random_share: float | None = None,
-        fixed_count: bool = False,
-        favour: str | None = None,
-        **shared: Any,
-    ) -> None:
-        super().__init__(
-            pad_token_id, mask_token_id, vocab_size,
-            mlm_probability=mlm_probability, final_mlm_probability=final_mlm_probability,
-            validation_mlm_probability=validation_mlm_probability, masking=masking, max_span=max_span,
-            mask_share=mask_share, random_share=random_share, fixed_count=fixed_count, favour=favour, **shared,
-        )  # fmt: skip
-        self.causal_share, self.shifted, self.z_loss = causal_share, shifted, z_loss
-        self.check_settings(HybridLanguageModeling)
+    __init__ = takes_options(HybridLanguageModeling)(MaskedTargetsCollator.__init__)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """`input_ids` [N], masked or not, `labels` [N], and which samples are `causal` [D].
@@ -78,7 +54,7 @@ class HybridLanguageModelingCollator(MaskedLanguageModelingCollator):
         made = super().flat_labels(tokenized)
         ids, labels = tokenized["input_ids"], made["labels"]
         following = one_earlier(np.where(self.is_special[ids], IGNORED, ids), lengths)
-        labels = one_earlier(labels, lengths) if self.shifted else labels
+        labels = one_earlier(labels, lengths) if self.options.shifted else labels
         if tokenized.get("evaluation"):
             return {
                 "input_ids": np.concatenate([made["input_ids"], ids]),
@@ -100,7 +76,7 @@ class HybridLanguageModelingCollator(MaskedLanguageModelingCollator):
         size = tokenized.get("batch_size", len(tokenized["lengths"]))
         places = tokenized.get("batch_places", np.arange(size))
         key = mix64(np.array([tokenized.get("batch_key", 0)], dtype=np.uint64) ^ WAY_SALT)
-        number = int(size * self.causal_share + float(uniform(key)[0]))
+        number = int(size * self.options.causal_share + float(uniform(key)[0]))
         order = np.argsort(mix64(np.arange(size, dtype=np.uint64) ^ key), kind="stable")
         chosen = np.zeros(size, dtype=bool)
         chosen[order[:number]] = True
@@ -114,7 +90,7 @@ class HybridLanguageModelingCollator(MaskedLanguageModelingCollator):
         return {
             "causal": packed_parts(lengths, causal) if labelled.get("packed") else padded_parts(causal),
             "causal_targets": torch.from_numpy(targets),
-            "causal_share": self.causal_share,
+            "causal_share": self.options.causal_share,
             "denominators": {"mlm_targets": len(targets) - count, "clm_targets": count},
         }
 
@@ -126,4 +102,4 @@ class HybridLanguageModelingCollator(MaskedLanguageModelingCollator):
         """The model, read both ways, with its head on the targets only."""
         from tiryns.runner.models.pretraining.causal import HybridLM
 
-        return HybridLM(pretrained, self.causal_share, self.shifted, self.z_loss)
+        return HybridLM(pretrained, self.options.causal_share, self.options.shifted, self.options.z_loss)

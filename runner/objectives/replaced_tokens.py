@@ -1,6 +1,5 @@
 """Replaced token detection (arXiv 2003.10555): the masks; the model samples what stands in their places."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.masking import Masking
+from tiryns.runner.objectives.options import takes_options
 from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
 from tiryns.runner.order.keyed import token_bits
 
@@ -32,47 +32,24 @@ class ReplacedTokenDetectionCollator(FlatCollator):
     """
 
     packs = True
+    options: ReplacedTokenDetection
     built_with = (
         "generator_size", "generator_depth", "generator", "shared_embeddings", "discriminator_weight",
         "discriminator_head", "temperature", "export_generator",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        *given: Any,
-        mlm_probability: float = 0.15,
-        validation_mlm_probability: float = 0.15,
-        masking: str = "tokens",
-        max_span: int = 3,
-        kept_share: float = 0.15,
-        generator_size: float = 0.25,
-        generator_depth: float = 1.0,
-        generator: Mapping[str, Any] | None = None,
-        shared_embeddings: str = "all",
-        discriminator_weight: float = 50.0,
-        discriminator_head: str = "electra",
-        temperature: float = 1.0,
-        export_generator: bool = False,
-        tokenizer: Any = None,
-        **shared: Any,
-    ) -> None:
-        super().__init__(*given, **shared)
-        self.mlm_probability, self.validation_mlm_probability = mlm_probability, validation_mlm_probability
-        self.masking, self.max_span, self.kept_share = masking, max_span, kept_share
-        share = 1 - kept_share
-        self.generator_size, self.generator_depth, self.generator = generator_size, generator_depth, generator
-        self.shared_embeddings, self.discriminator_weight = shared_embeddings, discriminator_weight
-        self.discriminator_head, self.temperature = discriminator_head, temperature
-        self.export_generator = export_generator
-        self.check_settings(ReplacedTokenDetection)
-        self.training_masks = Masking(self, masking, max_span, share, 0.0, tokenizer=tokenizer)
+    @takes_options(ReplacedTokenDetection)
+    def __init__(self, tokenizer: Any = None, **shared: Any) -> None:
+        super().__init__(**shared)
+        chosen, share = self.options, 1 - self.options.kept_share
+        self.training_masks = Masking(self, chosen.masking, chosen.max_span, share, 0.0, tokenizer=tokenizer)
         self.validation_masks = Masking(self, mask_share=share, random_share=0.0)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """The generator's `input_ids` [N] and `labels` [N]."""
-        masks, rate = self.training_masks, self.mlm_probability
+        masks, rate = self.training_masks, self.options.mlm_probability
         if tokenized.get("evaluation"):
-            masks, rate = self.validation_masks, self.validation_mlm_probability
+            masks, rate = self.validation_masks, self.options.validation_mlm_probability
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
         masked, labels = masks.masked(tokenized, bits, rate)
         return {"input_ids": masked, "labels": labels}
@@ -89,15 +66,6 @@ class ReplacedTokenDetectionCollator(FlatCollator):
         """The model as the discriminator, with a generator beside it."""
         from tiryns.runner.models.pretraining.replaced_tokens import ReplacedTokenDetector
 
-        return ReplacedTokenDetector(
-            pretrained,
-            torch.from_numpy(self.is_special),
-            generator_size=self.generator_size,
-            generator_depth=self.generator_depth,
-            generator=self.generator or {},
-            shared_embeddings=self.shared_embeddings,
-            discriminator_head=self.discriminator_head,
-            discriminator_weight=self.discriminator_weight,
-            temperature=self.temperature,
-            export_generator=self.export_generator,
-        )
+        given = {name: getattr(self.options, name) for name in self.built_with}
+        given["generator"] = self.options.generator or {}
+        return ReplacedTokenDetector(pretrained, torch.from_numpy(self.is_special), **given)

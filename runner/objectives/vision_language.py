@@ -7,10 +7,12 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from tiryns.conf.objective.labelled import VisionLanguage
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.labelled import finetuning
+from tiryns.runner.objectives.options import takes_options
 from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
 
 
@@ -32,18 +34,16 @@ class VisionLanguageCollator(FlatCollator):
     packs = True
     auto = "AutoModelForImageTextToText"
 
+    @takes_options(VisionLanguage)
     def __init__(
         self,
-        pad_token_id: int,
-        mask_token_id: int,
-        vocab_size: int,
         image_token_id: int | None = None,
         image_example: Any = None,
         end_token_id: int = 0,
         **shared: Any,
     ) -> None:
         """`image_example` is an `EncodedImage`. Raises ValueError for data other than conversations about images."""
-        super().__init__(pad_token_id, mask_token_id, vocab_size, **shared)
+        super().__init__(**shared)
         if image_token_id is None:
             raise ValueError(
                 "objective=vision_language needs conversations about images, such as data=shapes or data=image_text"

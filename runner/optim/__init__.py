@@ -2,10 +2,10 @@
 
 - `table`: all optimizers by name; `elementwise`, `matrixwise`: one function per optimizer.
 - `algorithms`: what the libraries lack, and 8-bit variants.
-- `shared_settings`: the settings that all optimizers have, and the groups that they make.
-- `roles`: what each parameter is for; `groups`, `given_groups`, `matrix_groups`: parameter groups.
+- `shared_settings`: the settings that all optimizers have, the groups that they make, and loading of saved state.
+- `roles`: what each parameter is for; `groups`: parameter groups.
 - `ema`: a running average of the weights, of any optimizer.
-- `hooks`: what an optimizer needs of the training loop; `state`: its state in checkpoints.
+- `hooks`: what an optimizer needs of the training loop.
 - `compiled`: what torch compiles of a step beside the encoder.
 - `schedule`: learning rates, without torch until an optimizer is asked for.
 """

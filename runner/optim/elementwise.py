@@ -15,7 +15,7 @@ from tiryns.runner.optim.algorithms.quantized import (
     scaled_to_norm,
 )
 from tiryns.runner.optim.algorithms.trust_ratio import Lamb
-from tiryns.runner.optim.given_groups import Groups
+from tiryns.runner.optim.groups import Groups
 from tiryns.runner.optim.shared_settings import Pair, optimizer
 
 
@@ -105,7 +105,7 @@ def sgd(groups: Groups, quantized: bool, momentum: float, nesterov: bool) -> Opt
 @optimizer(decoupled=True)
 def stable_adamw(groups: Groups, betas: Pair, eps: float) -> Optimizer:
     """pytorch_optimizer's StableAdamW."""
-    from tiryns.runner.optim.algorithms.stable import LoopStableAdamW
+    from tiryns.runner.optim.algorithms.adapted import LoopStableAdamW
 
     return LoopStableAdamW(groups, betas=betas, eps=eps)
 

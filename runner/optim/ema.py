@@ -1,14 +1,14 @@
 """An exponential moving average of the weights that an optimizer trains, whichever optimizer it is."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from tiryns.runner.optim.hooks import LoopNeeds
 from tiryns.runner.patches.torch import foreach
 from tiryns.runner.widening import at_least_fp32, widened
 
@@ -68,14 +68,9 @@ class WeightAverage:
                         self._trained[p] = p.detach().clone()
                         p.copy_(state["average"])
 
-    @contextmanager
-    def in_model(self) -> Iterator[None]:
+    def in_model(self) -> AbstractContextManager[None]:
         """A context in which the model has the average."""
-        self.eval()
-        try:
-            yield
-        finally:
-            self.train()
+        return LoopNeeds(self).evaluation()
 
     @torch.no_grad()
     def _before_step(self, optimizer: Optimizer, *_: Any) -> None:

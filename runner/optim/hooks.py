@@ -59,7 +59,7 @@ def exported_weights(optimizer: Optimizer, which: str | None) -> AbstractContext
     if which == "ema" and average is None and not hasattr(optimizer, "eval"):
         raise ValueError("--weights ema: the run keeps no average of its weights; module.ema=0.999 does")
     if which == "ema" and average is not None:
-        return LoopNeeds(average).evaluation()
+        return average.in_model()  # type: ignore[no-any-return]
     return loop_needs(optimizer).evaluation()
 
 

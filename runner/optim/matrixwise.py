@@ -1,17 +1,17 @@
 """Optimizers that treat a matrix as one: galore, muon, normuon, shampoo, soap, splus; and sophiah, with its Hessian.
 
-Each is a function of parameter groups and of the settings of its option in `conf`.
+Each is a function of parameter groups and of the settings of its option in `conf`. Groups of hidden matrices have
+settings of their own, the same for all matrices of a group.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from torch import Tensor
 from torch.optim import Optimizer
 
 from tiryns.conf.optimizer import matrixwise as conf
-from tiryns.runner.optim.given_groups import Groups
-from tiryns.runner.optim.groups import holds_hidden_matrices
-from tiryns.runner.optim.matrix_groups import keep_vocabulary_basis, set_for_matrices, with_ranks
+from tiryns.runner.optim.groups import Groups, holds_hidden_matrices
 from tiryns.runner.optim.shared_settings import Pair, optimizer
 
 
@@ -22,7 +22,7 @@ def galore(groups: Groups, betas: Pair, eps: float, **projection: Any) -> Optimi
     rank, gap = projection["rank"], projection["update_proj_gap"]
     if rank <= 0 or gap < 1:
         raise ValueError(f"rank={rank} must be above 0, update_proj_gap={gap} at least 1")
-    from tiryns.runner.optim.algorithms.plain_state import PlainGaLore
+    from tiryns.runner.optim.algorithms.adapted import PlainGaLore
 
     return PlainGaLore(with_ranks(set_for_matrices(groups, **projection)), betas=betas, eps=eps)
 
@@ -52,7 +52,7 @@ def shampoo(groups: Groups, **settings: Any) -> Optimizer:
     """
     from pytorch_optimizer.optimizer.utils.graft import LayerWiseGrafting
 
-    from tiryns.runner.optim.algorithms.plain_state import PlainShampoo
+    from tiryns.runner.optim.algorithms.adapted import PlainShampoo
 
     known = {kind.name.lower(): int(kind) for kind in LayerWiseGrafting}
     _check_choice(settings, "graft_type", known)
@@ -87,7 +87,7 @@ def sophiah(groups: Groups, **settings: Any) -> Optimizer:
 @optimizer(conf.SPlus, matrices_apart=True)
 def splus(groups: Groups, max_dim: int, **settings: Any) -> Optimizer:
     """SPlus; the loop must evaluate and export inside `loop_needs(optimizer).evaluation`."""
-    from tiryns.runner.optim.algorithms.averaged import LoopSPlus
+    from tiryns.runner.optim.algorithms.adapted import LoopSPlus
 
     return LoopSPlus(keep_vocabulary_basis(groups, "max_dim", max_dim), **settings)
 
@@ -102,3 +102,75 @@ def _marked(groups: Groups) -> Groups:
 def _check_choice(settings: dict[str, Any], name: str, known: Iterable[str]) -> None:
     if settings[name] not in known:
         raise ValueError(f"{name}='{settings[name]}' must be one of {', '.join(known)}")
+
+
+def set_for_matrices(groups: Groups, **settings: Any) -> Groups:
+    """Gives the groups of hidden matrices the settings that they lack, and takes them from all other groups."""
+    for group in groups:
+        for name, value in settings.items():
+            if holds_hidden_matrices(group):
+                group.setdefault(name, value)
+            else:
+                group.pop(name, None)
+    return groups
+
+
+def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> Groups:
+    """Groups with the longest side to precondition as the setting `limit`, where they have none of their own.
+
+    Of embeddings, projections and heads only the shorter side is preconditioned: the other may be the vocabulary, whose
+    statistics would be the largest of the model and say little (SOAP, arXiv 2409.11321, section 4).
+    """
+
+    def longest_of(group: dict[str, Any], parameter: Tensor) -> int:
+        if limit in group:
+            return int(group[limit])
+        if holds_hidden_matrices(group) or parameter.ndim < 2:
+            return longest
+        return min(longest, min(parameter.shape) + 1)
+
+    return split(groups, longest_of, limit, "below")
+
+
+def split(
+    groups: Groups, value_of: Callable[[dict[str, Any], Tensor], Any], setting: str, label: str
+) -> Groups:
+    """Groups in which all parameters have one value of a setting; where it is None the group has no such setting.
+
+    The parts of a group that is split have the value in their names.
+    """
+    found: Groups = []
+    for group in groups:
+        parts: dict[Any, dict[str, Any]] = {}
+        for name, parameter in zip(group["param_names"], group["params"], strict=True):
+            value = value_of({**group, "param_name": name}, parameter)
+            part = parts.setdefault(value, {**group, "params": [], "param_names": [], setting: value})
+            part["params"].append(parameter)
+            part["param_names"].append(name)
+        for value, part in parts.items():
+            if len(parts) > 1:
+                part["name"] += f"/{label}{value or 0}"
+            if value is None:
+                del part[setting]
+            found.append(part)
+    return found
+
+
+def with_ranks(groups: Groups) -> Groups:
+    """Groups in which `rank` is a whole number; matrices of one row or column have none where it is a fraction."""
+
+    def rank_of(group: dict[str, Any], parameter: Tensor) -> int | None:
+        if not holds_hidden_matrices(group):
+            return None
+        rank, side = group["rank"], min(parameter.shape, default=1)
+        if rank < 1 and side == 1:
+            return None
+        dimensions = max(1, round(rank * side)) if rank < 1 else int(rank)
+        if (dimensions != rank and rank >= 1) or not 0 < dimensions < side:
+            raise ValueError(
+                f"rank={rank:g} must be a whole number below the smaller side of each hidden matrix, or a "
+                f"fraction of it between 0 and 1; {group['param_name']} has {' x '.join(map(str, parameter.shape))}"
+            )
+        return dimensions
+
+    return split(groups, rank_of, "rank", "rank")

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 import tiryns.conf  # noqa: F401  registers the options
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import suggest
-from tiryns.runner.optim.given_groups import check_entries
+from tiryns.runner.optim.groups import check_entries
 from tiryns.runner.optim.roles import ParamsLike
 
 OPTIMIZERS: Mapping[str, type] = OPTIONS["optimizer"]

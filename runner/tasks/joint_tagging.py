@@ -20,4 +20,4 @@ class JointTagging(Task):
     def collect(self, sequences: Any, objective: Collator) -> Predictions:
         """Predictions with the objective's kind of decoding, and its weights."""
         assert isinstance(objective, JointTaggingCollator)
-        return JointPredictions(sequences, objective.constrained_decoding, objective.weights)
+        return JointPredictions(sequences, objective.options.constrained_decoding, objective.weights)

@@ -34,7 +34,7 @@ class QuestionAnswering(TrainerTask):
     def collect(self, sequences: Any, objective: Collator) -> Predictions:
         """Predictions with the objective's threshold for no answer."""
         assert isinstance(objective, QuestionAnsweringCollator)
-        return QuestionPredictions(sequences, objective.null_threshold)
+        return QuestionPredictions(sequences, objective.options.null_threshold)
 
     def assumed(self, config: Any) -> dict[str, Any]:
         """That every question has an answer."""

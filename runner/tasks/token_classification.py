@@ -30,7 +30,7 @@ class TokenClassification(TrainerTask):
     def collect(self, sequences: Any, objective: Collator) -> Predictions:
         """Predictions with the objective's kind of decoding."""
         assert isinstance(objective, TokenClassificationCollator)
-        return TokenPredictions(sequences, objective.constrained_decoding)
+        return TokenPredictions(sequences, objective.options.constrained_decoding)
 
     def assumed(self, config: Any) -> dict[str, Any]:
         """The labels; words without a token get `O`."""

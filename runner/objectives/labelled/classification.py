@@ -1,6 +1,6 @@
 """Classification of texts: one label, several labels at once, or a number; each example weighs the same."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,13 +8,13 @@ import torch
 from transformers import PreTrainedModel
 
 from tiryns.conf.objective.labelled import SequenceClassification
-from tiryns.runner.data.labelled.labels import MULTI, LabelCounts, known_labels
+from tiryns.runner.data.labelled.labels import MULTI, known_labels
 from tiryns.runner.data.micro_batch import FlatSamples
 from tiryns.runner.evaluation.thresholds import Thresholds
 from tiryns.runner.models.task_model import TaskModel
-from tiryns.runner.objectives.base import TAUGHT
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.labelled.label_options import SETTINGS, LabelCollator
+from tiryns.runner.objectives.options import TAUGHT, takes_options
 from tiryns.runner.objectives.rows.padded import column_of
 
 
@@ -35,47 +35,18 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
     """
 
     packs = True
+    options: SequenceClassification
     built_with = (*SETTINGS, "thresholds", *TAUGHT)
     auto = "AutoModelForSequenceClassification"
 
-    def __init__(
-        self,
-        pad_token_id: int,
-        mask_token_id: int,
-        vocab_size: int,
-        text_column: str = "text",
-        label_column: str = "label",
-        max_sequence_length: int = 1024,
-        new_head: bool = False,
-        labels: Sequence[str] = (),
-        problem_type: str = "",
-        class_weights: Any = None,
-        label_smoothing: float = 0.0,
-        focal_gamma: float = 0.0,
-        r_drop: float = 0.0,
-        thresholds: Any = None,
-        label_counts: Callable[[], LabelCounts] | None = None,
-        teacher: str | None = None,
-        teacher_weight: float = 0.5,
-        label_weight: float = 0.5,
-        teacher_temperature: float = 2.0,
-        cache_teacher: bool = False,
-        tokenizer: Any = None,
-        **shared: Any,
-    ) -> None:
-        super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            labels=labels, problem_type=problem_type, class_weights=class_weights, label_smoothing=label_smoothing,
-            focal_gamma=focal_gamma, r_drop=r_drop, label_counts=label_counts, **shared,
-        )  # fmt: skip
+    @takes_options(SequenceClassification, label_column="label")
+    def __init__(self, tokenizer: Any = None, **shared: Any) -> None:
+        super().__init__(**shared)
         finetuning.check_labelled(self, "classification")
-        self.new_head = new_head
-        self.thresholds = Thresholds(thresholds, self.labels, problem_type == MULTI)
-        self.teacher, self.teacher_weight, self.label_weight = teacher, teacher_weight, label_weight
-        self.teacher_temperature, self.cache_teacher = teacher_temperature, cache_teacher
+        self.thresholds = Thresholds(self.options.thresholds, self.labels, self.problem_type == MULTI)
         self.tokenizer = tokenizer
-        self.check_settings(SequenceClassification)
-        if teacher is not None and self.adds_to_loss:
+        self.new_head = self.options.new_head
+        if self.options.teacher is not None and self.adds_to_loss:
             raise ValueError(
                 f"objective.teacher adds to the plain loss of labels: leave {', '.join(SETTINGS)} at their defaults"
             )
@@ -101,19 +72,21 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
         from tiryns.runner.models.finetuning import SequenceClassifier
 
         finetuning.check_length(pretrained, self.max_sequence_length)
-        if self.teacher is None:
+        if self.options.teacher is None:
             return SequenceClassifier(pretrained, self.problem_type, self.loss_of(pretrained))
 
         from tiryns.runner.models.distillation.classifier import DistilledClassifier
         from tiryns.runner.models.distillation.losses import Weights
         from tiryns.runner.models.distillation.teacher import Teacher, load_teacher
 
-        loaded = load_teacher(self.teacher, str(self.auto), self.tokenizer, self.labels or ["value"])
+        loaded = load_teacher(self.options.teacher, str(self.auto), self.tokenizer, self.labels or ["value"])
         finetuning.check_length(loaded, self.max_sequence_length)
         teacher = Teacher(SequenceClassifier(loaded, self.problem_type))
-        weights = Weights(self.label_weight, self.teacher_weight, self.teacher_temperature)
+        weights = Weights(
+            self.options.label_weight, self.options.teacher_weight, self.options.teacher_temperature
+        )
         student = DistilledClassifier(pretrained, self.problem_type).learn_from(teacher, weights)
-        student.caches = self.cache_teacher
+        student.caches = self.options.cache_teacher
         return student
 
     @property

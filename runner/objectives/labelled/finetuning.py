@@ -48,6 +48,40 @@ class ExampleLabels(FlatCollator):
         return super().rows(labelled, places, shape) | {"labels": labels}
 
 
+class WordLabels(FlatCollator):
+    """An objective whose targets are labels of words, by default at their first pieces."""
+
+    packs = True
+    auto = "AutoModelForTokenClassification"
+    labels: list[str]
+
+    def labels_of_tokens(self, flat: FlatSamples, name: str, labels: NDArray[Any]) -> FlatSamples:
+        """Flat samples of a list with `labels` [N, ...] by this name, none for special tokens; each token is a word."""
+        special = self.is_special[flat["input_ids"]].reshape(-1, *[1] * (labels.ndim - 1))
+        own: Any = {
+            name: np.where(special, IGNORED, labels),
+            "first_pieces": np.ones(len(labels), dtype=bool),
+        }
+        return {**flat, **own}
+
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+        """`samples` [D]; `word_positions` and `words` [W], place and word of each first piece; `read_positions` [R], the
+        places with a target or a first piece.
+        """
+        is_first = labelled["first_pieces"] & (not labelled.get("filler"))
+        first = np.flatnonzero(is_first)
+        return {
+            "samples": sample_numbers(labelled),
+            "read_positions": torch.from_numpy(places[is_first | (labelled["labels"] != IGNORED)]),
+            "word_positions": torch.from_numpy(places[first]),
+            "words": torch.from_numpy(labelled["words"][first].astype(np.int64)),
+        }
+
+    def head_config(self) -> dict[str, Any]:
+        """The names of the labels."""
+        return label_config(self.labels)
+
+
 def check_labelled(collator: Collator, objective: str) -> None:
     """Raises ValueError if the data has no labels."""
     if collator.label_column is None:
@@ -84,17 +118,3 @@ def token_types(labelled: FlatSamples, places: Places, shape: Shape) -> MicroBat
     if "token_type_ids" not in labelled:
         return {}
     return {"token_type_ids": spread(labelled["token_type_ids"], places, shape, 0)}
-
-
-def word_fields(labelled: FlatSamples, places: Places) -> MicroBatch:
-    """`samples` [D]; `word_positions` and `words` [W], place and word of each first piece; `read_positions` [R], the
-    places with a target or a first piece.
-    """
-    is_first = labelled["first_pieces"] & (not labelled.get("filler"))
-    first = np.flatnonzero(is_first)
-    return {
-        "samples": sample_numbers(labelled),
-        "read_positions": torch.from_numpy(places[is_first | (labelled["labels"] != IGNORED)]),
-        "word_positions": torch.from_numpy(places[first]),
-        "words": torch.from_numpy(labelled["words"][first].astype(np.int64)),
-    }

@@ -1,6 +1,6 @@
 """Joint tagging: labels of words in several columns at once, a head for each on one encoder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,18 +8,19 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from tiryns.conf.objective.labelled import JointTagging
 from tiryns.conf.values import AT_LEAST_0
 from tiryns.runner.data.labelled.labels import by_label
 from tiryns.runner.data.labelled.words.joint_tagging import columns_of_labels
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.models.task_model import TaskModel
-from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.labelled import finetuning
+from tiryns.runner.objectives.options import takes_options
 from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
 from tiryns.runner.objectives.rows.padded import flat_column
 
 
-class JointTaggingCollator(FlatCollator):
+class JointTaggingCollator(finetuning.WordLabels):
     """Tags the first piece of each word in K columns; the loss is the sum of each column's mean, times its weight.
 
     `labels` are the labels of all columns, `column=label`, those of a column together. Words may lack a label in some
@@ -38,28 +39,14 @@ class JointTaggingCollator(FlatCollator):
         [[[0, 1], [1, -100]]]
     """
 
-    packs = True
+    options: JointTagging
     built_with = ("column_weights",)
-    auto = "AutoModelForTokenClassification"
     columns = ("tag_labels",)
 
-    def __init__(
-        self,
-        pad_token_id: int,
-        mask_token_id: int,
-        vocab_size: int,
-        text_column: str = "text",
-        label_column: str | None = None,
-        max_sequence_length: int = 1024,
-        new_head: bool = False,
-        constrained_decoding: bool = True,
-        column_weights: Mapping[str, float] | None = None,
-        labels: Sequence[str] = (),
-        **shared: Any,
-    ) -> None:
-        super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, None, max_sequence_length, **shared
-        )
+    @takes_options(JointTagging)
+    def __init__(self, labels: Sequence[str] = (), **shared: Any) -> None:
+        super().__init__(**{**shared, "label_column": None})
+        self.new_head = self.options.new_head
         self.labels, self.column_labels = list(labels), columns_of_labels(labels)
         if len(self.column_labels) < 1 or "" in [
             label for own in self.column_labels.values() for label in own
@@ -67,23 +54,18 @@ class JointTaggingCollator(FlatCollator):
             raise ValueError(
                 "objective=joint_tagging needs data with several columns of labels: data=joint_tagging"
             )
-        self.new_head, self.constrained_decoding = new_head, constrained_decoding
-        self.column_weights = column_weights
-        weights = by_label(
-            "column_weights", dict(column_weights or {}), list(self.column_labels), 1.0, "column"
-        )
+        given = dict(self.options.column_weights or {})
+        weights = by_label("column_weights", given, list(self.column_labels), 1.0, "column")
         if any(map(AT_LEAST_0.problem, weights)) or not any(weights):
             expected = "expected numbers of 0 or more, of which not all are 0"
-            raise ValueError(f"objective.column_weights={dict(column_weights or {})!r}: {expected}")
+            raise ValueError(f"objective.column_weights={given!r}: {expected}")
         self.weights = dict(zip(self.column_labels, map(float, weights), strict=True))
         """The weight of each column."""
 
     def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
         """The real tokens with their labels; special tokens have none."""
         flat = super().flat_samples(tokenized, real)
-        labels = flat_column(tokenized, "tag_labels", real)
-        labels = np.where(self.is_special[flat["input_ids"]][:, None], IGNORED, labels)
-        return {**flat, "tag_labels": labels, "first_pieces": np.ones(len(labels), dtype=bool)}
+        return self.labels_of_tokens(flat, "tag_labels", flat_column(tokenized, "tag_labels", real))
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """`tag_labels` [N, K] of first pieces; `labels` [N] are 0 for a token with a target, in whatever column."""
@@ -96,7 +78,7 @@ class JointTaggingCollator(FlatCollator):
         targets = labelled["tag_labels"][labelled["labels"] != IGNORED]
         counts = (targets != IGNORED).sum(0)
         return {
-            **finetuning.word_fields(labelled, places),
+            **super().extra_fields(labelled, places, shape),
             "tag_targets": torch.from_numpy(targets),
             "denominators": dict(zip(self.column_labels, map(float, counts), strict=True)),
         }
@@ -108,14 +90,10 @@ class JointTaggingCollator(FlatCollator):
         made = torch.from_numpy(labels.reshape(*shape, -1))
         return super().rows(labelled, places, shape) | {"labels": made}
 
-    def head_config(self) -> dict[str, Any]:
-        """The names of the labels of all columns."""
-        return finetuning.label_config(self.labels)
-
     def settings(self) -> dict[str, Any]:
         """The weights of the columns, and the setting of decoding."""
-        weights = {"column_weights": dict(self.weights)} if self.column_weights else {}
-        return {"constrained_decoding": self.constrained_decoding, **weights}
+        weights = {"column_weights": dict(self.weights)} if self.options.column_weights else {}
+        return {"constrained_decoding": self.options.constrained_decoding, **weights}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its heads and the sum of their losses."""

@@ -23,26 +23,20 @@ class LabelCollator(FlatCollator):
     `labels` are their names, and `label_counts` gives how often each holds in the training data, for `balanced` weights.
     """
 
+    options: options.LabelLoss
+
     def __init__(
         self,
-        *given: Any,
         labels: Sequence[str] = (),
         problem_type: str = "",
-        class_weights: Any = None,
-        label_smoothing: float = 0.0,
-        focal_gamma: float = 0.0,
-        r_drop: float = 0.0,
         label_counts: Callable[[], LabelCounts] | None = None,
         **shared: Any,
     ) -> None:
-        super().__init__(*given, **shared)
+        super().__init__(**shared)
         self.labels, self.problem_type = list(labels), problem_type
-        self.label_smoothing, self.focal_gamma, self.r_drop = label_smoothing, focal_gamma, r_drop
-        self.check_settings(options.LabelLoss)
+        class_weights = self.options.class_weights
         options.check_class_weights(class_weights)
-        used = [
-            name for name in SETTINGS if (class_weights if name == "class_weights" else getattr(self, name))
-        ]
+        used = [name for name in SETTINGS if getattr(self.options, name)]
         if used and problem_type == REGRESSION:
             raise ValueError(f"objective.{used[0]} is for labels, and this data has numbers: leave it out")
         self.adds_to_loss = bool(used)
@@ -69,14 +63,15 @@ class LabelCollator(FlatCollator):
         """The loss of training; None for the plain one. Raises ValueError for R-Drop without dropout."""
         if not self.adds_to_loss:
             return None
-        if self.r_drop and not has_dropout(pretrained):
+        chosen = self.options
+        if chosen.r_drop and not has_dropout(pretrained):
             raise ValueError(
-                f"objective.r_drop={self.r_drop:g} compares two passes with other dropout, and this model has none: set "
-                "model.dropout=0.1 (or for model=pretrained the rates of its architecture in model.config)"
+                f"objective.r_drop={chosen.r_drop:g} compares two passes with other dropout, and this model has none: "
+                "set model.dropout=0.1 (or for model=pretrained the rates of its architecture in model.config)"
             )
         weights = None if self.class_weights is None else self.class_weights.tolist()
         multi = self.problem_type == MULTI
-        return LabelLoss(weights, self.label_smoothing, self.focal_gamma, self.r_drop, multi)
+        return LabelLoss(weights, chosen.label_smoothing, chosen.focal_gamma, chosen.r_drop, multi)
 
 
 def balanced(counts: LabelCounts, labels: Sequence[str], several: bool) -> NDArray[np.float64]:

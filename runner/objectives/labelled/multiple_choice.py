@@ -1,15 +1,17 @@
 """Multiple choice: the choice that goes with a text, by a softmax over the scores of its choices (arXiv 1808.05326)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from tiryns.conf.objective.labelled import MultipleChoice
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.labelled import finetuning
+from tiryns.runner.objectives.options import takes_options
 from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, positions
 from tiryns.runner.objectives.rows.padded import column_of
 from tiryns.runner.order.keyed import token_bits
@@ -32,32 +34,15 @@ class MultipleChoiceCollator(finetuning.ExampleLabels):
     auto = "AutoModelForMultipleChoice"
     columns = ("token_type_ids",)
 
-    def __init__(
-        self,
-        pad_token_id: int,
-        mask_token_id: int,
-        vocab_size: int,
-        text_column: str = "text",
-        label_column: str = "label",
-        max_sequence_length: int = 1024,
-        **shared: Any,
-    ) -> None:
-        super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
-        )
+    @takes_options(MultipleChoice, label_column="label")
+    def __init__(self, **shared: Any) -> None:
+        super().__init__(**shared)
         finetuning.check_labelled(self, "multiple_choice")
 
-    @overload
-    def __call__(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(self, samples: Mapping[str, Any]) -> MicroBatch: ...
-
-    def __call__(self, samples: Any) -> dict[str, Any] | MicroBatch:
-        """As for all objectives; fields of the tokens of a list of samples are [B, C, T] with C choices of each."""
-        if isinstance(samples, Mapping) or not len(samples):
-            made: dict[str, Any] | MicroBatch = super().__call__(samples)
-            return made
+    def rows_of(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """As for all objectives; fields of the tokens are [B, C, T] with C choices of each sample."""
+        if not len(samples):
+            return super().rows_of(samples)
         counts = [len(choices) for choices in column_of(samples, "input_ids")]
         if len(set(counts)) > 1:
             raise ValueError(
@@ -74,7 +59,7 @@ class MultipleChoiceCollator(finetuning.ExampleLabels):
             for sample, _ in zip(samples, column_of(samples, label), strict=True)
             for choice in range(counts[0])
         ]
-        batch = super().__call__(every)
+        batch = super().rows_of(every)
         labels = batch.pop("labels")[:: counts[0]]
         return {
             **{name: value.unflatten(0, (-1, counts[0])) for name, value in batch.items()},

@@ -13,6 +13,7 @@ from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.labelled import finetuning
+from tiryns.runner.objectives.options import takes_options
 from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, positions, spread
 from tiryns.runner.objectives.rows.padded import column_of, flat_column
 
@@ -39,31 +40,23 @@ class QuestionAnsweringCollator(FlatCollator):
     """
 
     packs = True
+    options: QuestionAnswering
     built_with = ("max_answer_tokens",)
     auto = "AutoModelForQuestionAnswering"
     columns = ("offset_mapping", "token_type_ids", "sequence_ids")
 
-    def __init__(
-        self,
-        pad_token_id: int,
-        mask_token_id: int,
-        vocab_size: int,
-        text_column: str = "question",
-        label_column: str = "answers",
-        context_column: str = "context",
-        max_sequence_length: int = 1024,
-        doc_stride: int = 128,
-        max_answer_tokens: int = 30,
-        null_threshold: float = 0.0,
-        **shared: Any,
-    ) -> None:
-        super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
-        )
+    @takes_options(
+        QuestionAnswering,
+        *("text_column", "label_column", "context_column", "max_sequence_length", "doc_stride"),
+        text_column="question",
+        label_column="answers",
+        context_column="context",
+        doc_stride=128,
+    )
+    def __init__(self, context_column: str, doc_stride: int, **shared: Any) -> None:
+        super().__init__(**shared)
         finetuning.check_labelled(self, "question_answering")
-        self.max_answer_tokens, self.null_threshold = max_answer_tokens, null_threshold
         self.context_column, self.doc_stride = context_column, doc_stride
-        self.check_settings(QuestionAnswering)
 
     def labels_of_column(self, samples: Sequence[Mapping[str, Any]], width: int) -> dict[str, Any]:
         """The answers of each sample."""
@@ -118,7 +111,8 @@ class QuestionAnsweringCollator(FlatCollator):
 
     def settings(self) -> dict[str, Any]:
         """The settings of decoding."""
-        return {"max_answer_tokens": self.max_answer_tokens, "null_threshold": self.null_threshold}
+        names = ("max_answer_tokens", "null_threshold")
+        return {name: getattr(self.options, name) for name in names}
 
     def weight(self, labelled: FlatSamples) -> float:
         """The number of questions: the sum of the weights of the windows."""
@@ -141,7 +135,7 @@ class QuestionAnsweringCollator(FlatCollator):
         from tiryns.runner.models.finetuning import QuestionAnswerer
 
         finetuning.check_length(pretrained, self.max_sequence_length)
-        return QuestionAnswerer(pretrained, self.max_answer_tokens)
+        return QuestionAnswerer(pretrained, self.options.max_answer_tokens)
 
 
 def _span(answers: Mapping[str, Any] | None) -> tuple[int, int]:

@@ -1,6 +1,5 @@
 """Classification of words: the label of a word is the target of its first piece, or of all pieces."""
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,16 +7,17 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from tiryns.runner.data.labelled.labels import LabelCounts
-from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.conf.objective.labelled import TokenClassification
+from tiryns.runner.data.micro_batch import FlatSamples
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.labelled.label_options import SETTINGS, LabelCollator
-from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
+from tiryns.runner.objectives.options import takes_options
+from tiryns.runner.objectives.rows.layout import IGNORED
 from tiryns.runner.objectives.rows.padded import label_tensor
 
 
-class TokenClassificationCollator(LabelCollator):
+class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
     """Classifies words by their first pieces; each target weighs the same, or as `class_weights` say.
 
     With `label_all_pieces` every piece of a word is a target. `new_head` replaces the head of a model trained for other
@@ -33,37 +33,14 @@ class TokenClassificationCollator(LabelCollator):
         [[-100, 1, -100, -100], [0, -100, -100, -100]]
     """
 
-    packs = True
+    options: TokenClassification
     built_with = SETTINGS
-    auto = "AutoModelForTokenClassification"
 
-    def __init__(
-        self,
-        pad_token_id: int,
-        mask_token_id: int,
-        vocab_size: int,
-        text_column: str = "text",
-        label_column: str = "labels",
-        max_sequence_length: int = 1024,
-        label_all_pieces: bool = False,
-        new_head: bool = False,
-        constrained_decoding: bool = True,
-        labels: Sequence[str] = (),
-        class_weights: Any = None,
-        label_smoothing: float = 0.0,
-        focal_gamma: float = 0.0,
-        r_drop: float = 0.0,
-        label_counts: Callable[[], LabelCounts] | None = None,
-        **shared: Any,
-    ) -> None:
-        super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            labels=labels, class_weights=class_weights, label_smoothing=label_smoothing, focal_gamma=focal_gamma,
-            r_drop=r_drop, label_counts=label_counts, **shared,
-        )  # fmt: skip
+    @takes_options(TokenClassification, label_column="labels")
+    def __init__(self, **shared: Any) -> None:
+        super().__init__(**shared)
         finetuning.check_labelled(self, "token_classification")
-        self.label_all_pieces, self.new_head = label_all_pieces, new_head
-        self.constrained_decoding = constrained_decoding
+        self.new_head = self.options.new_head
 
     def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
         """The real tokens with their labels; `labels` may be lists of different lengths."""
@@ -73,13 +50,12 @@ class TokenClassificationCollator(LabelCollator):
         if labels.shape != real.shape:
             raise ValueError(f"labels have shape {tuple(labels.shape)}, but the tokens {real.shape}")
         flat = super().flat_samples(tokenized, real)
-        mine = np.where(self.is_special[flat["input_ids"]], IGNORED, labels.numpy()[real])
-        return {**flat, "token_labels": mine, "first_pieces": np.ones(len(mine), dtype=bool)}
+        return self.labels_of_tokens(flat, "token_labels", labels.numpy()[real])
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """The label of each piece [N], -100 for special tokens and, unless all pieces count, for later pieces."""
         labels = tokenized["token_labels"]
-        if not self.label_all_pieces:
+        if not self.options.label_all_pieces:
             labels = np.where(tokenized["first_pieces"], labels, IGNORED)
         return {"input_ids": tokenized["input_ids"], "labels": labels}
 
@@ -90,15 +66,7 @@ class TokenClassificationCollator(LabelCollator):
 
     def settings(self) -> dict[str, Any]:
         """The settings of decoding."""
-        return {"constrained_decoding": self.constrained_decoding}
-
-    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """The fields of `word_fields`."""
-        return finetuning.word_fields(labelled, places)
-
-    def head_config(self) -> dict[str, Any]:
-        """The names of the labels."""
-        return finetuning.label_config(self.labels)
+        return {"constrained_decoding": self.options.constrained_decoding}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head and loss."""

@@ -12,7 +12,7 @@ import torch
 from torch.optim import Optimizer
 
 from tiryns.runner.optim.algorithms.trust_ratio import move
-from tiryns.runner.optim.given_groups import Groups
+from tiryns.runner.optim.groups import Groups
 
 Step = Callable[[dict[str, Any]], None]
 """A step of bitsandbytes on one parameter, with the settings of a group."""

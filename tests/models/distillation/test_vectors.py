@@ -137,7 +137,7 @@ def test_margins_need_scores_and_negatives() -> None:
     with pytest.raises(ValueError, match=r"objective.loss=margin_mse .*data.negative_columns"):
         collator("contrastive", **fields)
     make = collator("contrastive", texts_per_row=3, **fields)
-    settings = {name: getattr(make, name) for name in make.built_with}
+    settings = {name: getattr(make.options, name) for name in make.built_with}
     check_contrastive(settings, "margin", has_negatives=True)
     row: Any = {
         "text_counts": torch.tensor([2]).numpy(), "text_lengths": torch.tensor([3, 2]).numpy(),

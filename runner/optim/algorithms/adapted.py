@@ -1,13 +1,18 @@
-"""Optimizers of pytorch_optimizer with objects in their state, made to save tensors and numbers alone."""
+"""Optimizers of pytorch_optimizer as the training loop needs them.
+
+Those with objects in their state save tensors and numbers alone; SPlus exchanges its two sets of weights at any time;
+StableAdamW tells how much it lowered each rate.
+"""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
-from pytorch_optimizer import GaLore, ScalableShampoo
+from pytorch_optimizer import GaLore, ScalableShampoo, SPlus, StableAdamW
 from pytorch_optimizer.optimizer.utils.galore import GaLoreProjector
 from pytorch_optimizer.optimizer.utils.graft import build_graft
 from pytorch_optimizer.optimizer.utils.preconditioner import PreConditioner
+from torch import Tensor
 from torch.optim import Optimizer
 
 
@@ -17,7 +22,7 @@ class PlainState(Optimizer):
     objects: ClassVar[dict[str, tuple[str, ...]]]
     """Keys of the state that hold objects, with the attributes that are state."""
 
-    def new_object(self, key: str, parameter: torch.Tensor, group: dict[str, Any]) -> Any:
+    def new_object(self, key: str, parameter: Tensor, group: dict[str, Any]) -> Any:
         """The object under this key, as it was before the first step."""
         raise NotImplementedError
 
@@ -44,7 +49,7 @@ class PlainState(Optimizer):
 
 def _on(device: torch.device, value: Any) -> Any:
     """The value with its tensors copied to a device, their types kept."""
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, Tensor):
         return value.detach().clone().to(device)
     if isinstance(value, list | tuple):
         return type(value)(_on(device, item) for item in value)
@@ -54,7 +59,7 @@ def _on(device: torch.device, value: Any) -> Any:
 class Projector(GaLoreProjector):
     """Chooses its space at the first step and every `update_proj_gap` steps behind it (arXiv 2403.03507, algorithm 2)."""
 
-    def project(self, grad: torch.Tensor, num_steps: int, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def project(self, grad: Tensor, num_steps: int, *args: Any, **kwargs: Any) -> Tensor:
         """As the library's, which counts steps from 1 and so would choose the second space a step too early."""
         return super().project(grad, num_steps - 1, *args, **kwargs)
 
@@ -71,7 +76,7 @@ class PlainGaLore(PlainState, GaLore):
             if parameter.grad is not None and "projector" not in self.state[parameter]:
                 self.state[parameter]["projector"] = self.new_object("projector", parameter, group)
 
-    def new_object(self, key: str, parameter: torch.Tensor, group: dict[str, Any]) -> GaLoreProjector:
+    def new_object(self, key: str, parameter: Tensor, group: dict[str, Any]) -> GaLoreProjector:
         """A projector without a projection yet."""
         names = ("rank", "update_proj_gap", "scale", "projection_type")
         return Projector(**{name: group[name] for name in names})
@@ -97,7 +102,7 @@ class PlainShampoo(PlainState, ScalableShampoo):
             super().step()
         return loss
 
-    def new_object(self, key: str, parameter: torch.Tensor, group: dict[str, Any]) -> Any:
+    def new_object(self, key: str, parameter: Tensor, group: dict[str, Any]) -> Any:
         """A preconditioner or a graft that has seen no gradient."""
         if key == "graft":
             return build_graft(parameter, self.graft_type, self.diagonal_eps)
@@ -113,3 +118,49 @@ class PlainShampoo(PlainState, ScalableShampoo):
             self.matrix_eps,
             self.use_svd,
         )
+
+
+class LoopSPlus(SPlus):
+    """SPlus whose trained weights and running average (arXiv 2506.07254, section 4) may be exchanged before any step."""
+
+    def eval(self) -> None:
+        """Puts the averaged weights into the model; parameters that were never updated stay."""
+        for group in self.param_groups:
+            if not group["train_mode"]:
+                continue
+            for parameter in group["params"]:
+                state = self.state.get(parameter, {})
+                if "ema" in state:
+                    state["param_buffer"] = parameter.detach().clone()
+                    parameter.data.copy_(state["ema"] / (1.0 - group["ema_rate"] ** group["step"]))
+            group["train_mode"] = False
+
+    def train(self) -> None:
+        """Puts the trained weights back."""
+        for group in self.param_groups:
+            for parameter in [] if group["train_mode"] else group["params"]:
+                if "param_buffer" in self.state.get(parameter, {}):
+                    parameter.data.copy_(self.state[parameter].pop("param_buffer"))
+            group["train_mode"] = True
+
+
+class LoopStableAdamW(StableAdamW):
+    """StableAdamW with the ratios of its last step; weights in 16 bits are summed as Kahan does.
+
+    With g a gradient, v the mean of its squares and r = sqrt(mean(g^2 / max(v, eps^2))), a tensor moves by
+    lr / max(1, r) (arXiv 2304.13013, algorithm 2).
+    """
+
+    def __init__(self, groups: Any, **settings: Any) -> None:
+        super().__init__(groups, **settings)
+        self._ratios: dict[int, Tensor] = {}
+
+    def get_stable_adamw_rms(self, grad: Tensor, exp_avg_sq: Tensor, eps: float = 1e-16) -> Tensor:  # type: ignore[override]
+        """max(1, r) of a tensor."""
+        ratio: Tensor = super().get_stable_adamw_rms(grad, exp_avg_sq, eps)
+        self._ratios[id(exp_avg_sq)] = ratio
+        return ratio
+
+    def damping(self, parameter: Tensor) -> Tensor:
+        """What the last step divided this parameter's rate by."""
+        return self._ratios[id(self.state[parameter]["exp_avg_sq"])]

@@ -1,0 +1,71 @@
+"""The settings of an objective as one typed object of its collator."""
+
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any
+
+from tiryns.conf.objective.distillation import Taught
+
+TAUGHT = tuple(f.name for f in fields(Taught))
+"""Settings of objectives that may have a teacher."""
+
+FIRST = ("pad_token_id", "mask_token_id", "vocab_size")
+COMMON = {"text_column": "text", "label_column": None, "max_sequence_length": 1024}
+
+
+def takes_options(
+    option: type, *leading: str, **defaults: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Lets a collator be made with the fields of an option, at their defaults, and sets them as its `options`.
+
+    The three arguments that every collator needs and then `leading` ones, without any those of `Collator`, may be given
+    in order, all others by name. `defaults` are those of arguments that the option has no field for, or that `Collator`
+    has another default for.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> from tiryns.runner.objectives import Collator
+        >>> @dataclass
+        ... class Shift:
+        ...     by: int = 1
+        >>> class ShiftCollator(Collator):
+        ...     __init__ = takes_options(Shift)(Collator.__init__)
+        ...     def compute_labels(self, tokenized):
+        ...         return {"labels": tokenized["input_ids"].roll(-self.options.by, 1)}
+        >>> ShiftCollator(0, 4, 50, by=2)([{"input_ids": [7, 8, 9]}])["labels"].tolist()
+        [[9, 7, 8]]
+    """
+    own = {f.name: f for f in fields(option) if f.name != "_target_"}
+    known = {**COMMON, **{name: f.default for name, f in own.items() if f.default is not MISSING}, **defaults}
+    order = (*FIRST, *(leading or COMMON))
+
+    def decorated(init: Callable[..., None]) -> Callable[..., None]:
+        written = signature(init)
+        first, *others = written.parameters.values()
+        parameters = [
+            first,
+            *(Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, default=known.get(n, Parameter.empty)) for n in order),
+            *(Parameter(n, Parameter.KEYWORD_ONLY, default=known[n]) for n in own if n not in order),
+            *(p.replace(kind=Parameter.KEYWORD_ONLY) for p in others if p.name not in order and p.kind != p.VAR_KEYWORD),
+            *(p for p in others if p.kind == p.VAR_KEYWORD),
+        ]  # fmt: skip
+        taken = written.replace(parameters=parameters)
+
+        @wraps(init)
+        def taking(self: Any, *given: Any, **values: Any) -> None:
+            try:
+                bound = taken.bind(self, *given, **values)
+            except TypeError as error:
+                raise TypeError(f"{type(self).__name__}: {error}") from None
+            bound.apply_defaults()
+            arguments = dict(list(bound.arguments.items())[1:])
+            arguments |= arguments.pop(others[-1].name, {})
+            self.options = option(**{name: arguments.pop(name) for name in own})
+            init(self, **arguments)
+
+        taking.__signature__ = taken  # type: ignore[attr-defined]
+        return taking
+
+    return decorated
