@@ -148,7 +148,6 @@ def test_function_that_passes_through_a_listed_package_is_refused(
             locate(target, "callback.x")
 
 
-@pytest.mark.rows(10)
 @pytest.mark.parametrize("name", RECIPES)
 def test_recipe_from_elsewhere_runs_nothing(tmp_path: Path, name: str) -> None:
     content, words = RECIPES[name]

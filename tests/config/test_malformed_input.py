@@ -12,6 +12,7 @@ import pytest
 from tests.config.test_malformed import SMALL, assert_one_message
 from tests.conftest import ROOT, TINY
 from tests.data.pairs.rows import TINY as PAIRS
+from tests.support.composed import message_of
 from tests.support.in_process import tiryns_here
 from tests.support.malformed import (
     configs,
@@ -27,7 +28,6 @@ from tests.support.malformed import (
 from tests.support.malformed.commands import COMMANDS
 from tests.support.malformed.on_runs import ON_RUNS
 from tests.support.malformed.values import VALUES
-from tests.support.messages import message_of
 from tiryns.runner.data.text.tokenizer import train_tokenizer
 
 MESSAGES = (

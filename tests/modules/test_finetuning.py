@@ -110,7 +110,6 @@ LABELS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-@pytest.mark.rows(1)
 @pytest.mark.parametrize("metric", LABELS)
 def test_the_monitored_figure_follows_from_the_labels(
     finetune: Finetune, tmp_path: Path, metric: str
@@ -119,18 +118,17 @@ def test_the_monitored_figure_follows_from_the_labels(
     rows = [{**row, "label": LABELS[metric](row)} for row in texts(60)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     stopping = ["callback=[default,early_stopping]", "optimizer.lr=0.003"]
-    run = finetune(
-        "classification", f"data.train={path}", f"data.validation={path}", "data.test=null", *stopping
-    )
-    status = json.loads((run.path / "status.json").read_text())
+    files = [f"data.train={path}", f"data.validation={path}", "data.test=null"]
+    run = finetune("classification", *files, *stopping)
+    status = run.status
     assert (status["monitor"], status["mode"]) == (f"val/validation/{metric}", "max")
     found = [float(row[f"val/validation/{metric}"]) for row in validations(run)]
     assert status["results"]["objective"] == max(found)
     known = evaluation(run)["sets"]["val/validation"]["metrics"]
     assert known.keys() == {name.split("/")[-1] for name in validations(run)[0] if name.startswith("val/")}
     assert len(predictions(run)) == 60
-    losses = [float(row["val/validation/loss"]) for row in validations(run)]
-    assert losses[-1] < losses[0]
+    first, *_, last = (float(row["val/validation/loss"]) for row in validations(run))
+    assert last < first
 
 
 @pytest.mark.rows(1)
@@ -143,11 +141,11 @@ def test_best_weights_are_tested_and_exported(
     run = finetune("classification", *largest)
     first, second = (float(row["val/validation/loss"]) for row in validations(run))
     assert first > second
-    results = json.loads((run.path / "status.json").read_text())["results"]
+    results = run.status["results"]
     assert (evaluation(run)["step"], results["best_step"]) == (4, 4.0)
     told = re.findall(r"^(.*?) (val|test)/", capsys.readouterr().out, re.MULTILINE)
-    of_best = "best weights, of step 4:"
-    assert told[:4] == [("step 4", "val"), ("step 8", "val"), (of_best, "val"), (of_best, "test")]
+    tested = [("best weights, of step 4:", part) for part in ("val", "test")]
+    assert told[:4] == [("step 4", "val"), ("step 8", "val"), *tested]
     assert results["val/validation/loss"] == pytest.approx(first, rel=1e-6)
     exported = AutoModelForSequenceClassification.from_pretrained(run.path / "model").state_dict()
     best, last = weights(run, "best.ckpt", average), weights(run, "last.ckpt", average)
