@@ -278,6 +278,7 @@ def test_tables_of_a_task_are_shown_in_the_report(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_module_that_measures_needs_labelled_data(home: Path) -> None:
     done = tiryns_here(home, "module=finetuning", "trainer=cpu", "trainer.max_steps=1", *NEW)
     assert "error: the module measures a task, and PretrainingData has none" in done.stderr

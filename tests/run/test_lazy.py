@@ -24,6 +24,7 @@ def run_script(script: str, folder: Path) -> str:
     return done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_does_not_need_all_of_it_and_leaves_a_script_nothing_to_report(tmp_path: Path) -> None:
     words = "trainer=cpu model=bert_tiny trainer.max_steps=2 trainer.validate_every=2 trainer.validation_batches=1"
     said = run_script(

@@ -124,7 +124,7 @@ def test_command_that_was_killed_goes_on_and_repeats_nothing(tmp_path: Path, tra
     assert list(tmp_path.glob("outputs/*/*-judge")) == [folder]
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("words", "few", "enough"),
     [

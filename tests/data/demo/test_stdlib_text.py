@@ -15,6 +15,7 @@ def documents() -> list[str]:
     return list(StdlibText().documents())
 
 
+@pytest.mark.slow
 def test_there_are_megabytes_of_documents(documents: list[str]) -> None:
     assert len(documents) > 5000
     assert sum(map(len, documents)) > 1_500_000

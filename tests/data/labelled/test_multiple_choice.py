@@ -142,6 +142,7 @@ def test_baselines_are_those_of_guessing_and_of_the_most_frequent_place() -> Non
     assert found["val/validation/majority_accuracy"] == max(places.count(p) for p in places) / 40
 
 
+@pytest.mark.slow
 def test_demo_has_no_place_or_package_that_is_right_more_often() -> None:
     rows, trained = StdlibChoices("validation").rows(), StdlibChoices("train").rows()
     assert {len(row["choices"]) for row in rows} == {3, 4, 5}

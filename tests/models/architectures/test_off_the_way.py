@@ -23,7 +23,7 @@ print(*sorted(name for name in sys.modules if name.startswith("tiryns.runner.mod
 """
 
 
-@pytest.mark.rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["bert", "mosaic_bert"])
 def test_architectures_are_imported_where_they_are_used_alone(architecture: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", TRAINS, architecture, str(tmp_path)]

@@ -89,6 +89,7 @@ def test_export_predicts_and_evaluates_as_the_run(
     assert "Classes of part" in page
 
 
+@pytest.mark.slow
 def test_the_cut_does_not_show_in_the_losses(finetune: Finetune, partly_labelled: list[str]) -> None:
     words = [*partly_labelled, *DROPOUT]
     whole = finetune(

@@ -111,6 +111,7 @@ RIGHTS = """() => [...document.querySelectorAll('table:not(.matrix)')].filter((t
 })"""
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("name", ["run", "sweep", "folds", "judge"])
 def test_numbers_are_aligned_right_below_their_heads(browser: Any, pages: dict[str, Path], name: str) -> None:
     with opened(browser, pages[name]) as tab:
