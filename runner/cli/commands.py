@@ -49,7 +49,8 @@ COMMANDS = {
         "tells what this machine can do, and what a run would choose here",
         "tiryns.runner.cli.doctor.command",
     ),
-    "schema": ("prints a JSON schema of recipes, for editors", "tiryns.runner.cli.schema"),
+    "schema": ("prints a JSON schema of recipes, for editors, or of commands", "tiryns.runner.cli.schema"),
+    "mcp": ("serves the commands to software agents", "tiryns.runner.cli.agents.server"),
     "version": ("prints the versions of this program and its libraries", "tiryns.runner.cli.version"),
 }
 """Each subcommand with its description and its module."""
