@@ -13,7 +13,8 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from tiryns.former import unread_variables
-from tiryns.runner.run.command.json_output import json_alone
+from tiryns.runner.run.command.failure import coded, failures_as_json
+from tiryns.runner.run.command.json_output import asks_for_json, json_alone
 from tiryns.runner.run.command.status import ERROR, INTERRUPTED
 
 COMMANDS = {
@@ -48,7 +49,8 @@ COMMANDS = {
         "tells what this machine can do, and what a run would choose here",
         "tiryns.runner.cli.doctor.command",
     ),
-    "schema": ("prints a JSON schema of recipes, for editors", "tiryns.runner.cli.schema"),
+    "schema": ("prints a JSON schema of recipes, for editors, or of commands", "tiryns.runner.cli.schema"),
+    "mcp": ("serves the commands to software agents", "tiryns.runner.cli.agents.server"),
     "version": ("prints the versions of this program and its libraries", "tiryns.runner.cli.version"),
 }
 """Each subcommand with its description and its module."""
@@ -108,8 +110,14 @@ HYDRAS_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchp
 
 def main(words: Sequence[str] | None = None) -> None:
     """Runs the words of the command line, or those given; an error of the user ends with one message and status 1."""
+    words = list(sys.argv[1:] if words is None else words)
+    with failures_as_json(words) if asks_for_json(words) else nullcontext():
+        _answer(words)
+
+
+def _answer(words: list[str]) -> None:
     try:
-        _run(list(sys.argv[1:] if words is None else words))
+        _run(words)
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -149,7 +157,7 @@ def _run(words: list[str]) -> None:
     if name == "plan":
         wants_json, given = "--json" in rest, [*(word for word in rest if word != "--json"), "mode=inspect"]
         if wants_json and {"-m", "--multirun"} & set(rest):
-            raise ValueError("tiryns plan --json prints the plan of one run: leave out -m")
+            raise coded("bad_arguments", "tiryns plan --json prints the plan of one run: leave out -m")
     else:
         given = parser_of(name).parse_intermixed_args(rest)
         wants_json = getattr(given, "json", False)
@@ -176,8 +184,10 @@ class _Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if re.search(r"^unrecognized arguments: .*(?<!\S)(--config-dir|-cd)\b", message):
-            raise ValueError(f"`{self.prog}` reads no configs from a folder: leave out --config-dir")
-        raise ValueError(f"{message}; `{self.prog} --help` shows what there is")
+            raise coded(
+                "bad_arguments", f"`{self.prog}` reads no configs from a folder: leave out --config-dir"
+            )
+        raise coded("bad_arguments", f"{message}; `{self.prog} --help` shows what there is")
 
 
 def command_first(words: list[str]) -> list[str]:
@@ -219,7 +229,7 @@ def command_of(words: list[str]) -> tuple[str, list[str]]:
             raise ValueError(f"{' '.join(words[:3])}: expected no spaces around =: {''.join(words[:3])}")
         expected = f"expected GROUP=OPTION or FIELD=VALUE, or one of {', '.join(COMMANDS)}"
         meant = f". Did you mean `{MEANT[first]}`?" if first in MEANT else suggest(first, COMMANDS)
-        raise ValueError(f"there is no command {first!r}; {expected}{meant}")
+        raise coded("no_such_command", f"there is no command {first!r}; {expected}{meant}")
     for flag in ("--version", "--schema"):
         if flag in words:
             return flag.removeprefix("--"), []

@@ -11,6 +11,7 @@ from tiryns.runner.config.skipped import rewinds_in_words
 from tiryns.runner.report.changed import RECIPE, SCALE, changed_settings
 from tiryns.runner.report.summary import clock, noted_plateau, plateau_note, resume_command, show
 from tiryns.runner.report.table import as_text, compared_content, compared_text
+from tiryns.runner.run.command.failure import coded
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.folder import Branch, Run
 
@@ -54,7 +55,9 @@ def main(arguments: Namespace) -> None:
     """Lists runs, shows one, or compares several."""
     count = len(arguments.runs)
     if not {"list": count == 0, "show": count == 1, "compare": count > 0}[arguments.what]:
-        raise ValueError(f"tiryns runs {arguments.what} takes {WHAT[arguments.what]}, not {count} of them")
+        raise coded(
+            "bad_arguments", f"tiryns runs {arguments.what} takes {WHAT[arguments.what]}, not {count} of them"
+        )
     found = [find_run(arguments.outputs, run) for run in arguments.runs]
     if arguments.what == "show":
         show_run(found[0], arguments.json)
@@ -158,7 +161,9 @@ def show_run(run: Run, as_json: bool = False) -> None:
 def all_runs(outputs: Path) -> list[Run]:
     """Every run below a folder, jobs of sweeps included, by start; raises ValueError for a missing folder."""
     if not outputs.is_dir():
-        raise ValueError(f"there is no folder {str(outputs)!r}: name one with runs in it (--outputs FOLDER)")
+        raise coded(
+            "no_such_run", f"there is no folder {str(outputs)!r}: name one with runs in it (--outputs FOLDER)"
+        )
     runs = [Run(file.parent) for file in outputs.glob("**/status.json")]
     return sorted(runs, key=lambda run: (str(run.status.get("started") or "~"), str(run.path)))
 
@@ -171,7 +176,9 @@ def find_run(outputs: Path, name: str) -> Run:
     found = [runs[name]] if name in runs else [run for path, run in runs.items() if name in path]
     if len(found) != 1:
         what, have = (f"{len(found)} runs", "have") if found else ("no run", "has")
-        raise ValueError(f"{what} under {str(outputs)!r} {have} {name!r} in the name{suggest(name, runs)}")
+        raise coded(
+            "no_such_run", f"{what} under {str(outputs)!r} {have} {name!r} in the name{suggest(name, runs)}"
+        )
     return found[0]
 
 

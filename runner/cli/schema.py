@@ -1,11 +1,12 @@
 """`tiryns schema`: a JSON schema of recipes and of every group's options, for editors that complete and check YAML.
 
-A recipe names it in its first line: `# yaml-language-server: $schema=tiryns.json`.
+A recipe names it in its first line: `# yaml-language-server: $schema=tiryns.json`. `tiryns schema commands` prints the
+arguments of every command, what it writes and prints, exit statuses and codes of failures, for programs.
 """
 
 import types
 import typing
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from tiryns.conf.fields import Field, default_options, fields_of, is_part, root_fields, summary
@@ -37,9 +38,20 @@ def schema() -> dict[str, Any]:
     }
 
 
-def main(_: Namespace) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    about = "recipes (the default) or commands"
+    parser.add_argument("what", nargs="?", choices=("recipes", "commands"), default="recipes", help=about)
+
+
+def main(arguments: Namespace) -> None:
     """Prints the schema."""
-    print_json(schema())
+    if arguments.what == "commands":
+        from tiryns.runner.cli.agents.tools import commands_schema
+
+        print_json(commands_schema())
+    else:
+        print_json(schema())
 
 
 def _group(group: str) -> dict[str, Any]:

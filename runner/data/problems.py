@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiryns.runner.data.evaluated import by_name
-from tiryns.runner.data.labelled.columns import typed, typed_setting
+from tiryns.runner.data.read.bad_rows import AdvisedError
+from tiryns.runner.run.command.words import typed, typed_setting
 
 if TYPE_CHECKING:
     from tiryns.runner.data.labelled.finetuning import FinetuningData
@@ -71,7 +72,7 @@ def _joined(problems: list[str], cures: Mapping[str, Any]) -> ValueError:
         add = ". Add: " + " ".join(typed_setting(name, value) for name, value in chosen.items())
         for name in cures.keys() - chosen.keys():
             add += f" data.{name}=COLUMN with one of {', '.join(map(typed, cures[name]))} for COLUMN"
-    return ValueError(told + add)
+    return AdvisedError(told + add, **cures)
 
 
 def _named(sources: Mapping[str, Any]) -> Iterator[Any]:

@@ -14,6 +14,7 @@ from tiryns.runner.manifest.inputs import (
     weights_of,
 )
 from tiryns.runner.manifest.record import outputs_of
+from tiryns.runner.run.command.failure import coded
 from tiryns.runner.run.files import meant_run
 
 LINKS = {
@@ -29,7 +30,9 @@ def verify(folder: Path, alone: bool = False) -> list[str]:
     Raises ValueError where there is no manifest, or the run was not done when it was written.
     """
     if not folder.exists():
-        raise ValueError(f"there is no run folder or exported model {str(folder)!r}{meant_run(folder)}")
+        raise coded(
+            "no_such_run", f"there is no run folder or exported model {str(folder)!r}{meant_run(folder)}"
+        )
     manifest = read_manifest(folder)
     if not manifest:
         why = "it is no run folder or exported model, the file is damaged, or callback.manifest was off"

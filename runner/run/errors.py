@@ -69,8 +69,8 @@ def explain(error: BaseException) -> str | None:
 
 
 def _explained(error: BaseException) -> str | None:
-    chain = _causes(error)
-    composing = [cause for cause in chain if _is_of_hydra(cause)]
+    chain = causes(error)
+    composing = [cause for cause in chain if is_of_hydra(cause)]
     if not composing or any(isinstance(cause, InterpolationResolutionError) for cause in composing):
         for cause in chain:  # our own message, which a resolver may have wrapped
             if isinstance(cause, (*USER_ERRORS, TrainingFailure)) and cause not in composing:
@@ -121,7 +121,8 @@ def error_of(done: "JobReturn") -> BaseException:
     raise AssertionError("expected a job that failed")
 
 
-def _is_of_hydra(error: BaseException) -> bool:
+def is_of_hydra(error: BaseException) -> bool:
+    """Whether Hydra or OmegaConf raised an error."""
     from hydra.errors import HydraException
 
     return isinstance(error, HydraException | OmegaConfBaseException)
@@ -139,7 +140,7 @@ def explained() -> Iterator[None]:
         yield
     except Exception as error:
         message, kinds = explain(error), (TrainingFailure, OSError, ImportError, ValueError)
-        kind = next((k for k in kinds if isinstance(error, k) and not _is_of_hydra(error)), ValueError)
+        kind = next((k for k in kinds if isinstance(error, k) and not is_of_hydra(error)), ValueError)
         if message is None or wants_traceback():
             raise
         shown = error if message == str(error) and isinstance(error, kind) else kind(message)
@@ -150,7 +151,8 @@ def explained() -> Iterator[None]:
         raise shown from None
 
 
-def _causes(error: BaseException | None) -> list[BaseException]:
+def causes(error: BaseException | None) -> list[BaseException]:
+    """An error with those that it came of, the last one first."""
     causes: list[BaseException] = []
     while error is not None and error not in causes:
         causes.append(error)

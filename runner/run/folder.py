@@ -10,6 +10,7 @@ import yaml
 from omegaconf import DictConfig
 
 from tiryns.former import canonical
+from tiryns.runner.run.command.failure import coded
 from tiryns.runner.run.errors import without_samples
 from tiryns.runner.run.files import meant_run, read_text
 from tiryns.runner.run.recording import Recording
@@ -178,11 +179,14 @@ class Run(Recording):
 def load_run(folder: Path) -> Run:
     """Opens a run folder; raises FileNotFoundError where it is not there, ValueError where it is not that of a run."""
     if not folder.is_dir():
-        raise FileNotFoundError(f"there is no run folder {str(folder)!r}{meant_run(folder)}")
+        raise coded(
+            "no_such_run", f"there is no run folder {str(folder)!r}{meant_run(folder)}", FileNotFoundError
+        )
     if not any((folder / mark).is_file() for mark in MARKS):
-        raise ValueError(
+        raise coded(
+            "no_such_run",
             f"{str(folder)!r} is no run folder: it holds none of {', '.join(MARKS)}. "
-            "Name a folder such as outputs/<date>/<time>-<id>"
+            "Name a folder such as outputs/<date>/<time>-<id>",
         )
     return Run(folder)
 

@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from tiryns.conf.config import OF_PROBES, Config, as_before
 from tiryns.conf.registry import OPTIONS, execution_names
 from tiryns.conf.values import rules_of
+from tiryns.runner.run.command.failure import coded
 from tiryns.runner.run.command.words import command_line, flags, public_overrides, sealed, sealed_words
 from tiryns.runner.run.environment import environment
 from tiryns.runner.run.errors import explain
@@ -229,9 +230,11 @@ class Recording:
     def check_resumable(self, now: bool = True) -> None:
         """Raises ValueError unless this is the folder of a run, in which no process is training `now`."""
         if not self.path.exists():
-            raise ValueError(f"resume: there is no folder {str(self.path)!r}{meant_run(self.path)}")
+            raise coded("no_such_run", f"resume: there is no folder {str(self.path)!r}{meant_run(self.path)}")
         if not any((self.path / name).exists() for name in MARKS):
-            raise ValueError(f"resume: {str(self.path)!r} is not a run folder (it has no status.json)")
+            raise coded(
+                "no_such_run", f"resume: {str(self.path)!r} is not a run folder (it has no status.json)"
+            )
         if now and self.is_locked():
             raise ValueError(f"resume: a process is training in {str(self.path)!r} at this moment")
 

@@ -10,18 +10,23 @@ import pytest
 from tests.cli.judge.folders import make_sweep
 from tests.conftest import ROOT, TINY, train_here
 from tests.support.in_process import tiryns_here
-from tests.support.json_keys import KEYS, document
+from tests.support.json_keys import document
+from tiryns.runner.cli.agents.documents import DOCUMENTS
 from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS, parser_of
 from tiryns.runner.cli.reproduce import worktree
 from tiryns.runner.run.command.json_output import as_json, json_alone
 from tiryns.runner.run.folder import Run
 
-NONE = {"train": "its figures are those of `runs show`", "schema": "it prints JSON alone"}
+NONE = {
+    "train": "its figures are those of `runs show`",
+    "schema": "it prints JSON alone",
+    "mcp": "it serves the others",
+}
 """Commands without `--json`, and why."""
 
 
 def asked(cwd: Path, command: str, *words: object, status: int = 0) -> Any:
-    """The document of a command, which is in `KEYS`."""
+    """The document of a command, which is in `DOCUMENTS`."""
     typed = next(name for name in (*OF_TWO_WORDS, *COMMANDS) if command.startswith(name))
     action = ["compare"] if command == "runs compare" else ["show"] if command == "runs show" else []
     done = tiryns_here(cwd, *typed.split(), *action, *map(str, words), "--json")
@@ -39,7 +44,7 @@ def test_keys_are_those_of_the_page() -> None:
     page = (ROOT / "docs" / "commands.md").read_text().partition("\n## JSON\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (?:`([^`]+)`(?:, `[^`]+`)*) \| (.*) \|$", page, re.MULTILINE)
     assert {command: set(re.findall("`([^`]+)`", keys)) for command, keys in rows} == {
-        command: set(keys.split()) for command, keys in KEYS.items()
+        command: set(keys.split()) for command, keys in DOCUMENTS.items()
     }
 
 

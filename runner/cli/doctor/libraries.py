@@ -17,6 +17,7 @@ EXTRAS = {
     "mteb": "data=mteb",
     "peft": "model.adapter=lora",
     "sentence-transformers": "SentenceTransformer('<run>/model')",
+    "mcp": "tiryns mcp",
     "lmms-eval": "tiryns-lmms-eval RUN --tasks (docs/examples/lmms-eval)",
 }
 """What each extra of this program is for."""

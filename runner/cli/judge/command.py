@@ -31,6 +31,7 @@ from tiryns.runner.cli.judge.sides import (
 )
 from tiryns.runner.evaluation.statistics.paired import first_look
 from tiryns.runner.evaluation.statistics.student import ERROR
+from tiryns.runner.run.command.failure import coded
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.command.status import NOT_CLEAR
 from tiryns.runner.run.files import replaceable
@@ -218,7 +219,7 @@ def _check(arguments: Namespace, folders: Sequence[Path], words: Sequence[str]) 
             "two folders of runs are compared as they are, without overrides, --against and --seeds"
         )
     if len(folders) == 1 and not find_runs(folders[0]):
-        raise ValueError(f"there are no runs in {str(folders[0])!r}: name the folder of a sweep")
+        raise coded("no_such_run", f"there are no runs in {str(folders[0])!r}: name the folder of a sweep")
     if len(names := [*arguments.change, arguments.against or ""]) > len(set(names)):
         raise ValueError("--change and --against name one setting twice, so there is nothing to compare")
     if not 0 < arguments.error < 0.5:

@@ -11,7 +11,6 @@ from tiryns.runner.cli.compose import overrides_of
 from tiryns.runner.config.moved import with_data
 from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.config.skipped import NOTED, left_out
-from tiryns.runner.loop.phases import take_over
 from tiryns.runner.manifest.inputs import FILE_NAME, Manifest
 from tiryns.runner.manifest.machine import KERNEL_VARIABLES
 from tiryns.runner.manifest.steps import Step, read_steps, steps_of
@@ -107,7 +106,8 @@ def _stop(steps: int) -> str:
 
 def _pin(config: DictConfig, resolved: Manifest) -> None:
     """Sets what was `auto`, and a budget, to what it came to; ranks that were on several nodes are on this one."""
-    from tiryns.runner.loop.resolved import kernel_of  # with torch
+    from tiryns.runner.loop.phases import take_over  # with torch
+    from tiryns.runner.loop.resolved import kernel_of
 
     trainer = config.trainer
     take_over(config, resolved)

@@ -17,6 +17,7 @@ from tiryns.runner.data.labelled.spelling import (
 from tiryns.runner.data.read.bad_rows import AdvisedError, MissingColumn
 from tiryns.runner.data.read.delimited import share_repeated
 from tiryns.runner.data.read.rows import Rows
+from tiryns.runner.run.command.words import typed, typed_setting
 
 log = logging.getLogger("tiryns")
 
@@ -264,28 +265,3 @@ def without_hidden(rows: Rows, columns: Sequence[str], learnt: Iterable[Any] | N
         for row, out in zip(rows.rows, hidden, strict=True)
     ]
     return rows._replace(rows=shown)
-
-
-def typed(name: str) -> str:
-    """A name as it is typed on a command line; Hydra strips spaces that are not in quotes of its own."""
-    if name.isidentifier():
-        return name
-    inner, outer = ('"', "'") if "'" in name else ("'", '"')
-    quoted = f"{inner}{name}{inner}"
-    return quoted if name == name.strip() else f"{outer}{quoted}{outer}"
-
-
-def typed_setting(name: str, value: Any) -> str:
-    """A setting of data, or another with its group, as it is typed on a command line.
-
-    Example:
-        >>> print(typed_setting("encoding", ["utf-8", "cp1252"]), typed_setting("objective.loss", "cosent"))
-        'data.encoding=[utf-8,cp1252]' objective.loss=cosent
-    """
-    name = name if "." in name else f"data.{name}"
-    if isinstance(value, list):
-        return f"'{name}=[{','.join(value)}]'"
-    return f"{name}={value if _PLAIN.fullmatch(value) else typed(value)}"
-
-
-_PLAIN = re.compile(r"[\w.-]+")

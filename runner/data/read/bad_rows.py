@@ -21,6 +21,8 @@ class AdvisedError(ValueError):
         {'encoding': 'cp1252'}
     """
 
+    failure_code = "bad_data"
+
     def __init__(self, message: str, **settings: Any) -> None:
         super().__init__(message)
         self.settings = settings
@@ -33,6 +35,8 @@ class BadRow(ValueError):
         >>> str(BadRow("train.csv, line 7", "there is no label in column 'label'", "no label"))
         "train.csv, line 7: there is no label in column 'label'"
     """
+
+    failure_code = "bad_data"
 
     def __init__(self, where: str, problem: str, reason: str) -> None:
         super().__init__(f"{where}: {problem}")

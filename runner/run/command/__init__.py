@@ -2,6 +2,7 @@
 
 - `status`: the exit statuses of all commands and of ranks.
 - `json_output`: the answer as one JSON document on standard output, and nothing else there.
+- `failure`: what `--json` tells of a failure: its code, its message, what cures it.
 - `overrides`: one line for words that no config is composed of.
 - `words`: overrides and flags that a run keeps, and seals of those that the user has typed.
 - `started`: how one command starts another; `lifetime`: processes without parents, output without readers.

@@ -5,7 +5,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from pathlib import Path
@@ -20,6 +20,12 @@ def add_json_argument(parser: Any) -> None:
     parser.add_argument(
         "--json", action="store_true", help="one JSON document on standard output, for programs"
     )
+
+
+def asks_for_json(words: Sequence[str]) -> bool:
+    """Whether the words of a command ask for a document, by `--json` or an abbreviation."""
+    flags = words[: words.index("--")] if "--" in words else words
+    return any(len(word) > 2 and "--json".startswith(word) for word in flags)
 
 
 def plain(value: Any) -> Any:
@@ -58,6 +64,10 @@ def wants_json() -> bool:
     return _held.get() is not None
 
 
+class Answered(SystemExit):
+    """Ends a command by the exit status that belongs to its document; no failure."""
+
+
 @contextmanager
 def json_alone() -> Iterator[None]:
     """Prints what the block gives to `print_json`, and everything else on standard error."""
@@ -66,6 +76,10 @@ def json_alone() -> Iterator[None]:
     try:
         with output_to_stderr():
             yield
+    except SystemExit as ended:
+        if held and isinstance(ended.code, int):
+            raise Answered(ended.code) from None
+        raise
     finally:
         _held.reset(token)
         sys.stdout.write("".join(held))

@@ -1,31 +1,26 @@
-"""Exit statuses: one number is one kind of end, whichever command ends so. `docs/commands.md` explains them."""
+"""Exit statuses: one number is one kind of end, whichever command ends so. `docs/commands.md` shows the table."""
 
 DONE = 0
-"""Done; of a command that compares: equal, unchanged, clear."""
-
 ERROR = 1
-"""An error, or a run or job that failed: what was asked for is not there."""
-
 NOT_BEGUN = 2
-"""Something else than what was asked for would be done, so nothing was."""
-
 NOT_CLEAR = 3
-"""An answer between yes and no: a difference that may be luck, or that rounding may make."""
-
 DIFFERENT = 4
-"""The answer is that something differs, was changed, or is missing."""
-
 PREEMPTED = 75
-"""A run that was stopped by a signal and can go on (EX_TEMPFAIL: try again)."""
-
 LOST_PEER = 76
-"""A rank whose connection to another one broke."""
-
 REWOUND = 77
-"""A rank of a run that was taken back to a checkpoint, to be started again."""
-
 INTERRUPTED = 130
-"""Stopped by Ctrl-C; a run can go on."""
-
 UNSAVED = 143
-"""A rank that was stopped while it did not train, when no other rank can be saving."""
+
+MEANINGS = {
+    DONE: ("done", "done; of a comparison: the same, unchanged, clear"),
+    ERROR: ("failed", "an error, a failed run or job, or a closed output: the result is missing"),
+    NOT_BEGUN: ("refused", "refused: the result would differ from the request"),
+    NOT_CLEAR: ("unclear", "unclear: a difference that may be luck, or rounding"),
+    DIFFERENT: ("different", "something differs, was changed, or is missing"),
+    PREEMPTED: ("preempted", "stopped by a signal such as SIGTERM (or `Ctrl-\\`); `resume=` continues"),
+    LOST_PEER: ("lost_rank", "of a single rank: it lost the connection to another rank"),
+    REWOUND: ("rewound", "of a single rank: its run went back to a checkpoint, and starts it again"),
+    INTERRUPTED: ("interrupted", "stopped by Ctrl-C; a run can be resumed"),
+    UNSAVED: ("unsaved", "of a single rank: it was stopped before it trained"),
+}
+"""Each exit status with a word for programs and its meaning. 75 is EX_TEMPFAIL of sysexits.h: try again."""

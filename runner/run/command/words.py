@@ -22,6 +22,9 @@ from tiryns.runner.run.redaction import HIDDEN, is_secret, redacted
 
 _NAMES_A_PLACE = re.compile(r"""['"]?\$\{[^{}]*\}['"]?""")
 
+_PLAIN = re.compile(r"[\w.-]+")
+"""A value that needs no quotes."""
+
 CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn")
 """Hydra's flags for the place of configs."""
 
@@ -145,3 +148,26 @@ def _key_in(file: Path) -> bytes:
         return b""
     key = file.read_bytes()
     return key if len(key) == KEY_BYTES else b""
+
+
+def typed(name: str) -> str:
+    """A name as it is typed on a command line; Hydra strips spaces that are not in quotes of its own."""
+    if name.isidentifier():
+        return name
+    inner, outer = ('"', "'") if "'" in name else ("'", '"')
+    quoted = f"{inner}{name}{inner}"
+    return quoted if name == name.strip() else f"{outer}{quoted}{outer}"
+
+
+def typed_setting(name: str, value: Any) -> str:
+    """A setting of data, or another with its group, as it is typed on a command line.
+
+    Example:
+        >>> print(typed_setting("encoding", ["utf-8", "cp1252"]), typed_setting("objective.loss", "cosent"))
+        'data.encoding=[utf-8,cp1252]' objective.loss=cosent
+    """
+    name = name if "." in name else f"data.{name}"
+    if isinstance(value, list):
+        return f"'{name}=[{','.join(value)}]'"
+    text = str(value)
+    return f"{name}={text if _PLAIN.fullmatch(text) else typed(text)}"

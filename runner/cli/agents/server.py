@@ -1,0 +1,136 @@
+"""Serves the commands to software agents by the Model Context Protocol, on standard input and output.
+
+Each command that has --json is a tool; without --write only those that write nothing, and settings that reach outside
+of a run are refused. A call runs the command in a process of its own, in the folder where the server was started.
+It needs the SDK: pip install 'tiryns[mcp]'.
+"""
+
+import asyncio
+import json
+import shlex
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from tiryns.runner.cli.agents.tools import READERS, command_schema, has_document, words_of
+from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS
+from tiryns.runner.config.reach import reaches
+from tiryns.runner.run.command.failure import Failure, coded, failure_of
+from tiryns.runner.run.command.started import same_modules
+
+INSTRUCTIONS = (
+    "Tiryns pretrains and finetunes transformer encoders. Runs are folders below `outputs`: `runs` lists them, `info` "
+    "lists settings, `plan` shows what a run would do. A failure is an object with code, message and fix."
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument(
+        "--write", action="store_true", help="offers the commands that write files or train, too"
+    )
+
+
+def main(arguments: Namespace) -> None:
+    """Serves until standard input ends."""
+    try:
+        import mcp.server.lowlevel  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"tiryns mcp needs the package mcp: pip install 'tiryns[mcp]' ({error})") from error
+    asyncio.run(serve(arguments.write))
+
+
+async def serve(write: bool) -> None:
+    """Answers a client on standard input and output."""
+    import mcp_types as types
+    from mcp.server.lowlevel import Server
+    from mcp.server.stdio import stdio_server
+
+    tools = tools_of(write)
+
+    async def listed(*_: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in tools.values()])
+
+    async def called(_: Any, call: types.CallToolRequestParams) -> types.CallToolResult:
+        try:
+            answer, failed = await run(words_of_call(call.name, call.arguments or {}, write))
+        except ValueError as error:
+            answer, failed = failure_of(error, str(error), call.name.split("_"))._asdict(), True
+        text = types.TextContent(type="text", text=json.dumps(answer, ensure_ascii=False))
+        structured = answer if isinstance(answer, dict) else None
+        return types.CallToolResult(content=[text], structured_content=structured, is_error=failed)
+
+    server: Server[Any] = Server(
+        "tiryns", instructions=INSTRUCTIONS, on_list_tools=listed, on_call_tool=called
+    )
+    async with stdio_server() as (reader, writer):
+        await server.run(reader, writer, server.create_initialization_options())
+
+
+def tools_of(write: bool) -> dict[str, dict[str, Any]]:
+    """The tools by name, an underscore between two words; unless `write`, without commands and arguments that write."""
+    documented = [
+        name for name in COMMANDS | OF_TWO_WORDS if has_document(name) and (write or name in READERS)
+    ]
+    tools = [_tool(name, () if write else READERS[name]) for name in documented]
+    return {tool["name"]: tool for tool in tools}
+
+
+def _tool(name: str, left_out: tuple[str, ...]) -> dict[str, Any]:
+    """The tool of a command, less some of its arguments."""
+    schema = command_schema(name)
+    arguments, properties = schema["arguments"], schema["arguments"]["properties"]
+    offered = {key: one for key, one in properties.items() if key not in left_out}
+    return {
+        "name": name.replace(" ", "_"),
+        "description": f"{schema['about']}. Answers with JSON: {json.dumps(schema['prints'])}",
+        "inputSchema": {**arguments, "properties": offered},
+        "annotations": {
+            "readOnlyHint": name in READERS and not any(one.get("writes") for one in offered.values())
+        },
+    }
+
+
+def words_of_call(tool: str, given: Mapping[str, Any], write: bool) -> list[str]:
+    """The words of a call of a tool; raises ValueError for what the server does not offer."""
+    name = tool.replace("_", " ")
+    if name not in COMMANDS | OF_TWO_WORDS or not has_document(name):
+        raise coded("no_such_command", f"there is no tool {tool!r}; there are: {', '.join(tools_of(write))}")
+    if not write and (reason := _writes(name, given)):
+        raise coded("refused", f"this server only reads, and {reason}: start it by `tiryns mcp --write`")
+    return words_of(name, given)
+
+
+def _writes(name: str, given: Mapping[str, Any]) -> str:
+    """How a call writes, runs code or reaches further; empty where it only reads."""
+    if name not in READERS:
+        return f"`{name}` writes"
+    if flag := next((key for key in given if key in READERS[name]), None):
+        return f"the argument {flag!r} of `{name}` may write"
+    words = [str(one) for value in given.values() for one in (value if isinstance(value, list) else [value])]
+    setting = next((word for word in words if word.lstrip("+~").startswith("hydra") or reaches(word)), None)
+    return f"the setting {setting!r} may write or reach further" if setting else ""
+
+
+async def run(words: list[str]) -> tuple[Any, bool]:
+    """The document of a command and False, or its failure and True; the process ends when the call is cancelled."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *same_modules(), "-m", "tiryns", *words, "--json",
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        printed, told = await process.communicate()
+    except asyncio.CancelledError:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        raise
+    if printed:
+        return json.loads(printed), False
+    last = (told.decode(errors="replace").splitlines() or [""])[-1]
+    try:
+        return json.loads(last), True
+    except ValueError:
+        message = f"`{shlex.join(['tiryns', *words])}` ended with status {process.returncode}: {last}"
+        return Failure("unexpected", message, None)._asdict(), True

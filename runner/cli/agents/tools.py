@@ -1,0 +1,174 @@
+"""The table of commands for programs: the arguments of each as a JSON schema, whether it writes, and what it prints."""
+
+from argparse import Action
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tiryns.runner.cli.agents.documents import DOCUMENTS, LISTS
+from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS, parser_of
+from tiryns.runner.patches.parsers import actions_of
+from tiryns.runner.run.command.failure import CODES, coded
+from tiryns.runner.run.command.status import MEANINGS
+
+READERS: dict[str, tuple[str, ...]] = {
+    "plan": (),
+    "info": (),
+    "runs": (),
+    "report": ("out",),
+    "audit": (),
+    "order": ("out",),
+    "verify": ("sign",),
+    "predict": ("out", "import"),
+    "evaluate": ("out", "import"),
+    "schedule": (),
+    "doctor": (),
+    "schema": (),
+    "version": (),
+}
+"""Commands that write no file, but by these arguments or by code of the user's own. Caches are not counted."""
+
+TYPES: dict[Any, str] = {int: "integer", float: "number"}
+"""Types of arguments that are no text."""
+
+SETTINGS = {
+    "settings": {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "GROUP=OPTION chooses an option, FIELD=VALUE sets a field; `info` lists both",
+    }
+}
+"""The arguments of the commands whose words Hydra reads."""
+
+OF_HYDRA = ("train", "plan")
+
+
+def commands_schema() -> dict[str, Any]:
+    """Every command, and what the end of one means.
+
+    Example:
+        >>> next(one for one in commands_schema()["commands"] if one["command"] == "audit")["arguments"]["required"]
+        ['runs']
+    """
+    statuses = {number: {"code": word, "meaning": about} for number, (word, about) in MEANINGS.items()}
+    codes = {code: about for code, (about, _) in CODES.items()}
+    commands = [command_schema(name) for name in (COMMANDS | OF_TWO_WORDS) if name != "mcp"]
+    return {"commands": commands, "exit_statuses": statuses, "failures": codes}
+
+
+def command_schema(name: str) -> dict[str, Any]:
+    """A command: its arguments, whether it writes, and the top-level keys of its document, by what it is asked for."""
+    properties = SETTINGS if name in OF_HYDRA else {argument(a): _property(a) for a in _arguments(name)}
+    writing = READERS.get(name, ())
+    return {
+        "command": name,
+        "about": (COMMANDS | OF_TWO_WORDS)[name][0],
+        "writes": name not in READERS,
+        "arguments": {
+            "type": "object",
+            "properties": {
+                key: value | ({"writes": True} if key in writing else {}) for key, value in properties.items()
+            },
+            "required": []
+            if name in OF_HYDRA
+            else [argument(a) for a in _arguments(name) if _is_required(a)],
+            "additionalProperties": False,
+        },
+        "prints": {form: _top_level(form) for form in DOCUMENTS if _command_of(form) == name},
+    }
+
+
+def words_of(name: str, given: Mapping[str, Any]) -> list[str]:
+    """The words of a command with these arguments; raises ValueError for an argument that it does not have.
+
+    Example:
+        >>> words_of("runs", {"what": "show", "runs": ["outputs/a"], "state": "done"})
+        ['runs', 'show', 'outputs/a', '--state=done']
+    """
+    values = {key: value for key, value in given.items() if value is not None}
+    arguments = {argument(a): a for a in _arguments(name)}
+    known = SETTINGS if name in OF_HYDRA else arguments
+    if unknown := sorted(values.keys() - known.keys()):
+        raise coded(
+            "bad_arguments", f"{name} has no argument {unknown[0]!r}; it has: {', '.join(known) or 'none'}"
+        )
+    if name in OF_HYDRA:
+        return [name, *_plain_words(values.get("settings"))]
+    flags = [
+        (action, values[key]) for key, action in arguments.items() if action.option_strings and key in values
+    ]
+    places = [(action, values.get(key)) for key, action in arguments.items() if not action.option_strings]
+    last = max((i for i, (_, value) in enumerate(places) if value not in (None, [])), default=-1)
+    typed = [action.default if value is None else value for action, value in places[: last + 1]]
+    words = [word for value in typed for word in _plain_words(value)]
+    return [*name.split(), *words, *(word for action, value in flags for word in _flag(action, value))]
+
+
+def argument(action: Action) -> str:
+    """The name of an argument: of a flag without its dashes, as `label_column`."""
+    return action.option_strings[-1].lstrip("-").replace("-", "_") if action.option_strings else action.dest
+
+
+def has_document(name: str) -> bool:
+    """Whether a command has `--json`."""
+    return name == "plan" or any(a.dest == "json" for a in actions_of(parser_of(name)))
+
+
+def _arguments(name: str) -> Sequence[Action]:
+    return [a for a in actions_of(parser_of(name)) if a.dest not in ("help", "json")]
+
+
+def _property(action: Action) -> dict[str, Any]:
+    """The schema of an argument."""
+    flag = {"flag": action.option_strings[-1]} if action.option_strings else {}
+    if action.nargs == 0:
+        return {"type": "boolean", "default": False, "description": action.help} | flag
+    kind: dict[str, Any] = {"type": TYPES.get(action.type, "string")}
+    if action.choices is not None:
+        kind["enum"] = list(action.choices)
+    if action.nargs not in (None, "?"):
+        kind = {"type": "array", "items": kind} | ({"minItems": 1} if action.nargs != "*" else {})
+    if _is_repeated(action):
+        kind = {"type": "array", "items": kind}
+    about = (action.help or "").replace("%(default)s", str(action.default))
+    value = str(action.default) if isinstance(action.default, Path) else action.default
+    default = {} if value is None or value == [] else {"default": value}
+    return kind | default | {"description": about} | flag
+
+
+def _is_repeated(action: Action) -> bool:
+    """Whether a flag may be given several times; argparse has no public name for this."""
+    return bool(action.option_strings) and action.default == [] and action.nargs != 0
+
+
+def _is_required(action: Action) -> bool:
+    return action.required and action.nargs not in ("*", "?")
+
+
+def _flag(action: Action, value: Any) -> list[str]:
+    """The words of a flag with its value."""
+    flag = action.option_strings[-1]
+    if action.nargs == 0:
+        return [flag] if value else []
+    values = value if _is_repeated(action) and isinstance(value, list) else [value]
+    if action.nargs is None:
+        return [f"{flag}={one}" for one in values]
+    return [word for one in values for word in (flag, *_plain_words(one))]
+
+
+def _plain_words(value: Any) -> list[str]:
+    """The words of an argument without a flag; raises ValueError for one that would be read as a flag."""
+    words = [str(one) for one in (value if isinstance(value, list) else [] if value is None else [value])]
+    if wrong := next((word for word in words if word.startswith("-")), None):
+        raise coded("bad_arguments", f"{wrong!r} begins with a dash: flags are arguments of their own")
+    return words
+
+
+def _top_level(form: str) -> dict[str, Any]:
+    keys = dict.fromkeys(key.split(".")[0] for key in DOCUMENTS[form].split())
+    return {"type": "array" if form in LISTS else "object", "keys": list(keys)}
+
+
+def _command_of(form: str) -> str:
+    """The command whose document a form names."""
+    return max((name for name in COMMANDS | OF_TWO_WORDS if f"{form} ".startswith(f"{name} ")), key=len)

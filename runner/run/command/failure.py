@@ -1,0 +1,199 @@
+"""A failure as programs read it: a stable code, the message, and the command or the settings that cure it."""
+
+import difflib
+import json
+import re
+import shlex
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from tiryns.runner.run.command.json_output import Answered
+from tiryns.runner.run.command.status import ERROR, MEANINGS
+
+
+class Code(NamedTuple):
+    """What a code means, and the command that helps where the message names none; `{command}` is the one that failed."""
+
+    about: str
+    fix: str | None = None
+
+
+CODES = {
+    "no_such_command": Code("the command line names an unknown command", "tiryns --help"),
+    "bad_arguments": Code(
+        "an argument of the command is unknown, missing or wrong", "tiryns {command} --help"
+    ),
+    "bad_setting": Code("a setting or option is unknown, or has a wrong value", "tiryns info"),
+    "bad_data": Code("the data cannot be read or used"),
+    "bad_model": Code("the model or checkpoint cannot be read or used"),
+    "no_such_run": Code("there is no such run, or several have the name", "tiryns runs"),
+    "no_such_file": Code("there is no such file or folder"),
+    "file_error": Code("a file cannot be read or written"),
+    "closed_output": Code("the reader of the output has gone"),
+    "not_installed": Code("a package is missing", "tiryns doctor"),
+    "out_of_memory": Code("the memory of the machine or a GPU is full", "tiryns plan"),
+    "diverged": Code("the loss of the run diverged"),
+    "training_failed": Code("training cannot go on"),
+    "refused": Code("the command cannot be done, for the reason in the message"),
+    "unexpected": Code("a defect of the program; the message names the file with the traceback"),
+} | {word: Code(meaning) for status, (word, meaning) in MEANINGS.items() if status}
+"""The codes of failures. A command that ends by its exit status alone has the word of the status."""
+
+PACKAGES = {
+    "tiryns.conf": "bad_setting",
+    "tiryns.runner.config": "bad_setting",
+    "tiryns.runner.build": "bad_setting",
+    "tiryns.runner.optim": "bad_setting",
+    "tiryns.runner.data": "bad_data",
+    "tiryns.runner.models": "bad_model",
+    "tiryns.runner.checkpoints": "bad_model",
+    "tiryns.runner.inference": "bad_model",
+}
+"""The code of an error by the package that raised it, where its type tells nothing."""
+
+SAME_COMMAND = ("interrupted", "preempted")
+"""Codes after which the same command goes on."""
+
+_FIXES = (
+    re.compile(r"\bAdd: (.+)$"),
+    re.compile(r"`(tiryns [^`]+)`"),
+    re.compile(r"(pip install '[^']+'|pip install \S+)"),
+    re.compile(r"\b(?:go on with|for a run|for the runs in that folder|expected it before them): (.+)$"),
+    re.compile(r"\b(?:set|add) ('[\w.]+=[^']+'|[\w./]+=[^\s;,)]+)"),
+    re.compile(r"([\w.]+=\w+) leaves (?:such|out)"),
+    re.compile(r"\((--[\w-]+ [A-Z]+)\)"),
+)
+"""Where messages say what to type."""
+
+
+class Failure(NamedTuple):
+    """What `--json` prints of a failure: a key of `CODES`, the message, and what to type, if that is known."""
+
+    code: str
+    message: str
+    fix: str | None
+
+
+def coded(code: str, message: str, kind: type[Exception] = ValueError) -> Exception:
+    """An error with a code of its own, a key of `CODES`.
+
+    Example:
+        >>> raise coded("no_such_run", "there is no run folder 'outputs/x'")
+        Traceback (most recent call last):
+        ValueError: there is no run folder 'outputs/x'
+    """
+    error = kind(message)
+    vars(error)["failure_code"] = code
+    return error
+
+
+@contextmanager
+def failures_as_json(words: Sequence[str]) -> Iterator[None]:
+    """Prints a failure of the command `words` as the last line of standard error, after the line for people."""
+    try:
+        yield
+    except Answered:
+        raise
+    except SystemExit as ended:
+        if not ended.code:
+            raise
+        status = ended.code if isinstance(ended.code, int) else ERROR
+        told = ended.code if isinstance(ended.code, str) else ""
+        if told:
+            print(told, file=sys.stderr)
+        message = told.removeprefix("error: ") or MEANINGS.get(status, MEANINGS[ERROR])[1]
+        _print(failure_of(ended, message, words))
+        raise SystemExit(status) from None
+    except Exception as error:  # the user asked for the traceback
+        traceback.print_exc()
+        _print(failure_of(error, str(error), words))
+        raise SystemExit(ERROR) from None
+
+
+def failure_of(error: BaseException, message: str, words: Sequence[str] = ()) -> Failure:
+    """The failure of the command `words` that ended with an error, or with a SystemExit that an error led to."""
+    from tiryns.runner.run.errors import causes
+    from tiryns.runner.run.redaction import redacted
+
+    chain = [cause for cause in causes(error) if not isinstance(cause, SystemExit)]
+    status = error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else ERROR
+    code = _code(chain, message) if chain and status == ERROR else MEANINGS.get(status, MEANINGS[ERROR])[0]
+    fix = _fix(chain, code, message, list(words))
+    return Failure(code, redacted(message), fix and redacted(fix))
+
+
+def _print(failure: Failure) -> None:
+    print(json.dumps(failure._asdict(), ensure_ascii=False), file=sys.stderr, flush=True)
+
+
+def _code(chain: list[BaseException], message: str) -> str:
+    """The code of an error with its causes: that of the first whose class tells, or whose package does."""
+    from tiryns.runner.run.errors import Diverged, TrainingFailure, explain, is_of_hydra
+
+    kinds = (
+        (KeyboardInterrupt, "interrupted"),
+        (Diverged, "diverged"),
+        (TrainingFailure, "training_failed"),
+        (BrokenPipeError, "closed_output"),
+        (FileNotFoundError, "no_such_file"),
+        (OSError, "file_error"),
+        (ImportError, "not_installed"),
+    )
+    if explain(chain[0]) is None and not isinstance(chain[0], KeyboardInterrupt):
+        return "unexpected"
+    if message.startswith("the memory of the "):
+        return "out_of_memory"
+    own = [cause for cause in chain if not is_of_hydra(cause)]
+    for cause in own:
+        if found := getattr(cause, "failure_code", None) or next(
+            (c for k, c in kinds if isinstance(cause, k)), None
+        ):
+            return str(found)
+        if isinstance(cause, ValueError | KeyError):
+            return _code_of_package(cause)
+    return "bad_setting"
+
+
+def _code_of_package(error: BaseException) -> str:
+    """The code of the package of this program that raised an error."""
+    frames = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    ours = next((name for name in reversed(frames) if name.startswith("tiryns.")), "")
+    return next(
+        (code for package, code in PACKAGES.items() if f"{ours}.".startswith(f"{package}.")), "refused"
+    )
+
+
+def _fix(chain: list[BaseException], code: str, message: str, words: list[str]) -> str | None:
+    """What to type: the settings of an error with advice, what the message says, or the command that helps."""
+    from tiryns.runner.run.command.words import typed_setting
+
+    for cause in chain:
+        settings = getattr(cause, "settings", None) or {}
+        if known := [typed_setting(n, v) for n, v in settings.items() if not isinstance(v, tuple)]:
+            return " ".join(known)
+    if (meant := re.search(r"Did you mean '([^']+)'", message)) and (
+        typed := _retyped(words, meant[1], message)
+    ):
+        return typed
+    if found := next(filter(None, (pattern.search(message) for pattern in _FIXES)), None):
+        return found[1].rstrip(" .")
+    if code in SAME_COMMAND:
+        return shlex.join(["tiryns", *words])
+    if code == "bad_setting" and (setting := re.search(r"\b([a-z_]+)\.[a-z_.]+", message)):
+        return f"tiryns info {setting[1]}"
+    advice = CODES[code].fix
+    command = next((word for word in words if not word.startswith("-")), "")
+    return advice and advice.format(command=command)
+
+
+def _retyped(words: list[str], meant: str, message: str) -> str | None:
+    """The command with the word that was meant, in the place of the most similar one that the message names."""
+    pieces = [(i, part) for i, word in enumerate(words) for part in {word, *re.split("[=,]", word)}]
+    known = {part: i for i, part in pieces if part and part != meant and part in message}
+    if not (close := difflib.get_close_matches(meant, known, n=1, cutoff=0.5)):
+        return None
+    i = known[close[0]]
+    return shlex.join(["tiryns", *words[:i], words[i].replace(close[0], meant, 1), *words[i + 1 :]])

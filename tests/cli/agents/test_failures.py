@@ -1,0 +1,139 @@
+"""A failure of a command with `--json`: one line of JSON with a code, the message and what cures it."""
+
+import json
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.support.in_process import tiryns_here
+from tiryns.runner.data.read.bad_rows import AdvisedError
+from tiryns.runner.run.command import status
+from tiryns.runner.run.command.failure import CODES, failure_of
+from tiryns.runner.run.errors import Diverged, TrainingFailure
+from tiryns.runner.run.signals import Stopped
+
+
+def failed(cwd: Path, *words: str, ends: int = status.ERROR) -> dict[str, Any]:
+    """The failure of a command, which leaves standard output empty, after the line for people."""
+    done = tiryns_here(cwd, *words, "--json")
+    assert (done.returncode, done.stdout) == (ends, "")
+    *told, last = done.stderr.splitlines()
+    failure = json.loads(last)
+    assert list(failure) == ["code", "message", "fix"]
+    assert failure["code"] in CODES
+    assert f"error: {failure['message']}" in "\n".join(told) or ends != status.ERROR
+    return dict(failure)
+
+
+FAILURES = [
+    ("runz", "no_such_command", "tiryns runs --json"),
+    ("runs --fast", "bad_arguments", "tiryns runs --help"),
+    ("runs shwo", "bad_arguments", "tiryns runs show --json"),
+    ("runs show", "bad_arguments", "tiryns runs --help"),
+    ("runs", "no_such_run", "--outputs FOLDER"),
+    ("verify nowhere", "no_such_run", "tiryns runs"),
+    ("report nowhere", "no_such_run", "tiryns runs"),
+    ("info optimizr=lion", "bad_setting", "tiryns info optimizer=lion --json"),
+    ("info optimizer=lioon", "bad_setting", "tiryns info optimizer=lion --json"),
+    ("plan optimizer.lrr=3", "bad_setting", "tiryns plan optimizer.lr=3 --json"),
+    ("plan optimizer.lr=-1", "bad_setting", "tiryns info optimizer"),
+    ("plan -m seed=1,2", "bad_arguments", "tiryns plan --help"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "fix"), FAILURES, ids=[words for words, *_ in FAILURES])
+def test_failure_has_a_code_and_what_cures_it(tmp_path: Path, words: str, code: str, fix: str) -> None:
+    failure = failed(tmp_path, *words.split())
+    assert (failure["code"], failure["fix"]) == (code, fix)
+
+
+def test_data_that_cannot_be_read_names_the_settings_to_add(tmp_path: Path) -> None:
+    rows = "".join(f"{text};{label}\n" for text, label in [("über den Fluß", "a"), ("zurück", "b")] * 8)
+    tmp_path.joinpath("rows.csv").write_bytes(("text;label\n" + rows).encode("cp1252"))
+    words = [
+        "plan",
+        "experiment=classification",
+        "data=classification",
+        f"data.train={tmp_path / 'rows.csv'}",
+        "model=bert_tiny",
+    ]
+    failure = failed(tmp_path, *words)
+    assert failure["code"] == "bad_data"
+    assert "data.encoding=cp1252" in failure["fix"]
+    assert failed(tmp_path, *words, failure["fix"])["fix"] != failure["fix"]
+
+
+def test_only_a_failure_is_told_and_only_where_json_is_asked_for(tmp_path: Path) -> None:
+    done = tiryns_here(tmp_path, "version", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    plain = tiryns_here(tmp_path, "verify", "nowhere")
+    assert plain.stderr.count("\n") == 1
+    assert plain.stderr.startswith("error: ")
+
+
+def test_interrupted_command_goes_on_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tiryns.runner.cli.runs.all_runs", interrupted)
+    failure = failed(tmp_path, "runs", ends=status.INTERRUPTED)
+    assert (failure["code"], failure["fix"]) == ("interrupted", "tiryns runs --json")
+
+
+def test_defect_is_unexpected_and_its_traceback_can_be_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr("tiryns.runner.cli.runs.all_runs", broken)
+    assert failed(tmp_path, "runs")["code"] == "unexpected"
+    monkeypatch.setenv("TIRYNS_FULL_ERROR", "1")
+    done = tiryns_here(tmp_path, "runs", "--json")
+    assert "Traceback" in done.stderr
+    assert json.loads(done.stderr.splitlines()[-1])["code"] == "unexpected"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "fix"),
+    [
+        (Stopped(signal.SIGTERM), "preempted", "tiryns judge a b"),
+        (SystemExit(status.ERROR), "failed", None),
+        (SystemExit(status.DIFFERENT), "different", None),
+        (Diverged("the loss is not a number", 3, 2), "diverged", None),
+        (TrainingFailure("no gradient"), "training_failed", None),
+        (PermissionError(13, "Permission denied", "a.csv"), "file_error", None),
+        (BrokenPipeError(), "closed_output", None),
+        (
+            ImportError("needs peft: pip install 'tiryns[peft]'"),
+            "not_installed",
+            "pip install 'tiryns[peft]'",
+        ),
+        (AdvisedError("it may be cut at several signs", delimiter=";"), "bad_data", "data.delimiter=';'"),
+        (AdvisedError("no column", text_column=("a", "b")), "bad_data", None),
+        (ValueError("two names of one thing"), "refused", None),
+        (ValueError("one file is not done. Add: data.a=1 data.b=2"), "refused", "data.a=1 data.b=2"),
+        (ValueError("too long; set data.layout=padded, or less"), "refused", "data.layout=padded"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_errors_have_the_code_of_their_class(error: BaseException, code: str, fix: str | None) -> None:
+    failure = failure_of(error, str(error), ["judge", "a", "b"])
+    assert (failure.code, failure.fix) == (code, fix)
+
+
+def test_page_has_the_codes_and_the_statuses_as_the_program_does() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text()
+    rows = re.findall(
+        r"^\| (\d+) \| `(\w+)` \| (.+?) \| ", page.partition("\n## Exit statuses\n")[2], re.MULTILINE
+    )
+    assert {int(number): (word, about) for number, word, about in rows} == status.MEANINGS
+    codes = page.partition("\n## Failures\n")[2].partition("\n## ")[0]
+    words = {word for word, _ in status.MEANINGS.values()}
+    assert dict(re.findall(r"^\| `(\w+)` \| (.+?) \|$", codes, re.MULTILINE)) == {
+        name: code.about for name, code in CODES.items() if name not in words
+    }
