@@ -25,7 +25,7 @@ def schema() -> dict[str, Any]:
     options = [(group, name, node) for group, nodes in OPTIONS.items() for name, node in nodes.items()]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "An Tiryns recipe",
+        "title": "A Tiryns recipe",
         "type": "object",
         "properties": {
             "defaults": _defaults(),
