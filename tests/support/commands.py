@@ -12,7 +12,12 @@ from typing import NamedTuple
 
 from tests.conftest import ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "AGENTS.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 RECIPES = sorted((ROOT / "conf" / "experiment").glob("*.yaml"))
 
