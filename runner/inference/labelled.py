@@ -11,7 +11,7 @@ from tiryns.runner.data.labelled.columns import meant_error, without_hidden
 from tiryns.runner.data.labelled.examples import READER_SETTINGS
 from tiryns.runner.data.labelled.labels import REGRESSION
 from tiryns.runner.data.micro_batch import tokenizer_arguments
-from tiryns.runner.data.read.bad_rows import RAISED, BadRows, MissingColumn
+from tiryns.runner.data.read.bad_rows import RAISED, AdvisedError, BadRows, MissingColumn
 from tiryns.runner.data.read.formats import ROWS, ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, OfRun, Reading, of_run
 from tiryns.runner.data.read.rows import HowRead, LabelRule, Row, Rows, read_rows
@@ -193,7 +193,11 @@ class Labels(Kind):
             there = f"is not among its columns: {', '.join(map(str, columns))}" if absent else "is empty"
             setting = f"data.label_column{'s' if len(typed) > 1 else ''}, data.tag_columns"
             advice = f"name the right one ({setting}), or predict without labels by `tiryns predict`"
-            raise ValueError(f"{name} has no labels: the column {(absent or typed)[0]!r} {there}; {advice}")
+            read = {self.settings.get(name) for name in ("text_column", "pair_column", "context_column")}
+            others = [one for one in columns if one not in read]
+            cure = {"label_column": others[0]} if absent and len(typed) == len(others) == 1 else {}
+            told = f"{name} has no labels: the column {(absent or typed)[0]!r} {there}; {advice}"
+            raise AdvisedError(told, **cure)
         if not (sequences := self.samples(rows, usable=True)):
             raise ValueError(f"{rows.description} holds no row that can be used: {bad.first}")
         facts: dict[str, Any] = {

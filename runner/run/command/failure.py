@@ -59,7 +59,7 @@ SAME_COMMAND = ("interrupted", "preempted")
 
 _FIXES = (
     re.compile(r"\bAdd: (.+)$"),
-    re.compile(r"`(tiryns [^`]+)`"),
+    re.compile(r"`(tiryns \w+ [^`]+)`"),
     re.compile(r"(pip install '[^']+'|pip install \S+)"),
     re.compile(r"\b(?:go on with|for a run|for the runs in that folder|expected it before them): (.+)$"),
     re.compile(r"\b(?:set|add) ('[\w.]+=[^']+'|[\w./]+=[^\s;,)]+)"),
