@@ -62,8 +62,9 @@ _FIXES = (
     re.compile(r"`(tiryns \w+ [^`]+)`"),
     re.compile(r"(pip install '[^']+'|pip install \S+)"),
     re.compile(r"\b(?:go on with|for a run|for the runs in that folder|expected it before them): (.+)$"),
-    re.compile(r"\b(?:set|add) ('[\w.]+=[^']+'|[\w./]+=[^\s;,)]+)"),
+    re.compile(r"\b(?:set|add|give) ('[\w.]+=[^']+'|[\w./]+=[^\s;,)]+)"),
     re.compile(r"([\w.]+=\w+) leaves (?:such|out)"),
+    re.compile(r"\bgive (--[\w-]+(?: [A-Z0-9][\w.]*)?)"),
     re.compile(r"\((--[\w-]+ [A-Z]+)\)"),
 )
 """Where messages say what to type."""

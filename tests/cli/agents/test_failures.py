@@ -117,6 +117,8 @@ def test_defect_is_unexpected_and_its_traceback_can_be_asked_for(
         (AdvisedError("no column", text_column=("a", "b")), "bad_data", None),
         (ValueError("no labels; name them, or use `tiryns predict`"), "refused", None),
         (ValueError("unknown; `tiryns info optimizer` lists them"), "refused", "tiryns info optimizer"),
+        (ValueError("too few: give --seeds 6 or more"), "refused", "--seeds 6"),
+        (ValueError("give allowed_addresses=[s3://mine]"), "refused", "allowed_addresses=[s3://mine]"),
         (ValueError("two names of one thing"), "refused", None),
         (ValueError("one file is not done. Add: data.a=1 data.b=2"), "refused", "data.a=1 data.b=2"),
         (ValueError("too long; set data.layout=padded, or less"), "refused", "data.layout=padded"),
