@@ -16,7 +16,7 @@ import torch
 from lightning.pytorch.accelerators import CPUAccelerator
 from lightning.pytorch.loops import fit_loop
 from lightning.pytorch.strategies import DDPStrategy
-from torch.multiprocessing.spawn import ProcessRaisedException, start_processes
+from torch.multiprocessing.spawn import ProcessRaisedException, spawn
 from torch.testing._internal.distributed import fake_pg  # noqa: F401  registers the backend
 
 from tests.conftest import TINY, train_as
@@ -100,8 +100,7 @@ def two_ranks(tmp_path: Path, text_file: Path) -> Any:
             (tmp_path / "port").write_text(str(free.getsockname()[1]))
         own = {word.partition("=")[0] for word in ON_META}
         tiny = [word for word in TINY if word.partition("=")[0] not in own]
-        words = (*tiny, f"data.source={text_file}", *ON_META, *words)
-        start_processes(train, (tmp_path, [*words], looks), nprocs=2, start_method="fork")
+        spawn(train, (tmp_path, [*tiny, f"data.source={text_file}", *ON_META, *words], looks), nprocs=2)
         return [(tmp_path / f"looked-{rank}").read_text() for rank in range(2)]
 
     return call
