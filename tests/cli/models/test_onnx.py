@@ -3,8 +3,10 @@
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from tests.inference.conftest import finetuned, labelled_runs  # noqa: F401
 from tests.inference.test_trained_vectors import SHORT, TEXTS, pairs
 from tests.models.every_encoder import ENCODERS, tiny_model
 from tests.support import needs
+from tests.support.commands import blocks
 from tiryns.runner.cli.commands import main
 from tiryns.runner.cli.models.onnx import graph, proof, written
 from tiryns.runner.inference.evaluated import Asked, evaluate
@@ -50,6 +53,19 @@ def pushed(run: Path, target: Path, *words: object) -> dict[str, Any]:
     return found
 
 
+@pytest.fixture(scope="module")
+def graph_of(labelled_runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:  # noqa: F811
+    """The folder that the run of a task was pushed to, with both graphs."""
+    folder = tmp_path_factory.mktemp("graphs")
+
+    @cache
+    def push(task: str) -> Path:
+        pushed(labelled_runs[task][0], folder / task, "--int8", "--most", 1)
+        return folder / task
+
+    return push
+
+
 def computed(folder: Path, **rows: Any) -> Sequence[Any]:
     """What onnxruntime alone makes of rows."""
     import onnxruntime
@@ -81,12 +97,13 @@ def test_graph_computes_the_logits_of_torch(architecture: str, tmp_path: Path) -
 def test_graph_is_pushed_with_the_figures_of_both(
     task: str,
     labelled_runs: Runs,  # noqa: F811
+    graph_of: Callable[[str], Path],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     run, file = labelled_runs[task]
-    target = tmp_path / "pushed"
-    facts = pushed(run, target, "--int8", "--most", 1)
+    target = shutil.copytree(graph_of(task), tmp_path / "pushed")
+    facts = json.loads((target / "manifest.json").read_text())["onnx"]
     asked = Asked(precision="32-true", resamples=0)
     expected = evaluate(str(run), {"test": file}, asked).content["sets"]["test"]["metrics"]
     figures = facts["sets"]["test/test"]
@@ -115,7 +132,9 @@ def test_graph_is_pushed_with_the_figures_of_both(
 
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("objective", ["mlm", "diffusion"])
-def test_language_model_is_measured_as_its_run_was(objective: str, tmp_path: Path, text_file: Path) -> None:
+def test_language_model_is_measured_as_its_run_was(
+    objective: str, tmp_path: Path, text_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = [
         f"objective={objective}",
         "trainer.max_steps=2",
@@ -124,6 +143,7 @@ def test_language_model_is_measured_as_its_run_was(objective: str, tmp_path: Pat
     ]
     run = train_here(tmp_path / "run", text_file, *words)
     [(name, figures)] = pushed(run.path, tmp_path / "pushed")["sets"].items()
+    assert f"{name}/loss: {figures['loss']['torch']:.4f} by torch, " in capsys.readouterr().err
     for figure, found in figures.items():
         assert found["torch"] == pytest.approx(run.results[f"{name}/{figure}"], rel=1e-5)
         assert found["onnx"] == pytest.approx(found["torch"], rel=1e-5)
@@ -145,6 +165,32 @@ def test_vectors_are_those_of_predict(tmp_path: Path) -> None:
     ours = [row["embedding"] for row in Predictor(run).predict(TEXTS)]
     np.testing.assert_allclose(vectors, ours, atol=1e-5)
     assert hidden.shape[:2] == np.shape(rows["input_ids"])
+
+
+def test_api_of_the_page_answers_as_predict_does(
+    labelled_runs: Runs,  # noqa: F811
+    graph_of: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (api,) = [block for block in blocks(ROOT / "docs" / "serving.md") if block.title == "api.py"]
+    run, file = labelled_runs["classification"]
+    (tmp_path / "my_model").symlink_to(graph_of("classification"))
+    monkeypatch.chdir(tmp_path)
+
+    class FastAPI:
+        """Leaves a function as it is, where the web framework calls it for a path."""
+
+        def post(self, path: str) -> Callable[[Any], Any]:
+            return lambda function: function
+
+    monkeypatch.setitem(sys.modules, "fastapi", SimpleNamespace(FastAPI=FastAPI))
+    program: dict[str, Any] = {}
+    exec(api.text, program)
+    texts = [json.loads(line)["text"] for line in file.read_text().splitlines()]
+    for answer, row in zip(program["predict"](texts), Predictor(run).predict(texts), strict=True):
+        assert answer["label"] == row["predicted"]
+        assert answer["probability"] == pytest.approx(row["probability"], abs=1e-4)
 
 
 def test_graph_of_another_model_is_refused(
@@ -170,7 +216,7 @@ def test_int8_that_costs_too_much_is_refused() -> None:
     }
     written.check_cost(entry, "loss", "test/test", 0.0)
     written.check_cost(entry, "accuracy", "test/test", 0.021)
-    with pytest.raises(ValueError, match=r"cost 0\.0200 of test/test/accuracy .* -0\.0300 to -0\.0100"):
+    with pytest.raises(ValueError, match=r"cost 0\.0200 of test/test/accuracy.* -0\.0300 to -0\.0100\)"):
         written.check_cost(entry, "accuracy", "test/test", 0.01)
 
 

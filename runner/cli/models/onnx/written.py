@@ -1,6 +1,7 @@
 """Adds the graph of a model to its pushed folder, with what it costs in the model card and the manifest."""
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,9 @@ the same examples are drawn.
 {table}
 """
 
+KINDS = {"onnx": "onnxruntime", "int8": "onnxruntime in int8"}
+"""The graphs, in words."""
+
 OF_QUANTIZED = f" `{QUANTIZED}` has int8 weights."
 
 Entry = dict[str, Any]
@@ -73,9 +77,14 @@ def add_onnx(run: Path, folder: Path, int8: bool, most: float, allowed: Sequence
             continue
         found = {kind: measure(model, sequences, f"{name}, {kind}", one) for kind, one in forwards.items()}
         check_agreement(agreement, name)
-        sets[name] = entry_of(first, found)
+        sets[name], figure = entry_of(first, found), main_figure(run, first)
         if int8:
-            check_cost(sets[name], main_figure(run, first), name, most)
+            check_cost(sets[name], figure, name, most)
+        lines = [described(sets[name][figure], kind) for kind in forwards]
+        print(
+            f"{name}/{figure}: {sets[name][figure]['torch']:.4f} by torch, {', '.join(lines)}",
+            file=sys.stderr,
+        )
     if not sets:
         raise ValueError(f"no row of {str(run)!r} has a label, so there is nothing to measure the graph on")
     facts: Entry = {"graph": GRAPH, "largest_difference": agreement.largest, "sets": sets}
@@ -124,19 +133,24 @@ def check_cost(entry: Entry, figure: str, name: str, most: float) -> None:
     worse = found["torch"] - found["int8"]
     worse = -worse if better_when(figure) == "min" else worse
     if not worse <= most:
-        ends = found.get("int8_difference")
-        interval = f", a difference of {ends[0]:+z.4f} to {ends[1]:+z.4f}" if ends else ""
         raise ValueError(
-            f"int8 weights cost {worse:.4f} of {name}/{figure} ({found['torch']:.4f} by torch, {found['int8']:.4f} "
-            f"in int8{interval}), and {most:g} is allowed: leave out --int8, or allow more by --most"
+            f"int8 weights cost {worse:.4f} of {name}/{figure}, {found['torch']:.4f} by torch and "
+            f"{described(found, 'int8')}, and {most:g} is allowed: leave out --int8, or allow more by --most"
         )
+
+
+def described(found: Entry, kind: str) -> str:
+    """A figure by a graph, its difference from torch's and the interval of that."""
+    ends = found.get(f"{kind}_difference")
+    interval = f", {ends[0]:+z.4f} to {ends[1]:+z.4f}" if ends else ""
+    return f"{found[kind]:.4f} by {KINDS[kind]} ({found[kind] - found['torch']:+z.4f}{interval})"
 
 
 def write_card(folder: Path, network: Network, facts: Entry) -> None:
     """Adds the figures to the model card."""
-    kinds = {"onnx": "onnxruntime", **({"int8": "int8"} if "quantized" in facts else {})}
-    names = [part for kind in kinds.values() for part in (kind, "difference")]
-    lines = [f"| {' | '.join(['set', 'figure', 'torch', *names])} |", f"|{'---|' * (3 + len(names))}"]
+    kinds = [kind for kind in KINDS if kind == "onnx" or "quantized" in facts]
+    names = ["set", "figure", "torch", *(part for kind in kinds for part in (KINDS[kind], "difference"))]
+    rows = [names, ["---"] * len(names)]
     for place, entry in facts["sets"].items():
         for figure, found in entry.items():
             cells = [place, figure, f"{found['torch']:.4f}"]
@@ -144,7 +158,7 @@ def write_card(folder: Path, network: Network, facts: Entry) -> None:
                 ends = found.get(f"{kind}_difference")
                 interval = f" ({ends[0]:+z.4f} to {ends[1]:+z.4f})" if ends else ""
                 cells += [f"{found[kind]:.4f}", f"{found[kind] - found['torch']:+z.4f}{interval}"]
-            lines.append(f"| {' | '.join(cells)} |")
+            rows.append(cells)
     inputs, outputs = (", ".join(f"`{one}`" for one in some) for some in (network.inputs, network.outputs))
     text = CARD.format(
         graph=GRAPH,
@@ -152,7 +166,7 @@ def write_card(folder: Path, network: Network, facts: Entry) -> None:
         outputs=outputs,
         largest=facts["largest_difference"],
         quantized=OF_QUANTIZED if "quantized" in facts else "",
-        table="\n".join(lines),
+        table="\n".join(f"| {' | '.join(row)} |" for row in rows),
     )
     with open(folder / "README.md", "a") as card:
         card.write(text)
