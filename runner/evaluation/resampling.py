@@ -26,7 +26,7 @@ from tiryns.runner.evaluation.metrics import (
     get_metrics_for_task,
 )
 from tiryns.runner.evaluation.predictions import Compared, Predictions, as_tensor, computed
-from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap, each
+from tiryns.runner.evaluation.statistics.intervals import Statistic, Weights, bootstrap, each
 
 Numbers = NDArray[np.float64]
 Owners = NDArray[np.int64]
@@ -71,15 +71,24 @@ def intervals(
 ) -> dict[str, Numbers]:
     """The interval of each figure by name [2], and of each figure of classes by table and figure [C, 2].
 
+    Nothing where `weighted_figures` are not known.
+    """
+    found = weighted_figures(predictions, sums)
+    return bootstrap(*found, resamples, seed) if found else {}
+
+
+def weighted_figures(predictions: Predictions, sums: Mapping[str, Numbers]) -> tuple[Statistic, int] | None:
+    """The figures of examples by their weights, and the number of these examples.
+
     `sums` are the `loss`, `weight` and `correct` of each example, if known, and those of parts of the loss: examples with
-    a weight count. Nothing for predictions that do not tell which example an item is of.
+    a weight count. None for predictions that do not tell which example an item is of.
     """
     parts, means = predictions.parts(), predictions.means()
     told = [part.owners for part in parts if part.owners is not None]
     weighing = [np.flatnonzero(sums["weight"])] if sums else []
     every = [*told, *(owners for _, owners in means.values()), *weighing]
     if len(told) < len(parts) or not every or not len(known := np.unique(np.concatenate(every))):
-        return {}
+        return None
     found: dict[str, Weighted] = {}
     for part, owners in zip(parts, (np.searchsorted(known, one) for one in told), strict=True):
         if len(part.true):
@@ -108,7 +117,7 @@ def intervals(
         # No number where no target of some part was drawn
         return drawn if drawn.keys() == whole.keys() else dict.fromkeys(whole, np.nan)
 
-    return bootstrap(figures, len(known), resamples, seed)
+    return figures, len(known)
 
 
 def _figures(part: Compared, predictions: Predictions, owners: Owners) -> dict[str, Weighted]:

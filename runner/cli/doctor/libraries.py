@@ -12,6 +12,7 @@ EXTRAS = {
     "trackio": "logger=trackio",
     "search": "hydra/sweeper=optuna, hydra/launcher=joblib",
     "corpus": "tiryns prepare corpus",
+    "onnx": "tiryns push --format onnx",
     "signing": "tiryns verify --sign",
     "ray": "hydra/launcher=ray",
     "mteb": "data=mteb",

@@ -3,7 +3,7 @@
 - `predict`: predicts for a text or a file; `predict_files`: what it writes.
 - `evaluate`: measures it on labelled files, or on text; `reading`: how both are told to read a file.
 - `probe`: measures frozen features on labelled data, as `mode=probe`.
-- `push`: copies an exported model to a folder or the hub.
+- `push`: copies an exported model to a folder or the hub; `onnx`: adds its graph, measured beside torch.
 - `consolidate`: exports the model of any checkpoint.
 - `average`: one model from the weights of several; `soups`: averages of finetuned models, measured as their runs were.
 """

@@ -2,14 +2,29 @@
 
 TARGET is a folder (`./name`, `/path/name`, or any name without a slash), or `owner/name` of the Hugging Face hub, where
 a new repository is private unless `--public` is given. The hub needs a token: `hf auth login`, or HF_TOKEN.
+
+`--format onnx` adds the model as a graph for onnxruntime, `onnx/model.onnx`, and `--int8` one with int8 weights,
+`onnx/model_quantized.onnx`. Both are measured beside torch on the run's test rows, else on its validation rows, for the
+model card and the manifest. Where outputs differ by more than 1e-4, or int8 weights cost more of the main figure than
+`--most`, one line says so, and nothing is written.
 """
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.files import copy_folder, naming, staging
+from tiryns.runner.run.lazy import many_imports
+
+MOST = 0.01
+"""What int8 weights may cost of the main figure."""
+
+Convert = Callable[[Path], None]
+"""Adds to a copy of the model."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -19,21 +34,44 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("target", metavar="TARGET", help="a folder, or owner/name on the hub")
     add("--replace", action="store_true", help="replaces an existing folder")
     add("--public", action="store_true", help="makes a new repository of the hub public")
+    add("--format", choices=("onnx",), help="adds the model in this format, measured beside torch")
+    add("--int8", action="store_true", help="of onnx: adds a graph with int8 weights")
+    about = f"the most of the main figure that int8 weights may cost ({MOST})"
+    add("--most", type=float, metavar="COST", help=about)
+    about = "of onnx: settings of the run that let code of others run, such as allowed_targets=[mine]"
+    add("allowed", nargs="*", metavar="SETTING=VALUE", help=about)
     add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
     """Copies or uploads the model, and prints its new path or address."""
-    source = exported(arguments.run)
+    source, convert = exported(arguments.run), conversion(arguments)
     target: str | Path
     if is_hub_name(arguments.target):
-        target = push_to_hub(source, arguments.target, arguments.public)
+        with TemporaryDirectory() as scratch:
+            pushed = copy_to_folder(source, Path(scratch) / "model", False, convert) if convert else source
+            target = push_to_hub(pushed, arguments.target, arguments.public)
     else:
-        target = copy_to_folder(source, Path(arguments.target).expanduser(), arguments.replace)
+        target = copy_to_folder(source, Path(arguments.target).expanduser(), arguments.replace, convert)
     if arguments.json:
         print_json({"model": source, "target": target})
     else:
         print(target)
+
+
+def conversion(arguments: Namespace) -> Convert | None:
+    """What is done to the copy of the model; None for nothing. Raises ValueError for options that do not go together."""
+    if arguments.most is not None and not arguments.int8:
+        raise ValueError("--most bounds what int8 weights cost: give it with --format onnx --int8")
+    if arguments.format is None:
+        if arguments.int8 or arguments.allowed:
+            raise ValueError("--int8 and settings of the run are for --format onnx: add it")
+        return None
+    with many_imports():
+        from tiryns.runner.cli.models.onnx.written import add_onnx
+
+    most = MOST if arguments.most is None else arguments.most
+    return partial(add_onnx, Path(arguments.run), int8=arguments.int8, most=most, allowed=arguments.allowed)
 
 
 def exported(run: str) -> Path:
@@ -53,8 +91,10 @@ def is_hub_name(target: str) -> bool:
     return bool(is_name) and not Path(owner).is_dir()
 
 
-def copy_to_folder(source: Path, target: Path, replace: bool) -> Path:
-    """Copies the model atomically; raises ValueError for a folder that exists or is nested, OSError if writing fails."""
+def copy_to_folder(source: Path, target: Path, replace: bool, convert: Convert | None = None) -> Path:
+    """Copies the model atomically, and converts the copy; raises ValueError for a folder that exists or is nested,
+    OSError if writing fails.
+    """
     if target.exists() and not replace:
         raise ValueError(f"{str(target)!r} is there already; --replace replaces it")
     if target.exists() and not (target / "config.json").is_file():
@@ -67,6 +107,8 @@ def copy_to_folder(source: Path, target: Path, replace: bool) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         with staging(target, over=True) as temporary:
             copy_folder(source, temporary)
+            if convert is not None:
+                convert(temporary)
     return target
 
 

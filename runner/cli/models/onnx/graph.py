@@ -1,0 +1,159 @@
+"""A model of transformers as an ONNX graph: exported by torch, quantized and computed by onnxruntime.
+
+Letters in shapes: B rows, T tokens.
+"""
+
+import inspect
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedModel
+
+from tiryns.runner.models.embedding.folder import Embedding
+from tiryns.runner.models.embedding.pooling import pooled
+from tiryns.runner.models.packed.rows import padded_rows
+from tiryns.runner.models.packed.trials import in_one_line, trial_documents
+from tiryns.runner.patches.transformers import takes_attention
+
+OPSET = 18
+"""Of the graph: the oldest that torch writes without converting."""
+
+LARGEST_FILE = 2**31 - 2**24
+"""Bytes of weights that a graph holds itself; more are in a file beside it, as protobuf ends at 2 GiB."""
+
+SPANS = ("start_logits", "end_logits")
+
+
+class Network(nn.Module):
+    """A model in evaluation mode, in fp32, as a function of padded rows [B, T], with attention that can be exported.
+
+    The outputs are `logits`; `start_logits` and `end_logits` of answers; with an `embedding` `last_hidden_state` and
+    `sentence_embedding`, pooled and scaled.
+    """
+
+    def __init__(
+        self, pretrained: PreTrainedModel, has_token_types: bool, embedding: Embedding | None = None
+    ) -> None:
+        super().__init__()
+        if takes_attention(pretrained):
+            pretrained.set_attn_implementation("eager")
+        self.pretrained, self.embedding = pretrained, embedding
+        typed = has_token_types and "token_type_ids" in inspect.signature(pretrained.forward).parameters
+        self.inputs = ("input_ids", "attention_mask", *(["token_type_ids"] if typed else []))
+        if embedding is not None:
+            self.outputs: tuple[str, ...] = ("last_hidden_state", "sentence_embedding")
+        else:
+            self.outputs = (
+                SPANS if type(pretrained).__name__.endswith("ForQuestionAnswering") else ("logits",)
+            )
+        self.float().eval()
+
+    def forward(self, *rows: Tensor) -> tuple[Tensor, ...]:
+        """The outputs for the inputs, in their orders."""
+        given = dict(zip(self.inputs, rows, strict=True))
+        found = self.pretrained(**given)
+        if self.embedding is None:
+            return tuple(found[name] for name in self.outputs)
+        hidden = found[0]
+        vectors = pooled(hidden, {"attention_mask": given["attention_mask"]}, self.embedding.pooling)
+        return hidden, functional.normalize(vectors, dim=-1) if self.embedding.normalised else vectors
+
+
+def complete_rows(rows: Mapping[str, Any], inputs: tuple[str, ...]) -> list[Tensor]:
+    """The inputs of a graph from the arguments of a model; token types that are not given are 0."""
+    zeros = torch.zeros_like(rows["input_ids"])
+    return [rows.get(name, zeros).long().cpu() for name in inputs]
+
+
+def export_graph(network: Network, file: Path) -> None:
+    """Writes the graph of a network with any number of rows and tokens; raises ValueError where torch cannot."""
+    name, size = type(network.pretrained).__name__, sum(p.nbytes for p in network.parameters())
+    config = network.pretrained.config.get_text_config()
+    rows: Any = padded_rows(trial_documents(config), config)
+    given = complete_rows(rows, network.inputs)
+    any_size = {0: "batch", 1: "length"}
+    try:
+        with torch.no_grad(), quiet():
+            program: Any = torch.onnx.export(
+                network,
+                tuple(given),
+                dynamo=True,
+                input_names=list(network.inputs),
+                output_names=list(network.outputs),
+                dynamic_shapes=((any_size,) * len(given),),
+                opset_version=OPSET,
+                verbose=False,
+            )
+    except Exception as error:  # of torch.export, of whatever the model's code does
+        reason = in_one_line(error.__cause__ or error)
+        raise ValueError(f"torch cannot export {name} to ONNX: {reason}") from error
+    for node in program.model.graph.all_nodes():  # traces with paths of this machine
+        node.metadata_props.clear()
+    program.save(file, external_data=size > LARGEST_FILE)
+
+
+def quantize(file: Path, target: Path) -> None:
+    """Writes the graph with int8 weights, whose inputs are quantized as they come; raises ValueError where it cannot."""
+    quantization = library("onnxruntime.quantization")
+    whole = file.with_name(f"{file.name}.data").exists()
+    try:
+        with quiet():
+            quantization.quantize_dynamic(
+                file, target, weight_type=quantization.QuantType.QInt8, use_external_data_format=whole
+            )
+    except Exception as error:  # of onnx and onnxruntime
+        raise ValueError(f"onnxruntime cannot quantize the graph: {in_one_line(error)}") from error
+
+
+class Session:
+    """A graph that onnxruntime computes on the processor, with as many threads as torch has."""
+
+    def __init__(self, file: Path) -> None:
+        runtime = library("onnxruntime")
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 3
+        try:
+            self._session = runtime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # of onnxruntime, which has kinds of its own
+            raise ValueError(f"onnxruntime cannot load the graph: {in_one_line(error)}") from error
+        self.inputs = tuple(one.name for one in self._session.get_inputs())
+        self.outputs = tuple(one.name for one in self._session.get_outputs())
+
+    def __call__(self, rows: Mapping[str, Any]) -> dict[str, Tensor]:
+        """The outputs by name for the arguments of a model; raises ValueError for rows that the graph cannot compute."""
+        given = zip(self.inputs, complete_rows(rows, self.inputs), strict=True)
+        try:
+            found = self._session.run(None, {name: value.numpy() for name, value in given})
+        except Exception as error:
+            raise ValueError(f"onnxruntime cannot compute the graph: {in_one_line(error)}") from error
+        device = rows["input_ids"].device
+        return {name: torch.from_numpy(one).to(device) for name, one in zip(self.outputs, found, strict=True)}
+
+
+def library(name: str) -> Any:
+    """A package of the extra `onnx`; raises ImportError with the command that installs it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ImportError(f"--format onnx needs onnxruntime: pip install 'tiryns[onnx]' ({error})") from error
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silences what exporters and quantizers say of their own workings."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

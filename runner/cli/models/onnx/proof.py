@@ -1,0 +1,187 @@
+"""A run evaluated twice on the same rows, by torch and by onnxruntime, in fp32 and padded rows."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tiryns.runner.cli.models.evaluate import progress
+from tiryns.runner.cli.models.onnx.graph import SPANS, Network, Session, complete_rows
+from tiryns.runner.config.completed import completed
+from tiryns.runner.config.moved import from_begin
+from tiryns.runner.config.permissions import check_permissions
+from tiryns.runner.evaluation.resampling import weighted_figures
+from tiryns.runner.evaluation.statistics.intervals import Statistic, Weights, bootstrap, each
+from tiryns.runner.inference.answering import sees_images
+from tiryns.runner.inference.labelled import Labels, task_of
+from tiryns.runner.inference.language.figures import DocumentSequences, LanguageModel
+from tiryns.runner.inference.language.infill import generates, open_model
+from tiryns.runner.loop.assembly import make_data
+from tiryns.runner.models.embedding.contrastive import ContrastiveModel
+from tiryns.runner.models.finetuning import QuestionAnswerer, SequenceClassifier, TokenClassifier
+from tiryns.runner.models.multiple_choice import MultipleChoiceModel
+from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.patches.transformers import takes_attention
+from tiryns.runner.run.folder import Run
+from tiryns.runner.run.model_folder import own_words
+from tiryns.runner.run.yaml_files import read_config
+
+KINDS = (SparseMaskedLM, SequenceClassifier, TokenClassifier, QuestionAnswerer, ContrastiveModel)
+"""Task models that can be computed from the outputs of a graph."""
+
+TOKENS = 4096
+"""Most tokens of a micro-batch: the graph of a language model gives the logits of all of them."""
+
+TOLERANCE = 1e-4
+"""Allowed difference of an output in fp32, relative to the largest one where that is above 1."""
+
+Forward = Callable[[Mapping[str, Any]], Mapping[str, Tensor]]
+"""The outputs of a graph, by name, for the arguments of a model."""
+
+Opened = Labels | LanguageModel
+
+
+class Measured(NamedTuple):
+    """The figures of a set, and as a function of the weights of its examples."""
+
+    figures: dict[str, float]
+    weighted: Statistic | None
+    """None where it is not known which example a figure is of."""
+    examples: int
+
+
+def open_for_graph(run: str) -> Opened:
+    """The model of a run, computed in fp32 and padded rows; raises ValueError for a kind that has no graph."""
+    config, tokenizer = open_model(run)
+    known = (
+        "masked language models, classifiers of texts or words, models for questions, and sentence vectors"
+    )
+    refused = f"--format onnx exports {known}, and the model in {run!r} is none: leave it out"
+    if sees_images(config) or generates(config):
+        raise ValueError(refused)
+    task = task_of(run, config.architectures or [])
+    model = (
+        LanguageModel(run, config, tokenizer, {}) if task is None else Labels(run, task, config, tokenizer)
+    )
+    if not isinstance(model.model, KINDS) or isinstance(model.model, MultipleChoiceModel):
+        raise ValueError(refused)
+    if takes_attention(model.model.pretrained):
+        model.model.pretrained.set_attn_implementation("eager")
+    tokens = min(model.computation.micro_batch_tokens or TOKENS, TOKENS)
+    plain = model.computation._replace(precision="32-true", layout="padded", micro_batch_tokens=tokens)
+    model.computation = plain.set_up(model.collator, model.model)
+    return model
+
+
+def rows_of_run(run: Path, model: Opened, allowed: list[str]) -> Iterator[tuple[str, Any]]:
+    """The test sets of a run by name, then its validation sets; raises ValueError for a run without rows.
+
+    `allowed` repeats settings of a run from elsewhere that let code of others run.
+    """
+    if not (run / "config.yaml").is_file():
+        raise ValueError(
+            f"--format onnx measures on the rows of a run, and {str(run)!r} is none: name a run folder"
+        )
+    config = read_config(run / "config.yaml")
+    check_permissions(config, [*own_words(run), *allowed])
+    data = make_data(completed(from_begin(config, run)), Run(run).status.get("resolved"))
+    sets: dict[str, Any] = {}
+    if data.serves_global_batches:
+        data.prepare_data()
+        sets = {f"test/{name}": one for name, one in getattr(data, "test", {}).items()}
+        sets |= {f"val/{name}": one for name, one in data.validation.items()}
+    if not sets:
+        raise ValueError(f"--format onnx measures on validation or test rows, and {str(run)!r} has none")
+    for name, sequences in sets.items():
+        yield name, as_documents(sequences) if isinstance(model, LanguageModel) else sequences
+
+
+def as_documents(sequences: Any) -> DocumentSequences:
+    """The sequences of a set of text, each as a document."""
+    ids, lengths = sequences.gather(np.arange(len(sequences)))
+    cut = [ids[start:stop] for start, stop in pairwise(np.cumsum([0, *lengths]))]
+    return DocumentSequences(cut, list(range(len(cut))), [0] * len(cut))
+
+
+def measure(model: Opened, sequences: Any, name: str, forward: Forward | None = None) -> Measured:
+    """Measures a set as the run did, by torch or by the graph that `forward` computes."""
+    report = progress(name)
+    with computed_by(model.model, forward):
+        if isinstance(model, Labels):
+            found = model.measure(sequences, report=report)
+            weighted, examples = weighted_figures(found.predictions, found.sums) or (None, 0)
+            return Measured(found.figures, weighted, examples)
+        entry, sums = model.measure(sequences, 0, 0, report)
+    table = np.stack([*sums.values()], 1)
+
+    def figures(total: Any) -> Mapping[str, float]:
+        of_model: Mapping[str, float] = model.model.figures(dict(zip(sums, total.tolist(), strict=True)))
+        return of_model
+
+    known = {name: value for name, value in entry["metrics"].items() if name != "unigram_entropy"}
+    return Measured(known, lambda weights: each(weights @ table, figures), len(table))
+
+
+@contextmanager
+def computed_by(model: TaskModel, forward: Forward | None) -> Iterator[None]:
+    """A context in which a graph computes the network of a task's model; None for torch itself."""
+    if forward is None:
+        yield
+        return
+    network: Any = model.pretrained
+    body = network.base_model
+    if isinstance(model, ContrastiveModel):
+        body.forward = lambda **rows: (forward(rows)["last_hidden_state"],)
+    elif isinstance(model, SparseMaskedLM):  # logits pass as hidden states, through a head that does nothing
+        body.forward = lambda **rows: (forward(rows)["logits"],)
+        network.forward = lambda **_: SimpleNamespace(logits=network.base_model()[0])
+    else:
+        network.forward = lambda **rows: SimpleNamespace(**forward(rows))
+    try:
+        yield
+    finally:
+        for part in (body, network):
+            vars(part).pop("forward", None)
+
+
+class Agreement:
+    """Computes a graph, and compares each of its outputs with those of torch."""
+
+    def __init__(self, session: Session, network: Network) -> None:
+        self.session, self.network = session, network
+        self.largest = 0.0
+        """The largest difference so far, relative to the largest output of its micro-batch where that is above 1."""
+
+    def __call__(self, rows: Mapping[str, Any]) -> dict[str, Tensor]:
+        """The outputs of the graph by name."""
+        found = self.session(rows)
+        with torch.no_grad():
+            expected = self.network(*complete_rows(rows, self.network.inputs))
+        mask = rows["attention_mask"].bool().cpu()
+        for name, other in zip(self.network.outputs, expected, strict=True):
+            of_tokens = name in SPANS or other.dim() == 3
+            one, other = (value[mask] if of_tokens else value for value in (found[name].cpu(), other))
+            difference = float((one - other).abs().max() / other.abs().max().clamp_min(1.0))
+            self.largest = max(self.largest, difference) if difference == difference else math.inf
+        return found
+
+
+def paired_intervals(before: Measured, after: Measured) -> dict[str, list[float]]:
+    """The 95 % interval of each figure's difference, of the same examples drawn for both."""
+    if before.weighted is None or after.weighted is None or before.examples != after.examples:
+        return {}
+    first, second = before.weighted, after.weighted
+
+    def differences(weights: Weights) -> dict[str, Any]:
+        ours, theirs = first(weights), second(weights)
+        return {name: theirs[name] - ours[name] for name in ours if name in before.figures}
+
+    return {name: ends.tolist() for name, ends in bootstrap(differences, before.examples).items()}

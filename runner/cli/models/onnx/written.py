@@ -1,0 +1,183 @@
+"""Adds the graph of a model to its pushed folder, with what it costs in the model card and the manifest."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tiryns.conf.registry import better_when
+from tiryns.runner.cli.models.onnx.graph import Network, Session, export_graph, library, quantize
+from tiryns.runner.cli.models.onnx.proof import (
+    TOLERANCE,
+    Agreement,
+    Forward,
+    Measured,
+    Opened,
+    measure,
+    open_for_graph,
+    paired_intervals,
+    rows_of_run,
+)
+from tiryns.runner.inference.labelled import Labels
+from tiryns.runner.manifest.digests import value_digest
+from tiryns.runner.manifest.inputs import FILE_NAME, SIGNATURE, model_digests, read_manifest
+from tiryns.runner.models.architectures.registered import class_named
+from tiryns.runner.models.embedding.folder import read_embedding
+from tiryns.runner.models.weights import load_weights
+from tiryns.runner.run.folder import Run
+
+GRAPH, QUANTIZED = "onnx/model.onnx", "onnx/model_quantized.onnx"
+"""Names that text-embeddings-inference, optimum and transformers.js look for."""
+
+CARD = """
+## ONNX
+
+`{graph}` is this model in fp32, for onnxruntime: {inputs}, each [batch, length], to {outputs}.{quantized}
+On the rows below the outputs in fp32 are those of torch within {largest:.1e}. Differences have a 95 % interval: for both
+the same examples are drawn.
+
+{table}
+"""
+
+KINDS = {"onnx": "onnxruntime", "int8": "onnxruntime in int8"}
+"""The graphs, in words."""
+
+OF_QUANTIZED = f" `{QUANTIZED}` has int8 weights."
+
+Entry = dict[str, Any]
+"""By figure, what torch and each graph measure, and the intervals of their differences."""
+
+
+def add_onnx(run: Path, folder: Path, int8: bool, most: float, allowed: Sequence[str] = ()) -> None:
+    """Adds the graph to a copy of a run's model, after it was measured on the rows of the run.
+
+    Raises:
+        ValueError: a model, or a run, that this cannot measure; a graph that torch or onnxruntime cannot compute; outputs
+            that differ from torch's by more than 1e-4; int8 weights that cost more than `most` of the main figure.
+        ImportError: the extra is not installed.
+    """
+    for name in ("onnx", "onnxscript", "onnxruntime"):
+        library(name)
+    model = open_for_graph(str(run))
+    network = network_of(folder, model)
+    (folder / GRAPH).parent.mkdir()
+    export_graph(network, folder / GRAPH)
+    agreement = Agreement(Session(folder / GRAPH), network)
+    forwards: dict[str, Forward] = {"onnx": agreement}
+    if int8:
+        quantize(folder / GRAPH, folder / QUANTIZED)
+        forwards["int8"] = Session(folder / QUANTIZED)
+    sets: dict[str, Entry] = {}
+    for name, sequences in rows_of_run(run, model, list(allowed)):
+        if sets and name.startswith("val/"):  # the test sets are enough
+            break
+        first = measure(model, sequences, f"{name}, torch")
+        if not first.figures:  # it has no labels
+            continue
+        found = {kind: measure(model, sequences, f"{name}, {kind}", one) for kind, one in forwards.items()}
+        check_agreement(agreement, name)
+        sets[name], figure = entry_of(first, found), main_figure(run, first)
+        if int8:
+            check_cost(sets[name], figure, name, most)
+        lines = [described(sets[name][figure], kind) for kind in forwards]
+        print(
+            f"{name}/{figure}: {sets[name][figure]['torch']:.4f} by torch, {', '.join(lines)}",
+            file=sys.stderr,
+        )
+    if not sets:
+        raise ValueError(f"no row of {str(run)!r} has a label, so there is nothing to measure the graph on")
+    facts: Entry = {"graph": GRAPH, "largest_difference": agreement.largest, "sets": sets}
+    facts |= {"quantized": QUANTIZED, "most": most} if int8 else {}
+    write_card(folder, network, facts)
+    write_manifest(folder, facts)
+
+
+def network_of(folder: Path, model: Opened) -> Network:
+    """The plain network in a model's folder."""
+    embedding = read_embedding(str(folder)) if isinstance(model, Labels) else None
+    auto = class_named(type(model.model.pretrained).__name__)
+    pretrained, _ = load_weights(auto, str(folder))
+    return Network(pretrained, "token_type_ids" in model.tokenizer.model_input_names, embedding)
+
+
+def main_figure(run: Path, found: Measured) -> str:
+    """The figure that chose the run's checkpoint, else the loss."""
+    name = str(Run(run).monitor).rpartition("/")[2]
+    return name if name in found.figures else "loss"
+
+
+def entry_of(first: Measured, others: dict[str, Measured]) -> Entry:
+    """By figure, what torch measures, what each graph does, and the interval of the difference, where known."""
+    ends = {kind: paired_intervals(first, one) for kind, one in others.items()}
+    return {
+        name: {"torch": value}
+        | {kind: one.figures[name] for kind, one in others.items()}
+        | {f"{kind}_difference": ends[kind][name] for kind in others if name in ends[kind]}
+        for name, value in first.figures.items()
+    }
+
+
+def check_agreement(agreement: Agreement, name: str) -> None:
+    """Raises ValueError where the outputs of a graph are not those of torch."""
+    if not agreement.largest <= TOLERANCE:
+        raise ValueError(
+            f"the ONNX graph of {type(agreement.network.pretrained).__name__} gives other outputs than torch on {name} "
+            f"(by {agreement.largest:.2g}, where {TOLERANCE:g} is allowed), so it is not written"
+        )
+
+
+def check_cost(entry: Entry, figure: str, name: str, most: float) -> None:
+    """Raises ValueError where int8 weights cost more of a figure than is allowed."""
+    found = entry[figure]
+    worse = found["torch"] - found["int8"]
+    worse = -worse if better_when(figure) == "min" else worse
+    if not worse <= most:
+        raise ValueError(
+            f"int8 weights cost {worse:.4f} of {name}/{figure}, {found['torch']:.4f} by torch and "
+            f"{described(found, 'int8')}, and {most:g} is allowed: leave out --int8, or allow more by --most"
+        )
+
+
+def described(found: Entry, kind: str) -> str:
+    """A figure by a graph, its difference from torch's and the interval of that."""
+    ends = found.get(f"{kind}_difference")
+    interval = f", {ends[0]:+z.4f} to {ends[1]:+z.4f}" if ends else ""
+    return f"{found[kind]:.4f} by {KINDS[kind]} ({found[kind] - found['torch']:+z.4f}{interval})"
+
+
+def write_card(folder: Path, network: Network, facts: Entry) -> None:
+    """Adds the figures to the model card."""
+    kinds = [kind for kind in KINDS if kind == "onnx" or "quantized" in facts]
+    names = ["set", "figure", "torch", *(part for kind in kinds for part in (KINDS[kind], "difference"))]
+    rows = [names, ["---"] * len(names)]
+    for place, entry in facts["sets"].items():
+        for figure, found in entry.items():
+            cells = [place, figure, f"{found['torch']:.4f}"]
+            for kind in kinds:
+                ends = found.get(f"{kind}_difference")
+                interval = f" ({ends[0]:+z.4f} to {ends[1]:+z.4f})" if ends else ""
+                cells += [f"{found[kind]:.4f}", f"{found[kind] - found['torch']:+z.4f}{interval}"]
+            rows.append(cells)
+    inputs, outputs = (", ".join(f"`{one}`" for one in some) for some in (network.inputs, network.outputs))
+    text = CARD.format(
+        graph=GRAPH,
+        inputs=inputs,
+        outputs=outputs,
+        largest=facts["largest_difference"],
+        quantized=OF_QUANTIZED if "quantized" in facts else "",
+        table="\n".join(f"| {' | '.join(row)} |" for row in rows),
+    )
+    with open(folder / "README.md", "a") as card:
+        card.write(text)
+
+
+def write_manifest(folder: Path, facts: Entry) -> None:
+    """Adds figures, and digests of what was written, to the manifest; removes a signature, which holds no longer."""
+    if not (manifest := read_manifest(folder)):
+        return
+    (folder / SIGNATURE).unlink(missing_ok=True)
+    kept = {name: one for name, one in manifest.items() if name != "digest"}
+    made = {f"model/{name}": digest for name, digest in model_digests(folder).items()}
+    kept |= {"onnx": facts, "outputs": {**manifest.get("outputs", {}), **made}}
+    (folder / FILE_NAME).write_text(json.dumps({**kept, "digest": value_digest(kept)}, indent=1) + "\n")

@@ -1,0 +1,239 @@
+"""`tiryns push --format onnx`: the graph computes what torch does, its cost is told, and nothing else is written."""
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.conftest import ROOT, train_here
+from tests.inference.conftest import finetuned, labelled_runs  # noqa: F401
+from tests.inference.test_trained_vectors import SHORT, TEXTS, pairs
+from tests.models.every_encoder import ENCODERS, tiny_model
+from tests.support import needs
+from tests.support.commands import blocks
+from tiryns.runner.cli.commands import main
+from tiryns.runner.cli.models.onnx import graph, proof, written
+from tiryns.runner.inference.evaluated import Asked, evaluate
+from tiryns.runner.inference.predictor import Predictor
+from tiryns.runner.models.packed.rows import padded_rows
+
+pytestmark = pytest.mark.fp32  # graphs are exported and measured in fp32, whatever a run was trained in
+
+NO_GRAPH = ("funnel", "longformer", "mbart", "perceiver", "reformer")
+"""Encoders whose code torch cannot export, or whose graph has one size alone."""
+EXPORTED = [name for name in ENCODERS if name not in NO_GRAPH]
+
+Runs = dict[str, tuple[Path, Path]]
+
+
+@pytest.fixture(autouse=True)
+def _packages() -> None:
+    for name in ("onnx", "onnxscript", "onnxruntime"):
+        needs.package(name)
+
+
+def message(*words: object) -> str:
+    with pytest.raises(SystemExit) as stopped:
+        main(["push", *map(str, words)])
+    return str(stopped.value.code)
+
+
+def pushed(run: Path, target: Path, *words: object) -> dict[str, Any]:
+    """What the manifest of the pushed model says of its graph."""
+    main(["push", str(run), str(target), "--format", "onnx", *map(str, words)])
+    found: dict[str, Any] = json.loads((target / "manifest.json").read_text())["onnx"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def graph_of(labelled_runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:  # noqa: F811
+    """The folder that the run of a task was pushed to, with both graphs."""
+    folder = tmp_path_factory.mktemp("graphs")
+
+    @cache
+    def push(task: str) -> Path:
+        pushed(labelled_runs[task][0], folder / task, "--int8", "--most", 1)
+        return folder / task
+
+    return push
+
+
+def computed(folder: Path, **rows: Any) -> Sequence[Any]:
+    """What onnxruntime alone makes of rows."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(folder / "onnx" / "model.onnx")
+    return session.run(None, {name: np.asarray(value) for name, value in rows.items()})
+
+
+def test_at_least_twenty_encoders_have_a_graph() -> None:
+    assert len(EXPORTED) >= 20
+
+
+@pytest.mark.rows(2)
+@pytest.mark.parametrize("architecture", EXPORTED)
+def test_graph_computes_the_logits_of_torch(architecture: str, tmp_path: Path) -> None:
+    network = graph.Network(tiny_model(architecture, "mlm"), has_token_types=True)
+    graph.export_graph(network, tmp_path / "model.onnx")
+    checked = proof.Agreement(graph.Session(tmp_path / "model.onnx"), network)
+    generator = torch.Generator().manual_seed(0)
+    for lengths in ([17, 4, 9], [6], [30, 30, 3, 12]):
+        documents = [torch.randint(6, 20, (length,), generator=generator) for length in lengths]
+        rows: Any = padded_rows(documents, network.pretrained.config)
+        assert checked(rows)["logits"].shape[:2] == rows["input_ids"].shape
+    assert 0 < checked.largest <= 1e-4
+
+
+@pytest.mark.rows(1)
+@pytest.mark.parametrize("task", ["classification", "token_classification", "question_answering"])
+def test_graph_is_pushed_with_the_figures_of_both(
+    task: str,
+    labelled_runs: Runs,  # noqa: F811
+    graph_of: Callable[[str], Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run, file = labelled_runs[task]
+    target = shutil.copytree(graph_of(task), tmp_path / "pushed")
+    facts = json.loads((target / "manifest.json").read_text())["onnx"]
+    asked = Asked(precision="32-true", resamples=0)
+    expected = evaluate(str(run), {"test": file}, asked).content["sets"]["test"]["metrics"]
+    figures = facts["sets"]["test/test"]
+    assert figures.keys() == expected.keys()
+    card = (target / "README.md").read_text()
+    for name, found in figures.items():
+        assert found["torch"] == pytest.approx(expected[name], abs=1e-5)
+        assert found["onnx"] == pytest.approx(found["torch"], abs=1e-4)
+        low, high = found["int8_difference"]
+        assert low - 1e-9 <= found["int8"] - found["torch"] <= high + 1e-9
+        assert f"| test/test | {name} | {found['torch']:.4f} | {found['onnx']:.4f} |" in card
+    assert figures["loss"]["int8"] != figures["loss"]["torch"]
+    assert 0 < facts["largest_difference"] <= 1e-4
+    sizes = [(target / "onnx" / name).stat().st_size for name in ("model.onnx", "model_quantized.onnx")]
+    assert sizes[1] < 0.8 * sizes[0]
+    assert str(ROOT).encode() not in (target / "onnx" / "model.onnx").read_bytes()
+    main(["verify", str(target)])
+    with open(target / "onnx" / "model.onnx", "ab") as changed:
+        changed.write(b" ")
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["verify", str(target)])
+    assert "onnx/model.onnx" in "".join(capsys.readouterr())
+    assert not (run / "model" / "onnx").exists(), "the run stays as it was"
+
+
+@pytest.mark.rows(1)
+@pytest.mark.parametrize("objective", ["mlm", "diffusion"])
+def test_language_model_is_measured_as_its_run_was(
+    objective: str, tmp_path: Path, text_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        f"objective={objective}",
+        "trainer.max_steps=2",
+        "trainer.validate_every=2",
+        "trainer.precision=32-true",
+    ]
+    run = train_here(tmp_path / "run", text_file, *words)
+    [(name, figures)] = pushed(run.path, tmp_path / "pushed")["sets"].items()
+    assert f"{name}/loss: {figures['loss']['torch']:.4f} by torch, " in capsys.readouterr().err
+    for figure, found in figures.items():
+        assert found["torch"] == pytest.approx(run.results[f"{name}/{figure}"], rel=1e-5)
+        assert found["onnx"] == pytest.approx(found["torch"], rel=1e-5)
+        assert "onnx_difference" in found
+    ids = [[2, 9, 11, 4, 3]]
+    [logits] = computed(tmp_path / "pushed", input_ids=ids, attention_mask=[[1] * 5])
+    assert logits.shape[:2] == (1, 5)
+
+
+def test_vectors_are_those_of_predict(tmp_path: Path) -> None:
+    run = finetuned(tmp_path / "run", *pairs(tmp_path), *SHORT, "data.validation_documents=9")
+    facts = pushed(run, target := tmp_path / "pushed")
+    [figures] = facts["sets"].values()
+    assert figures["mrr_at_10"]["onnx"] == pytest.approx(figures["mrr_at_10"]["torch"], abs=1e-3)
+    from transformers import AutoTokenizer
+
+    rows = AutoTokenizer.from_pretrained(target)(TEXTS, padding=True, truncation=True, max_length=16)
+    hidden, vectors = computed(target, **rows)
+    ours = [row["embedding"] for row in Predictor(run).predict(TEXTS)]
+    np.testing.assert_allclose(vectors, ours, atol=1e-5)
+    assert hidden.shape[:2] == np.shape(rows["input_ids"])
+
+
+def test_api_of_the_page_answers_as_predict_does(
+    labelled_runs: Runs,  # noqa: F811
+    graph_of: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (api,) = [block for block in blocks(ROOT / "docs" / "serving.md") if block.title == "api.py"]
+    run, file = labelled_runs["classification"]
+    (tmp_path / "my_model").symlink_to(graph_of("classification"))
+    monkeypatch.chdir(tmp_path)
+
+    class FastAPI:
+        """Leaves a function as it is, where the web framework calls it for a path."""
+
+        def post(self, path: str) -> Callable[[Any], Any]:
+            return lambda function: function
+
+    monkeypatch.setitem(sys.modules, "fastapi", SimpleNamespace(FastAPI=FastAPI))
+    program: dict[str, Any] = {}
+    exec(api.text, program)
+    texts = [json.loads(line)["text"] for line in file.read_text().splitlines()]
+    for answer, row in zip(program["predict"](texts), Predictor(run).predict(texts), strict=True):
+        assert answer["label"] == row["predicted"]
+        assert answer["probability"] == pytest.approx(row["probability"], abs=1e-4)
+
+
+def test_graph_of_another_model_is_refused(
+    labelled_runs: Runs,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def rounded(network: Any, file: Path) -> None:
+        graph.export_graph(network, whole := tmp_path / "whole.onnx")
+        graph.quantize(whole, file)
+
+    monkeypatch.setattr(written, "export_graph", rounded)
+    run, _ = labelled_runs["token_classification"]
+    said = message(run, tmp_path / "here" / "pushed", "--format", "onnx")
+    assert "gives other outputs than torch on test/test" in said
+    assert not list((tmp_path / "here").iterdir())
+
+
+def test_int8_that_costs_too_much_is_refused() -> None:
+    entry = {
+        "accuracy": {"torch": 0.9, "int8": 0.88, "int8_difference": [-0.03, -0.01]},
+        "loss": {"torch": 0.9, "int8": 0.88},
+    }
+    written.check_cost(entry, "loss", "test/test", 0.0)
+    written.check_cost(entry, "accuracy", "test/test", 0.021)
+    with pytest.raises(ValueError, match=r"cost 0\.0200 of test/test/accuracy.* -0\.0300 to -0\.0100\)"):
+        written.check_cost(entry, "accuracy", "test/test", 0.01)
+
+
+def test_what_has_no_graph_is_told(
+    labelled_runs: Runs,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, _ = labelled_runs["multiple_choice"]
+    assert "--format onnx exports masked language models" in message(run, tmp_path / "a", "--format", "onnx")
+    run, _ = labelled_runs["classification"]
+    assert "--most bounds what int8 weights cost" in message(
+        run, tmp_path / "a", "--format", "onnx", "--most", 1
+    )
+    assert "are for --format onnx" in message(run, tmp_path / "a", "--int8")
+    shutil.copytree(run / "model", tmp_path / "model")
+    assert "name a run folder" in message(tmp_path / "model", tmp_path / "a", "--format", "onnx")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    assert "pip install 'tiryns[onnx]'" in message(run, tmp_path / "a", "--format", "onnx")
+    assert not (tmp_path / "a").exists()
