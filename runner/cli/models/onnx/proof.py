@@ -81,7 +81,7 @@ def open_for_graph(run: str) -> Opened:
     return model
 
 
-def rows_of_run(run: Path, model: Opened, allowed: list[str]) -> Iterator[tuple[str, Any]]:
+def rows_of_run(run: Path, model: Opened, allowed: list[str]) -> dict[str, Any]:
     """The test sets of a run by name, then its validation sets; raises ValueError for a run without rows.
 
     `allowed` repeats settings of a run from elsewhere that let code of others run.
@@ -100,8 +100,8 @@ def rows_of_run(run: Path, model: Opened, allowed: list[str]) -> Iterator[tuple[
         sets |= {f"val/{name}": one for name, one in data.validation.items()}
     if not sets:
         raise ValueError(f"--format onnx measures on validation or test rows, and {str(run)!r} has none")
-    for name, sequences in sets.items():
-        yield name, as_documents(sequences) if isinstance(model, LanguageModel) else sequences
+    of_text = isinstance(model, LanguageModel)
+    return {name: as_documents(sequences) if of_text else sequences for name, sequences in sets.items()}
 
 
 def as_documents(sequences: Any) -> DocumentSequences:

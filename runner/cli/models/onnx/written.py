@@ -60,6 +60,7 @@ def add_onnx(run: Path, folder: Path, int8: bool, most: float, allowed: Sequence
     for name in ("onnx", "onnxscript", "onnxruntime"):
         library(name)
     model = open_for_graph(str(run))
+    rows = rows_of_run(run, model, list(allowed))
     network = network_of(folder, model)
     (folder / GRAPH).parent.mkdir()
     export_graph(network, folder / GRAPH)
@@ -69,7 +70,7 @@ def add_onnx(run: Path, folder: Path, int8: bool, most: float, allowed: Sequence
         quantize(folder / GRAPH, folder / QUANTIZED)
         forwards["int8"] = Session(folder / QUANTIZED)
     sets: dict[str, Entry] = {}
-    for name, sequences in rows_of_run(run, model, list(allowed)):
+    for name, sequences in rows.items():
         if sets and name.startswith("val/"):  # the test sets are enough
             break
         first = measure(model, sequences, f"{name}, torch")
