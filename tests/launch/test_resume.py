@@ -16,6 +16,7 @@ from tests.conftest import TINY, train_here
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import continued, losses, rows
 from tests.support.in_process import tiryns_here
+from tests.support.precision import rounding
 from tiryns.runner.cli.compose import initialized, overrides_of
 from tiryns.runner.launch.resume import inherit, named_run, newest_or_claimed, newest_run, saved_overrides
 from tiryns.runner.run import audit
@@ -253,7 +254,7 @@ def test_how_a_run_is_executed_may_change_on_resume(run_here: Callable[..., Run]
     ]
     train_here(copy.path, text_file, "checkpoint.every_steps=5", "checkpoint.keep_last=9", *changed)
     assert copy.status["config_hash"] == whole.status["config_hash"]
-    assert losses(copy) == pytest.approx(losses(whole), rel=1e-5)
+    assert losses(copy) == pytest.approx(losses(whole), rel=rounding(1e-5, 1e-3))
     assert audit.compare(whole.path, copy.path) is None
 
 
