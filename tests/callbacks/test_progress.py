@@ -5,13 +5,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import hydra
 import pytest
 import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ProgressBar
 
 from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
+from tests.support.composed import composed
 from tiryns.runner.callbacks import Progress, Throughput
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -174,8 +174,7 @@ def test_end_by_epochs_is_known_too(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def compose(*overrides: str) -> dict[str, Any]:
-    with hydra.initialize_config_module("tiryns.conf", version_base="1.3"):
-        return dict(hydra.compose("config", overrides=list(overrides)).callback)
+    return dict(composed(overrides).callback)
 
 
 def test_default_callbacks_take_others_beside_them() -> None:

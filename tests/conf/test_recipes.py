@@ -4,11 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_module
-from omegaconf import OmegaConf
 
+from tests.support.composed import composed
 from tiryns.runner.config.targets import check_targets
-from tiryns.runner.launch.resume import run_folder
 
 CONF = Path(__file__).parents[2] / "conf"
 PLACES = ("experiment", "published/experiment", "published/experiment/toy")
@@ -28,9 +26,7 @@ def name_of(recipe: Path) -> str:
 @pytest.mark.rows(10)
 @pytest.mark.parametrize("recipe", RECIPES, ids=name_of)
 def test_recipe_composes(recipe: Path) -> None:
-    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        config = compose("config", words_of(recipe))
+    config = composed(words_of(recipe))
     for group in ("data", "objective", "sampler", "model", "module", "optimizer", "scheduler", "trainer"):
         check_targets(config[group])
 

@@ -6,11 +6,11 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_module
 from omegaconf import DictConfig, OmegaConf
 
 import tiryns.conf.values
 import tiryns.runner.run.folder
+from tests.support.composed import composed
 from tiryns.conf.config import LATER
 from tiryns.conf.registry import OPTIONS, execution_names
 from tiryns.conf.values import Bounds, rules_of, setting
@@ -19,14 +19,9 @@ from tiryns.runner.config.checks import check_config
 from tiryns.runner.run.recording import config_hash
 
 
-def composed(*overrides: str) -> DictConfig:
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        return compose("config", list(overrides))
-
-
 @pytest.fixture(scope="module")
 def default() -> DictConfig:
-    return composed()
+    return composed([])
 
 
 def with_value(config: DictConfig, key: str, value: Any) -> DictConfig:
@@ -170,7 +165,7 @@ def test_hash_of_a_config_stays_what_it_was(expected: str, values: dict[str, Any
     ],
 )
 def test_held_out_samples_are_the_same_for_every_seed(chosen: list[str]) -> None:
-    assert composed(*chosen).data.seed == composed(*chosen, "seed=7").data.seed == 0
+    assert composed(chosen).data.seed == composed([*chosen, "seed=7"]).data.seed == 0
 
 
 def test_every_option_that_holds_out_samples_has_the_same_default() -> None:
@@ -200,13 +195,13 @@ def test_check_reads_the_rules_of_the_fields(
 
 def test_shares_of_targets_are_checked_together_in_the_run_and_in_phases() -> None:
     message = r"objective\.mask_share=0\.9 and objective\.random_share=0\.2 are more than 1 together"
-    check_config(composed("objective.mask_share=0.8", "objective.random_share=0.2"))
-    check_config(composed("objective.mask_share=0.9"))
+    check_config(composed(["objective.mask_share=0.8", "objective.random_share=0.2"]))
+    check_config(composed(["objective.mask_share=0.9"]))
     with pytest.raises(ValueError, match=message):
-        check_config(composed("objective.mask_share=0.9", "objective.random_share=0.2"))
+        check_config(composed(["objective.mask_share=0.9", "objective.random_share=0.2"]))
     phases = "phases=[{name: a, steps: 2}, {name: b, steps: 2, objective: {mask_share: 0.9}}]"
     with pytest.raises(ValueError, match=message):
-        check_config(composed("objective.random_share=0.2", phases))
+        check_config(composed(["objective.random_share=0.2", phases]))
 
 
 BUILT = [
@@ -243,7 +238,6 @@ def test_part_is_built_by_the_rules_of_its_fields(
 @pytest.mark.parametrize("data", ["stdlib_text", "files", "classification"])
 def test_tokenizer_is_that_of_the_pretrained_model_unless_another_one_is_named(data: str) -> None:
     named = ["model=pretrained", "model.name_or_path=some/model"]
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        assert compose("config", [f"data={data}"]).data.tokenizer is None
-        assert compose("config", [f"data={data}", *named]).data.tokenizer == "some/model"
-        assert compose("config", [f"data={data}", *named, "data.tokenizer=null"]).data.tokenizer is None
+    assert composed([f"data={data}"]).data.tokenizer is None
+    assert composed([f"data={data}", *named]).data.tokenizer == "some/model"
+    assert composed([f"data={data}", *named, "data.tokenizer=null"]).data.tokenizer is None

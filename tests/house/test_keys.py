@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_module
 
 from tests.conftest import train_here
 from tests.modules.conftest import NEW, ROWS, TASKS
 from tests.modules.conftest import TINY as FINETUNING
+from tests.support.composed import composed
 from tests.support.vision import SHAPES, SMALL, compose_vision
 from tiryns.runner.run.folder import Run
 from tiryns.runner.train import train
@@ -34,8 +34,7 @@ def tiny_run(objective: str, folder: Path, text_file: Path) -> Run:
             file = folder / f"{name}.jsonl"
             file.write_text("".join(json.dumps(row) + "\n" for row in ROWS[objective](20, seed)))
             files.append(f"data.{name}={file}")
-        with initialize_config_module("tiryns.conf", version_base="1.3"):
-            config = compose("config", [*TASKS[objective], *files, *FINETUNING, *NEW, *SHORT])
+        config = composed([*TASKS[objective], *files, *FINETUNING, *NEW, *SHORT])
     run.begin(config, [])
     train(config, run)
     return run

@@ -5,7 +5,6 @@ import signal
 import time
 from pathlib import Path
 
-import hydra
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +12,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
 from tests.support import needs
+from tests.support.composed import composed
 from tiryns.runner.logging import loggers
 from tiryns.runner.logging.loggers import MetricsFile, tensorboard_logger
 from tiryns.runner.run.metrics_file import read_metrics, whole_rows
@@ -193,9 +193,7 @@ def test_tensorboard_writes_into_the_run_folder(tmp_path: Path) -> None:
 
 
 def test_loggers_add_up_when_a_list_is_chosen() -> None:
-    with hydra.initialize_config_module("tiryns.conf", version_base="1.3"):
-        config = hydra.compose("config", overrides=["logger=[csv,wandb]", "logger.wandb.project=mine"])
-    chosen = config.logger
+    chosen = composed(["logger=[csv,wandb]", "logger.wandb.project=mine"]).logger
     assert {name: node["_target_"] for name, node in chosen.items()} == {
         "csv": "runner.logging.MetricsFile",
         "wandb": "runner.logging.wandb_logger",

@@ -39,14 +39,12 @@ def validation_figures(run: Run) -> list[float]:
 
 def reference_gradient(run: Run, config: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Initial weights, and the gradient of global batch 0 as one padded batch with transformers' own mean loss."""
-    from hydra import compose, initialize_config_module
-
+    from tests.support.composed import composed
     from tiryns.runner.build import bind, build
     from tiryns.runner.data.module import MASK_STREAM
     from tiryns.runner.order.keyed import sample_keys
 
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        cfg = compose("config", config)
+    cfg = composed(config)
     data = build(cfg.data)
     data.prepare_data()
     torch.manual_seed(cfg.seed)

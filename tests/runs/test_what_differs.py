@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from hydra import compose, initialize_config_module
 from lightning.pytorch import Trainer
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from numpy.typing import NDArray
 
 from tests.conftest import TINY
+from tests.support.composed import composed
 from tiryns.runner.loop.assembly import Parts, assemble
 from tiryns.runner.loop.trainer import quiet_libraries
 from tiryns.runner.models.pretraining.enhanced import visible_pairs
@@ -125,8 +125,7 @@ def assembled(text_file: Path) -> Callable[..., Parts]:
     def build(objective: str, *overrides: str) -> Parts:
         own = DIFFUSION if objective == "diffusion" else []
         words = [*TINY, *FIXED, *own, f"data.source={text_file}", f"objective={objective}", *overrides]
-        with initialize_config_module("tiryns.conf", version_base="1.3"):
-            return assemble(compose("config", words))
+        return assemble(composed(words))
 
     return build
 

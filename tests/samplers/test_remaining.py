@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.data.test_module import connected, in_run
 from tests.samplers.sequences import Sequences
+from tests.support.composed import composed
 from tiryns.runner.order.skipping import merged, number_of, passed
 from tiryns.runner.run.recording import config_hash
 from tiryns.runner.samplers import LengthGrouped, Sequential, Shuffled, SplitModality
@@ -76,13 +77,8 @@ def test_checkpoint_fits_an_order_that_is_the_same_so_far() -> None:
 
 
 def test_batches_that_are_left_out_count_as_what_is_computed() -> None:
-    from hydra import compose, initialize_config_module
-
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        none, some = (
-            config_hash(compose("config", [f"skip_batches={given}"])) for given in ("[]", "[[1,2]]")
-        )
-        plain = compose("config", [])
+    none, some = (config_hash(composed([f"skip_batches={given}"])) for given in ("[]", "[[1,2]]"))
+    plain = composed([])
     assert some != none
     del plain.__dict__["_content"]["skip_batches"]
     assert config_hash(plain) == none, "that of a version without the setting"

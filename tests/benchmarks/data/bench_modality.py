@@ -52,18 +52,13 @@ def main(repeats: int = 3) -> None:
 
 def side(sampler: str, layout: str) -> Side:
     """The first batches of a sampler, and a fresh model."""
-    from hydra import compose, initialize_config_module
-    from omegaconf import OmegaConf
-
+    from tests.support.composed import composed
     from tiryns.runner.build import bind, build
     from tiryns.runner.data.batches import GlobalBatches
-    from tiryns.runner.launch.resume import run_folder
     from tiryns.runner.models.packed.rows import choose_layout
 
-    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     chosen = [f"sampler={sampler}", f"data.layout={layout}"]
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        config = compose("config", [*OVERRIDES, *chosen])
+    config = composed([*OVERRIDES, *chosen])
     data = build(config.data)
     data.prepare_data()
     torch.manual_seed(config.seed)

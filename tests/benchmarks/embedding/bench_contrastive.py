@@ -60,9 +60,9 @@ def main() -> None:
 def prepare(folder: Path, model: str, num_rows: int) -> None:
     """Writes the rows, and a model with a tokenizer of their words."""
     import torch
-    from hydra import compose, initialize_config_module
     from transformers import AutoModel
 
+    from tests.support.composed import composed
     from tiryns.runner.data.text.tokenizer import train_tokenizer
     from tiryns.runner.loop.plain import make_model_of
     from tiryns.runner.models.head import Head
@@ -73,8 +73,7 @@ def prepare(folder: Path, model: str, num_rows: int) -> None:
         tokenizer = train_tokenizer(
             [text for row in rows[:2000] for text in row.values()], "wordpiece", VOCABULARY, True
         )
-        with initialize_config_module("tiryns.conf", version_base="1.3"):
-            config = compose("config", [f"model={model}"])
+        config = composed([f"model={model}"])
         torch.manual_seed(0)
         network: Any = make_model_of(config.model, tokenizer, head=Head(AutoModel))
         network.save_pretrained(folder / "model")

@@ -134,10 +134,7 @@ def train_ours(case: Case, rows: Any, model: str, folder: Path) -> float:
     """Ours, as `runner.train` runs it, with the defaults but for what both sides share."""
     import json
 
-    from hydra import compose, initialize_config_module
-    from omegaconf import OmegaConf
-
-    from tiryns.runner.launch.resume import run_folder
+    from tests.support.composed import composed
     from tiryns.runner.run.folder import Run
     from tiryns.runner.train import train
 
@@ -146,7 +143,6 @@ def train_ours(case: Case, rows: Any, model: str, folder: Path) -> float:
         path = folder / f"{name}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in some))
         files.append(f"data.{name}={path}")
-    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     overrides = [
         f"data={case.task}", f"objective={case.task}", *files, "module=finetuning", "model=pretrained",
         f"model.name_or_path={model}", f"data.max_length={case.max_length}", f"sampler.global_batch_size={case.batch}",
@@ -156,8 +152,7 @@ def train_ours(case: Case, rows: Any, model: str, folder: Path) -> float:
         "trainer.max_steps=-1", f"trainer.max_epochs={case.epochs}", "trainer.validate_every=1000000",
         "checkpoint.every_steps=0",
     ]  # fmt: skip
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        config = compose("config", overrides)
+    config = composed(overrides)
     run = Run(folder / "run")
     run.begin(config, overrides)
     return train(config, run)[f"val/validation/{case.metric}"]

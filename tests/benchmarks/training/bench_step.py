@@ -34,14 +34,9 @@ RUNS = {
 
 
 def compose_config(folder: Path, overrides: list[str]) -> Any:
-    from hydra import compose, initialize_config_module
-    from omegaconf import OmegaConf
+    from tests.support.composed import composed
 
-    from tiryns.runner.launch.resume import run_folder
-
-    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        return compose("config", [*OVERRIDES, *overrides, f"outputs={folder}"])
+    return composed([*OVERRIDES, *overrides, f"outputs={folder}"])
 
 
 class Clock(Callback):
