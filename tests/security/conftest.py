@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.models.tiny import tiny
 from tiryns.runner.cli.compose import compose, initialized
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.permissions import on_command_line
@@ -40,3 +41,11 @@ def problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Problem:
         return ""
 
     return check
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a model."""
+    folder = tmp_path_factory.mktemp("model")
+    tiny().save_pretrained(folder)
+    return folder

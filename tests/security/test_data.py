@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 import pytest
 from transformers import AutoModelForMaskedLM
 
-from tests.models.tiny import tiny
 from tiryns.runner.config.loading import cannot_load, from_pretrained
 from tiryns.runner.data.read.documents import open_source
 from tiryns.runner.data.vision import chat_templates
@@ -130,13 +129,6 @@ HEADERS = {
     "no JSON": weights(b"evil" * 9),
 }
 """Files of weights that lie about themselves."""
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    tiny().save_pretrained(folder)
-    return folder
 
 
 @pytest.mark.parametrize("name", HEADERS)

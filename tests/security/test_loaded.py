@@ -15,7 +15,6 @@ import torch
 from omegaconf import OmegaConf
 from transformers import AutoConfig, AutoModelForMaskedLM
 
-from tests.models.tiny import tiny
 from tests.report.pages import make_run, read
 from tests.security.attacks import CONTROLS, FIELDS, GROWING, KERNELS, LINKS, MARKUP, NAMES, YAML
 from tests.support.foreign_code import RECIPES, TARGETS
@@ -30,13 +29,6 @@ from tiryns.runner.report.single import write_report
 from tiryns.runner.run.environment import as_word
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import check_links, own_words, trusted_words
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    tiny().save_pretrained(folder)
-    return folder
 
 
 def changed(folder: Path, name: str, values: dict[str, Any], to: Path) -> Path:

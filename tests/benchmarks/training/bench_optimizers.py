@@ -14,6 +14,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from torch.optim import Optimizer
 from transformers import BertConfig, BertForMaskedLM
 
+from tests.optim.tiny import state_bytes
 from tiryns.runner.data.demo.stdlib_text import StdlibText
 from tiryns.runner.optim import LoopNeeds, ThreePhaseScheduler, get_optimizer, get_scheduler, loop_needs
 from tiryns.runner.optim.table import OPTIMIZERS, with_8_bit_variant
@@ -94,19 +95,6 @@ def start(name: str, quantized: bool, steps: int) -> Run:
         optimizer, warmup_steps=0.1, cooldown_kind="inverse_sqrt", cooldown_steps=0.2, max_steps=steps
     )
     return Run(f"{name} 8-bit" if quantized else name, model, optimizer, scheduler, loop_needs(optimizer))
-
-
-def state_bytes(optimizer: Optimizer) -> int:
-    """Bytes of all tensors in the state; the tables of quantisation levels, which all tensors share, left out."""
-
-    def size(value: object, key: object = None) -> int:
-        if isinstance(value, torch.Tensor):
-            return 0 if str(key).startswith("qmap") else value.numel() * value.element_size()
-        if isinstance(value, dict):
-            return sum(size(item, name) for name, item in value.items())
-        return sum(map(size, value)) if isinstance(value, list | tuple) else 0
-
-    return size(optimizer.state_dict()["state"])
 
 
 def main() -> None:

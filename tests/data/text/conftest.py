@@ -1,6 +1,6 @@
 """Paragraphs as a source, and what is prepared of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,24 @@ SETTINGS: dict[str, Any] = {
 def paragraphs(num: int, seed: int = 0) -> list[str]:
     rng = np.random.default_rng(seed)
     return [" ".join(rng.choice(WORDS, rng.integers(4, 40))).capitalize() + f" {n}." for n in range(num)]
+
+
+class Own:
+    """A source with nothing but the methods that one must have, which cannot be cut."""
+
+    tokenized = False
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts = texts
+
+    def documents(self) -> Iterator[str]:
+        return iter(self.texts)
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"own": 1}
+
+    def describe(self) -> str:
+        return "own"
 
 
 def text_source(path: Path, documents: list[str]) -> Source:

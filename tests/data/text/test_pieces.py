@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.data.text.conftest import SETTINGS, paragraphs
+from tests.data.text.conftest import SETTINGS, Own, paragraphs
 from tiryns.runner.data.read import pieces as read_pieces
 from tiryns.runner.data.read.documents import CombinedSource, Source, open_source
 from tiryns.runner.data.read.file_documents import FileSource
@@ -142,24 +142,11 @@ def test_stores_of_pieces_are_those_of_one_worker(
     assert two.tokens_per_byte == one.tokens_per_byte
 
 
-class Own:
-    """A source of one's own, which cannot be cut."""
-
-    tokenized = False
-
-    def documents(self) -> Any:
-        return iter(paragraphs(30, seed=1))
-
-    def fingerprint(self) -> dict[str, Any]:
-        return {"own": 1}
-
-    def describe(self) -> str:
-        return "own"
-
-
 def test_a_source_of_several_is_cut_where_it_can_be(tmp_path: Path, in_pieces: Callable[[], None]) -> None:
     lines(tmp_path / "a.txt", TEXTS)
-    source = CombinedSource([open_source(tmp_path / "a.txt", "text", "train", "line"), Own()])
+    source = CombinedSource(
+        [open_source(tmp_path / "a.txt", "text", "train", "line"), Own(paragraphs(30, seed=1))]
+    )
     sizes = [piece.num_bytes for piece in pieces_of(source, SMALL)]
     assert len(sizes) > 5
     assert sizes[-1] is None

@@ -4,9 +4,7 @@ import json
 import logging
 import math
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,9 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from tests.data.text.conftest import SETTINGS, paragraphs, text_source
+from tests.conftest import ROOT
+from tests.data.text.conftest import SETTINGS, Own, paragraphs, text_source
+from tests.support.processes import process
 from tiryns.runner.data.read.documents import Source, open_source
 from tiryns.runner.data.store.reader import TokenStore, entropy, ordinary_counts
 from tiryns.runner.data.text import pool, prepare, tokenise
@@ -247,27 +247,13 @@ def test_a_tokenizer_of_much_text_is_trained_on_a_sample(
 
 def test_importing_the_way_to_tokens_is_cheap() -> None:
     code = "import sys, runner.data.text.prepare, runner.data.demo.stdlib_text; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = process("-c", code, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
     assert not {"torch", "lightning", "transformers", "tokenizers", "datasets", "pyarrow"} & set(
         done.stdout.split()
     )
 
 
-class Own:
-    """Nothing but the methods a source must have."""
-
-    tokenized = False
-
-    def documents(self) -> Iterator[str]:
-        yield from paragraphs(20)
-
-    def fingerprint(self) -> dict[str, Any]:
-        return {"own": 1}
-
-    def describe(self) -> str:
-        return "own"
-
-
 def test_a_source_of_ones_own_is_prepared(prepared: Callable[..., PreparedText]) -> None:
-    found = prepared(Own(), validation_documents=0.1)
+    found = prepared(Own(paragraphs(20)), validation_documents=0.1)
     assert found.documents == {"train": 18, "held_out": 2}

@@ -3,7 +3,7 @@
 import csv
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.data.text.conftest import Own
 from tiryns.runner.data.read import file_documents
 from tiryns.runner.data.read.documents import HubSource, Source, open_source
 
@@ -149,19 +150,7 @@ def test_a_split_of_a_saved_data_set(tmp_path: Path) -> None:
 
 
 def test_a_source_of_ones_own_is_taken_as_it_is() -> None:
-    class Own:
-        tokenized = False
-
-        def documents(self) -> Iterator[str]:
-            return iter(["One."])
-
-        def fingerprint(self) -> dict[str, Any]:
-            return {"own": 1}
-
-        def describe(self) -> str:
-            return "own"
-
-    own = Own()
+    own = Own(["One."])
     assert source(own) is own
     assert read([own, own]) == ["One.", "One."]
 

@@ -1,5 +1,6 @@
 """Targets and weights of the finetuning objectives, and the sums their models make of micro-batches."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,13 +34,13 @@ def parts(task: str, rows: Any, **fields: Any) -> tuple[Any, Collator]:
     return data.train, collator
 
 
-def collated(sequences: Any, collator: Collator, indices: list[int], filler: bool = False) -> MicroBatch:
+def collated(sequences: Any, collator: Collator, indices: Sequence[int], **flags: Any) -> MicroBatch:
+    """The micro-batch of these samples, with such flags as `filler` and `packed`."""
     chosen = np.array(indices)
     ids, lengths = sequences.gather(chosen)
     keys = sample_keys(0, np.zeros_like(chosen), chosen, 1)
-    return collator(
-        {**sequences.extras(chosen), "input_ids": ids, "lengths": lengths, "keys": keys, "filler": filler}
-    )
+    flat: Any = {**sequences.extras(chosen), "input_ids": ids, "lengths": lengths, "keys": keys, **flags}
+    return collator(flat)
 
 
 def model(collator: Collator, **config: Any) -> torch.nn.Module:

@@ -9,13 +9,13 @@ from torch.nn import functional
 from transformers import BertConfig
 
 from tests.data.labelled.tasks import data_module, prepared_data, sentences, texts
+from tests.objectives.labelled.test_finetuning import collated
 from tests.support.precision import BF16, assert_gradients_close, gradients, rounding
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
 from tiryns.runner.models.packed.embedding_noise import add_embedding_noise
 from tiryns.runner.objectives import get_collator_cls
 from tiryns.runner.objectives.base import Collator
-from tiryns.runner.order.keyed import sample_keys
 
 pytestmark = pytest.mark.usefixtures("precision_of_training")
 
@@ -35,14 +35,6 @@ def parts(task: str, **settings: Any) -> tuple[Any, Any]:
     option = "token_classification" if task == "token_classification" else "classification"
     data = prepared_data(option, train=ROWS[task])
     return data.train, get_collator_cls(option)(**data.collator_arguments(), **settings)
-
-
-def collated(sequences: Any, collator: Any, chosen: list[int], **flags: Any) -> MicroBatch:
-    indices = np.array(chosen)
-    ids, lengths = sequences.gather(indices)
-    keys = sample_keys(0, np.zeros_like(indices), indices, 1)
-    flat = {**sequences.extras(indices), "input_ids": ids, "lengths": lengths, "keys": keys, **flags}
-    return collator(flat)
 
 
 def model(collator: Collator, dropout: float = 0.1, alpha: float = 0.0) -> Any:
