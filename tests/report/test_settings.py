@@ -13,7 +13,7 @@ from tiryns.runner.report.changed import changed_settings
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.comparison.settings import Comparison
 from tiryns.runner.report.table import as_markdown, compared_text
-from tiryns.runner.run.folder import find_runs, load_run
+from tiryns.runner.run.folder import Run, find_runs, load_run
 
 LEVEL = KEY.replace("/loss", "/unigram_entropy")
 PER_BYTE = KEY.replace("/loss", "/bits_per_byte")
@@ -88,16 +88,14 @@ def test_step_of_a_failed_run_without_a_checkpoint_is_that_of_its_message(tmp_pa
 def test_larger_is_better_where_the_figure_says_so(tmp_path: Path) -> None:
     folder = make_sweep(tmp_path / "s", {"optimizer.lr=0.1": [0.5, 0.6], "optimizer.lr=0.2": [0.4, 0.65]})
     for run in find_runs(folder):
-        status = json.loads((run / "status.json").read_text())
-        (run / "status.json").write_text(json.dumps({**status, "mode": "max"}))
+        Run(run).update_status(mode="max")
     assert compared(folder).best == [0]
 
 
 def test_run_that_is_not_done_counts_only_where_none_is(tmp_path: Path) -> None:
     folder = make_sweep(tmp_path / "s", {"optimizer.lr=0.1": [1.0, 1.1], "optimizer.lr=0.2": [0.1, 0.2]})
     for run in find_runs(folder)[2:]:
-        status = json.loads((run / "status.json").read_text())
-        (run / "status.json").write_text(json.dumps({**status, "state": "pruned"}))
+        Run(run).update_status(state="pruned")
     assert (compared(folder).best, len(compared(folder).settings[1].figures)) == ([0], 0)
     only_pruned = Comparison([load_run(run) for run in find_runs(folder)[2:]])
     assert len(only_pruned.settings[0].figures) == 2
@@ -280,9 +278,7 @@ def test_branch_and_its_parent_are_both_seen(tmp_path: Path) -> None:
     branch = make_run(tmp_path / "1", 1, 2.0)
     rows = (parent / "metrics.csv").read_text().splitlines()
     (branch / "metrics.csv").write_text("\n".join([*rows[:-1], rows[-1].rpartition(",")[0] + ",1.5", ""]))
-    status = json.loads((branch / "status.json").read_text())
-    status["branched_from"] = str(parent / "checkpoints" / "step-00000040.ckpt")
-    (branch / "status.json").write_text(json.dumps(status))
+    Run(branch).update_status(branched_from=str(parent / "checkpoints" / "step-00000040.ckpt"))
     found = compared(tmp_path)
     assert [each.runs for each in found.settings] == [[0], [1]], "it did not begin at step 0"
     page = read(write_comparison(tmp_path, find_runs(tmp_path)))

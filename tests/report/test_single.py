@@ -1,4 +1,3 @@
-import json
 import math
 import re
 from base64 import b64encode
@@ -12,7 +11,7 @@ from tiryns.runner.report.changed import changed_settings
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.single import write_report
 from tiryns.runner.report.summary import end_summary
-from tiryns.runner.run.folder import load_run
+from tiryns.runner.run.folder import Run, load_run
 
 
 def test_report_shows_curves_figures_and_how_to_go_on(tmp_path: Path) -> None:
@@ -276,8 +275,7 @@ def test_metric_that_stands_still_hides_no_other_curve(tmp_path: Path) -> None:
     rows = [f"{step},0,{5 - step},0.5,{step},{step * step}" for step in (1, 2, 3)]
     heads = "step,time,val/a/loss,val/a/accuracy,optim/grad_norm,perf/tokens_per_second"
     (run / "metrics.csv").write_text("\n".join([heads, *rows, ""]))
-    status = json.loads((run / "status.json").read_text()) | {"monitor": "val/a/accuracy"}
-    (run / "status.json").write_text(json.dumps(status))
+    Run(run).update_status(monitor="val/a/accuracy")
     seen, folded = (part["charts"] for part in read(write_report(run)).of("charts"))
     assert [chart["title"] for chart in seen] == ["Loss", "Throughput", "Gradient norm"]
     assert [chart["title"] for chart in folded] == ["Validation accuracy"]
