@@ -10,9 +10,8 @@ import pytest
 from tests.callbacks.test_suite import own_suite
 from tests.conftest import TINY
 from tests.launch.test_kill import only_run
-from tests.runs.test_train import assert_bitwise, rows, weights
+from tests.runs.test_train import assert_same_run
 from tests.support.processes import assert_nothing_left, killed_at_random
-from tiryns.runner.run import audit
 from tiryns.runner.run.files import read_json
 from tiryns.runner.run.folder import Run
 
@@ -49,9 +48,7 @@ def test_killed_training_has_the_figures_of_its_suite(tmp_path: Path, text_file:
         "callback.suite.every=4", "checkpoint.every_steps=2", "model.dropout=0.1", "resume=auto",
     ]  # fmt: skip
     whole, killed = trained(tmp_path / "whole", words, 0), trained(tmp_path / "killed", words, KILLS)
-    assert audit.compare(whole.path, killed.path) is None
-    assert_bitwise(weights(whole, 12), weights(killed, 12))
-    assert rows(whole) == rows(killed)
+    assert_same_run(whole, killed, 12)
 
 
 def judged(cwd: Path, words: list[str], kills: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.conftest import train_here
-from tests.runs.test_train import assert_bitwise, continued, rows, weights
+from tests.runs.test_train import assert_bitwise, assert_same_run, continued, weights
 from tiryns.conf.phases import Phase
 from tiryns.runner.callbacks.phases import PhaseChanges
 from tiryns.runner.cli.models.average import average
@@ -54,8 +54,7 @@ CHANGED, AS_BUILT = (
 def test_resumed_run_is_bitwise_the_undisturbed_one(whole: Run, step: int, text_file: Path) -> None:
     cut = continued(whole, step, f"cut_{step}")
     train_here(cut.path, text_file, *PHASED, "checkpoint.keep_last=9", "data.num_workers=1")
-    assert_bitwise(weights(whole, 10), weights(cut, 10))
-    assert rows(cut) == rows(whole)
+    assert_same_run(whole, cut, 10)
     assert theta_of(cut.path / "model") == theta_of(whole.path / "model") == CHANGED
     assert cut.status["phases"] == whole.status["phases"]
 

@@ -1,17 +1,16 @@
 """Whole runs with low-rank adapters, of text and of images: on two ranks, killed, in shards, exported."""
 
 import json
-import random
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.conftest import TINY, Command, run_program, train_as
-from tests.launch.test_kill import killed_and_restarted, only_run
+from tests.conftest import TINY, Command, train_as
+from tests.launch.test_kill import only_run, without_trace
 from tests.runs.test_data_order import FIGURES, validation_figures
-from tests.runs.test_train import Train, assert_bitwise, continued, losses, rows, weights
+from tests.runs.test_train import Train, assert_same_run, continued, losses
 from tests.runs.test_vision_language import train_here
 from tests.support.precision import rounding
 from tests.support.vision import SHAPES, SMALL
@@ -51,8 +50,7 @@ def test_pretraining_goes_on_with_an_adapter_and_resumes_bitwise(here: Train, tm
     whole = here(*saving, folder="whole")
     continued(whole, 4, "resumed")
     resumed = here(*saving, folder="resumed")
-    assert_bitwise(weights(whole, 6), weights(resumed, 6))
-    assert rows(whole) == rows(resumed)
+    assert_same_run(whole, resumed, 6)
     before, after = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("base", "whole"))
     assert before.keys() == after.keys()
     changed = {name for name in before if not torch.equal(before[name], after[name])}
@@ -91,18 +89,8 @@ def test_shards_train_an_adapter_as_one_process_does(
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2])
 def test_kills_leave_no_trace(tmp_path: Path, text_file: Path, adapter: list[str], devices: int) -> None:
-    arguments = [
-        *TEXT, f"data.source={text_file}", *adapter, "trainer.validate_every=7", "checkpoint.every_steps=3",
-        f"trainer.devices={devices}", "trainer.max_steps=36", "resume=auto",
-    ]  # fmt: skip
-    for name in ("killed", "whole"):
-        (tmp_path / name).mkdir()
-    run_program(*arguments, cwd=tmp_path / "whole")
-    whole = only_run(tmp_path / "whole" / "outputs")
-    killed = killed_and_restarted(arguments, tmp_path / "killed", 2, random.Random(devices))
-    assert audit.compare(whole.path, killed.path) is None
-    assert_bitwise(weights(whole, 36), weights(killed, 36))
-    assert rows(whole) == rows(killed)
+    arguments = [*TEXT, f"data.source={text_file}", *adapter, "trainer.validate_every=7"]
+    without_trace(arguments, tmp_path, 36, devices)
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TINY, train_here
-from tests.launch.test_kill import killed_and_restarted, only_run, undisturbed
-from tests.runs.test_train import assert_bitwise, losses, rows, weights
+from tests.launch.test_kill import killed_and_restarted, only_run, undisturbed, without_trace
+from tests.runs.test_train import losses, rows
 from tests.support.processes import assert_nothing_left, ranks_in, start, wait_for_steps
 from tiryns.runner.run import audit
 
@@ -40,14 +40,7 @@ def changing(tmp_path: Path, text_file: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_ten_kills_leave_no_trace_on_two_ranks(changing: list[str], tmp_path: Path) -> None:
-    words = [*changing, "trainer.devices=2"]
-    whole = undisturbed(words, tmp_path / "whole", devices=2)
-    (tmp_path / "killed").mkdir()
-    killed = killed_and_restarted(words, tmp_path / "killed", KILLS, random.Random(25))
-    assert audit.compare(whole.path, killed.path) is None
-    assert audit.length(killed.path) == STEPS
-    assert_bitwise(weights(whole, STEPS), weights(killed, STEPS))
-    assert rows(whole) == rows(killed)
+    without_trace(changing, tmp_path, STEPS, devices=2, kills=KILLS)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run
-from tests.runs.test_train import assert_bitwise, rows, weights
+from tests.runs.test_train import assert_same_run
 from tests.support import needs
 from tests.support.processes import assert_nothing_left, start, wait_for_steps
 from tiryns.runner.run import audit
@@ -98,10 +98,7 @@ def test_run_that_nobody_reads_ends_well_and_so_does_one_that_is_told_to_quit(
 
 def assert_same(run: Run, whole: Run) -> None:
     assert run.status["state"] == "done"
-    assert audit.compare(whole.path, run.path) is None
-    assert audit.length(run.path) == STEPS
-    assert_bitwise(weights(whole, STEPS), weights(run, STEPS))
-    assert rows(whole) == rows(run)
+    assert_same_run(whole, run, STEPS)
 
 
 def test_terminated_ranks_save_together_and_go_on_bitwise(
@@ -143,8 +140,7 @@ def test_validation_that_a_signal_prevented_is_made_up_for(
     assert stopped.value.saved
     assert stopped.value.number == number
     run = run_here(*options)
-    assert_bitwise(weights(whole, 12), weights(run, 12))
-    assert rows(whole) == rows(run)
+    assert_same_run(whole, run, 12)
 
 
 def test_clock_bounds_what_a_dead_machine_costs(run_here: Callable[..., Run]) -> None:

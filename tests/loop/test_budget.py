@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 
 from tests.conftest import TINY, run_program, train_here, write_text
 from tests.launch.test_kill import only_run
-from tests.runs.test_train import assert_bitwise, continued, rows, weights
+from tests.runs.test_train import assert_bitwise, assert_same_run, continued, rows, weights
 from tests.support.in_process import tiryns_here
 from tests.support.run_data import GivenData
 from tiryns.conf.trainer import BUDGETS
@@ -26,7 +26,6 @@ from tiryns.runner.loop.assembly import Parts
 from tiryns.runner.loop.budget import PROVISIONAL, Budget, budget_of, steps_within
 from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.models.flops import step_flops
-from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.recording import config_hash
 from tiryns.runner.samplers import Growing, LengthGrouped, Sequential, Shuffled, SplitModality
@@ -137,9 +136,7 @@ def test_cut_run_goes_on_to_the_same_step_without_counting_again(
     cut = continued(by_tokens, 5, "cut")
     resumed = train_here(cut.path, text, *SAVING, BY_BUDGET, f"trainer.max_tokens={TOKENS}")
     assert re.search(r"steps +12 \(max_tokens 4,000\), continuing at step 5\n", capsys.readouterr().out)
-    assert_bitwise(weights(by_tokens, STEPS), weights(resumed, STEPS))
-    assert rows(by_tokens) == rows(resumed)
-    assert audit.compare(by_tokens.path, resumed.path) is None
+    assert_same_run(by_tokens, resumed, STEPS)
     assert SampleOrder(resumed.path).num_steps == STEPS
 
 

@@ -7,7 +7,7 @@ import torch
 
 from tests.launch.test_kill import without_trace
 from tests.modules.conftest import NEW, TINY, Finetune
-from tests.runs.test_train import assert_bitwise, continued, losses, rows, weights
+from tests.runs.test_train import assert_same_run, continued, losses, weights
 from tests.support.precision import rounding
 
 
@@ -25,8 +25,7 @@ def test_a_classifier_learns_from_another_one(finetune: Finetune, cache: Path) -
     before = piece.stat().st_mtime_ns
     continued(cached, 3, "copy")
     resumed = finetune("classification", *kept, folder="copy")
-    assert_bitwise(weights(cached, 8), weights(resumed, 8))
-    assert rows(cached) == rows(resumed)
+    assert_same_run(cached, resumed, 8)
     assert piece.stat().st_mtime_ns == before, "computed once"
     alone = finetune("classification", f"data.tokenizer={teacher.path}/model", *saving, folder="alone")
     ours, theirs = (weights(run, 8)["model.pretrained.classifier.weight"] for run in (cached, alone))

@@ -1,19 +1,17 @@
 """Whole runs with a teacher: cut anyhow, resumed bit for bit, and with that teacher alone."""
 
 import json
-import random
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from tests.conftest import TINY, Command, train_here
-from tests.launch.test_kill import LONGER, killed_and_restarted, only_run, undisturbed
+from tests.launch.test_kill import LONGER, only_run, without_trace
 from tests.runs.test_data_order import FIGURES, losses, validation_figures
-from tests.runs.test_train import Train, assert_bitwise, continued, rows, weights
+from tests.runs.test_train import Train, assert_same_run, continued, weights
 from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
 from tiryns.runner.manifest.differences import MADE, differences
@@ -59,8 +57,7 @@ def test_without_weight_a_run_is_plain_to_the_bit(run_here: Train, teacher: Run)
     off = ["objective.teacher_weight=0", "objective.label_weight=1"]
     plain = run_here(*SAVING, folder="plain")
     unheard = run_here(f"objective.teacher={teacher.path}", *off, *SAVING, folder="off")
-    assert_bitwise(weights(plain, 12), weights(unheard, 12))
-    assert rows(plain) == rows(unheard)
+    assert_same_run(plain, unheard, 12)
 
 
 def test_resume_is_bitwise_and_only_with_the_same_teacher(
@@ -71,8 +68,7 @@ def test_resume_is_bitwise_and_only_with_the_same_teacher(
     whole = run_here(*taught_by(moved), *SAVING, folder="whole")
     continued(whole, 5, "copy")
     resumed = run_here(*taught_by(moved), *SAVING, folder="copy")
-    assert_bitwise(weights(whole, 12), weights(resumed, 12))
-    assert rows(whole) == rows(resumed)
+    assert_same_run(whole, resumed, 12)
     exported = json.loads((whole.path / "model" / "config.json").read_text())
     assert exported["num_hidden_layers"] == 2, "the student alone is exported"
     assert not [name for name in weights(whole, 12) if "teacher" in name]
@@ -132,9 +128,4 @@ def test_two_ranks_and_kills_leave_no_trace(
     two = only_run(tmp_path / "outputs")
     assert audit.compare(one.path, two.path) is None
     assert losses(two) == pytest.approx(losses(one), rel=rounding(2e-5, 1e-2))
-    arguments: list[Any] = [*LONGER, *words, "trainer.devices=2", "trainer.max_steps=28"]
-    (tmp_path / "killed").mkdir()
-    whole = undisturbed(arguments, tmp_path / "undisturbed", 2)
-    killed = killed_and_restarted(arguments, tmp_path / "killed", 2, random.Random(4))
-    assert audit.compare(whole.path, killed.path) is None
-    assert_bitwise(weights(whole, 28), weights(killed, 28))
+    without_trace([*LONGER, *words], tmp_path, 28, 2)

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -159,11 +158,7 @@ def test_best_weights_are_tested_and_exported(
 def test_resumed_run_is_bitwise_the_undisturbed_one(finetune: Finetune) -> None:
     settings = ["checkpoint.every_steps=3", "checkpoint.keep_last=9", "model.dropout=0.1"]
     whole = finetune("classification", *settings)
-    copy = Run(whole.path.with_name("copy"))
-    shutil.copytree(whole.path, copy.path, symlinks=True)
-    for checkpoint in copy.checkpoint_dir.glob("step-*.ckpt"):
-        if int(checkpoint.stem.removeprefix("step-")) > 3:
-            checkpoint.unlink()
+    continued(whole, 3, "copy")
     resumed = finetune("classification", *settings, folder="copy")
     ours, theirs = weights(whole, "step-00000008.ckpt"), weights(resumed, "step-00000008.ckpt")
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)

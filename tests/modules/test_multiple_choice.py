@@ -1,7 +1,6 @@
 """Multiple choice as a user runs it: two ranks, other cuts, kills, and models that transformers loads."""
 
 import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,10 @@ from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassif
 
 from tests.conftest import Command
 from tests.data.labelled.tasks import choices
-from tests.launch.test_kill import killed_and_restarted, undisturbed
+from tests.launch.test_kill import only_run, without_trace
 from tests.modules.conftest import NEW, TASKS, TINY, Finetune
-from tests.runs.test_train import assert_bitwise, losses, weights
+from tests.runs.test_train import losses
 from tests.support.precision import rounding
-from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
 DROPOUT = ["model.dropout=0.2", "sampler.global_batch_size=7"]
@@ -83,13 +81,6 @@ def test_two_ranks_train_and_evaluate_as_one(
 def test_killed_run_is_that_of_one_that_was_not(tmp_path: Path, devices: int) -> None:
     data = tmp_path / "rows.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in choices(60)))
-    words = [
-        *TASKS["multiple_choice"], f"data.train={data}", *TINY, *NEW, *DROPOUT, "data.validation_documents=8",
-        "trainer.max_steps=30", "checkpoint.every_steps=3", "resume=auto", f"trainer.devices={devices}",
-    ]  # fmt: skip
-    (tmp_path / "killed").mkdir()
-    whole = undisturbed(words, tmp_path / "whole", devices)
-    killed = killed_and_restarted(words, tmp_path / "killed", 2, random.Random(devices))
-    assert audit.compare(whole.path, killed.path) is None
-    assert_bitwise(weights(whole, 30), weights(killed, 30))
-    assert lines(whole) == lines(killed)
+    task = [*TASKS["multiple_choice"], f"data.train={data}", "data.validation_documents=8"]
+    whole = without_trace([*task, *TINY, *NEW, *DROPOUT], tmp_path, 30, devices)
+    assert lines(whole) == lines(only_run(tmp_path / "killed" / "outputs"))

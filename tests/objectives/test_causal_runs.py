@@ -1,13 +1,12 @@
 """Runs of causal and hybrid objectives: resumed, killed and on two ranks they are the undisturbed run."""
 
-import random
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import TINY, train_as
-from tests.launch.test_kill import killed_and_restarted, start, undisturbed
-from tests.runs.test_train import assert_bitwise, continued, losses, rows, weights
+from tests.launch.test_kill import start, without_trace
+from tests.runs.test_train import assert_bitwise, continued, losses, weights
 from tests.support.precision import rounding
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
@@ -79,16 +78,8 @@ def test_the_first_phase_is_the_causal_run_and_the_second_is_not(whole: dict[str
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_kills_leave_no_trace(tmp_path: Path, text_file: Path, name: str, devices: int) -> None:
-    arguments = [
-        *TINY, "model.dropout=0.1", "checkpoint.every_steps=3", "resume=auto", *OBJECTIVES[name],
-        f"data.source={text_file}", f"trainer.devices={devices}",
-    ]  # fmt: skip
-    (tmp_path / "killed").mkdir()
-    whole = undisturbed(arguments, tmp_path / "whole", devices)
-    killed = killed_and_restarted(arguments, tmp_path / "killed", 1, random.Random(3), ())
-    assert audit.compare(whole.path, killed.path) is None
-    assert_bitwise(weights(whole, 12), weights(killed, 12))
-    assert rows(whole) == rows(killed)
+    arguments = [*TINY, "model.dropout=0.1", *OBJECTIVES[name], f"data.source={text_file}"]
+    without_trace(arguments, tmp_path, 12, devices, kills=1)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from tests.config.test_malformed import assert_one_message
 from tests.conftest import TINY, few_of, train_as
 from tests.run.on_a_disk import CANNOT
-from tests.runs.test_train import assert_bitwise, rows, weights
+from tests.runs.test_train import assert_bitwise, assert_same_run, weights
 from tests.support import needs
 from tests.support.in_process import Done
 from tests.support.processes import ROOT, run_warm
@@ -91,8 +91,7 @@ def test_disk_without_links_and_modes_serves_a_run(
     assert [done.returncode for done, _ in ended] == [75, 0, 0], ended
     assert "averaged/model.safetensors" in ended[-1][1]
     run = kept_run(tmp_path)
-    assert_bitwise(weights(undisturbed, 12), weights(run, 12))
-    assert rows(undisturbed) == rows(run)
+    assert_same_run(undisturbed, run, 12)
     assert not [file for file in run.checkpoint_dir.iterdir() if file.is_symlink()]
     assert (run.checkpoint_dir / "last.ckpt").read_bytes() == (
         run.checkpoint_dir / "step-00000012.ckpt"

@@ -9,7 +9,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run
-from tests.runs.test_train import Train, assert_bitwise, continued, losses, rows, weights
+from tests.runs.test_train import Train, assert_same_run, continued, losses, weights
 from tiryns.runner import train
 from tiryns.runner.loop.assembly import assemble
 from tiryns.runner.run import audit
@@ -30,8 +30,7 @@ def test_pretraining_goes_as_in_fp32_and_resumes_bitwise(run_here: Train, layout
     assert losses(run) == pytest.approx(losses(exact), rel=2e-3), "of the same dropout"
     continued(run, 3, "resumed")
     resumed = run_here(*short, BF16, folder="resumed")
-    assert_bitwise(weights(run, 6), weights(resumed, 6))
-    assert rows(run) == rows(resumed)
+    assert_same_run(run, resumed, 6)
 
 
 @pytest.mark.slow
@@ -88,8 +87,7 @@ def test_weights_of_a_run_keep_the_types_that_they_began_with(
             del checkpoint["resolved"]["weights"]
             torch.save(checkpoint, file)
         resumed = run_here(*short, folder=name)
-        assert_bitwise(weights(whole, 6), weights(resumed, 6))
-        assert rows(whole) == rows(resumed)
+        assert_same_run(whole, resumed, 6)
         assert resumed.status["resolved"]["weights"] == types_noted
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conftest import few_of
-from tests.runs.test_train import Train, assert_bitwise, continued, rows, weights
+from tests.runs.test_train import Train, assert_same_run, continued, rows
 from tiryns.runner.optim import OPTIMIZERS, ThreePhaseSchedule
 
 FEW = ("adafactor", "adamw", "galore", "muon", "sophiah", "splus")
@@ -31,8 +31,7 @@ def test_resumed_run_is_bitwise_and_follows_the_schedule(run_here: Train, name: 
     whole = run_here(*own)
     continued(whole, 4, "copy")
     resumed = run_here(*own, folder="copy")
-    assert_bitwise(weights(whole, STEPS), weights(resumed, STEPS))
-    assert rows(whole) == rows(resumed)
+    assert_same_run(whole, resumed, STEPS)
     schedule = ThreePhaseSchedule("linear", 2, 0.0, "constant", -1, 1.0, "inverse_sqrt", 3, 0.0, STEPS)
     logged = [row for row in rows(whole) if row["train/loss"]]
     groups = [key for key in logged[0] if key.startswith("optim/lr/")]

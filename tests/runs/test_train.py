@@ -38,6 +38,14 @@ def rows(run: Run) -> list[dict[str, str]]:
         ]
 
 
+def assert_same_run(whole: Run, run: Run, steps: int) -> None:
+    """Both have the same order, the same weights after so many steps, and the same rows of metrics, bit for bit."""
+    assert audit.compare(whole.path, run.path) is None
+    assert audit.length(run.path) == steps
+    assert_bitwise(weights(whole, steps), weights(run, steps))
+    assert rows(whole) == rows(run)
+
+
 def losses(run: Run) -> dict[int, float]:
     """Training losses by step."""
     return {int(row["step"]): float(row["train/loss"]) for row in rows(run) if row["train/loss"]}
@@ -87,22 +95,18 @@ assert len(filled) == 5 and filled[0]["score"] > 0, filled
 
 def test_resumed_run_is_bitwise_the_undisturbed_one(run_here: Train) -> None:
     whole = run_here("checkpoint.every_steps=5", "checkpoint.keep_last=9", "model.dropout=0.1")
-    copy = continued(whole, 5, "copy")
+    continued(whole, 5, "copy")
     resumed = run_here(
         "checkpoint.every_steps=5", "checkpoint.keep_last=9", "model.dropout=0.1", folder="copy"
     )
-    assert_bitwise(weights(whole, 12), weights(resumed, 12))
-    assert rows(whole) == rows(resumed)
-    assert audit.compare(whole.path, copy.path) is None
-    assert audit.length(copy.path) == 12
+    assert_same_run(whole, resumed, 12)
 
 
 def test_resume_on_a_validation_step_keeps_its_figures(run_here: Train) -> None:
     whole = run_here("checkpoint.every_steps=6", "checkpoint.keep_last=9")
     continued(whole, 6, "copy")
     resumed = run_here("checkpoint.every_steps=6", "checkpoint.keep_last=9", folder="copy")
-    assert_bitwise(weights(whole, 12), weights(resumed, 12))
-    assert rows(whole) == rows(resumed)
+    assert_same_run(whole, resumed, 12)
 
 
 def test_loss_does_not_depend_on_micro_batches_or_workers(run_here: Train) -> None:

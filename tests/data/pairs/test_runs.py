@@ -1,7 +1,6 @@
 """Runs on pairs: they learn, resume bit for bit, and do not depend on how global batches are cut."""
 
 import json
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,9 @@ import pytest
 
 from tests.conftest import Command, train_as
 from tests.data.pairs.rows import TINY, pairs, scored, write
-from tests.launch.test_kill import killed_and_restarted, undisturbed
-from tests.runs.test_train import assert_bitwise, continued, losses, rows, weights
+from tests.launch.test_kill import without_trace
+from tests.runs.test_train import assert_same_run, continued, losses, rows, weights
 from tests.support.precision import rounding
-from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
 Trained = Callable[..., Run]
@@ -86,8 +84,7 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(trained: Trained) -> None:
     whole = trained(*CUT)
     continued(whole, 4, "copy")
     resumed = trained(*CUT, folder="copy")
-    assert_bitwise(weights(whole, 8), weights(resumed, 8))
-    assert rows(whole) == rows(resumed)
+    assert_same_run(whole, resumed, 8)
     assert "model.log_temperature" in weights(whole, 8)
 
 
@@ -138,13 +135,5 @@ def test_runs_on_several_sets_are_killed_without_a_trace(tmp_path: Path, devices
     """Their batches are of one set each, and go on where they were."""
     sets = {name: write(tmp_path / f"{name}.jsonl", pairs(40, seed)) for seed, name in enumerate(("a", "b"))}
     given = ",".join(f"{name}:{path}" for name, path in sets.items())
-    arguments = [
-        *TINY, f"data.train={{{given}}}", "data.validation_documents=8", *CUT, f"trainer.devices={devices}",
-        "trainer.max_steps=36", "checkpoint.every_steps=3", "resume=auto",
-    ]  # fmt: skip
-    (tmp_path / "killed").mkdir()
-    whole = undisturbed(arguments, tmp_path / "whole", devices)
-    killed = killed_and_restarted(arguments, tmp_path / "killed", 2, random.Random(devices))
-    assert audit.compare(whole.path, killed.path) is None
-    assert_bitwise(weights(whole, 36), weights(killed, 36))
-    assert rows(whole) == rows(killed)
+    arguments = [*TINY, f"data.train={{{given}}}", "data.validation_documents=8", *CUT]
+    without_trace(arguments, tmp_path, 36, devices)
