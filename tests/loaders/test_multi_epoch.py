@@ -13,7 +13,6 @@ from torch.utils.data import DataLoader
 
 from tests.order.chance import z_score
 from tiryns.runner.loaders.multi_epoch import (
-    IdentityMultiEpochDatasetWrapper,
     MultiEpochDatasetResampler,
     MultiEpochDatasetWrapper,
 )
@@ -214,31 +213,6 @@ def test_an_epoch_of_a_trillion_samples_starts_at_once() -> None:
     assert len({data[i].idx for i in range(1000)}) == 1000
 
 
-def test_out_of_range_and_negative_indices_are_refused() -> None:
-    data = MultiEpochDatasetResampler(Echo(5), num_samples=7)
-    for index in (-1, 7, 100):
-        with pytest.raises(IndexError, match=f"{index} .* 7 samples"):
-            data[index]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"num_epochs": 1, "num_samples": 5}, "Only one of num_epochs and num_samples .* They are 1 and 5"),
-        ({"num_epochs": 0}, "num_epochs is 0"),
-        ({"num_samples": -1}, "num_samples is -1"),
-    ],
-)
-def test_contradictory_counts_are_refused(arguments: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        MultiEpochDatasetResampler(Echo(5), **arguments)  # type: ignore[arg-type]
-
-
-def test_an_empty_dataset_is_refused() -> None:
-    with pytest.raises(ValueError, match="empty"):
-        MultiEpochDatasetResampler(Echo(0))
-
-
 class Crop(MultiEpochDatasetWrapper):
     """Cuts a text at a place that depends on epoch and index."""
 
@@ -250,11 +224,6 @@ def test_wrappers_transform_by_epoch_and_index() -> None:
     texts = ["abcdef", "ghijkl"]
     crops = MultiEpochDatasetResampler(Crop(texts), num_epochs=2, shuffle=False)
     assert [crops[i] for i in range(4)] == ["abcdef", "hijkl", "bcdef", "ijkl"]
-    plain = IdentityMultiEpochDatasetWrapper(texts)
-    assert len(plain) == 2
-    assert plain[EpochIndex(7, 1)] == "ghijkl"
-    with pytest.raises(TypeError, match="abstract"):
-        MultiEpochDatasetWrapper(texts)  # type: ignore[abstract]
 
 
 def test_a_dataset_that_is_not_wrapped_is_told_the_wrapper() -> None:

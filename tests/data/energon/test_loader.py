@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from tests.data.energon.sets import NumberedPacks, make_set, stream, take
 from tests.support.processes import assert_workers_end_with_their_parent
 from tiryns.runner.data.energon.errors import SkipBudget
-from tiryns.runner.data.energon.loader import EnergonDataloader, EnergonPass, cyclic_iter, worker_safe
+from tiryns.runner.data.energon.loader import EnergonDataloader, EnergonPass, worker_safe
 from tiryns.runner.data.energon.state import from_plain, to_plain
 
 
@@ -89,14 +89,7 @@ def test_workers_end_at_once(folder: Path) -> None:
 
 def test_empty_loader_is_an_error_and_does_not_spin() -> None:
     with pytest.raises(ValueError, match="gives no batch"):
-        next(cyclic_iter([]))
-    with pytest.raises(ValueError, match="gives no batch"):
         next(EnergonDataloader(DataLoader(TensorDataset(torch.zeros(0)))))
-
-
-def test_finite_loader_is_passed_over_again_and_again() -> None:
-    passes = cyclic_iter([1, 2])
-    assert [next(passes) for _ in range(5)] == [1, 2, 1, 2, 1]
 
 
 def test_state_comes_back_as_it_was(folder: Path) -> None:

@@ -120,10 +120,16 @@ def test_resampler_fills_in_epochs_and_samples(given: dict[str, Any], counts: tu
 
 
 @pytest.mark.parametrize(
-    "given", [{"num_epochs": 1, "num_samples": 1}, {"num_epochs": 0}, {"num_samples": 0}, {"num_samples": -1}]
+    ("given", "message"),
+    [
+        ({"num_epochs": 1, "num_samples": 5}, "Only one of num_epochs and num_samples .* They are 1 and 5"),
+        ({"num_epochs": 0}, "num_epochs is 0"),
+        ({"num_samples": 0}, "num_samples is 0"),
+        ({"num_samples": -1}, "num_samples is -1"),
+    ],
 )
-def test_resampler_refuses_wrong_counts(given: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="num_"):
+def test_resampler_refuses_wrong_counts(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         MultiEpochDatasetResampler(NUMBERS, **given)
     with pytest.raises(ValueError, match="empty"):
         MultiEpochDatasetResampler(IdentityMultiEpochDatasetWrapper([]))
@@ -140,8 +146,8 @@ def test_resampler_getitem() -> None:
     assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
     plain = MultiEpochDatasetResampler(Asked(), num_epochs=2, shuffle=False)
     assert every(plain) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
-    for outside in (-1, 8):
-        with pytest.raises(IndexError, match="outside the 8 samples"):
+    for outside in (-1, 8, 100):
+        with pytest.raises(IndexError, match=f"{outside} is outside the 8 samples"):
             resampler[outside]
     assert every(MultiEpochDatasetResampler(IdentityMultiEpochDatasetWrapper("a"), num_epochs=2)) == [
         "a",

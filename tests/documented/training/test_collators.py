@@ -171,18 +171,6 @@ def test_compute_labels_leaves_its_argument_alone(collator: Any) -> None:
     assert set(tokenized) == set(before)
 
 
-def test_masked_language_modeling_masks_eighty_ten_ten() -> None:
-    collator = MaskedLanguageModelingCollator(*THREE, special_token_ids=[UNKNOWN, START, END])
-    ids = torch.randint(5, 100, (100, 400))
-    made = collator.compute_labels({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
-    chosen = made["labels"] != -100
-    assert float(chosen.float().mean()) == pytest.approx(0.3, abs=0.015)
-    seen, true = made["input_ids"][chosen], made["labels"][chosen]
-    assert float((seen == MASK).float().mean()) == pytest.approx(0.8, abs=0.02)
-    assert float((seen == true).float().mean()) == pytest.approx(0.1, abs=0.02)
-    assert seen.min() >= MASK, "no special token is inserted but the mask"
-
-
 @pytest.mark.parametrize("collator", PRETRAINING)
 def test_collate_fn_is_repeatable_and_new_in_each_pass(collator: Any) -> None:
     made = collator(*THREE, special_token_ids=[UNKNOWN, START, END])
