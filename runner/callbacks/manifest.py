@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import torch
+import yaml
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.strategies import ModelParallelStrategy
 from omegaconf import DictConfig, OmegaConf
@@ -23,6 +24,7 @@ from tiryns.runner.run.audit import FILE_NAME as ORDER
 from tiryns.runner.run.audit import open_at
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import model_folder
+from tiryns.runner.run.yaml_files import LOADER
 
 log = logging.getLogger("tiryns")
 
@@ -51,7 +53,7 @@ class Manifest(Callback):
         if trainer.is_global_zero:
             folder = Run(Path(trainer.default_root_dir))
             resolved = {**(folder.status.get("resolved") or {}), **_kernels(trainer)}
-            config: Any = OmegaConf.load(folder.path / "config.yaml")
+            config = DictConfig(yaml.load((folder.path / "config.yaml").read_text(), Loader=LOADER))
             begin_manifest(folder, config, _inputs(trainer, folder, config), resolved, step)
             self._file = open_at(folder.path / FILE_NAME, step)
 

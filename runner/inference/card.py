@@ -17,6 +17,7 @@ from tiryns.runner.models.positions import longest_text
 from tiryns.runner.patches.transformers import auto_class_of
 from tiryns.runner.run.files import read_json
 from tiryns.runner.run.folder import Run
+from tiryns.runner.run.yaml_files import LOADER
 
 INTERNAL = ("objective", "best_step")
 """Figures that the model card leaves out."""
@@ -96,7 +97,9 @@ def model_card(
     figures = "\n".join(f"| {figure} | {value:.4f} |" for figure, value in shown)
     config = (run.path / "config.yaml").read_text()
     # a path of where the run was begun is no name of the hub
-    settings: Any = OmegaConf.to_container(from_begin(DictConfig(yaml.safe_load(config) or {}), run.path))
+    settings: Any = OmegaConf.to_container(
+        from_begin(DictConfig(yaml.load(config, Loader=LOADER) or {}), run.path)
+    )
     made_by = getattr(model, "note", "") + (MADE_BY if with_manifest else "")
     auto = auto_class_of(model.pretrained)  # of one whose code is exported with it
     loader, trust = (auto, ", trust_remote_code=True") if auto else (name, "")
