@@ -11,10 +11,10 @@ import pytest
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from tests.conf.test_settings import composed
 from tests.conftest import TINY, train_here
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import continued, losses, rows
+from tests.support.composed import composed
 from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
 from tiryns.runner.cli.compose import initialized, overrides_of
@@ -85,9 +85,9 @@ def test_looking_at_a_config_leaves_nothing_and_may_be_done_while_it_trains(tmp_
     assert not list(tmp_path.iterdir())
     assert tiryns_here(tmp_path, *words, "trainer.num_nodes=2").returncode == 0
     assert not list(tmp_path.iterdir())
-    composed = tiryns_here(tmp_path, "--cfg", "job", "seed=16", "resume=auto")
+    printed = tiryns_here(tmp_path, "--cfg", "job", "seed=16", "resume=auto")
     run = pretend_run(tmp_path / "outputs" / "a")
-    config = DictConfig(yaml.safe_load(composed.stdout))
+    config = DictConfig(yaml.safe_load(printed.stdout))
     Run(run).update_status(config_hash=config_hash(config))
     with Run(run).lock():
         assert "dir: outputs/a\n" in tiryns_here(tmp_path, *words).stdout
@@ -105,7 +105,7 @@ def test_resume_brings_back_the_overrides_of_the_run(tmp_path: Path) -> None:
 def test_run_of_an_earlier_version_goes_on_without_settings_that_are_gone(
     tmp_path: Path,
 ) -> None:
-    run, default = pretend_run(tmp_path / "run"), composed()
+    run, default = pretend_run(tmp_path / "run"), composed([])
     noted = ["module.replay_every=100", "seed=7", "module.replay=1"]
     (run / "overrides.json").write_text(json.dumps(noted))
     assert saved_overrides([f"resume={run}"]) == ["seed=7", "module.replay=1", f"resume={run}"]
