@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.precision import BF16, PRECISION, as_in_training, in_fp64
-from tests.support.processes import ROOT, WarmPopen, process, run_warm
+from tests.support.processes import ROOT, WarmPopen, process, warm_process
 from tiryns.runner.patches.exits import run_exit_functions
 
 pytest_plugins = ["tests.support.needs.skips"]
@@ -126,7 +126,7 @@ def run_program(
     if any(name.startswith("PYTHON") for name in environment):
         done = process("-m", "runner.train", *arguments, cwd=cwd, **env)
     else:
-        done = run_warm("runner.train", arguments, cwd, env)
+        done = warm_process("-m", "runner.train", *arguments, cwd=cwd, **env)
     assert not check or done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
     return done
 

@@ -4,6 +4,7 @@ tests' own but where its command is tested."""
 import json
 import logging
 import random
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import yaml
 
 from tests.conftest import TINY, Command
 from tests.support.in_process import tiryns_here
+from tests.support.processes import WarmPopen
 from tiryns.runner.callbacks import suite as module
 from tiryns.runner.callbacks.suite import SuiteEvaluation
 from tiryns.runner.logging import MetricsFile
@@ -266,7 +268,10 @@ def own_suite(folder: Path) -> Path:
     return folder / "mine.yaml"
 
 
-def test_real_suite_measures_the_exported_weights(run_here: Train, tmp_path: Path) -> None:
+def test_real_suite_measures_the_exported_weights(
+    run_here: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", WarmPopen)
     words = ["callback=[default,suite]", f"callback.suite.suite={own_suite(tmp_path)}", "trainer.max_steps=2"]
     run = run_here(*words)
     output = (run.path / "suite/step-00000002/output.txt").read_text()

@@ -1,15 +1,13 @@
 """Wrong settings as the parts themselves refuse them, full disks, and folders in the way: one message each."""
 
-import resource
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.config.test_malformed import assert_one_message
-from tests.conftest import ROOT, TINY, Command
+from tests.conftest import TINY, Command
+from tests.support.processes import PROGRAM, warm_process
 
 SETTINGS = [
     ("sampler.global_batch_size=100000", ["global_batch_size is 100000"]),
@@ -75,13 +73,9 @@ def test_full_disk_leaves_nothing_half_written(
     """A limit on the size of files stands in for the disk: writes fail half-way all the same."""
     longer = tmp_path / "longer.txt"
     longer.write_text(text_file.read_text() * 3)
-    command = [sys.executable, "-m", "runner.train", *TINY, f"data.source={longer}", "model.hidden_size=256"]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={"PYTHONPATH": str(ROOT), "TIRYNS_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1",
-             "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-    )  # fmt: skip
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit})); {PROGRAM[1]}"
+    words = [*TINY, f"data.source={longer}", "model.hidden_size=256"]
+    done = warm_process("-c", limited, *words, cwd=tmp_path, TIRYNS_CACHE=str(tmp_path / "cache"))
     assert_one_message(done, [str(tmp_path)])
     assert not list(tmp_path.glob("outputs/*/*/checkpoints/*.ckpt"))
     assert not list(tmp_path.glob("**/*.tmp"))

@@ -16,7 +16,8 @@ import torch
 from torch.utils.data import Dataset
 
 from tests.conftest import ROOT
-from tests.support.processes import lives
+from tests.support.processes import WarmPopen, lives
+from tests.support.processes.warm import NURSE
 from tiryns.runner.data.workers import StepLoader, StepSampler, WorkerLoader, begun
 from tiryns.runner.loaders.passes import Passes, PassLoader
 from tiryns.runner.patches.torch import loaders
@@ -142,13 +143,14 @@ for batch in loader(Batches()):
 
 
 def test_loader_processes_end_when_their_parent_is_killed(tmp_path: Path) -> None:
-    process = subprocess.Popen(
+    process = WarmPopen(
         [sys.executable, "-c", READER], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None
     process.stdout.readline()
-    workers = [int(p) for p in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    workers = [int(p) for p in children if Path(f"/proc/{p}/comm").read_text().strip() != NURSE]
     assert len(workers) == 2
     process.kill()
     process.wait()

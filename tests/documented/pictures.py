@@ -14,7 +14,6 @@ from hashlib import sha256
 from io import StringIO
 from itertools import chain
 from pathlib import Path
-from subprocess import Popen
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -22,7 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tests.report.browser import opened, running_browser
-from tests.support.processes import PROGRAM, ROOT
+from tests.support.processes import PROGRAM, ROOT, WarmPopen
 
 FOLDER = ROOT / "docs" / "pictures"
 MADE_OF = FOLDER / "made_of.json"
@@ -54,7 +53,7 @@ def screens_of(folder: Path, *words: str) -> Iterator[list[str]]:
     """
     leader, terminal = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(COLUMNS), "LINES": str(LINES), "TERM": "xterm-256color"}
-    started = Popen(
+    started = WarmPopen(
         [sys.executable, *PROGRAM, *words], cwd=folder, stdout=terminal, stderr=terminal, env=environment
     )
     os.close(terminal)

@@ -13,7 +13,7 @@ from lightning.pytorch import Callback
 
 from tests.conftest import ROOT, TINY
 from tests.launch.test_kill import only_run
-from tests.support.processes import process
+from tests.support.processes import process, warm_process
 from tiryns.runner.run.folder import Run
 
 ENDING = """
@@ -42,7 +42,7 @@ class StartThreads(Callback):
 
 
 def test_process_ends_with_its_own_status() -> None:
-    done = process("-c", ENDING, cwd=ROOT)
+    done = warm_process("-c", ENDING, cwd=ROOT)
     assert (done.returncode, done.stdout, done.stderr) == (75, "work\nexit function\n", "")
 
 

@@ -14,7 +14,7 @@ from tests.run.on_a_disk import CANNOT
 from tests.runs.test_train import assert_bitwise, assert_same_run, weights
 from tests.support import needs
 from tests.support.in_process import Done
-from tests.support.processes import ROOT, run_warm
+from tests.support.processes import warm_process
 from tiryns.runner.checkpoints.callback import link, newest_checkpoint
 from tiryns.runner.run.files import naming, system_errors
 from tiryns.runner.run.folder import Run
@@ -48,9 +48,9 @@ def on_a_disk(tmp_path: Path, plan: dict[str, Any], *commands: list[str]) -> lis
     disk = tmp_path / "disk"
     disk.mkdir()
     words = [json.dumps({**plan, "kept": str(tmp_path / "kept")}), *map(json.dumps, commands)]
-    caches = {"TIRYNS_CACHE": str(disk / "cache"), "HF_HOME": str(disk / "cache" / "hf")}
-    env = {**os.environ, "PYTHONPATH": str(ROOT), **caches}
-    done = run_warm("tests.run.on_a_disk", tuple(words), disk, env)
+    cache = disk / "cache"
+    caches = {"TIRYNS_CACHE": str(cache), "HF_HOME": str(cache / "hf")}
+    done = warm_process("-m", "tests.run.on_a_disk", *words, cwd=disk, **caches)
     if done.returncode == CANNOT:
         needs.mounts()
     assert done.returncode == 0, done.stderr

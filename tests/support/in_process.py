@@ -4,6 +4,7 @@ import contextlib
 import io
 import logging
 import os
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 from hydra.core.global_hydra import GlobalHydra
 
+from tests.support.processes import WarmPopen
 from tiryns.runner.cli.commands import main
 
 
@@ -44,11 +46,12 @@ def _as_typed(cwd: Path, arguments: tuple[str, ...]) -> Iterator[None]:
     GlobalHydra.instance().clear()
     sys.argv = ["tiryns", *arguments]
     os.chdir(cwd)
+    popen, subprocess.Popen = subprocess.Popen, WarmPopen  # type: ignore[misc]
     try:
         with warnings.catch_warnings():
             yield
     finally:
-        sys.argv = before[0]
+        sys.argv, subprocess.Popen = before[0], popen  # type: ignore[misc]
         os.environ.clear()
         os.environ.update(before[1])
         os.chdir(before[2])

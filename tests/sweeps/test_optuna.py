@@ -16,6 +16,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from tests.conftest import ROOT, TINY, run_program
 from tests.report.pages import read
+from tests.support.processes import warm_process
 from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.optuna import search_space
 from tiryns.runner.sweeps.study import STUDY, open_storage, repair
@@ -46,7 +47,7 @@ def task(config):
     return value
 
 sys.argv[1:] = saved_overrides(sys.argv[1:])
-OmegaConf.register_new_resolver("sweep_folder", sweep_folder)
+OmegaConf.register_new_resolver("sweep_folder", sweep_folder, replace=True)
 register_plugins()
 hydra.main(version_base="1.3", config_path="pkg://tiryns.conf", config_name="config")(task)()
 '''
@@ -57,9 +58,7 @@ RATE = "optimizer.lr=tag(log, interval(1e-5, 1))"
 
 def cheap(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     (cwd / "cheap.py").write_text(CHEAP)
-    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-    command = [sys.executable, "cheap.py", "-m", "hydra/sweeper=optuna", *arguments]
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False)
+    return warm_process("-m", "cheap", "-m", "hydra/sweeper=optuna", *arguments, cwd=cwd, **environment)
 
 
 def study_in(cwd: Path) -> optuna.Study:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.support.processes import process
+from tests.support.processes import warm_process
 
 PRINTING = """
 import sys
@@ -28,7 +28,7 @@ main(sys.argv[1:])
 
 def test_a_line_is_printed_for_each_run_and_the_rest_kept_beside_it(tmp_path: Path) -> None:
     words = ["--change", "optimizer=muon", "trainer.max_steps=60", "--seeds", "2", "--anyway"]
-    done = process("-c", PRINTING, "judge", *words, "--metric", "objective", cwd=tmp_path)
+    done = warm_process("-c", PRINTING, "judge", *words, "--metric", "objective", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [re.sub(r", \d:\d\d, outputs/\S+", "", line) for line in done.stderr.splitlines()] == [
         "judge: the config as it is, seed 1",

@@ -1,9 +1,6 @@
 """The command that makes energon data sets: equal bytes for equal rows, nothing half done, errors that name the row."""
 
 import json
-import os
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -12,9 +9,9 @@ import pytest
 from megatron.energon import WorkerConfig, get_val_dataset
 from PIL import Image
 
-from tests.conftest import ROOT
 from tests.support.in_process import tiryns_here
 from tests.support.json_keys import document
+from tests.support.processes import warm_process
 from tiryns.runner.cli.commands import main
 from tiryns.runner.data.energon.examples import ReadConversations
 from tiryns.runner.data.energon.prepare import prepare
@@ -179,9 +176,7 @@ def test_command_says_what_it_wants(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_command_writes_a_set(rows: Path) -> None:
     arguments = ["rows.jsonl", "images", "out", "--column", "question=statement", "--validation", "3"]
-    command = [sys.executable, "-m", "tiryns", "prepare", *arguments]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=rows.parent, env=env, capture_output=True, text=True, check=True)
+    done = warm_process("-m", "tiryns", "prepare", *arguments, cwd=rows.parent)
     assert done.stdout.startswith("out: train: ")
     with tarfile.open(rows.parent / "out" / "val-000000.tar") as shard:
         assert {Path(name).suffix for name in shard.getnames()} <= {".json", ".png"}

@@ -5,8 +5,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 from importlib import import_module
 from pathlib import Path
@@ -18,8 +16,9 @@ import pytest
 from omegaconf import OmegaConf
 
 import tiryns
-from tests.conftest import ROOT, TINY, run_program
+from tests.conftest import TINY, run_program
 from tests.documented.face.conftest import DOCUMENTED, PAGE
+from tests.support.processes import warm_process
 
 
 def test_errors_are_exceptions_with_one_message(text_file: Path, here: Path) -> None:
@@ -192,10 +191,7 @@ def test_program_of_the_users_own_runs_from_anywhere(text_file: Path, tmp_path: 
         map(repr, [*TINY, f"data.source={text_file}", "trainer.max_steps=2", "trainer.validate_every=0"])
     )
     (tmp_path / "mine.py").write_text(f"import tiryns\nprint(tiryns.run({words}).state)\n")
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "mine.py"], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
-    )
+    done = warm_process("-m", "mine", cwd=tmp_path)
     assert done.stdout.splitlines()[-1] == "done"
     [folder] = (tmp_path / "outputs").glob("*/*")
     assert run_program("trainer.max_steps=4", f"resume={folder}", cwd=tmp_path).returncode == 0

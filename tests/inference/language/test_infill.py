@@ -1,8 +1,6 @@
 import io
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import torch
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification
 
 from tests.conftest import ROOT, WORDS
+from tests.support.processes import warm_process
 from tiryns.runner.cli.commands import main
 from tiryns.runner.inference.language.infill import fill, load
 from tiryns.runner.opened_run import open_run
@@ -59,22 +58,9 @@ def test_rows_of_standard_input_are_repeated_as_those_of_a_file(
 
 
 def test_the_command_puts_words_for_masks_and_keeps_the_rest(run_folder: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "tiryns",
-        "predict",
-        str(run_folder),
-        "the [MASK] runs [MASK] [MASK] bridge",
-    ]
-    done = subprocess.run(
-        [*command, "--samples=3", "--steps=5"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=True,
-    )
+    words = ["predict", str(run_folder), "the [MASK] runs [MASK] [MASK] bridge", "--samples=3", "--steps=5"]
+    done = warm_process("-m", "tiryns", *words, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     assert len(lines) == 3
     for line in lines:

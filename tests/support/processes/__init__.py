@@ -8,10 +8,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 from tests.support.processes import warm
@@ -171,11 +172,12 @@ _READY = "tests.support.processes.ready"
 """The module whose import does what each run would."""
 
 
-class WarmPopen(subprocess.Popen[Any]):
-    """A `Popen` of `python -m MODULE` that forks a process which has imported the program, as `warm` says."""
+class WarmPopen(Popen[Any]):
+    """A `Popen` that forks Python from a process which has imported the program, as `warm` says."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        nursery()
+        if not hasattr(Popen, "nursery"):  # of a process that was forked itself
+            nursery()
         super().__init__(*args, **options)
 
 
@@ -184,23 +186,29 @@ def nursery() -> warm.Nursery:
     """The one of these tests, whose children are children of this process."""
     ours, theirs = socket.socketpair()
     command = [sys.executable, str(Path(warm.__file__)), str(theirs.fileno()), _READY]
-    subprocess.Popen(command, pass_fds=[theirs.fileno()], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    Popen(command, pass_fds=[theirs.fileno()], env={**os.environ, "PYTHONPATH": str(ROOT)})
     theirs.close()
     made = warm.Nursery(ours)
     made.take_over(WarmPopen)
     return made
 
 
-def run_warm(module: str, arguments: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> Done:
-    """`python -m MODULE ARGUMENTS` in the folder `cwd`, to its end."""
-    command = [sys.executable, "-m", module, *arguments]
+def warm_process(*words: str, cwd: Path, **environment: str) -> Done:
+    """`python WORDS` as `process` runs it, where what it imports is not what is tested."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     pipe = subprocess.PIPE
     with WarmPopen(
-        command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True
+        [sys.executable, *words],
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
     ) as made:
         try:
             outputs = made.communicate(timeout=SECONDS)
         except BaseException:
             made.kill()
             raise
-    return subprocess.CompletedProcess([module, *arguments], made.returncode, *outputs)
+    return subprocess.CompletedProcess([*words], made.returncode, *outputs)

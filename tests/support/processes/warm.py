@@ -1,10 +1,11 @@
 """Processes of Python that are forked, not started anew: `python warm.py CHANNEL MODULE...` imports the modules first.
 
 A run starts in a tenth of a second, where a new interpreter takes three seconds of imports. So do the processes that it
-starts with `python -m`, such as its ranks: each process has a nursery of its own, forked before it runs anything, whose
-children are handed over to it. This file knows the standard library alone.
+starts with `python -m` or `-c`, such as its ranks: each process has a nursery of its own, forked before it runs
+anything, whose children are handed over to it. This file knows the standard library alone.
 """
 
+import atexit
 import ctypes
 import gc
 import importlib
@@ -15,7 +16,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+import traceback
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -42,7 +45,7 @@ class Nursery:
         return int.from_bytes(exactly(self.channel, 9)[:8], "big")
 
     def take_over(self, popen: type[subprocess.Popen[Any]]) -> None:
-        """Has a class of `Popen` start what is `python -m MODULE` in this process here."""
+        """Has a class of `Popen` start `python -m MODULE` and `python -c CODE` of this process here."""
         execute: Any = popen._execute_child  # type: ignore[attr-defined]
 
         def fork(made: Any, args: Any, executable: Any, preexec_fn: Any, *more: Any) -> None:
@@ -50,19 +53,20 @@ class Nursery:
             words = [] if isinstance(args, str | bytes) or shell else [os.fspath(word) for word in args]
             beside = words[1:2] != ["-P"]
             words = words[:1] + words[1 if beside else 2 :]
-            if words[:2] != [sys.executable, "-m"] or preexec_fn or executable or os.getpid() != self.owner:
+            known = words[:1] == [sys.executable] and words[1:2] in (["-m"], ["-c"])
+            if not known or preexec_fn or executable or os.getpid() != self.owner:
                 execute(made, args, executable, preexec_fn, *more)
                 return
             given = pipes[0], pipes[3], pipes[5]
             asked = {
-                "module": words[2], "arguments": words[3:], "cwd": os.fspath(cwd or os.getcwd()), "beside": beside,
+                "program": words[1:3], "arguments": words[3:], "cwd": os.fspath(cwd or os.getcwd()), "beside": beside,
                 "environment": dict(os.environ if env is None else env), "session": session,
             }  # fmt: skip
             made.pid = self.start(asked, [own if file == -1 else file for own, file in enumerate(given)])
             made._child_created = True
             made._close_pipe_fds(*pipes)
 
-        popen._execute_child = fork  # type: ignore[attr-defined]
+        popen._execute_child, popen.nursery = fork, self  # type: ignore[attr-defined]
 
 
 def nurse(channel: socket.socket, owner: int) -> NoReturn:
@@ -90,10 +94,10 @@ def nurse(channel: socket.socket, owner: int) -> NoReturn:
 
 
 def become(
-    module: str, arguments: list[str], cwd: str, environment: dict[str, str], beside: bool, session: bool,
+    program: list[str], arguments: list[str], cwd: str, environment: dict[str, str], beside: bool, session: bool,
     channel: socket.socket, files: list[int],
 ) -> NoReturn:  # fmt: skip
-    """Makes this process `python -m MODULE ARGUMENTS` with a nursery; `beside` finds modules in its working folder."""
+    """Makes this process `python PROGRAM ARGUMENTS` with a nursery; `beside` finds modules in its working folder."""
     for name in ("SIGTERM", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGQUIT"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -121,8 +125,31 @@ def become(
     found = [part for part in environment.get("PYTHONPATH", "").split(os.pathsep) if part]
     sys.path[:1] = [cwd, *found] if beside else found
     sys.argv[1:] = arguments
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
-    sys.exit()
+    status: object = None
+    try:
+        run(*program)
+    except SystemExit as ended:
+        status = ended.code
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    if isinstance(status, str):
+        print(status, file=sys.stderr)
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    os._exit(
+        status if isinstance(status, int) else int(status is not None)
+    )  # nothing is said of what was imported
+
+
+def run(kind: str, text: str) -> None:
+    """Runs the code of `-c`, or the module of `-m`, as the main one."""
+    if kind == "-c":
+        sys.argv[0] = "-c"
+        exec(compile(text, "<string>", "exec"), vars(sys.modules["__main__"]))
+    else:
+        runpy.run_module(text, run_name="__main__", alter_sys=True)
 
 
 def name_of(environment: Mapping[str, str]) -> str:
