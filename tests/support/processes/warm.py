@@ -20,12 +20,15 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 SET_CHILD_SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of prctl(2): grandchildren whose parent ends become children."""
 SET_NAME = 15
 """PR_SET_NAME of prctl(2): what /proc/ID/comm says."""
+ROOT, NAME = Path(__file__).parents[3], "tiryns"
+"""The checkout, and the package in it that processes import."""
 NURSE = "nurse"
 """The name of a process that only forks others."""
 
@@ -53,7 +56,7 @@ class Nursery:
             words = [] if isinstance(args, str | bytes) or shell else [os.fspath(word) for word in args]
             beside = words[1:2] != ["-P"]
             words = words[:1] + words[1 if beside else 2 :]
-            known = words[:1] == [sys.executable] and words[1:2] in (["-m"], ["-c"])
+            known = words[:1] == [sys.executable] and words[1:2] in (["-m"], ["-c"]) and is_ours(env)
             if not known or preexec_fn or executable or os.getpid() != self.owner:
                 execute(made, args, executable, preexec_fn, *more)
                 return
@@ -67,6 +70,13 @@ class Nursery:
             made._close_pipe_fds(*pipes)
 
         popen._execute_child, popen.nursery = fork, self  # type: ignore[attr-defined]
+
+
+def is_ours(environment: Mapping[str, str] | None) -> bool:
+    """Whether a process with this environment finds this program, not the one of another checkout."""
+    paths = (os.environ if environment is None else environment).get("PYTHONPATH", "").split(os.pathsep)
+    others = (os.path.join(path, NAME) for path in paths if path and os.path.realpath(path) != str(ROOT))
+    return not any(map(os.path.isdir, others))
 
 
 def nurse(channel: socket.socket, owner: int) -> NoReturn:
