@@ -6,7 +6,7 @@ import logging
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ def train_tokenizer(
     byte-level pair merges, so no text is unknown; `characters`: a token for each of the most frequent characters, or
     with `characters:ALPHABET` for those of one of `ALPHABETS`, or the letters that it spells out, without white space
     between them. All put the tokens of beginning and end around a text; the first two read `documents` twice.
-    Raises ValueError for an unknown kind, or a vocabulary too small for its alphabet.
+    Raises ValueError for an unknown kind, a vocabulary too small for its alphabet, or wordpieces of sequences of letters.
     """
     check_tokenizer_settings(kind, vocab_size)
     from tokenizers.processors import TemplateProcessing
@@ -242,6 +242,11 @@ def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool)
     tokenizer.train_from_iterator(documents, trainer)
     tokenizer = build(tokenizer.get_vocab())
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS.values()))
+    first = tokenizer.encode_batch(list(islice(documents, 100)))
+    if sum(encoding.tokens == [unknown] for encoding in first) > len(first) / 2:
+        raise ValueError(
+            "wordpiece knows no word of over 100 letters: set data.tokenizer_kind=characters or bpe"
+        )
     return tokenizer
 
 
