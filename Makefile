@@ -10,7 +10,7 @@ SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # hold other packages back.
 EXTRAS ?= dev
 FURTHER ?=
-EVERY_EXTRA = dev,corpus,docs,lmms-eval,mcp,mlflow,mteb,onnx,peft,quantized,ray,search,sentence-transformers,signing,tensorboard,trackio
+EVERY_EXTRA = dev,corpus,docs,lmms-eval,mcp,mlflow,mteb,onnx,peft,quantized,ray,search,sentence-transformers,sequences,signing,tensorboard,trackio
 # Tests whose outcome could depend on the precision of a step.
 TRAINS = tests/models tests/modules tests/objectives tests/data/pairs tests/loop/test_sharding.py \
 	$(addprefix tests/launch/test_,adapters.py kill.py resume.py) $(patsubst %,tests/runs/test_%.py, \

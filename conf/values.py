@@ -13,18 +13,21 @@ from omegaconf import MISSING
 
 
 class Choice(NamedTuple):
-    """One of a few words; with `switch` also true and false."""
+    """One of a few words; with `switch` also true and false, with a `prefix` also whatever begins with it."""
 
     words: tuple[str, ...]
     switch: bool = False
+    prefix: str | None = None
 
     def problem(self, value: Any) -> str | None:
         """The error message for a value that is not allowed."""
         fits = isinstance(value, bool) if self.switch and value not in self.words else value in self.words
+        fits = fits or (self.prefix is not None and str(value).startswith(self.prefix))
         return None if fits else f"there are: {', '.join(self._shown())}"
 
     def _shown(self) -> tuple[str, ...]:
-        return ("true", "false", *self.words) if self.switch else self.words
+        words = ("true", "false", *self.words) if self.switch else self.words
+        return words if self.prefix is None else (*words, f"{self.prefix}...")
 
     def __str__(self) -> str:
         return " | ".join(self._shown())

@@ -10,8 +10,11 @@ from tiryns.conf.values import COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setti
 class Tokenizing:
     """Settings of the tokenizer that is trained where none is named."""
 
-    tokenizer_kind: str = setting("wordpiece", allowed=Choice(("wordpiece", "bpe")))
-    """Kind of tokenizer to train: `wordpiece` or `bpe`."""
+    tokenizer_kind: str = setting(
+        "wordpiece", allowed=Choice(("wordpiece", "bpe", "characters"), prefix="characters:")
+    )
+    """Kind of tokenizer to train: `wordpiece`, `bpe`, or `characters`, a token for each. With an alphabet:
+    `characters:protein` (the ids of ESM-2), `characters:dna`, `characters:rna`, or your own, `characters:01`."""
     vocab_size: int = setting(4096, allowed=Bounds(1, 10_000_000, whole=True))
     """Vocabulary size of a trained tokenizer, special tokens included."""
     lowercase: bool = True

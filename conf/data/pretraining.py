@@ -64,6 +64,16 @@ class StdlibCode(PretrainingData):
 
 
 @dataclass
+class Proteins(PretrainingData):
+    """Variable regions of antibodies and T-cell receptors: nothing to download but `tiryns[sequences]`."""
+
+    source: Any = field(default_factory=lambda: {"_target_": "runner.data.demo.Proteins"})
+    tokenizer_kind: str = "characters:protein"
+    vocab_size: int = 33
+    lowercase: bool = False
+
+
+@dataclass
 class Files(PretrainingData):
     """Files of your own: `data=files data.source=books/*.txt`."""
 
@@ -75,4 +85,4 @@ class Hub(PretrainingData):
     text_unit: str = "line"
 
 
-register("data", stdlib_text=StdlibText, stdlib_code=StdlibCode, files=Files, hub=Hub)
+register("data", stdlib_text=StdlibText, stdlib_code=StdlibCode, proteins=Proteins, files=Files, hub=Hub)

@@ -5,7 +5,7 @@ from typing import Any
 
 from tiryns.conf.values import Choice, setting
 
-FORMATS = "auto csv tsv jsonl json parquet arrow txt md conll conllu squad"
+FORMATS = "auto csv tsv jsonl json parquet arrow txt md conll conllu squad fasta"
 
 
 @dataclass
@@ -13,7 +13,8 @@ class Tables:
     """Format of the files."""
 
     format: str = setting("auto", allowed=Choice(tuple(FORMATS.split())))
-    """Format of the files; `auto` goes by their endings. txt, md hold documents; conll, conllu, squad labelled rows."""
+    """Format of the files; `auto` goes by their endings. txt, md hold documents, fasta sequences; conll, conllu, squad
+    labelled rows."""
     delimiter: str | None = None
     """Separator of fields; none takes a tab in tsv files, in csv files the `,` `;` `|` or tab that cuts rows alike."""
     encoding: Any = None

@@ -23,6 +23,13 @@ CRAMMED_BERT = {"architecture": "crammed_bert", "max_position_embeddings": 128}
 NEOBERT = {
     "architecture": "eurobert", "max_position_embeddings": 4096, "config": {"initializer_range": 0.02 / 3**0.5},
 }  # fmt: skip
+ESM2 = {
+    "architecture": "esm", "max_position_embeddings": 1026,
+    "config": {
+        "position_embedding_type": "rotary", "token_dropout": True, "emb_layer_norm_before": False,
+        "layer_norm_eps": 1e-5,
+    },
+}  # fmt: skip
 
 SIZED = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
 """The fields that a row of the table gives."""
@@ -61,6 +68,12 @@ SIZES: dict[str, tuple[dict[str, Any], int, int, int, int, str]] = {
         "EuroBERT-2.1B, 32 layers of 2304, three heads of queries to one of keys."),
     "neobert": (NEOBERT, 28, 768, 12, 2048,
         "NeoBERT as a EuroBERT of 28 layers of 768: without its decoder's bias, weights normal where its were uniform."),
+    "esm2_8m": (ESM2, 6, 320, 20, 1280, "ESM-2 of proteins (pre-norm, rotary, token dropout), 6 layers of 320."),
+    "esm2_35m": (ESM2, 12, 480, 20, 1920, "ESM-2 of proteins, 12 layers of 480."),
+    "esm2_150m": (ESM2, 30, 640, 20, 2560, "ESM-2 of proteins, 30 layers of 640."),
+    "esm2_650m": (ESM2, 33, 1280, 20, 5120, "ESM-2 of proteins, 33 layers of 1280."),
+    "esm2_3b": (ESM2, 36, 2560, 40, 10240, "ESM-2 of proteins, 36 layers of 2560."),
+    "esm2_15b": (ESM2, 48, 5120, 40, 20480, "ESM-2 of proteins, 48 layers of 5120."),
 }
 """The fields of the family, layers, width, heads, width of the feed-forward layer, and a description, by option."""
 # fmt: on

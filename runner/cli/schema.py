@@ -115,7 +115,10 @@ def _kinds(annotation: Any) -> list[dict[str, Any]]:
 def _narrowed(kind: dict[str, Any], allowed: Rule | None) -> dict[str, Any]:
     """The schema of a type with the rule of its field."""
     if isinstance(allowed, Choice) and kind["type"] == "string":
-        return {"enum": list(allowed.words)}
+        words = {"enum": list(allowed.words)}
+        return (
+            words if allowed.prefix is None else {"anyOf": [words, kind | {"pattern": f"^{allowed.prefix}"}]}
+        )
     if isinstance(allowed, Named) and kind["type"] == "string":
         return kind | {"minLength": 1}
     if isinstance(allowed, Bounds) and kind["type"] in ("integer", "number"):

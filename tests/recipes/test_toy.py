@@ -1,4 +1,4 @@
-"""Each published recipe trains in small, on text that Python ships: it knows more than how frequent tokens are."""
+"""Each published recipe trains in small, on what Python or a package ships: it knows more than frequencies of tokens."""
 
 import resource
 import time
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.recipes.papers import PAPERS
+from tests.support import needs
 from tests.support.processes import start, steps_done
 from tiryns.runner.run.folder import Run
 
@@ -21,6 +22,8 @@ PATIENCE = 3600
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", PAPERS)
 def test_toy_learns_from_context_and_resumes(recipe: str, tmp_path: Path) -> None:
+    if recipe == "esm2":
+        needs.package("tidytcells")
     before, deadline = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() + PATIENCE
     first = start([f"experiment={recipe}", "scale=toy"], tmp_path)
     while steps_done(tmp_path) < STOPPED:

@@ -16,6 +16,7 @@ EXTRAS = {
     "signing": "tiryns verify --sign",
     "ray": "hydra/launcher=ray",
     "mteb": "data=mteb",
+    "sequences": "data=proteins",
     "peft": "model.adapter=lora",
     "sentence-transformers": "SentenceTransformer('<run>/model')",
     "mcp": "tiryns mcp",

@@ -10,7 +10,8 @@ from typing import Any
 from tiryns.conf.values import suggest
 from tiryns.runner.data.read.arrow_files.batches import arrow_batches
 from tiryns.runner.data.read.bad_rows import BadRow, MissingColumn
-from tiryns.runner.data.read.conll import conll, conllu
+from tiryns.runner.data.read.blocks.conll import conll, conllu
+from tiryns.runner.data.read.blocks.fasta import fasta
 from tiryns.runner.data.read.content import COMPRESSED
 from tiryns.runner.data.read.delimited import delimited
 from tiryns.runner.data.read.opened import (
@@ -174,7 +175,7 @@ def columns_of(file: File) -> list[str] | None:
 
 FORMATS: dict[str, Callable[[File], Records]] = {
     "csv": delimited, "tsv": delimited, "jsonl": _jsonl, "json": _json, "parquet": _arrow, "arrow": _arrow,
-    "conll": conll, "conllu": conllu, "squad": _squad,
+    "conll": conll, "conllu": conllu, "squad": _squad, "fasta": fasta,
 }  # fmt: skip
 """Readers of files with columns, by format."""
 
@@ -190,10 +191,13 @@ TEXTS = ("txt", "md")
 TEXT_UNITS = ("paragraph", "line", "file")
 """Units of text that can be a document in such files."""
 
-DOCUMENTS = (*TEXTS, "json", "jsonl", "csv", "tsv", "parquet", "arrow")
+DOCUMENTS = (*TEXTS, "json", "jsonl", "csv", "tsv", "parquet", "arrow", "fasta")
 """Formats that documents are read from."""
 
-_OTHER_ENDINGS = {".ndjson": "jsonl", ".iob": "conll", ".iob2": "conll", ".bio": "conll"}
+_OTHER_ENDINGS = {
+    ".ndjson": "jsonl", ".iob": "conll", ".iob2": "conll", ".bio": "conll",
+    ".fa": "fasta", ".faa": "fasta", ".fna": "fasta",
+}  # fmt: skip
 
 
 def endings_of(formats: Iterable[str]) -> list[str]:

@@ -6,7 +6,7 @@ import logging
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,11 @@ from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pr
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-TOKENIZER_KINDS = ("wordpiece", "bpe")
-"""Kinds of tokenizer that can be trained."""
+TOKENIZER_KINDS = ("wordpiece", "bpe", "characters")
+"""Kinds of tokenizer that can be trained; the last may name its alphabet, as in `characters:dna`."""
+
+ALPHABETS = {"protein": "LAGVSERTIDPKQNFYMHWCXBUZO.-", "dna": "ACGTN", "rna": "ACGUN"}
+"""Letters of the named alphabets; those of proteins in the order of ESM-2's vocabulary."""
 
 log = logging.getLogger("tiryns")
 
@@ -27,6 +30,11 @@ ROBERTA_TOKENS = {
     "pad_token": "<pad>", "unk_token": "<unk>", "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>",
 }  # fmt: skip
 """The same as RoBERTa spells them."""
+
+ESM2_TOKENS = {
+    "cls_token": "<cls>", "pad_token": "<pad>", "sep_token": "<eos>", "unk_token": "<unk>", "mask_token": "<mask>",
+}  # fmt: skip
+"""The same as ESM-2 spells them, ids 0 to 3 and 32 (github.com/facebookresearch/esm, esm/data.py)."""
 
 MASKING = ("pad", "mask")
 """Special tokens that training on masked texts needs; other training needs the first alone."""
@@ -44,30 +52,44 @@ def train_tokenizer(
     """A BERT-like tokenizer whose vocabulary is a function of the documents alone.
 
     `wordpiece`: BERT's cleaning and word splitting, pieces of a word marked `##` (arXiv 1810.04805, section 3); `bpe`:
-    byte-level pair merges, so no text is unknown. Both put [CLS] and [SEP] around a text and read `documents` twice.
-    Raises ValueError for an unknown kind, or a vocabulary too small for its alphabet.
+    byte-level pair merges, so no text is unknown; `characters`: a token for each of the most frequent characters, or
+    with `characters:ALPHABET` for those of one of `ALPHABETS`, or the letters that it spells out, without white space
+    between them. All put the tokens of beginning and end around a text; the first two read `documents` twice.
+    Raises ValueError for an unknown kind, a vocabulary too small for its alphabet, or wordpieces of sequences of letters.
     """
     check_tokenizer_settings(kind, vocab_size)
     from tokenizers.processors import TemplateProcessing
     from transformers import PreTrainedTokenizerFast
 
-    train = _train_wordpiece if kind == "wordpiece" else _train_bpe
-    backend = train(documents, vocab_size, lowercase)
-    cls, sep = SPECIAL_TOKENS["cls_token"], SPECIAL_TOKENS["sep_token"]
+    kind, _, alphabet = kind.partition(":")
+    special = ESM2_TOKENS if alphabet == "protein" else SPECIAL_TOKENS
+    if kind == "characters":
+        backend = _train_characters(documents, vocab_size, lowercase, alphabet, special)
+    else:
+        train = _train_wordpiece if kind == "wordpiece" else _train_bpe
+        backend = train(documents, vocab_size, lowercase)
+    cls, sep = special["cls_token"], special["sep_token"]
     backend.post_processor = TemplateProcessing(
         single=f"{cls} $A {sep}",
         pair=f"{cls} $A {sep} $B:1 {sep}:1",
         special_tokens=[(token, backend.token_to_id(token)) for token in (cls, sep)],
     )
     names = ["input_ids", "attention_mask"]
-    return PreTrainedTokenizerFast(tokenizer_object=backend, model_input_names=names, **SPECIAL_TOKENS)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, model_input_names=names, **special)
 
 
 def check_tokenizer_settings(kind: str, vocab_size: int) -> None:
     """Raises ValueError for an unknown kind, or a vocabulary too small for its alphabet."""
-    if kind not in TOKENIZER_KINDS:
+    named, colon, alphabet = kind.partition(":")
+    if named not in TOKENIZER_KINDS or (colon and named != "characters"):
         raise ValueError(f"data.tokenizer_kind={kind!r}; there are: {', '.join(TOKENIZER_KINDS)}")
-    smallest = len(SPECIAL_TOKENS) + (_NUM_BYTES if kind == "bpe" else 32)
+    letters = ALPHABETS.get(alphabet, alphabet)
+    if colon and (not letters or len({*letters}) < len(letters)):
+        raise ValueError(
+            f"data.tokenizer_kind={kind!r}: expected {', '.join(ALPHABETS)}, or different letters after the colon"
+        )
+    sizes = {"bpe": _NUM_BYTES, "wordpiece": 32, "characters": max(1, len(letters) + (alphabet == "protein"))}
+    smallest = len(SPECIAL_TOKENS) + sizes[named]
     if vocab_size < smallest:
         needed = f"at least {smallest} ({len(SPECIAL_TOKENS)} special tokens and an alphabet)"
         raise ValueError(f"data.vocab_size={vocab_size} is too small: {kind} needs {needed}")
@@ -220,6 +242,11 @@ def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool)
     tokenizer.train_from_iterator(documents, trainer)
     tokenizer = build(tokenizer.get_vocab())
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS.values()))
+    first = tokenizer.encode_batch(list(islice(documents, 100)))
+    if sum(encoding.tokens == [unknown] for encoding in first) > len(first) / 2:
+        raise ValueError(
+            "wordpiece knows no word of over 100 letters: set data.tokenizer_kind=characters or bpe"
+        )
     return tokenizer
 
 
@@ -238,6 +265,32 @@ def _train_bpe(documents: Iterable[str], vocab_size: int, lowercase: bool) -> An
         show_progress=False,
     )
     tokenizer.train_from_iterator(documents, trainer)
+    return tokenizer
+
+
+def _train_characters(
+    documents: Iterable[str], vocab_size: int, lowercase: bool, alphabet: str, special: dict[str, str]
+) -> Any:
+    """A tokenizer of single characters: a BPE without merges. With an alphabet it reads no document."""
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers
+
+    lowered = normalizers.Sequence([normalizers.Lowercase()] if lowercase else [])
+    if alphabet:
+        letters = list(dict.fromkeys(lowered.normalize_str(ALPHABETS.get(alphabet, alphabet))))
+    else:
+        counts = Counter(chain.from_iterable(map(lowered.normalize_str, documents)))
+        size = vocab_size - len(special)
+        letters = sorted(heapq.nsmallest(size, counts, key=lambda letter: (-counts[letter], letter)))
+    tokens = [*special.values(), *letters]
+    if alphabet == "protein":
+        *first, mask = special.values()
+        tokens = [*first, *letters, "<null_1>", mask]
+    ids = {token: number for number, token in enumerate(tokens)}
+    tokenizer = Tokenizer(models.BPE(ids, [], unk_token=special["unk_token"]))
+    spaces = [] if any(map(str.isspace, letters)) else [normalizers.Replace(Regex(r"\s"), "")]
+    tokenizer.normalizer = normalizers.Sequence([lowered, *spaces])
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_special_tokens(list(special.values()))
     return tokenizer
 
 

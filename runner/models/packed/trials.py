@@ -38,21 +38,25 @@ def in_one_line(error: BaseException) -> str:
 def trial_documents(config: PretrainedConfig) -> list[Tensor]:
     """Random documents [T] of several lengths, one longer than a sliding window if that is short.
 
-    Each ends with the model's end token, if it has one: some heads look for it.
+    Each ends with the model's end token, if it has one: some heads look for it. One has masks, if the config names the
+    token: ESM scales a row by their share.
     """
-    padding, end = padding_id(config), getattr(config, "eos_token_id", None)
+    padding = padding_id(config)
+    end, mask = (getattr(config, f"{role}_token_id", None) for role in ("eos", "mask"))
     window = _field(config, "sliding_window") or 0
     room = _field(config, "max_position_embeddings") or 0
     longest = window + 17 if window <= 512 else 32
     generator = torch.Generator().manual_seed(0)
-    documents = []
+    documents: list[Tensor] = []
     for length in (longest, 1, 24, 24, 7):
         size = max(1, min(length, room - padding - 1)) if room > 0 else length
         ids = torch.randint(config.vocab_size - 1, (size,), generator=generator)
         ids += ids >= padding  # any token but padding
-        if isinstance(end, int) and 0 <= end < config.vocab_size and end != padding:
-            ids[ids == end] = next(i for i in range(config.vocab_size) if i not in (padding, end))
-            ids[-1] = end
+        masked = slice(1, 3) if len(documents) == 2 else slice(0)
+        for token, places in ((mask, masked), (end, slice(-1, None))):
+            if isinstance(token, int) and 0 <= token < config.vocab_size and token != padding:
+                ids[ids == token] = next(i for i in range(config.vocab_size) if i not in (padding, end, mask))
+                ids[places] = token
         documents.append(ids)
     return documents
 

@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, ClassVar
 
 import torch
@@ -165,8 +165,7 @@ class SparseMaskedLM(WrappedModel):
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits [N, V] of hidden states [N, H]."""
         if self._head_alone and torch.compiler.is_compiling():
-            traced: Tensor = self._head_alone[0](input_ids=None, inputs_embeds=hidden[None]).logits[0]
-            return traced
+            return self._head_alone[0](input_ids=None, inputs_embeds=hidden[None]).logits[0]
         with encoder_returning(self.pretrained, hidden[None]):
             return self.pretrained(input_ids=None).logits[0]
 
@@ -222,14 +221,15 @@ class SparseMaskedLM(WrappedModel):
 
     @torch.no_grad()
     def _logits_are_of(self, layer: nn.Linear, hidden: Tensor) -> bool:
-        """Whether the head ends with a layer: some scale or bound its logits."""
+        """Whether the head ends with a layer: some scale or bound its logits, or add a bias, one for each token."""
         generator = torch.Generator().manual_seed(0)
         states = torch.randn((3, hidden.shape[-1]), generator=generator).to(hidden)
-        with evaluating(self.pretrained):
+        with evaluating(self.pretrained), suppress(RuntimeError):  # biases of other width than the states
             logits = self.logits(states)
             with _returning_inputs(layer):
                 own = self.logits(states)
             return torch.equal(logits, functional.linear(own, layer.weight, layer.bias))
+        return False
 
     def picked(self, logits: Tensor, targets: Tensor, positions: Tensor) -> Tensor:
         """Whether targets [N] are guessed right by their logits [N, V]; none in training."""

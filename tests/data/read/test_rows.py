@@ -140,7 +140,11 @@ def test_squad_of_both_versions(tmp_path: Path) -> None:
         ("a.conll", "heron\tO\nfish\t\n", r"a\.conll, line 2: the word or its label is empty: 'fish\\t'"),
         ("a.conllu", "1\theron\tO\n", "line 1: 3 columns where 10 are expected"),
         ("a.conllu", "1 U.S. U.S. PROPN NNP _ 0 root _ _\n", "line 1: 1 columns where 10 are expected"),
-        ("a.xyz", "heron", r"known are: .*\.squad, \.ndjson, \.iob, \.iob2, \.bio\."),
+        (
+            "a.xyz",
+            "heron",
+            r"known are: .*\.squad, \.fasta, \.ndjson, \.iob, \.iob2, \.bio, \.fa, \.faa, \.fna\.",
+        ),
         ("a.spacy", "heron", r"a\.spacy has an unknown format; .* Convert spaCy's DocBin to json"),
         ("a.xyz", "heron", r"a\.xyz has an unknown format; known are: \.csv.* Set data\.format"),
     ],

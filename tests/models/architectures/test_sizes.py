@@ -32,6 +32,12 @@ PUBLISHED = {
     "mosaic_bert_base": (30528, 137_400_384),
     "gpt_bert_small": (8192, 29_892_164),
     "gpt_bert_base": (16384, 119_454_532),
+    "esm2_8m": (33, 7_512_474),
+    "esm2_35m": (33, 33_501_394),
+    "esm2_150m": (33, 148_140_154),
+    "esm2_650m": (33, 651_043_254),
+    "esm2_3b": (33, 2_839_005_634),
+    "esm2_15b": (33, 15_129_100_194),
 }
 """Vocabulary and parameters; EuroBERT's names leave out its decoder, NeoBERT's decoder had 30,522 biases more."""
 
@@ -39,7 +45,7 @@ NAMED = {
     "modernbert_base": 149, "modernbert_large": 395, "ettin_17m": 17, "ettin_32m": 32, "ettin_68m": 68, "ettin_150m": 150,
     "ettin_400m": 396, "ettin_1b": 1031, "mmbert_small": 140, "mmbert_base": 307, "crammed_bert": 120,
     "mosaic_bert_base": 137, "gpt_bert_small": 30, "gpt_bert_base": 119, "eurobert_210m": 210, "eurobert_610m": 610,
-    "eurobert_2b": 2100,
+    "eurobert_2b": 2100, "esm2_650m": 651,
 }  # fmt: skip
 """Millions of parameters by which the models are known."""
 

@@ -92,16 +92,18 @@ def test_a_step_of_any_encoder_has_the_same_loss_and_gradient(architecture: str)
         assert_close(ours[name], gradient, name=name, atol=rounding(2e-5, 0.1), rtol=rounding(1e-4, 0.05))
 
 
-def test_a_head_that_changes_its_logits_keeps_them() -> None:
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_head_that_changes_its_logits_keeps_them(changed: bool) -> None:
     batch = collator("mlm")(flat(documents(LENGTHS)))
     losses = []
     for quick in (False, True):
-        model = SparseMaskedLM(tiny()).train()
-        head: Any = model.pretrained.cls
-        head.register_forward_hook(lambda _, __, logits: logits.tanh() * 3)
+        model = SparseMaskedLM(tiny("bert" if changed else "esm")).train()
+        if changed:
+            head: Any = model.pretrained.cls
+            head.register_forward_hook(lambda _, __, logits: logits.tanh() * 3)
         with quick_gradients(once=quick, directly=False):
             losses.append(model(batch)["loss"])
-    assert torch.equal(*losses)
+    assert torch.equal(*losses), "ESM's head adds a bias behind its last layer"
 
 
 def test_an_evaluation_has_the_guesses() -> None:

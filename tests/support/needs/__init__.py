@@ -32,6 +32,7 @@ EXTRAS = {
     "onnxscript": "onnx",
     "ray": "ray",
     "sqlalchemy": "mlflow",
+    "tidytcells": "sequences",
     "trackio": "trackio",
 }
 """The extra that installs a package, by the package's name in Python; `dev` installs all others."""
