@@ -284,18 +284,10 @@ def test_two_ranks_wait_longer_than_a_collective_may_take(
     tiryns: Command, text_file: Path, tmp_path: Path
 ) -> None:
     """The suite takes several seconds, in which rank 1 must not be taken for hung."""
-    common = [
-        *TINY,
-        f"data.source={text_file}",
-        "trainer.devices=2",
-        "trainer.max_steps=4",
-        "callback.manifest.every=1",
-    ]
-    words = [
-        "callback=[default,suite]",
-        "callback.suite.every=2",
-        f"callback.suite.suite={own_suite(tmp_path)}",
-    ]
+    common = [*TINY, f"data.source={text_file}", "trainer.devices=2", "trainer.max_steps=4"]
+    common.append("callback.manifest.every=1")
+    words = ["callback=[default,suite]", "callback.suite.every=2"]
+    words.append(f"callback.suite.suite={own_suite(tmp_path)}")
     done = tiryns(*common, *words, "trainer.timeout=2.5", "trainer.max_restarts=0", "outputs=with")
     assert "no progress" not in done.stderr + done.stdout
     tiryns(*common, "outputs=without")
