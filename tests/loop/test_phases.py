@@ -284,8 +284,11 @@ def test_a_source_is_passed_over_as_often_as_it_may_be_in_all_phases(arguments: 
     assert order._epochs_at(fits)["code"] <= 2 < order._epochs_at(fits + 1)["code"]
 
 
-def test_finetuning_may_have_phases_of_batch_sizes() -> None:
+def test_finetuning_may_have_phases_of_batch_sizes(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("text,label\n" + "".join(f"a river {row},{row % 2}\n" for row in range(90)))
     entries = phases("name: a, share: 0.5", "name: b, share: 0.5, sampler: {global_batch_size: 5}")
-    config = compose("experiment=classification", "model=bert_tiny", "trainer.max_steps=4", entries)
+    words = ["data=classification", f"data.train={rows}", f"data.validation={rows}"]
+    config = compose("experiment=classification", *words, "model=bert_tiny", "trainer.max_steps=4", entries)
     _, shares = shares_of(config)
     assert [len(share["sample_ids"]) for share in shares] == [32, 32, 5, 5]

@@ -3,13 +3,12 @@
 import csv
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
 
 from tests.conftest import TINY, Command
 from tests.support.precision import rounding
@@ -75,21 +74,17 @@ def test_run_leaves_a_complete_folder(tiryns: Command, tmp_path: Path, text_file
     assert steps == list(range(1, 13))
     for word in ("tokens", "parameters", "resume=", "report.html", "unigram"):
         assert word in done.stdout, f"{word} is not in\n{done.stdout}"
-    program = f"""
-import torch
-from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
-folder = {str(folder / "model")!r}
-model, tokenizer = AutoModelForMaskedLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
-saved = torch.load({str(folder / "checkpoints/last.ckpt")!r}, weights_only=True)["state_dict"]
-inputs = tokenizer("the old [MASK] runs", return_tensors="pt")
-logits = model(**inputs).logits
-model.load_state_dict({{name.removeprefix("model.pretrained."): value for name, value in saved.items()}})
-assert torch.equal(logits, model(**inputs).logits)
-filled = pipeline("fill-mask", model=folder)("the old [MASK] runs")
-assert len(filled) == 5 and filled[0]["score"] > 0, filled
-"""
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert loaded.returncode == 0, loaded.stderr
+    model, tokenizer = (
+        kind.from_pretrained(folder / "model") for kind in (AutoModelForMaskedLM, AutoTokenizer)
+    )
+    saved = torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
+    inputs = tokenizer("the old [MASK] runs", return_tensors="pt")
+    logits = model.eval()(**inputs).logits
+    model.load_state_dict({name.removeprefix("model.pretrained."): value for name, value in saved.items()})
+    assert torch.equal(logits, model(**inputs).logits)
+    filled = pipeline("fill-mask", model=str(folder / "model"))("the old [MASK] runs")
+    assert len(filled) == 5
+    assert filled[0]["score"] > 0, filled
     assert "library_name: transformers" in (folder / "model" / "README.md").read_text()
 
 

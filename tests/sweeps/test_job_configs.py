@@ -20,7 +20,6 @@ JOBS = [
     ["optimizer.lr=0.1", "seed=1"],
     ["optimizer.lr=0.2", "seed=2"],
     ["optimizer=sgd", "optimizer.lr=0.1"],
-    ["optimizer=sgd", "optimizer.lr=0.3"],
     ["optimizer=muon", "optimizer.lr=0.3"],
     ["+data.more={a: 1}", "seed=1"],
     ["+data.more={b: 1}", "seed=2"],
@@ -29,11 +28,9 @@ JOBS = [
     ["seed=1", "seed=3"],
     ["seed=3", "seed=${trainer.log_every}"],
     ["data.validation_documents=3", "data.validation_documents={a: 1}"],
-    ["data.validation_documents={a: 1}", "data.validation_documents=3"],
     ["+model.config.a=2", "model.config={a: 1}"],
     ["optimizer.lr=0.1", "optimizer=lion"],
     ["experiment=diffusion", "seed=3"],
-    ["experiment=diffusion", "seed=4"],
     ["~logger", "seed=4"],
 ]
 

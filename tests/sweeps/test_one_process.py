@@ -4,8 +4,6 @@ import gc
 import multiprocessing
 import os
 import platform
-import subprocess
-import sys
 import weakref
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,8 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from tests.benchmarks.sweeps.bench_sweep_memory import measure
-from tests.conftest import ROOT, TINY, run_program
+from tests.conftest import TINY, run_program
+from tests.support.processes import warm_process
 from tiryns.runner.launch.job import KERNEL_CACHES, bound_kernel_caches, start_processes_as_usual
 from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.sweep_page import SweepPage
@@ -50,12 +49,13 @@ oneDNN compiles kernels for matrices in bf16 where the processor has units for t
 
 
 @pytest.mark.skipif(not STATM.exists(), reason="reads the memory from /proc")
-def test_kernels_of_former_sizes_are_let_go() -> None:
-    env = {name: value for name, value in os.environ.items() if name not in KERNEL_CACHES}
-    env["PYTHONPATH"], grown = str(ROOT), {}
-    for kind in ("bounded", "as torch does"):
-        command = [sys.executable, "-c", KERNELS_OF_MANY_SIZES, kind]
-        grown[kind] = int(subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout)
+def test_kernels_of_former_sizes_are_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in KERNEL_CACHES:
+        monkeypatch.delenv(name, raising=False)
+    grown = {
+        kind: int(warm_process("-c", KERNELS_OF_MANY_SIZES, kind, cwd=tmp_path).stdout)
+        for kind in ("bounded", "as torch does")
+    }
     assert grown["bounded"] < 3 < grown["as torch does"] / 2
 
 

@@ -78,7 +78,7 @@ def test_at_least_twenty_encoders_have_a_graph() -> None:
     assert len(EXPORTED) >= 20
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("architecture", EXPORTED)
 def test_graph_computes_the_logits_of_torch(architecture: str, tmp_path: Path) -> None:
     has_types = architecture != "tapas"  # its types are those of cells of a table, seven for each token
@@ -154,6 +154,7 @@ def test_language_model_is_measured_as_its_run_was(
     assert logits.shape[:2] == (1, 5)
 
 
+@pytest.mark.slow
 def test_vectors_are_those_of_predict(tmp_path: Path) -> None:
     run = finetuned(tmp_path / "run", *pairs(tmp_path), *SHORT, "data.validation_documents=9")
     facts = pushed(run, target := tmp_path / "pushed")
