@@ -54,9 +54,9 @@ mutants: $(READY)  ## small mistakes in the code of the promises: is there one t
 test-slurm: $(READY)  ## the tests on a real SLURM cluster, which they start on this machine (Debian, as root)
 	@$(BIN)/python -m pytest -m slurm tests/slurm $(ARGS)
 
-check: $(READY)  ## lint, format, types, layers and private names
+check: $(READY)  ## lint, format, types, layers, private names and the budget
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
-	@$(BIN)/python -m tests.house.code.private_names
+	@$(BIN)/python -m tests.house.code.private_names && $(BIN)/python -m tests.house.budget --check
 
 bench: $(READY)  ## measure against peers and print the tables; one alone: make bench ONLY=permute
 	@$(BIN)/python -m tests.benchmarks $(ONLY)

@@ -49,7 +49,7 @@ CHANGED, AS_BUILT = (
 )
 
 
-@pytest.mark.rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [4, 5, 8, 10])
 def test_resumed_run_is_bitwise_the_undisturbed_one(whole: Run, step: int, text_file: Path) -> None:
     cut = continued(whole, step, f"cut_{step}")

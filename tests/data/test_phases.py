@@ -70,7 +70,7 @@ def test_text_of_several_lengths_is_read_aloud_and_counted_once(
     )
 
 
-@pytest.mark.rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [3, 5, 7, 10], ids=["first", "boundary", "second", "last"])
 def test_resumed_run_is_bitwise_the_undisturbed_one(whole: Run, arguments: list[str], step: int) -> None:
     cut = continued(whole, step, f"cut_{step}")

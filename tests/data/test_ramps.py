@@ -28,7 +28,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     return run
 
 
-@pytest.mark.rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [5, 10], ids=["in the warm-ups", "after them"])
 def test_resumed_run_is_bitwise_the_undisturbed_one(whole: Run, step: int, text_file: Path) -> None:
     cut = continued(whole, step, f"cut_{step}")

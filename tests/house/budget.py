@@ -1,6 +1,7 @@
 """What the house measures: lines of its folders, what the default run enters, and names that are asked for by string.
 
 python -m tests.house.budget           prints the measures beside tests/house/budget.toml
+python -m tests.house.budget --check   fails where one is above it, and says by how much
 python -m tests.house.budget --write   writes the measures into that file
 """
 
@@ -162,6 +163,8 @@ if __name__ == "__main__":
     now = measured()
     if "--write" in sys.argv:
         FILE.write_text(written(now))
+    elif "--check" in sys.argv:
+        sys.exit("\n".join(excesses(budget(), now)) or 0)
     else:
         for part, numbers in now.items():
             for name, number in numbers.items():

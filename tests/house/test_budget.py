@@ -12,6 +12,7 @@ def now() -> Measures:
     return measured()
 
 
+@pytest.mark.slow
 def test_nothing_is_above_its_budget(now: Measures) -> None:
     assert excesses(budget(), now) == []
 
@@ -22,6 +23,7 @@ def test_folders_add_up_to_no_more_than_the_whole() -> None:
         assert sum(allowed[parts].values()) <= allowed["lines"][whole]
 
 
+@pytest.mark.slow
 def test_what_has_grown_is_named_with_by_how_much(now: Measures) -> None:
     allowed = copy.deepcopy(now)
     allowed["lines of the product"]["runner/order"] -= 7
@@ -36,6 +38,7 @@ def test_what_has_grown_is_named_with_by_how_much(now: Measures) -> None:
     }
 
 
+@pytest.mark.slow
 def test_trace_enters_the_way_of_a_run_and_not_the_tests(now: Measures) -> None:
     assert 20 < now["before the first step"]["files"] < now["before the first step"]["functions"]
     assert lines_of("tiryns")["tiryns"] == now["lines of the product"]["tiryns"]

@@ -53,6 +53,7 @@ def test_training_is_bitwise_that_without_an_average(run: Run, tmp_path: Path, t
     assert all(a != b for a, b in zip(*losses, strict=True)), "validated are the averages"
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_average_of_one_that_was_not_stopped(
     run: Run, tmp_path: Path, text_file: Path
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from tests.config.test_foreign_code import assert_refused, strangers_run
+from tests.conftest import write_text
 from tests.report.pages import make_run
 from tests.security.attacks import ADDRESSES, FETCHING, JOBS, PLACES
 from tests.security.conftest import COUNTS, Problem
@@ -188,7 +189,14 @@ def test_recipes_of_ones_own_count_in_the_run_itself(tmp_path: Path, monkeypatch
     (own / "callback" / "keep.yaml").write_text(f"keep: {saver}\n")
     (own / "latin.yaml").write_bytes(b"a: \xe9\n")
     (own / "folder.yaml").mkdir()
-    words = ["experiment=nice", "callback=[keep,progress]", "mode=inspect"]
+    text = write_text(tmp_path / "text.txt")
+    words = [
+        "experiment=nice",
+        "callback=[keep,progress]",
+        "mode=inspect",
+        "data=files",
+        f"data.source={text}",
+    ]
     monkeypatch.setenv("TIRYNS_CONF", str(own))
     done = tiryns_here(tmp_path, *words)
     assert "counts on the command line" not in done.stderr, done.stderr

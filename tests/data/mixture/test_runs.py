@@ -94,6 +94,7 @@ def test_set_without_a_target_has_no_figure_and_no_part_in_the_mean(
     assert row["val/mixture/loss"] == row["val/verses/loss"]
 
 
+@pytest.mark.slow
 def test_resumed_run_is_the_undisturbed_one(mixed_here: Mixed) -> None:
     whole = mixed_here(*SAVING, folder="whole")
     stopped = continued(whole, 5, "stopped")

@@ -1,15 +1,13 @@
 """Tokenizers: trained alike from the same text, saved and loaded by Hugging Face's own classes."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
+from tests.support.processes import ROOT, process
 from tiryns.runner.data.text.tokenizer import (
     SPECIAL_TOKENS,
     load_tokenizer,
@@ -60,23 +58,20 @@ def test_lowercasing_is_as_asked() -> None:
 
 TRAIN = """
 import sys
-from tests.data.text.test_tokenizer import fingerprint_of_trained
-print(*map(fingerprint_of_trained, sys.argv[1:]))
+from pydoc_data.topics import topics
+from tiryns.runner.data.text.tokenizer import tokenizer_fingerprint, train_tokenizer
+texts = [topics[name] for name in sorted(topics)[::4]]
+print(*[tokenizer_fingerprint(train_tokenizer(texts, kind, 1500, lowercase=True)) for kind in sys.argv[1:]])
 """
 
 
-def fingerprint_of_trained(kind: str) -> str:
-    from pydoc_data.topics import topics
-
-    texts = [topics[name] for name in sorted(topics)[::4]]
-    return tokenizer_fingerprint(train_tokenizer(texts, kind, 1500, lowercase=True))
-
-
 def test_the_same_text_gives_the_same_tokenizer_in_every_process() -> None:
-    environment = {**os.environ, "PYTHONHASHSEED": "7", "RAYON_NUM_THREADS": "3"}
-    command = [sys.executable, "-c", TRAIN, *KINDS]
-    other = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert other.stdout.split() == [fingerprint_of_trained(kind) for kind in KINDS]
+    one, other = (
+        process("-c", TRAIN, *KINDS, cwd=ROOT, PYTHONHASHSEED=seed, RAYON_NUM_THREADS=threads).stdout.split()
+        for seed, threads in (("0", "1"), ("7", "3"))
+    )
+    assert one == other
+    assert len(one) == len(set(one)) == len(KINDS)
 
 
 def test_documents_may_come_in_another_order() -> None:

@@ -7,6 +7,7 @@ import pytest
 from tests.house.code.private_names import ROOT, offences
 
 
+@pytest.mark.slow
 def test_private_names_of_libraries_stay_in_patches() -> None:
     assert list(offences(ROOT)) == []
 
