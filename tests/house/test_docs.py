@@ -1,24 +1,19 @@
 """The documentation holds: what it names exists, its commands compose, and, in the slow tests, run."""
 
-import copy
 import dataclasses
 import os
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Collection
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_module
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override, ValueType
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from tests.conftest import ROOT
 from tests.support.commands import (
@@ -32,15 +27,13 @@ from tests.support.commands import (
     shown_commands,
     words_of,
 )
+from tests.support.composed import composed
 from tiryns.conf.phases import lengths_of, phases_of
 from tiryns.runner.cli.commands import COMMANDS, command_of, parser_of
 from tiryns.runner.config.permissions import allow_code
 from tiryns.runner.config.targets import check_targets
-from tiryns.runner.launch.resume import run_folder
-from tiryns.runner.sweeps.job_configs import is_value
 from tiryns.runner.sweeps.replicates import with_replicates
 from tiryns.runner.sweeps.suite.words import as_sweep
-from tiryns.runner.sweeps.sweeper import register_plugins, sweep_folder
 
 SHOWN = [
     *((page.stem, command) for page in PAGES for command in shown_commands(page)),
@@ -132,40 +125,13 @@ def assert_composes(words: list[str]) -> None:
     ):
         return
     settings = [word for word in words if "=" in word and not word.startswith("-")]
-    parsed = OverridesParser.create().parse_overrides(settings)
-    choices = [override for override in parsed if not is_plain(override)]
-    config = copy.deepcopy(composed(tuple(map(first_value, choices))))
-    for override in filter(is_plain, parsed):
-        OmegaConf.update(config, override.key_or_group, override.value())
+    config = composed(
+        [first_value(override) for override in OverridesParser.create().parse_overrides(settings)]
+    )
     allow_code(config)
     check_targets(config)
     if phases := phases_of(OmegaConf.to_container(config.phases)):
         lengths_of(phases, config.trainer)
-
-
-def is_plain(override: Override) -> bool:
-    """Whether it sets a field that there is to a single value, as can be done in a copy."""
-    name = override.key_or_group
-    return is_value(override) and "/" not in name and name not in groups()
-
-
-@cache
-def groups() -> Collection[str]:
-    """The groups of options."""
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        hydra = GlobalHydra.instance().hydra
-        assert hydra is not None
-        return set(hydra.config_loader.list_groups(""))
-
-
-@cache
-def composed(choices: tuple[str, ...]) -> DictConfig:
-    """The config of these options, which each command that names them shares."""
-    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-    OmegaConf.register_new_resolver("sweep_folder", sweep_folder, replace=True)
-    register_plugins()
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        return compose("config", list(choices))
 
 
 def first_value(override: Override) -> str:

@@ -1,4 +1,4 @@
-"""Configs of words, of which those that differ in plain values alone are composed once; what training with one says."""
+"""Configs of words, of which those with the same options are composed once; what training with one says."""
 
 import os
 import shutil

@@ -29,6 +29,8 @@ JOBS = [
     ["seed=3", "seed=${trainer.log_every}"],
     ["data.validation_documents=3", "data.validation_documents={a: 1}"],
     ["+model.config.a=2", "model.config={a: 1}"],
+    ["model.config={a: 1}", "++model.config.a=2"],
+    ["phases=[{name: a, steps: 3}]", "~seed"],
     ["optimizer.lr=0.1", "optimizer=lion"],
     ["experiment=diffusion", "seed=3"],
     ["~logger", "seed=4"],

@@ -17,6 +17,7 @@ import hydra.utils
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, read_write
 
@@ -66,6 +67,11 @@ def checking(check: Callable[[DictConfig], Iterable[str]]) -> Iterator[None]:
         finally:
             ConfigLoaderImpl._load_configuration_impl = composed  # type: ignore[method-assign]
             HydraConfig.set_config = begun  # type: ignore[method-assign]
+
+
+def apply_overrides(overrides: list[Override], config: DictConfig) -> None:
+    """Gives a composed config the values of overrides, in their order, as Hydra does while it composes one."""
+    ConfigLoaderImpl._apply_overrides_to_config(overrides, config)
 
 
 def _again(
