@@ -26,7 +26,7 @@ from tests.golden import (
 )
 from tests.objectives.samples import END, START, collator, flat
 from tests.samplers.sequences import Sequences
-from tests.support.processes import process
+from tests.support.processes import warm_process
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.manifest.machine import machine
 from tiryns.runner.models.packed.dropout_keys import DropoutKeys, number_modules
@@ -131,7 +131,7 @@ def golden_tests_pass(folder: Path, tests: list[str], **limits: str) -> str:
     names = [f"{__file__}::{test}" for test in tests]
     words = ("-m", "pytest", *options, *names)
     limits |= {"ONEDNN_VERBOSE": "profile_create", "HYPOTHESIS_PROFILE": "repeatable"}
-    done = process(*words, cwd=folder, timeout=1800, **limits)
+    done = warm_process(*words, cwd=folder, timeout=1800, **limits)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr
     found = re.search(r"onednn_verbose\S*,cpu,isa:(.*)", done.stdout)
     return found[1] if found else ""

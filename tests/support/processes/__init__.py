@@ -193,7 +193,7 @@ def nursery() -> warm.Nursery:
     return made
 
 
-def warm_process(*words: str, cwd: Path, **environment: str) -> Done:
+def warm_process(*words: str, cwd: Path, timeout: Any = SECONDS, **environment: str) -> Done:
     """`python WORDS` as `process` runs it, where what it imports is not what is tested."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     pipe = subprocess.PIPE
@@ -207,7 +207,7 @@ def warm_process(*words: str, cwd: Path, **environment: str) -> Done:
         text=True,
     ) as made:
         try:
-            outputs = made.communicate(timeout=SECONDS)
+            outputs = made.communicate(timeout=timeout)
         except BaseException:
             made.kill()
             raise
