@@ -53,7 +53,7 @@ def copied(project: Path) -> Iterator[Path]:
 
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copy = Path(folder) / "project"
-        shutil.copytree(project, copy, ignore=no_source)
+        shutil.copytree(project, copy, symlinks=True, ignore=no_source)  # the package links to its folders
         yield copy
 
 

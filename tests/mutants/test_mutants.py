@@ -138,6 +138,15 @@ def test_a_copy_has_the_sources_alone_and_goes(toy: Path) -> None:
     assert not copy.exists()
 
 
+def test_a_link_leads_to_what_is_changed(toy: Path) -> None:
+    (toy / "folder").mkdir()
+    (toy / "toy.py").rename(toy / "folder" / "toy.py")
+    (toy / "package").symlink_to("folder")
+    with copied(toy) as copy, changed(copy / "folder" / "toy.py", "fee = 1\n"):
+        assert (copy / "package" / "toy.py").read_text() == "fee = 1\n"
+    assert (toy / "folder" / "toy.py").read_text() == TOY
+
+
 def test_files_and_tests_that_are_named_are_there() -> None:
     for file, tests in NEAREST.items():
         for path in (file, *tests):
