@@ -127,7 +127,9 @@ def runs(folder: Folder = "outputs") -> list[OpenedRun]:
 
 def _check_words(words: Sequence[str]) -> None:
     if flag := next((word for word in words if word.startswith("-")), None):
-        raise ValueError(f"{flag!r} has no meaning here; give overrides such as optimizer.lr=1e-3")
+        raise ValueError(
+            f"{flag!r} has no meaning here, as the command alone runs sweeps; give overrides such as seed=1"
+        )
 
 
 def _replayed(words: Sequence[str], config_dir: Folder | None) -> tuple[list[str], Folder | None]:

@@ -17,6 +17,7 @@ from tiryns.runner.data.read.opened import AS_FOUND, OfRun, Reading, of_run
 from tiryns.runner.data.read.rows import HowRead, LabelRule, Row, Rows, read_rows
 from tiryns.runner.inference.kinds import Kept, Kind, PredictOptions, option_defaults
 from tiryns.runner.inference.passes import Measured, as_trained, measure_set
+from tiryns.runner.models.positions import check_length
 from tiryns.runner.run.model_folder import TASK, model_folder
 from tiryns.runner.tasks import Task, get_task
 
@@ -79,7 +80,9 @@ class Labels(Kind):
             max_sequence_length=min(settings["max_length"], tokenizer.model_max_length),
             **self.reader.collator_arguments(),
         )
-        self.model = self.collator.task_model(task.load(model_folder(run))).eval()
+        pretrained = task.load(model_folder(run))
+        check_length(pretrained, self.collator.max_sequence_length)
+        self.model = self.collator.task_model(pretrained).eval()
         self.computation = as_trained(run).set_up(self.collator, self.model)
 
     def values(self, text: str, options: PredictOptions) -> dict[str, Any]:

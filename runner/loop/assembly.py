@@ -200,11 +200,14 @@ def _global_batch_parts(
     from tiryns.runner.models import TaskModel
     from tiryns.runner.models.initial.dtypes import as_held
     from tiryns.runner.models.packed.rows import choose_layout
+    from tiryns.runner.models.positions import check_length
 
     data.prepare_data()
     torch.manual_seed(config.seed)  # the initial weights
-    objective = build(config.objective, **data.collator_arguments())
+    arguments = data.collator_arguments()
+    objective = build(config.objective, **arguments)
     model = make_model_of(config.model, data.tokenizer, **objective.model_arguments())
+    check_length(model, arguments.get("max_sequence_length", 0))
     task_model = objective.task_model(model)
     if not isinstance(task_model, TaskModel):
         raise ValueError(

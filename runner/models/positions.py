@@ -36,6 +36,16 @@ def longest_text(pretrained: PreTrainedModel) -> int | None:
     return longest
 
 
+def check_length(pretrained: nn.Module, max_length: int) -> None:
+    """Raises ValueError if samples of up to `max_length` tokens are more than a model of transformers can read."""
+    longest = longest_text(pretrained) if isinstance(pretrained, PreTrainedModel) else None
+    if longest is not None and longest < max_length:
+        raise ValueError(
+            f"data.max_length={max_length} is more than the {longest} tokens that this model can read: set "
+            f"data.max_length={longest} or less"
+        )
+
+
 class RotaryPhases:
     """The rotary bases of a model over the phases of a run: in each its own, else those that the model was built with.
 

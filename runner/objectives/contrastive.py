@@ -175,7 +175,6 @@ class ContrastiveCollator(FlatCollator):
         """The encoder with its pooling and the loss; with a teacher one that learns its vectors as well."""
         from tiryns.runner.models.embedding.contrastive import ContrastiveModel
 
-        finetuning.check_length(pretrained, self.max_sequence_length)
         temperature = (self.options.temperature, self.learn_temperature)
         given = (self.pair_loss, self.pooling, *temperature, self.texts_per_row)
         teacher, length = self.options.teacher, self.max_sequence_length
@@ -192,7 +191,7 @@ class ContrastiveCollator(FlatCollator):
         from tiryns.runner.models.distillation.vectors import DistilledVectors
         from tiryns.runner.models.wrapped import WrappedModel
 
-        loaded = load_teacher(self.options.teacher, str(self.auto), self.tokenizer)
-        finetuning.check_length(loaded, self.max_sequence_length)
+        known = (str(self.auto), self.tokenizer)
+        loaded = load_teacher(self.options.teacher, *known, max_length=self.max_sequence_length)
         weights = Weights(self.options.label_weight, self.options.teacher_weight, temperature=1.0)
         return DistilledVectors(pretrained, *given).learn_from(Teacher(WrappedModel(loaded)), weights)

@@ -88,7 +88,9 @@ class MaskedLanguageModelingCollator(MaskedTargetsCollator):
         from tiryns.runner.models.distillation.masked_lm import DistilledMaskedLM
         from tiryns.runner.models.distillation.teacher import load_teacher
 
-        teacher = SparseMaskedLM(load_teacher(options.teacher, "AutoModelForMaskedLM", self.tokenizer))
+        known = ("AutoModelForMaskedLM", self.tokenizer)
+        loaded = load_teacher(options.teacher, *known, max_length=self.max_sequence_length)
+        teacher = SparseMaskedLM(loaded)
         weights = Weights(
             options.label_weight,
             options.teacher_weight,

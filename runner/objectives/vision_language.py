@@ -83,7 +83,6 @@ class VisionLanguageCollator(FlatCollator):
         """The model with its head on the tokens that predict answers."""
         from tiryns.runner.models.vision.vision_language import VisionLanguageModel
 
-        finetuning.check_length(pretrained, self.max_sequence_length)
         return VisionLanguageModel(
             pretrained,
             image_token_id=self.image_token_id,

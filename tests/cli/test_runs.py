@@ -3,9 +3,9 @@
 import csv
 import io
 import json
-import time
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from omegaconf import OmegaConf
@@ -15,6 +15,7 @@ from tests.support.in_process import Done, tiryns_here
 from tiryns.runner.cli.commands import main
 from tiryns.runner.cli.runs import PIPED
 from tiryns.runner.report.table import latex
+from tiryns.runner.run import recording
 from tiryns.runner.run.folder import Run
 
 
@@ -171,21 +172,37 @@ def test_latex_means_what_the_cells_say() -> None:
     ]
 
 
-def test_seconds_are_those_of_the_sessions_and_not_between_them(tmp_path: Path) -> None:
+class Clock(datetime):
+    """A clock that is set by hand."""
+
+    current = datetime(2026, 1, 1)
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        return cls.fromisoformat(cls.current.isoformat())
+
+
+def test_seconds_are_those_of_the_sessions_and_not_between_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wait(seconds: int) -> None:
+        monkeypatch.setattr(Clock, "current", Clock.current + timedelta(seconds=seconds))
+
+    monkeypatch.setattr(recording, "datetime", Clock)
     run, config = Run(tmp_path / "run"), OmegaConf.create({"seed": 1})
     run.begin(config, [])
-    time.sleep(0.2)
+    wait(20)
     run.end("preempted")
-    first = run.status["seconds"]
-    assert 0.2 <= first < 0.5
-    time.sleep(0.6)
+    assert run.status["seconds"] == 20
+    wait(60)
     run.begin(config, [])
+    wait(3)
     run.advance(step=3)  # a checkpoint; then it is killed
-    time.sleep(0.6)
+    wait(600)
     run.begin(config, [])
-    time.sleep(0.2)
+    wait(7)
     run.end("done")
-    assert first + 0.2 <= run.status["seconds"] < first + 0.6
+    assert run.status["seconds"] == 20 + 3 + 7
     assert run.status["step"] == 3
 
 

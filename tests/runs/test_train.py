@@ -12,6 +12,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
 
 from tests.conftest import TINY, Command
 from tests.support.precision import rounding
+from tiryns import assemble, compose
 from tiryns.runner.checkpoints.callback import checkpoint_to_resume
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
@@ -216,3 +217,13 @@ def test_run_killed_behind_its_last_step_still_validates_once(run_here: Train) -
         resumed = run_here("trainer.validate_every=5", folder="copy")
         assert rows(whole) == rows(resumed)
     assert resumed.status["results"]["val/held_out/loss"] == whole.status["results"]["val/held_out/loss"]
+
+
+def test_text_longer_than_a_model_reads_is_refused(run_here: Train, text_file: Path) -> None:
+    folder = run_here("trainer.max_steps=1", "trainer.validate_every=0").path / "model"
+    words = ["data=files", f"data.source={text_file}", "model=pretrained", f"model.name_or_path={folder}"]
+    with pytest.raises(
+        ValueError, match=r"than the 512 tokens that this model can read: set data\.max_length=512"
+    ):
+        assemble(compose(*words, "data.max_length=513", "sampler.global_batch_size=4"))
+    assemble(compose(*words, "data.max_length=512", "sampler.global_batch_size=4"))

@@ -18,9 +18,10 @@ from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch, tokenizer_ar
 from tiryns.runner.inference.passes import Computation, Report, passes
 from tiryns.runner.models.embedding.folder import Embedding
 from tiryns.runner.models.embedding.pooling import pooled
+from tiryns.runner.models.positions import check_length
 from tiryns.runner.models.wrapped import WrappedModel
 from tiryns.runner.objectives.base import FlatCollator
-from tiryns.runner.objectives.labelled.finetuning import check_length, sample_numbers, token_types
+from tiryns.runner.objectives.labelled.finetuning import sample_numbers, token_types
 from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
 from tiryns.runner.widening import widened
 

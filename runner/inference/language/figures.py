@@ -27,7 +27,7 @@ from tiryns.runner.inference.language.infill import check_language_model, genera
 from tiryns.runner.inference.passes import Report, RowSums, as_trained, passes, run_config
 from tiryns.runner.models.encoder import load_encoder
 from tiryns.runner.models.head import LANGUAGE_MODEL
-from tiryns.runner.models.positions import longest_text
+from tiryns.runner.models.positions import check_length, longest_text
 
 OBJECTIVES = ("mlm", "diffusion", "clm")
 """Objectives that a model of others may be measured by."""
@@ -92,10 +92,7 @@ class LanguageModel:
         if self.settings.get("max_length") is None:
             self.settings["max_length"] = min(longest or 512, tokenizer.model_max_length)
         length = self.settings["max_length"]
-        if longest is not None and length > longest:
-            raise ValueError(
-                f"data.max_length={length} is more than the {longest} tokens that the model reads"
-            )
+        check_length(pretrained, length)
         arguments: CollatorArguments = {
             **tokenizer_arguments(tokenizer), "text_column": "text", "label_column": None,
             "max_sequence_length": length,

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from tiryns.runner.models.distillation.losses import Weights
 from tiryns.runner.models.encoder import own_tokenizer
 from tiryns.runner.models.head import labels_of, order_of, reorder_labels
+from tiryns.runner.models.positions import check_length
 from tiryns.runner.models.weights import few, load_trained, load_weights
 from tiryns.runner.models.wrapped import WrappedModel
 from tiryns.runner.patches.transformers import attention_of
@@ -27,16 +28,22 @@ def load_encoder_alone(auto: Any, path: str) -> PreTrainedModel:
 
 
 def load_teacher(
-    name_or_path: str, auto: str, tokenizer: PreTrainedTokenizerBase | None, labels: Sequence[str] = ()
+    name_or_path: str,
+    auto: str,
+    tokenizer: PreTrainedTokenizerBase | None,
+    labels: Sequence[str] = (),
+    max_length: int = 0,
 ) -> PreTrainedModel:
     """The trained model of the class `auto` under a hub name, in a folder or in a run folder.
 
     Raises:
-        ValueError: it cannot be loaded with its head, or has other tokens than `tokenizer`, or other `labels`.
+        ValueError: it cannot be loaded with its head, has other tokens than `tokenizer` or other `labels`, or reads
+            less than `max_length` tokens.
     """
     try:
         load = load_encoder_alone if auto == "AutoModel" else load_trained
         model = load(getattr(transformers, auto), model_folder(name_or_path))
+        check_length(model, max_length)
         known = None if tokenizer is None else own_tokenizer(name_or_path).get_vocab()
     except ValueError as error:
         raise ValueError(f"objective.teacher: {error}") from error

@@ -71,7 +71,6 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
         """The model with its head and loss; with a teacher one that learns from it."""
         from tiryns.runner.models.finetuning import SequenceClassifier
 
-        finetuning.check_length(pretrained, self.max_sequence_length)
         if self.options.teacher is None:
             return SequenceClassifier(pretrained, self.problem_type, self.loss_of(pretrained))
 
@@ -79,8 +78,8 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
         from tiryns.runner.models.distillation.losses import Weights
         from tiryns.runner.models.distillation.teacher import Teacher, load_teacher
 
-        loaded = load_teacher(self.options.teacher, str(self.auto), self.tokenizer, self.labels or ["value"])
-        finetuning.check_length(loaded, self.max_sequence_length)
+        labels, longest = self.labels or ["value"], self.max_sequence_length
+        loaded = load_teacher(self.options.teacher, str(self.auto), self.tokenizer, labels, longest)
         teacher = Teacher(SequenceClassifier(loaded, self.problem_type))
         weights = Weights(
             self.options.label_weight, self.options.teacher_weight, self.options.teacher_temperature

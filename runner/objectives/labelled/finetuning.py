@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import PreTrainedModel
 
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.objectives.base import Collator, FlatCollator
@@ -94,17 +93,6 @@ def given_labels(collator: Collator, tokenized: Mapping[str, Any]) -> Any:
         if name in tokenized:
             return tokenized[name]
     raise ValueError(f"there are no {collator.label_column!r} in rows that have {', '.join(tokenized)}")
-
-
-def check_length(pretrained: PreTrainedModel, max_sequence_length: int) -> None:
-    """Raises ValueError if samples may be longer than the model can read."""
-    from tiryns.runner.models.positions import longest_text
-
-    longest = longest_text(pretrained)
-    if longest is not None and longest < max_sequence_length:
-        raise ValueError(
-            f"data.max_length={max_sequence_length} is more than the {longest} tokens that this model can read"
-        )
 
 
 def sample_numbers(labelled: FlatSamples) -> torch.Tensor:

@@ -99,6 +99,5 @@ class JointTaggingCollator(finetuning.WordLabels):
         """The model with its heads and the sum of their losses."""
         from tiryns.runner.models.finetuning import JointTagger
 
-        finetuning.check_length(pretrained, self.max_sequence_length)
         sizes = {name: len(labels) for name, labels in self.column_labels.items()}
         return JointTagger(pretrained, sizes, self.weights)

@@ -102,5 +102,4 @@ class MultipleChoiceCollator(finetuning.ExampleLabels):
         """The model with its head and loss."""
         from tiryns.runner.models.multiple_choice import MultipleChoiceModel
 
-        finetuning.check_length(pretrained, self.max_sequence_length)
         return MultipleChoiceModel(pretrained)

@@ -134,7 +134,6 @@ class QuestionAnsweringCollator(FlatCollator):
         """The model with its head and loss."""
         from tiryns.runner.models.finetuning import QuestionAnswerer
 
-        finetuning.check_length(pretrained, self.max_sequence_length)
         return QuestionAnswerer(pretrained, self.options.max_answer_tokens)
 
 

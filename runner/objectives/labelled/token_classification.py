@@ -72,5 +72,4 @@ class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
         """The model with its head and loss."""
         from tiryns.runner.models.finetuning import TokenClassifier
 
-        finetuning.check_length(pretrained, self.max_sequence_length)
         return TokenClassifier(pretrained, self.loss_of(pretrained))

@@ -268,9 +268,3 @@ def test_objective_and_data_that_do_not_fit() -> None:
     for task in FIELDS:
         with pytest.raises(ValueError, match=f"needs labelled data, such as data={task}"):
             get_collator_cls(task)(**FIELDS[task], **plain)
-
-
-def test_model_that_reads_less_than_a_sample_is_refused() -> None:
-    _, collator = case("classification")
-    with pytest.raises(ValueError, match=r"data\.max_length=64 is more than the 48 tokens"):
-        model(collator, max_position_embeddings=48)
