@@ -128,14 +128,16 @@ def assemble(
 def make_data(config: DictConfig, began: Mapping[str, Any] | None = None) -> Any:
     """The data module of a config, which has read nothing yet, and will read files as the run that `began`."""
     from tiryns.runner.loop.lengths import run_lengths
-    from tiryns.runner.models.embedding.start import settle_embedding
 
     allow_code(config)
     if config.imports:
         from tiryns.runner.tasks import import_modules
 
         import_modules(config.imports)
-    settle_embedding(config)
+    if "pooling" in config.objective:
+        from tiryns.runner.models.embedding.start import settle_embedding
+
+        settle_embedding(config)
     make = bind(config.data)
     if option_of("data", config.data) is not None and "task" in config.data:
         from tiryns.runner.tasks import get_task

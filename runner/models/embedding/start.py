@@ -19,8 +19,6 @@ def settle_embedding(config: DictConfig) -> None:
     One line of the log names those that are set to something else than the folder's. Raises ValueError for a folder with
     modules that cannot be trained here.
     """
-    if "pooling" not in config.objective:
-        return
     name = config.model.get("name_or_path")
     found = read_embedding(name) if name else None
     kept, changed = found or NEW, []
