@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
@@ -108,3 +109,18 @@ def test_tokens_of_a_budget_are_counted_as_they_are_cut(text_file: Path) -> None
         budget = compose([*TINY, f"data.source={text_file}", *ramps, "trainer.max_steps=-1"])
         OmegaConf.update(budget, "trainer.max_tokens", tokens)
     assert assemble(budget).max_steps == 9
+
+
+def test_progress_is_the_share_of_the_steps_that_are_done(text_file: Path) -> None:
+    with initialized():
+        batches: Any = assemble(compose([*TINY, f"data.source={text_file}", *RAMPS])).data.train_batches(0, 1)
+    collate, progress = batches.collator, []
+
+    def noted(flat: dict[str, Any]) -> Any:
+        progress.append(flat["progress"])
+        return collate(flat)
+
+    batches.collator = noted
+    for step in range(12):
+        assert batches[step]["micro_batches"]
+    assert sorted(set(progress)) == pytest.approx([step / 12 for step in range(12)])

@@ -18,6 +18,7 @@ from tests.support.composed import composed
 from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
 from tiryns.runner.cli.compose import initialized, overrides_of
+from tiryns.runner.launch import resume
 from tiryns.runner.launch.resume import inherit, named_run, newest_or_claimed, newest_run, saved_overrides
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
@@ -272,3 +273,20 @@ def test_starting_from_a_run_without_a_model_is_refused(tmp_path: Path) -> None:
     (run / "model").mkdir()
     assert model_folder(str(run)) == str(run / "model")
     assert model_folder("some/name") == "some/name"
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_ranks_alone_agree_on_a_folder(ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agreed: list[bool] = []
+    monkeypatch.setattr(resume, "member", lambda: object() if ranks > 1 else None)
+    monkeypatch.setattr(resume, "agree_on_launch", lambda: agreed.append(True))
+    monkeypatch.setattr(resume, "agreed_folder", lambda _, __, choose: choose())
+    assert resume.run_folder(_root_=composed([f"outputs={tmp_path}"])).startswith(str(tmp_path))
+    assert len(agreed) == ranks - 1
+
+
+def test_a_folder_is_claimed_once_for_a_config(tmp_path: Path) -> None:
+    outputs = tmp_path / "a" / "outputs"
+    first = newest_or_claimed(outputs, "x")
+    assert newest_or_claimed(outputs, "x") == first
+    assert newest_or_claimed(outputs, "y") != first

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.samplers.sequences import Sequences, sequences
 from tiryns.runner.loaders import split_modality
-from tiryns.runner.samplers import SplitModality, SplitModalitySampler
+from tiryns.runner.samplers import SplitModality, SplitModalitySampler, modalities
 
 pairs_of = st.lists(st.tuples(st.booleans(), st.integers(1, 40)), min_size=1, max_size=60)
 
@@ -252,3 +252,15 @@ def test_the_option_puts_the_longest_first_in_every_epoch() -> None:
     sampler = SplitModality(data, 3, None, 4, 0, image_patches=0, drop_last=False)
     for epoch in range(3):
         assert 39 in sampler.global_batch(epoch * 10)[:, 1]
+
+
+def test_the_longest_are_those_of_all_however_many_are_looked_at_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(modalities, "_BLOCK", 64)
+    lengths = np.random.default_rng(0).permutation(3000)
+    images = np.arange(3000) % 3 == 0
+    scanned = modalities.scan(lambda i: images[i], lambda i: lengths[i], num_examples=3000, keep=5)
+    for kind, own in zip(scanned, (lengths[images], lengths[~images]), strict=True):
+        found = modalities.lengths_of(np.array([word for word, _ in kind.longest]))
+        assert found.tolist() == sorted(own.tolist(), reverse=True)[:5]

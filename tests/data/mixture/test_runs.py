@@ -155,3 +155,8 @@ def test_processes_change_neither_order_nor_losses_of_sources(
         for name in ("train/loss/verses", "train/loss/code"):
             assert bool(ours[name]) == bool(theirs[name])
             assert not ours[name] or float(ours[name]) == pytest.approx(float(theirs[name]), rel=1e-2)
+
+
+def test_losses_of_sources_are_those_of_the_steps_that_are_logged(mixed_here: Mixed) -> None:
+    run = mixed_here("trainer.log_every=5", "trainer.validate_every=0")
+    assert [row["step"] for row in rows(run) if row["train/loss/verses"]] == ["5", "10", "12"]
