@@ -175,3 +175,10 @@ def test_a_loss_is_compared_with_the_unigram_entropy_where_its_objective_says_so
 def test_misspelt_argument_is_named_with_the_one_that_was_meant() -> None:
     with pytest.raises(ValueError, match=r"'mlm_probabilty'\. Did you mean 'mlm_probability'\?"):
         get_collator_cls("mlm")(PAD, MASK, VOCABULARY, mlm_probabilty=0.2)
+
+
+@pytest.mark.parametrize(
+    "name", ["mlm", "enhanced_mlm", "diffusion", "rtd", "clm", "hybrid", "classification"]
+)
+def test_rows_of_an_objective_may_be_packed(name: str) -> None:
+    assert get_collator_cls(name).packs

@@ -175,3 +175,11 @@ def test_resume_with_changed_data_can_be_allowed(run_here: Train) -> None:
     with pytest.raises(ValueError, match=r"global_batch_size was 12 and is 6.*resume_changed_data=true"):
         run_here(*changed)
     assert run_here(*changed, "resume_changed_data=true").status["step"] == 4
+
+
+def test_a_log_is_cut_behind_a_step(tmp_path: Path) -> None:
+    log = tmp_path / "order.txt"
+    log.write_text("1 a\n2 9\n3 0\n4")
+    with audit.open_at(log, 2) as file:
+        file.write("3 b\n")
+    assert log.read_text() == "1 a\n2 9\n3 b\n"

@@ -268,3 +268,14 @@ def test_objective_and_data_that_do_not_fit() -> None:
     for task in FIELDS:
         with pytest.raises(ValueError, match=f"needs labelled data, such as data={task}"):
             get_collator_cls(task)(**FIELDS[task], **plain)
+
+
+def test_first_word_of_a_context_may_be_an_answer() -> None:
+    sequences, collator = case("question_answering")
+    starts = sequences.extras(np.array([0]))["char_starts"]
+    assert starts.max() > starts[starts >= 0].min() == 0
+    assert collated(sequences, collator, [0])["in_context"].sum() == np.count_nonzero(starts >= 0)
+
+
+def test_settings_of_decoding_are_kept_with_the_model() -> None:
+    assert case("token_classification")[1].settings() == {"constrained_decoding": True}
