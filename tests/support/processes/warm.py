@@ -27,7 +27,7 @@ SET_CHILD_SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of prctl(2): grandchildren whose parent ends become children."""
 SET_NAME = 15
 """PR_SET_NAME of prctl(2): what /proc/ID/comm says."""
-ROOT, NAME = Path(__file__).parents[3], "tiryns"
+ROOT, NAME = Path(__file__).resolve().parents[3], "tiryns"
 """The checkout, and the package in it that processes import."""
 NURSE = "nurse"
 """The name of a process that only forks others."""
