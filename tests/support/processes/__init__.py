@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from functools import cache
@@ -172,12 +173,17 @@ _READY = "tests.support.processes.ready"
 """The module whose import does what each run would."""
 
 
+_FIRST = threading.Lock()
+"""Held while the nursery is made, which threads may ask for at once."""
+
+
 class WarmPopen(Popen[Any]):
     """A `Popen` that forks Python from a process which has imported the program, as `warm` says."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         if not hasattr(Popen, "nursery"):  # of a process that was forked itself
-            nursery()
+            with _FIRST:
+                nursery()
         super().__init__(*args, **options)
 
 

@@ -37,15 +37,16 @@ class Nursery:
     """Starts processes by messages over a channel to a process that runs `nurse`."""
 
     def __init__(self, channel: socket.socket) -> None:
-        self.channel, self.owner = channel, os.getpid()
+        self.channel, self.owner, self.one_at_a_time = channel, os.getpid(), threading.Lock()
         ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1)
 
     def start(self, asked: dict[str, Any], files: list[int]) -> int:
         """The process id of a new child of this process, with these files as its stdin, stdout and stderr."""
         text = json.dumps(asked).encode()
-        socket.send_fds(self.channel, [len(text).to_bytes(8, "big")], files)
-        self.channel.sendall(text)
-        return int.from_bytes(exactly(self.channel, 9)[:8], "big")
+        with self.one_at_a_time:  # threads may ask at once
+            socket.send_fds(self.channel, [len(text).to_bytes(8, "big")], files)
+            self.channel.sendall(text)
+            return int.from_bytes(exactly(self.channel, 9)[:8], "big")
 
     def take_over(self, popen: type[subprocess.Popen[Any]]) -> None:
         """Has a class of `Popen` start `python -m MODULE` and `python -c CODE` of this process here."""
