@@ -10,6 +10,8 @@ from omegaconf import OmegaConf
 
 from tests.models.tiny import tiny
 from tests.objectives.samples import collator
+from tests.support.composed import composed
+from tiryns.runner.loop.assembly import make_data
 from tiryns.runner.models.embedding.folder import Embedding, prompts_of, write_embedding
 from tiryns.runner.models.embedding.start import settle_embedding
 
@@ -75,10 +77,11 @@ def test_an_encoder_of_enhanced_masking_gives_its_pooling_and_unit_length(
 
 def test_objectives_without_vectors_read_no_folder(tmp_path: Path) -> None:
     (tmp_path / "modules.json").write_text("[]")
-    config = OmegaConf.create({"objective": {}, "data": {}, "model": {"name_or_path": str(tmp_path)}})
-    settle_embedding(config)
+    named = ["model=pretrained", f"model.name_or_path={tmp_path}"]
+    (tmp_path / "text.txt").write_text("an old river")
+    make_data(composed(["data=files", f"data.source={tmp_path}/text.txt", *named]))
     with pytest.raises(ValueError, match="folder of sentence-transformers"):
-        settle_embedding(config_of(tmp_path))
+        make_data(composed(["experiment=contrastive", *named]))
 
 
 def test_modules_that_cannot_be_trained_end_in_one_line(folder: Path) -> None:
