@@ -13,6 +13,7 @@ from tests.support.precision import BF16, assert_gradients_close, gradients, rou
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.objectives import get_collator_cls
 from tiryns.runner.objectives.base import Collator
+from tiryns.runner.objectives.labelled.finetuning import sample_numbers
 from tiryns.runner.objectives.rows.layout import IGNORED
 from tiryns.runner.order.keyed import sample_keys
 
@@ -279,3 +280,9 @@ def test_first_word_of_a_context_may_be_an_answer() -> None:
 
 def test_settings_of_decoding_are_kept_with_the_model() -> None:
     assert case("token_classification")[1].settings() == {"constrained_decoding": True}
+
+
+def test_fillers_have_no_number() -> None:
+    samples: Any = {"samples": np.array([3, 4])}
+    assert sample_numbers(samples).tolist() == [3, 4]
+    assert sample_numbers({**samples, "filler": True}).tolist() == [-1, -1]
