@@ -151,7 +151,7 @@ def excesses(allowed: Measures, found: Measures) -> list[str]:
 def written(measures: Measures) -> str:
     """The text of `budget.toml`."""
     head = (
-        "# Upper bounds, held by tests/house/test_budget.py. A change may lower a number, or raise that of a folder by\n"
+        "# Upper bounds, held by `make check`. A change may lower a number, or raise that of a folder by\n"
         "# lowering another: the first three tables only fall. `python -m tests.house.budget --write` writes what is.\n"
     )
     rows = (

@@ -43,15 +43,31 @@ def start(
         )  # fmt: skip
 
 
-def process(
-    *words: str, cwd: Path, timeout: Any = 300, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def process(*words: str, cwd: Path, timeout: Any = SECONDS, **environment: str) -> Done:
     """Runs Python with these arguments to its end, for at most so many seconds."""
+    return _ended(Popen, words, cwd, timeout, environment)
+
+
+def _ended(
+    popen: type[Popen[Any]], words: tuple[str, ...], cwd: Path, timeout: Any, environment: dict[str, str]
+) -> Done:
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-    command = [sys.executable, *words]
-    return subprocess.run(
-        command, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=timeout
-    )
+    pipe = subprocess.PIPE
+    with popen(
+        [sys.executable, *words],
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+    ) as made:
+        try:
+            outputs = made.communicate(timeout=timeout)
+        except BaseException:
+            made.kill()
+            raise
+    return subprocess.CompletedProcess([*words], made.returncode, *outputs)
 
 
 def steps_done(cwd: Path) -> int:
@@ -200,21 +216,5 @@ def nursery() -> warm.Nursery:
 
 
 def warm_process(*words: str, cwd: Path, timeout: Any = SECONDS, **environment: str) -> Done:
-    """`python WORDS` as `process` runs it, where what it imports is not what is tested."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-    pipe = subprocess.PIPE
-    with WarmPopen(
-        [sys.executable, *words],
-        cwd=cwd,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=pipe,
-        stderr=pipe,
-        text=True,
-    ) as made:
-        try:
-            outputs = made.communicate(timeout=timeout)
-        except BaseException:
-            made.kill()
-            raise
-    return subprocess.CompletedProcess([*words], made.returncode, *outputs)
+    """`process` forked from a warm one, where what it imports is not what is tested."""
+    return _ended(WarmPopen, words, cwd, timeout, environment)
