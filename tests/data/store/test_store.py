@@ -3,7 +3,6 @@
 import json
 import os
 import pickle
-import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.memory import forget_peak, of_proc, peak_kilobytes
 from tiryns.runner.data.store.reader import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
 from tiryns.runner.data.store.writer import Batch, smallest_dtype, write_store
 
@@ -113,6 +113,7 @@ def test_a_store_travels_to_other_processes_as_its_folder(make: Callable[..., To
     assert pickle.loads(pickle.dumps(store))[3].tolist() == store[3].tolist()
 
 
+@of_proc
 def test_a_hundred_million_sequences_open_at_once_in_constant_memory(tmp_path: Path) -> None:
     size, folder = 10**8, tmp_path / "s"
     write(folder, [[1]])
@@ -124,13 +125,12 @@ def test_a_hundred_million_sequences_open_at_once_in_constant_memory(tmp_path: P
         file.truncate((size + 1) * 8)
         file.seek(size * 8)
         file.write(np.int64(size).tobytes())
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    forget_peak()
+    before = peak_kilobytes()
     store = TokenStore(folder)
     assert len(store) == size
     assert len(store.gather(np.arange(5) * (size // 7))[1]) == 5
-    assert (
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
-    )  # KB; the offsets alone are 800 MB
+    assert peak_kilobytes() - before < 20_000, "the offsets alone are 800 MB"
 
 
 def cut(folder: Path, name: str, by: int) -> None:

@@ -7,26 +7,27 @@ import pytest
 
 from tests.conftest import TINY
 from tests.launch.test_kill import only_run
+from tests.support.memory import of_proc
 from tests.support.processes import process, start
 
 GIGABYTE = 10**9
 BLOCK = 10**7
 
 READ = """
-import resource, sys
+import sys
+from tests.support.memory import peak_kilobytes
 from tiryns.runner.data.read.documents import open_source
 try:
     print(sum(map(len, open_source(sys.argv[1], "text", "train", sys.argv[2]).documents())))
 except ValueError as error:
     print(error)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+print(peak_kilobytes() // 1024)
 """
 """Reads the documents of a file; prints their characters or the error, and the megabytes at the peak."""
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, of_proc]
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="reads the memory from /proc")
 def test_two_gigabytes_are_prepared_in_the_memory_of_little(tmp_path: Path, text_file: Path) -> None:
     words = [*TINY, "trainer.max_steps=1", "trainer.validate_every=0", "model.hidden_size=32"]
     small = tmp_path / "small"

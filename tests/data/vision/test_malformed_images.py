@@ -9,6 +9,7 @@ import pytest
 from tests.config.test_malformed_input import assert_said, write
 from tests.conftest import ROOT
 from tests.support.malformed import images
+from tests.support.memory import of_proc
 from tests.support.vision import SMALL, TINY_VISION
 
 RECIPE = [
@@ -36,21 +37,23 @@ def test_rows_of_images_that_cannot_be_used(folder: Path, name: str) -> None:
 
 DECODING = """
 import resource, sys
+from tests.support.memory import peak_kilobytes
 from tiryns.runner.data.vision.images import ImageFolder, UndecodableImage
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 images = ImageFolder(sys.argv[1])
 images.read("good.png", "row")
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_kilobytes()
 for name in sys.argv[2:]:
     for use in (images.read, images.size_of):
         try:
             use(name, "row")
         except UndecodableImage as error:
             print(error)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(peak_kilobytes() - before)
 """
 
 
+@of_proc
 def test_bombs_are_refused_within_bounded_memory(folder: Path) -> None:
     where = folder / "i" / "images"
     assert all((where / name).stat().st_size < images.BOMB // 500 for name in images.TOO_LARGE)

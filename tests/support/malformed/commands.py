@@ -195,7 +195,7 @@ COMMANDS: dict[str, list[str]] = {
         "`tiryns reproduce` reads no configs from a folder: leave out --config-dir"
     ],
     "runs list -cd .": ["`tiryns runs` reads no configs from a folder: leave out --config-dir"],
-    "schema frobnicate": ["unrecognized arguments: frobnicate"],
+    "schema frobnicate": ["invalid choice: 'frobnicate' (choose from"],
     "version 3": ["unrecognized arguments: 3"],
     "prepare corpus": [f"the following arguments are required: {GIVEN_SOURCE}--tokenizer"],
 }
