@@ -1,9 +1,10 @@
 """Group `logger`: where metrics go. Options add up: `logger=[csv,wandb]` gives both."""
 
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 
 from tiryns.conf.registry import register_parts
-from tiryns.conf.values import Choice, Named, setting
+from tiryns.conf.values import Choice, Named, check_of, setting
 
 
 @dataclass
@@ -63,5 +64,23 @@ class Trackio:
     tags: list[str] = field(default_factory=list)
     """Tags of the run, which are in its config."""
 
+
+PACKAGES = {
+    "tensorboard": ("tensorboard",),
+    "mlflow": ("mlflow", "sqlalchemy", "alembic"),
+    "trackio": ("trackio",),
+}
+"""What the loggers need that come with extras of their names."""
+
+
+def check_packages(logger: str) -> None:
+    """Raises ImportError where a logger lacks a package, with the command that installs it."""
+    if not all(map(find_spec, PACKAGES[logger])):
+        raise ImportError(f"logger={logger} needs the package {logger}: pip install 'tiryns[{logger}]'")
+
+
+check_of(Tensorboard)(lambda *_: check_packages("tensorboard"))
+check_of(Mlflow)(lambda *_: check_packages("mlflow"))
+check_of(Trackio)(lambda *_: check_packages("trackio"))
 
 register_parts("logger", csv=Csv, wandb=Wandb, tensorboard=Tensorboard, mlflow=Mlflow, trackio=Trackio)

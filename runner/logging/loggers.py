@@ -7,7 +7,6 @@ import secrets
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import OmegaConf
 
+from tiryns.conf.logger import check_packages
 from tiryns.runner.logging import log_file
 from tiryns.runner.logging.resumable import (
     Resumable,
@@ -210,8 +210,7 @@ class TensorBoard(Resumable, TensorBoardLogger):
 
 def tensorboard_logger(folder: str | Path) -> TensorBoardLogger:
     """A TensorBoard logger that writes to the folder `tensorboard` of the run; raises ImportError without TensorBoard."""
-    if find_spec("tensorboard") is None:
-        raise ImportError("logger=tensorboard needs the package tensorboard: pip install tensorboard")
+    check_packages("tensorboard")
     return TensorBoard(save_dir=str(folder), name="tensorboard", version="")
 
 

@@ -4,7 +4,6 @@ import logging
 import os
 import re
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from lightning.pytorch.loggers import Logger, MLFlowLogger
 from lightning.pytorch.loggers.logger import DummyLogger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
+from tiryns.conf.logger import check_packages
 from tiryns.runner.logging.resumable import (
     Resumable,
     Row,
@@ -47,8 +47,7 @@ def mlflow_logger(
         ImportError: MLflow is not installed.
         ValueError: there is no such place, or it does not answer.
     """
-    if any(find_spec(package) is None for package in ("mlflow", "sqlalchemy", "alembic")):
-        raise ImportError("logger=mlflow needs the package mlflow: pip install 'tiryns[mlflow]'")
+    check_packages("mlflow")
     if rank_zero_only.rank:  # type: ignore[attr-defined]
         return DummyLogger()
     for library in ("mlflow", "alembic"):  # how the database is made

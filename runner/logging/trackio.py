@@ -3,13 +3,13 @@
 import contextlib
 import io
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
+from tiryns.conf.logger import check_packages
 from tiryns.runner.logging.loggers import RowLogger
 from tiryns.runner.logging.resumable import config_of, earlier_rows, group_of, keep_id, kept_id
 from tiryns.runner.run.folder import Run
@@ -17,8 +17,7 @@ from tiryns.runner.run.folder import Run
 
 def trackio_logger(project: str, group: str | None, tags: list[str], folder: str | Path) -> "TrackioLogger":
     """A Trackio logger with the config; raises ImportError without Trackio."""
-    if find_spec("trackio") is None:
-        raise ImportError("logger=trackio needs the package trackio: pip install 'tiryns[trackio]'")
+    check_packages("trackio")
     return TrackioLogger(project, group, tags, Path(folder))
 
 

@@ -13,7 +13,6 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
 from tests.support import needs
 from tests.support.composed import composed
-from tiryns.runner.logging import loggers
 from tiryns.runner.logging.loggers import MetricsFile, tensorboard_logger
 from tiryns.runner.run.metrics_file import read_metrics, whole_rows
 
@@ -176,12 +175,6 @@ def test_only_the_main_process_writes(tmp_path: Path, monkeypatch: pytest.Monkey
     metrics.resume(0)
     metrics.log_hyperparams({"a": 1})
     assert list(tmp_path.iterdir()) == []
-
-
-def test_tensorboard_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loggers, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match="logger=tensorboard needs the package tensorboard: pip install"):
-        tensorboard_logger(tmp_path)
 
 
 def test_tensorboard_writes_into_the_run_folder(tmp_path: Path) -> None:

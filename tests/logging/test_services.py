@@ -1,7 +1,9 @@
 """MLflow and Trackio over stops and resumes: what is kept, what is replaced, and what happens when they fail."""
 
+import inspect
 import logging
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -17,7 +19,9 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from tests.conftest import ROOT, TINY, run_program
 from tests.logging.logged import PACKAGES, THERE, logged
 from tests.support import needs
-from tiryns.runner.logging import mlflow, trackio
+from tests.support.in_process import tiryns_here
+from tiryns import conf
+from tiryns.runner.config.targets import dotted
 from tiryns.runner.logging.loggers import MetricsFile, finish_loggers
 from tiryns.runner.logging.mlflow import mlflow_logger
 from tiryns.runner.logging.trackio import trackio_logger
@@ -166,16 +170,17 @@ def test_other_ranks_open_no_database(tmp_path: Path, monkeypatch: pytest.Monkey
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("module", [mlflow, trackio])
-def test_service_that_is_missing_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any
+@pytest.mark.parametrize("name", conf.logger.PACKAGES)
+def test_package_that_is_missing_is_named_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    name = module.__name__.rpartition(".")[2]
-    monkeypatch.setattr(module, "find_spec", lambda package: None)
-    with pytest.raises(
-        ImportError, match=rf"logger={name} needs the package {name}: pip install 'tiryns\[{name}\]'"
-    ):
-        getattr(module, f"{name}_logger")(*[None] * (4 if name == "mlflow" else 3), tmp_path)
+    monkeypatch.setattr(conf.logger, "find_spec", lambda package: None if package == name else True)
+    message = f"logger={name} needs the package {name}: pip install 'tiryns[{name}]'"
+    done = tiryns_here(tmp_path, "plan", f"logger=[csv,{name}]", "data.source=gone.txt")
+    assert (done.returncode, done.stderr) == (1, f"error: {message}\n")
+    make = dotted(getattr(conf.logger, name.capitalize())._target_)
+    with pytest.raises(ImportError, match=re.escape(message)):
+        make(*[None] * (len(inspect.signature(make).parameters) - 1), tmp_path)
 
 
 def test_trackio_replaces_its_own_run_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
