@@ -16,6 +16,10 @@ TRAINS = tests/models tests/modules tests/objectives tests/data/pairs tests/loop
 	$(addprefix tests/launch/test_,adapters.py kill.py resume.py) $(patsubst %,tests/runs/test_%.py, \
 	data_order golden optimizers packed train vision_language)
 READY = $(VENV)/.ready
+# $(call install,EXTRAS): uv unpacks in seconds what takes pip minutes, but does not know pip's indexes
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+install = { $(PIP) uv && $(BIN)/python -m uv pip install --quiet --no-config --python $(BIN)/python --editable ".[$1]" $(FURTHER) \
+	$(if $(PIP_CONSTRAINT),--constraint $(PIP_CONSTRAINT)) 2> /dev/null; } || $(PIP) --editable ".[$1]" $(FURTHER)
 # The versions that the tests have passed with; PIP_CONSTRAINT= takes the newest that pyproject.toml admits.
 export PIP_CONSTRAINT ?= $(CURDIR)/.ci/constraints.txt
 
@@ -73,7 +77,7 @@ dist: $(READY)  ## the sdist and the wheel of this checkout, in dist/, and what 
 	@$(BIN)/python -m tests.support.installed dist
 
 lock: $(READY)  ## uv.lock anew, with the newest versions that pyproject.toml admits
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(PIP) uv
 	@$(BIN)/python -m uv lock --upgrade
 
 image:  ## a container image of this checkout: tiryns:<version> with docker, tiryns.sif with apptainer
@@ -83,12 +87,12 @@ image:  ## a container image of this checkout: tiryns:<version> with docker, tir
 	else echo "make image needs docker or apptainer, and neither runs here" && exit 1; fi
 
 $(VENV)/.ready-docs: $(READY)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	@$(call install,docs)
 	@touch $@
 
 $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name it with make PYTHON=..."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$(EXTRAS)]" $(FURTHER)
+	@$(call install,$(EXTRAS))
 	@touch $@
