@@ -27,11 +27,10 @@ from tiryns.runner.inference.card import model_card
 from tiryns.runner.inference.export import write_model
 from tiryns.runner.loop.assembly import known_task, preprocessor_of
 from tiryns.runner.report.suite.figures import cells_of, read_suite_results
-from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run import signals
 from tiryns.runner.run.command.started import same_modules, tells_rank
 from tiryns.runner.run.command.words import flags, quoted
-from tiryns.runner.run.files import SWEEP, read_text, takes_lock, write_atomically
+from tiryns.runner.run.files import SWEEP, read_text, takes_lock, typed_path, write_atomically
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.metrics_file import logged_in, whole_rows
 

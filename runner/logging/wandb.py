@@ -5,6 +5,7 @@ with these signals blocked, and the rows of one that has not finished are logged
 """
 
 import contextlib
+import logging
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,10 @@ from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from tiryns.runner.logging.resumable import Resumable, earlier_rows
+from tiryns.runner.run.files import typed_path
 from tiryns.runner.run.signals import shielded
+
+log = logging.getLogger("tiryns")
 
 UNFINISHED = "wandb_unfinished.txt"
 """In the run folder, until W&B has every row: the first step that this session logged."""
@@ -81,6 +85,10 @@ class ResumableWandbLogger(Resumable, WandbLogger):
                 wandb.save(attached, base_path=place, policy="now")
         if finish_run(exit_code):
             (self.folder / UNFINISHED).unlink(missing_ok=True)
+        if place and self._wandb_init["mode"] == "offline":
+            log.info(
+                "W&B has nothing of this run until you type: wandb sync %s", typed_path(Path(place).parent)
+            )
 
 
 def finish_run(exit_code: int) -> bool:

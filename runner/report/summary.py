@@ -13,6 +13,7 @@ from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.config.skipped import described_rewind, noted_rewinds
 from tiryns.runner.logging import log_file
 from tiryns.runner.run.command.words import flags
+from tiryns.runner.run.files import typed_path
 from tiryns.runner.run.folder import Run
 
 FILES = {
@@ -83,12 +84,6 @@ def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
         for row in rows
     }
     show("optimizer", {"parameters": groups, "schedule": {"phases": schedule} if schedule else {}})
-
-
-def typed_path(folder: Path) -> Path:
-    """The folder as one would type it: relative where it lies below the working directory."""
-    whole = folder.resolve()
-    return whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole
 
 
 def resume_command(run: Run) -> str | None:

@@ -288,3 +288,9 @@ def named_path(name: str) -> Path:
     path = name if os.path.exists(os.path.expanduser(name)) else name.rpartition("@")[0] or name
     folder = path.partition(":")[0]
     return Path(folder if os.path.exists(os.path.expanduser(f"{folder}/README.md")) else path)
+
+
+def typed_path(folder: Path) -> Path:
+    """The folder as one would type it: relative where it lies below the working directory."""
+    whole = folder.resolve()
+    return whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole

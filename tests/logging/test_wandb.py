@@ -74,9 +74,10 @@ def service() -> int:
 
 
 @pytest.mark.usefixtures("_no_wandb_key")
-def test_wandb_gets_the_files_of_a_run_without_a_word(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_wandb_gets_the_files_of_a_run_without_a_word_of_its_own(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "tiryns")
     (tmp_path / "command.txt").write_text("tiryns optimizer=lion")
     (tmp_path / "config.yaml").write_text("seed: 7\n")
     logger = wandb_logger("tiryns", None, [], "auto", tmp_path)
@@ -85,6 +86,7 @@ def test_wandb_gets_the_files_of_a_run_without_a_word(
     capfd.readouterr()
     logger.finish(exit_code=0)
     assert capfd.readouterr() == ("", "")
+    assert caplog.messages == [f"W&B has nothing of this run until you type: wandb sync {files.parent}"]
     assert (files / "command.txt").read_text() == "tiryns optimizer=lion"
     assert (tmp_path / "config.yaml").read_text() == "seed: 7\n"
     deadline = time.time() + 30

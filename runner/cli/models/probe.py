@@ -25,7 +25,8 @@ def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
     from tiryns.runner.inference.frozen.probes import probe
     from tiryns.runner.loop.trainer import quiet_libraries
     from tiryns.runner.report.single import write_report
-    from tiryns.runner.report.summary import show, typed_path
+    from tiryns.runner.report.summary import show
+    from tiryns.runner.run.files import typed_path
 
     quiet_libraries()
     data, encoder = prepared(config)
