@@ -12,7 +12,8 @@ from transformers.utils import logging as transformers_logging
 
 from tests.models.every_encoder import tiny_model
 from tests.objectives.samples import VOCABULARY
-from tiryns.runner.data.text.tokenizer import describe_vocabulary, train_tokenizer
+from tiryns.runner.data.text.tokenizer import train_tokenizer
+from tiryns.runner.data.text.vocabulary import describe_vocabulary
 from tiryns.runner.data.vision.processors import make_processor, train_conversation_tokenizer
 from tiryns.runner.inference.card import model_card
 from tiryns.runner.inference.export import check_export, write_model

@@ -34,7 +34,8 @@ from tiryns.runner.data.read.bad_rows import BadRow, BadRows, MissingColumn
 from tiryns.runner.data.read.opened import Dialect, reading_of
 from tiryns.runner.data.read.rows import HowRead, LabelRule, Rows, described_tables, read_rows
 from tiryns.runner.data.text.holdout import are_held_out
-from tiryns.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
+from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
+from tiryns.runner.data.text.vocabulary import describe_vocabulary
 from tiryns.runner.run.model_folder import model_folder
 
 log = logging.getLogger("tiryns")
@@ -242,7 +243,7 @@ class FinetuningData(EvaluatedDataModule):
             if self.conflicts
             else {}
         )
-        vocabulary = {"vocabulary": describe_vocabulary(self.tokenizer)}
+        vocabulary = {"vocabulary": describe_vocabulary(self.tokenizer, self.train_set)}
         return {**read, **left_out, **self.reader.describe(), **conflicts, **vocabulary}
 
     def decided(self) -> dict[str, Any]:

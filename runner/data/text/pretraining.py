@@ -27,7 +27,8 @@ from tiryns.runner.data.store.reader import TokenStore, sampled_counts
 from tiryns.runner.data.store.sharded import ShardedStore
 from tiryns.runner.data.text.holdout import Part, divide
 from tiryns.runner.data.text.prepare import PreparedText, prepare_text
-from tiryns.runner.data.text.tokenizer import MASKING, describe_vocabulary
+from tiryns.runner.data.text.tokenizer import MASKING
+from tiryns.runner.data.text.vocabulary import describe_vocabulary
 from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.samplers import GlobalBatchSampler
 from tiryns.runner.samplers.base import SeamlessSampler
@@ -261,18 +262,16 @@ class PretrainingData(GlobalBatchDataModule):
         training, global_batch = self._describe_training()
         held_out = ", ".join(f"{name}: {len(store):,} sequences" for name, store in self.validation.items())
         tables = described_tables(tables_of(self.source))
+        phases = ", ".join(f"{part.name} {part.steps:,} steps" for part in self.parts)
+        read = next(iter(self.validation.values()), ()) if self.streamed else self.train
         return {
             "source": self.source.describe(),
             **({"read": tables} if tables else {}),
             "training": training,
             "validation": held_out or "none",
-            "vocabulary": describe_vocabulary(self.tokenizer),
+            "vocabulary": describe_vocabulary(self.tokenizer, read),
             "global batch": global_batch,
-            **(
-                {"phases": ", ".join(f"{part.name} {part.steps:,} steps" for part in self.parts)}
-                if self.parts
-                else {}
-            ),
+            **({"phases": phases} if phases else {}),
             "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
         }
 

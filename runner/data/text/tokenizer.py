@@ -195,12 +195,6 @@ def _take_known_tokens(tokenizer: "PreTrainedTokenizerBase") -> None:
             return
 
 
-def describe_vocabulary(tokenizer: Any) -> str:
-    """The size of the vocabulary, and whether texts get no special tokens at their beginning and end."""
-    bare = "" if tokenizer.num_special_tokens_to_add() else "; the tokenizer adds no special tokens to a text"
-    return f"{len(tokenizer):,} tokens{bare}"
-
-
 def tokenizer_fingerprint(tokenizer: Any) -> str:
     """Hash of everything that decides how a text becomes ids."""
     special = (tokenizer.special_tokens_map.items(), tokenizer.all_special_ids)
