@@ -29,7 +29,7 @@ from tests.support.malformed import (
 from tests.support.malformed.commands import COMMANDS
 from tests.support.malformed.on_runs import ON_RUNS
 from tests.support.malformed.values import VALUES
-from tests.support.memory import of_proc
+from tests.support.processes.memory import of_proc
 from tiryns.runner.data.text.tokenizer import train_tokenizer
 
 MESSAGES = (
@@ -219,7 +219,7 @@ def test_an_unforeseen_error_is_one_line_and_a_file(with_runs: Path, monkeypatch
 READING = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
-from tests.support.memory import peak_kilobytes
+from tests.support.processes.memory import peak_kilobytes
 from tiryns.runner.data.read.documents import open_source
 try:
     sum(1 for _ in open_source(sys.argv[1], "text", "train", "paragraph").documents())

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.memory import forget_peak, of_proc, peak_kilobytes
+from tests.support.processes.memory import forget_peak, of_proc, peak_kilobytes
 from tiryns.runner.data.store.reader import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
 from tiryns.runner.data.store.writer import Batch, smallest_dtype, write_store
 

@@ -1,18 +1,23 @@
-"""Tokenizers of single characters: of an alphabet, or of the documents."""
+"""Tokenizers of single characters: of an alphabet, or of the documents; and what one does not know is said."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from transformers import AutoTokenizer, EsmTokenizer
 from transformers.models.esm.configuration_esm import get_default_vocab_list
 
-from tests.data.text.conftest import text_source
+from tests.conftest import TINY
+from tests.data.text.conftest import paragraphs, text_source
+from tests.support.in_process import tiryns_here
 from tiryns import compose
 from tiryns.runner.data.store.reader import TokenStore
 from tiryns.runner.data.text.prepare import PreparedText
 from tiryns.runner.data.text.tokenizer import SPECIAL_TOKENS, train_tokenizer
+from tiryns.runner.data.text.vocabulary import unknown_share
 
 DNA = ["ACGTN", "TTGACA"]
 
@@ -96,3 +101,51 @@ def test_wordpieces_of_long_sequences_are_refused() -> None:
         train_tokenizer(documents, "wordpiece", 60, lowercase=True)
     train_tokenizer(documents[1:], "wordpiece", 60, lowercase=True)
     train_tokenizer(documents, "bpe", 300, lowercase=True)
+
+
+class Samples:
+    """Texts as samples."""
+
+    def __init__(self, tokenizer, texts) -> None:
+        self.ids = [tokenizer(text)["input_ids"] for text in texts]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def gather(self, indices):
+        chosen = [self.ids[i] for i in indices]
+        return np.concatenate(chosen), np.array(list(map(len, chosen)))
+
+
+def test_share_is_that_of_the_letters_outside_the_alphabet() -> None:
+    tokenizer = characters("dna")
+    assert unknown_share(tokenizer, Samples(tokenizer, ["ACGT", "AMCG", "LK"])) == 3 / 10
+    assert unknown_share(tokenizer, Samples(tokenizer, ["ACGT"])) == 0
+    assert unknown_share(tokenizer, Samples(tokenizer, ["L"] * 300)) == 1
+    assert unknown_share(tokenizer, []) == 0
+
+
+def test_token_that_also_ends_texts_is_not_counted() -> None:
+    tokenizer = characters("dna")
+    tokenizer.unk_token = tokenizer.eos_token = "[SEP]"  # as GPT-2 has it
+    assert unknown_share(tokenizer, Samples(tokenizer, ["ACGT", "AMCG"])) == 0
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_plan_says_what_a_tokenizer_does_not_know(tmp_path: Path, streamed: bool) -> None:
+    (tmp_path / "herons.txt").write_text("\n\n".join(paragraphs(60)))
+    characters("dna").save_pretrained(tmp_path / "dna")
+    words = [
+        "plan",
+        *TINY,
+        "data.source=herons.txt",
+        "data.validation_documents=9",
+        f"data.streaming={streamed}",
+    ]
+    done = tiryns_here(tmp_path, *words, "data.tokenizer=dna")
+    share = re.search(r"10 tokens; (\d+)% of the text is \[UNK\]", done.stdout)
+    assert share is not None, done.stdout + done.stderr
+    assert int(share[1]) > 80
+    assert (done.stdout + done.stderr).count("the tokenizer was made for other text") == 1
+    if not streamed:
+        assert "[UNK]" not in tiryns_here(tmp_path, *words).stdout

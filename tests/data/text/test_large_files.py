@@ -7,15 +7,15 @@ import pytest
 
 from tests.conftest import TINY
 from tests.launch.test_kill import only_run
-from tests.support.memory import of_proc
 from tests.support.processes import process, start
+from tests.support.processes.memory import of_proc
 
 GIGABYTE = 10**9
 BLOCK = 10**7
 
 READ = """
 import sys
-from tests.support.memory import peak_kilobytes
+from tests.support.processes.memory import peak_kilobytes
 from tiryns.runner.data.read.documents import open_source
 try:
     print(sum(map(len, open_source(sys.argv[1], "text", "train", sys.argv[2]).documents())))

@@ -9,7 +9,7 @@ import pytest
 from tests.config.test_malformed_input import assert_said, write
 from tests.conftest import ROOT
 from tests.support.malformed import images
-from tests.support.memory import of_proc
+from tests.support.processes.memory import of_proc
 from tests.support.vision import SMALL, TINY_VISION
 
 RECIPE = [
@@ -37,7 +37,7 @@ def test_rows_of_images_that_cannot_be_used(folder: Path, name: str) -> None:
 
 DECODING = """
 import resource, sys
-from tests.support.memory import peak_kilobytes
+from tests.support.processes.memory import peak_kilobytes
 from tiryns.runner.data.vision.images import ImageFolder, UndecodableImage
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 images = ImageFolder(sys.argv[1])
