@@ -17,7 +17,6 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.optim import Optimizer
-from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from tiryns.runner.checkpoints.sharded import read_shares
@@ -57,7 +56,7 @@ def shard(model: TaskModel, mesh: DeviceMesh, layout: Layout = PLAIN) -> None:
     if layout.replicas > 1:
         mesh, over = with_replicas(mesh, layout.replicas), ("replicas", "shards")
     if mesh["tensor_parallel"].size() > 1:
-        split_matrices(model.pretrained, mesh["tensor_parallel"])
+        split_matrices(model, mesh["tensor_parallel"])
     layers: list[Any] = [m for m in model.pretrained.modules() if isinstance(m, GradientCheckpointingLayer)]
     # whose inputs stay as autocast makes them, and figures of labels as they are read
     reduced = layout.param_dtype and torch.float32
@@ -78,8 +77,9 @@ def with_replicas(mesh: DeviceMesh, count: int) -> DeviceMesh:
     return DeviceMesh(mesh.device_type, ranks, mesh_dim_names=("replicas", "shards", "tensor_parallel"))
 
 
-def split_matrices(pretrained: PreTrainedModel, mesh: DeviceMesh) -> None:
+def split_matrices(model: TaskModel, mesh: DeviceMesh) -> None:
     """Splits matrices by the plan of transformers; raises ValueError without one, or if heads cannot be divided."""
+    pretrained = model.pretrained
     config = pretrained.config
     plan, setting = getattr(config, "base_model_tp_plan", None), f"trainer.tensor_parallel_size={mesh.size()}"
     if is_adapted(pretrained):
@@ -92,6 +92,7 @@ def split_matrices(pretrained: PreTrainedModel, mesh: DeviceMesh) -> None:
     for name in ("num_attention_heads", "num_key_value_heads", "intermediate_size"):
         if (size := getattr(config, name, None) or 0) % mesh.size():
             raise ValueError(f"{setting} does not divide the model's {name}={size}")
+    model.compute_all_tokens()  # parts of a layer take and give shards
     parallelize_module(pretrained.base_model, mesh, {name: STYLES[style]() for name, style in plan.items()})
 
 

@@ -104,6 +104,9 @@ class TaskModel(nn.Module):
         states: Tensor = self.pretrained.base_model(**rows)[0]
         return states
 
+    def compute_all_tokens(self) -> None:
+        """Computes every layer for all tokens, as one that is cut or compiled needs; a subclass may have spared some."""
+
     def recompute_activations(self) -> None:
         """Keeps no activations of layers but computes them again in the backward pass."""
         self.pretrained.gradient_checkpointing_enable()

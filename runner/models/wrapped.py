@@ -54,9 +54,13 @@ class WrappedModel(TaskModel):
         read.pop("attention_mask", None)
         return read | encoder_inputs(micro_batch, self.position_offset)
 
+    def compute_all_tokens(self) -> None:
+        """Computes the last layer for all tokens too."""
+        self.last_layer.remove()
+
     def recompute_activations(self) -> None:
         """Computes activations of layers again in the backward pass, and the last layer for all tokens."""
-        self.last_layer.remove()
+        self.compute_all_tokens()
         super().recompute_activations()
 
     def compile_core(self) -> None:
@@ -64,5 +68,5 @@ class WrappedModel(TaskModel):
 
         Gathering and head stay outside, where shapes change with every batch.
         """
-        self.last_layer.remove()
+        self.compute_all_tokens()
         self.core.compile(dynamic=True)

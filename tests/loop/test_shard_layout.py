@@ -13,7 +13,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from tests.models.tiny import tiny
 from tests.objectives.samples import collator, documents, flat
-from tiryns.runner.loop.sharding import Layout, shard, with_replicas
+from tiryns.runner.loop.sharding import Layout, shard, split_matrices, with_replicas
 from tiryns.runner.models import SparseMaskedLM
 
 NAMES = ("data_parallel", "tensor_parallel")
@@ -57,6 +57,16 @@ def test_weights_are_computed_with_as_they_travel(mesh: DeviceMesh, dtype: torch
     assert (
         {p.dtype for p in trained} == {p.grad.dtype for p in trained if p.grad is not None} == {torch.float32}
     )
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_matrices_that_are_split_give_the_loss_of_whole_ones(mesh: DeviceMesh, layers: int) -> None:
+    batch = collator("mlm")(flat(documents([9, 5, 12])))
+    model = SparseMaskedLM(tiny("eurobert", num_hidden_layers=layers))
+    whole = model(batch)["loss"]
+    split_matrices(model, mesh["tensor_parallel"])
+    assert isinstance(model.pretrained.base_model.layers[0].mlp.up_proj.weight, DTensor)
+    torch.testing.assert_close(model(batch)["loss"], whole)
 
 
 @pytest.mark.parametrize("reshard", [True, False])

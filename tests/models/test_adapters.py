@@ -27,6 +27,7 @@ from tiryns.runner.models.adapters import save_model
 from tiryns.runner.models.encoder import load_encoder
 from tiryns.runner.models.flops import count_flops
 from tiryns.runner.models.head import MASKED_LM, Head
+from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.optim.groups import parameter_groups
 
 pytestmark = pytest.mark.fp32  # products of small matrices are held against their formulas
@@ -199,7 +200,7 @@ def test_what_cannot_be_adapted_is_said(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(
         ValueError, match=r"tensor_parallel_size=2: matrices with an adapter beside them are not"
     ):
-        split_matrices(adapted(base), mesh)
+        split_matrices(TaskModel(adapted(base)), mesh)
     with pytest.raises(ValueError, match=r"holds an adapter alone, and the mean of products"):
         read_folder(tmp_path / "adapter")
     monkeypatch.setitem(sys.modules, "peft", None)
