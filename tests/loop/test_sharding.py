@@ -148,7 +148,7 @@ def test_checkpoint_goes_on_in_shards(runs: Runs, tmp_path: Path, text_file: Pat
     [
         ["data.micro_batch_tokens=null", "data.micro_batch_size=2", "optimizer=sgd"],
         ["module.gradient_checkpointing=true", "optimizer=lion"],
-        ["objective=enhanced_mlm", "optimizer=rmsprop", "module.ema=0.5"],
+        ["objective=enhanced_mlm", "optimizer=rmsprop", "optimizer.eps=1e-3", "module.ema=0.5"],
         ["trainer.devices=3", "optimizer=adagrad", "module.log_parameter_norms=true"],
     ],
 )
