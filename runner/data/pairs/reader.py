@@ -102,6 +102,8 @@ class PairsReader(ExampleReader):
         self.prompts, self.max_query_length = (query_prompt or "", passage_prompt or ""), max_query_length
         self.most_negatives = 0
         """Hard negatives of the row that has the most, in all sets that were read."""
+        self.in_training = True
+        """Whether rows must have the columns of hard negatives, which sets that are measured do without."""
 
     def columns(self) -> tuple[str, ...]:
         """All that are named."""
@@ -127,7 +129,13 @@ class PairsReader(ExampleReader):
         self.most_negatives = max([self.most_negatives, *(len(pair.negatives) for pair in found)])
         return found
 
+    def learn(self, examples: list[Pair], rows: Rows) -> None:
+        """Ends the reading of training rows."""
+        self.in_training = False
+
     def _negatives(self, row: Row, name: str) -> list[str]:
+        if not self.in_training and name not in row.values:
+            return []
         value = column(row, name, "data.negative_columns")
         texts = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
         there = [text for text in texts if not is_missing(text)]
@@ -192,6 +200,7 @@ class PairsReader(ExampleReader):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores it."""
+        self.in_training = False
         self.most_negatives = int(state["most_negatives"])
 
     def describe(self) -> dict[str, str]:
