@@ -27,12 +27,12 @@ class Beir(NamedTuple):
     passages: dict[str, str]
     grades: dict[str, dict[str, float]]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """A row for each relevant passage: `query`, `passage` and `score`."""
+    def rows(self) -> list[dict[str, str]]:
+        """A row for each relevant passage: `query` and `passage`."""
         return [
-            {"query": self.queries[query], "passage": self.passages[passage], "score": grade}
+            {"query": self.queries[query], "passage": self.passages[passage]}
             for query, own in self.grades.items()
-            for passage, grade in own.items()
+            for passage in own
         ]
 
     def describe(self) -> str:
@@ -50,8 +50,10 @@ def read_beir(source: Any, part: str) -> Beir | None:
     """
     if not isinstance(source, str | Path):
         return None
-    name, _, chosen = str(source).rpartition("@")
-    folder, split = (Path(source), part) if Path(source).is_dir() or not name else (Path(name), chosen)
+    folder, split = Path(source).expanduser(), part
+    if not folder.is_dir() and "@" in str(source):
+        name, _, split = str(folder).rpartition("@")
+        folder = Path(name)
     if not all((folder / file).is_file() for file in (CORPUS, QUERIES)):
         return None
     files = {file.stem: file for file in sorted((folder / QRELS).glob("*.tsv"))}

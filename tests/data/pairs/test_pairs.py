@@ -64,7 +64,8 @@ def test_negatives_may_be_in_several_columns_and_missing() -> None:
 def test_sets_that_are_measured_need_no_column_of_negatives() -> None:
     bare = [{"query": "seven foxes", "passage": "old bridges"}]
     data = prepared(sets={"val": bare, "test": bare}, negative_columns="negative")
-    for held_out in (data.validation["validation"], data.test["test"]):
+    held_out_sets: list[Any] = [data.validation["validation"], data.test["test"]]
+    for held_out in held_out_sets:
         assert [pair.negatives for pair in held_out.examples] == [[]]
     with pytest.raises(ValueError, match="has no column 'negative'"):
         prepared(bare, negative_columns="negative")

@@ -178,6 +178,7 @@ def test_a_probe_measures_a_folder_and_pairs_are_trained_on_it(tmp_path: Path) -
     sets = ["data.train=beir", "data.validation=beir", "data.test=beir@test", "trainer.max_steps=2"]
     done = tiryns_here(tmp_path, *words, *pairs, *sets, "outputs=trained")
     assert done.returncode == 0, done.stderr
+    assert "is not read" not in done.stderr
     [status] = (tmp_path / "trained").glob("*/*/status.json")
     assert "test/test/mrr_at_10" in json.loads(status.read_text())["results"]
 
