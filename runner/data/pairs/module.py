@@ -10,7 +10,6 @@ from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.labelled.finetuning import FinetuningData
 from tiryns.runner.data.pairs.reader import Pair
 from tiryns.runner.data.read.bad_rows import BadRows
-from tiryns.runner.data.read.beir import read_beir
 from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.order.mixture import parts_of
 from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped
@@ -38,12 +37,10 @@ class PairsData(FinetuningData):
 
     def _read(self, name: str, part: str, source: Any, train: Rows | None = None) -> tuple[Rows, list[Any]]:
         """Several training sets are read one after the other; their examples know which set they are of."""
-        read = super()._read
         if name != "train" or not isinstance(source, Mapping):
-            return read(name, part, read_beir(source, part) or source, train)
-        found = {
-            one: read(f"train/{one}", part, read_beir(path, part) or path) for one, path in source.items()
-        }
+            return super()._read(name, part, source, train)
+        read = super()._read
+        found = {one: read(f"train/{one}", part, path) for one, path in source.items()}
         self.bad["train"] = BadRows(self.settings.on_bad_row == "skip", "data.on_bad_row=skip")
         rows = [rows for rows, _ in found.values()]
         joined = rows[0]._replace(

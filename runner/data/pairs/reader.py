@@ -22,6 +22,7 @@ from tiryns.runner.data.labelled.examples import (
 from tiryns.runner.data.labelled.spelling import is_missing, parsed
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.beir import read_beir
 from tiryns.runner.data.read.formats import no_column
 from tiryns.runner.data.read.rows import Row, Rows
 from tiryns.runner.data.text.holdout import digest
@@ -104,6 +105,10 @@ class PairsReader(ExampleReader):
         """Hard negatives of the row that has the most, in all sets that were read."""
         self.in_training = True
         """Whether rows must have the columns of hard negatives, which sets that are measured do without."""
+
+    def source(self, source: Any, part: str) -> Any:
+        """Returns the pairs of a folder of BEIR, and any other source as it is."""
+        return read_beir(source, part) or source
 
     def columns(self) -> tuple[str, ...]:
         """All that are named."""

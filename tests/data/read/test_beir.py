@@ -166,21 +166,30 @@ def test_figures_of_vectors_are_those_of_sentence_transformers(tmp_path: Path) -
     assert entry["queries_left_out"] == 2
 
 
-def test_a_probe_measures_a_folder_and_pairs_are_trained_on_it(tmp_path: Path) -> None:
+SHORT = [*NEW, "trainer=cpu", "data.max_length=32", "data.vocab_size=120"]
+
+
+def test_a_probe_measures_a_folder(tmp_path: Path) -> None:
     beir(tmp_path / "beir")
-    words = [*NEW, "trainer=cpu", "data.max_length=32", "data.vocab_size=120"]
-    done = tiryns_here(tmp_path, "mode=probe", *words, "data=retrieval", "data.test=beir", "data.train=beir")
+    done = tiryns_here(tmp_path, "mode=probe", *SHORT, "data=retrieval", "data.test=beir", "data.train=beir")
     assert done.returncode == 0, done.stderr
     assert "test.tsv names no relevant passage for 2 queries: they are left out" in done.stdout + done.stderr
     [status] = (tmp_path / "outputs").glob("*/*/status.json")
     assert 0 < json.loads(status.read_text())["results"]["test/test/map_at_100"] < 1
+
+
+def test_pairs_of_a_folder_are_trained_on_and_evaluated(tmp_path: Path) -> None:
+    beir(tmp_path / "beir")
     pairs = ["data=pairs", "objective=contrastive", "module=finetuning", "sampler.global_batch_size=4"]
     sets = ["data.train=beir", "data.validation=beir", "data.test=beir@test", "trainer.max_steps=2"]
-    done = tiryns_here(tmp_path, *words, *pairs, *sets, "outputs=trained")
+    done = tiryns_here(tmp_path, *SHORT, *pairs, *sets, "outputs=trained")
     assert done.returncode == 0, done.stderr
     assert "is not read" not in done.stderr
     [status] = (tmp_path / "trained").glob("*/*/status.json")
-    assert "test/test/mrr_at_10" in json.loads(status.read_text())["results"]
+    figure = json.loads(status.read_text())["results"]["test/test/mrr_at_10"]
+    done = tiryns_here(tmp_path, "evaluate", str(status.parent), "beir", "--json", "--resamples", "0")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["sets"]["beir"]["metrics"]["mrr_at_10"] == figure
 
 
 WRONG: list[tuple[str, str, str]] = [
