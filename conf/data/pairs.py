@@ -17,8 +17,8 @@ class PairsData(FinetuningData):
     _target_: str = "runner.data.PairsData"
     task: str = "contrastive"
     train: Any = setting(MISSING, allowed=NAMED)
-    """A file, folder, glob, hub name, or a list of them; with a split: `path@split`, `name:config@split`. Or several sets
-    by name, `{nli: a.csv, questions: b.csv}`: each global batch is of one of them."""
+    """A file, folder, also of BEIR, glob, hub name, or a list of them; with a split: `path@split`, `name:config@split`.
+    Or several sets by name, `{nli: a.csv, questions: b.csv}`: each global batch is of one of them."""
     weights: Any = None
     """Shares of the global batches by name of the set, such as `{nli: 2, questions: 1}`; none goes by their rows."""
     text_column: str = "query"

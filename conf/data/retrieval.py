@@ -17,8 +17,8 @@ class Retrieval(Tables, Tokenizing, Batching):
 
     _target_: str = "runner.data.RetrievalPairs"
     test: Any = setting(MISSING, allowed=NAMED)
-    """A file, folder, glob, hub name, or a list of them; or several sets by name: `{easy: a.csv, hard: b.csv}`. All
-    passages of a set are ranked for each of its queries."""
+    """A file, folder, glob, hub name, or a list of them; a folder of BEIR, whose split is `test`, or `FOLDER@split`; or
+    several sets by name: `{easy: a.csv, hard: b.csv}`. All passages of a set are ranked for each of its queries."""
     validation: Any = setting(None, allowed=NAMED)
     """Further sets, like `test`."""
     train: Any = setting(None, allowed=NAMED)

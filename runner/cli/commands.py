@@ -39,6 +39,7 @@ COMMANDS = {
     ),
     "predict": ("predicts with a model for a text or a file", "tiryns.runner.cli.models.predict"),
     "evaluate": ("measures a model on labelled files, or on text", "tiryns.runner.cli.models.evaluate"),
+    "mine": ("finds hard negatives for pairs of texts", "tiryns.runner.cli.models.mine"),
     "push": ("copies an exported model to a folder or the hub", "tiryns.runner.cli.models.push"),
     "consolidate": ("exports the model of any checkpoint", "tiryns.runner.cli.models.consolidate"),
     "average": ("makes one model of several", "tiryns.runner.cli.models.average"),

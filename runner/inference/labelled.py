@@ -118,7 +118,8 @@ class Labels(Kind):
     def rows_of(self, source: Any, split: str = "train", bad: BadRows = RAISED) -> Rows:
         """Reads the rows of a file or another source, as the reader takes them; `split` is for data sets with several."""
         how = HowRead(bad, self.reader.columns(), rule=self.rule)
-        return self.arranged(read_rows(source, self.reading_for(source), split, how=how))
+        given = self.reader.source(source, split)
+        return self.arranged(read_rows(given, self.reading_for(source), split, how=how))
 
     def arranged(self, rows: Rows) -> Rows:
         """Rows as the reader takes them, without hidden labels (see `without_hidden`)."""

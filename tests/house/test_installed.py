@@ -145,6 +145,11 @@ def test_every_subcommand_works_in_such_a_project(
     first, second = map(str, runs_in(project))
     assert (Path(first) / "command.txt").read_text().startswith("tiryns data=files ")
     (project / "rows.jsonl").write_text(json.dumps({"question": "which?", "answer": "this"}) + "\n")
+    pairs = [{"query": f"heron {n}", "passage": f"the heron of {n}"} for n in range(24)]
+    (project / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pairs))
+    tiryns("experiment=contrastive", "data=pairs", "data.train=pairs.jsonl", "trainer.max_steps=1", "outputs=vectors",
+           "sampler.global_batch_size=4", "trainer.validate_every=0")  # fmt: skip
+    (vectors,) = (project / "vectors").glob("*/*")
     words = {
         "plan": tiny(text_file), "info": ["optimizer=lion"], "runs": [], "report": [first, second],
         "audit": [first, second], "order": [first, "--steps", "1:2"], "verify": [first],
@@ -152,6 +157,7 @@ def test_every_subcommand_works_in_such_a_project(
         "average": [first, "--out", "averaged"], "new": ["my-project"], "doctor": [],
         "predict": [first, "the river [MASK] under"], "push": [first, "./pushed"],
         "consolidate": [f"{first}/checkpoints/last.ckpt", "consolidated"],
+        "mine": [str(vectors), "pairs.jsonl", "--out", "mined.jsonl"],
         "prepare": ["--validation", "0", "rows.jsonl", ".", "shards"],
         "schedule": ["scheduler=cosine"], "schema": [], "version": [],
     }  # fmt: skip

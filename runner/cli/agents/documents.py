@@ -57,6 +57,7 @@ DOCUMENTS = {
         largest_weight_difference files.identical files.different reasons
     """,
     "predict": "predictions.text predictions.predicted figures",
+    "mine": "target rows queries passages fewer.scores fewer.passages settings",
     "push": "model target",
     "consolidate": "checkpoint target",
     "average": "target method models.path models.weight models.digest",

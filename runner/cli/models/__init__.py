@@ -2,6 +2,7 @@
 
 - `predict`: predicts for a text or a file; `predict_files`: what it writes.
 - `evaluate`: measures it on labelled files, or on text; `reading`: how both are told to read a file.
+- `mine`: adds hard negatives to pairs of texts.
 - `probe`: measures frozen features on labelled data, as `mode=probe`.
 - `push`: copies an exported model to a folder or the hub; `onnx`: adds its graph, measured beside torch.
 - `consolidate`: exports the model of any checkpoint.

@@ -111,6 +111,10 @@ class ExampleReader(ABC):
         """The columns that labels may be in, which predictions do without."""
         return (str(getattr(self, "label_column", "")),)
 
+    def source(self, source: Any, part: str) -> Any:
+        """Returns what the rows of a source are read from; a reader may know sources of a form of its own."""
+        return source
+
     def arranged(self, rows: Rows) -> Rows:
         """Rows with the columns that the reader takes, made of others; they are given to all other methods so."""
         return rows

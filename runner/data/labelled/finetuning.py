@@ -131,7 +131,7 @@ class FinetuningData(EvaluatedDataModule):
         setting = "data.train" if name == "train" else f"data.{part} {name.partition('/')[2]!r}"
         bad = self.bad[name] = BadRows(self.settings.on_bad_row == "skip", "data.on_bad_row=skip")
         how = HowRead(bad, self.reader.columns(), self.decided_tables, rule=self.reader.rule)
-        rows = read_rows(source, self.reading, part, setting, how)
+        rows = read_rows(self.reader.source(source, part), self.reading, part, setting, how)
         self.tables |= rows.tables
         if part == "test" and train:
             labels = self.reader.label_names()

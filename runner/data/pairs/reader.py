@@ -22,6 +22,7 @@ from tiryns.runner.data.labelled.examples import (
 from tiryns.runner.data.labelled.spelling import is_missing, parsed
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.beir import read_beir
 from tiryns.runner.data.read.formats import no_column
 from tiryns.runner.data.read.rows import Row, Rows
 from tiryns.runner.data.text.holdout import digest
@@ -102,6 +103,12 @@ class PairsReader(ExampleReader):
         self.prompts, self.max_query_length = (query_prompt or "", passage_prompt or ""), max_query_length
         self.most_negatives = 0
         """Hard negatives of the row that has the most, in all sets that were read."""
+        self.in_training = True
+        """Whether rows must have the columns of hard negatives, which sets that are measured do without."""
+
+    def source(self, source: Any, part: str) -> Any:
+        """Returns the pairs of a folder of BEIR, and any other source as it is."""
+        return read_beir(source, part) or source
 
     def columns(self) -> tuple[str, ...]:
         """All that are named."""
@@ -127,7 +134,13 @@ class PairsReader(ExampleReader):
         self.most_negatives = max([self.most_negatives, *(len(pair.negatives) for pair in found)])
         return found
 
+    def learn(self, examples: list[Pair], rows: Rows) -> None:
+        """Ends the reading of training rows."""
+        self.in_training = False
+
     def _negatives(self, row: Row, name: str) -> list[str]:
+        if not self.in_training and name not in row.values:
+            return []
         value = column(row, name, "data.negative_columns")
         texts = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
         there = [text for text in texts if not is_missing(text)]
@@ -192,6 +205,7 @@ class PairsReader(ExampleReader):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores it."""
+        self.in_training = False
         self.most_negatives = int(state["most_negatives"])
 
     def describe(self) -> dict[str, str]:

@@ -4,6 +4,7 @@
 - `content`, `opened`: unpack and decode; `formats`, with `delimited`, `blocks` and `squad`: the records of each format.
 - `arrow_files`: batches of parquet and arrow files, bounded by what they unpack to.
 - `bad_rows`: rows that cannot be used.
+- `beir`: folders of BEIR, with queries, passages and grades.
 - `pieces`: parts of a source, for several processes.
 - `rows`: rows in memory for labelled tasks; `documents`, `file_documents`: a column of rows, streamed, for pretraining.
 """

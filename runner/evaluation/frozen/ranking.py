@@ -1,6 +1,6 @@
 """Cosines of pairs of texts, and how far up the passages that belong to a query stand among all passages."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,9 @@ from tiryns.runner.evaluation.frozen.neighbours import AT_ONCE, unit
 
 DEPTH = 10
 """Ranks that count."""
+
+DEEP = 100
+"""Ranks of `map_at_100` and `recall_at_100`."""
 
 Numbers = NDArray[np.float64]
 
@@ -26,41 +29,89 @@ def cosines(left: Tensor, right: Tensor) -> Tensor:
     return (unit(left) * unit(right)).sum(-1)
 
 
+def cosine_blocks(queries: Tensor, passages: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """Yields the cosines [some, P] of some queries at a time, with the number of the first one."""
+    known, first = unit(passages).T, 0
+    for block in unit(queries).split(max(1, AT_ONCE // len(passages))):
+        yield first, block @ known
+        first += len(block)
+
+
+def largest(scores: Tensor, count: int) -> Tensor:
+    """Returns the columns [Q, count] of the largest scores [Q, P] of each row, in their order; of equal ones the first.
+
+    Example:
+        >>> largest(torch.tensor([[0.5, 0.1, 0.9, 0.5, 0.5]]), 3).tolist()
+        [[2, 0, 3]]
+    """
+    values, columns = scores.topk(count, dim=1)
+    columns = columns.sort(dim=1).values
+    order = scores.gather(1, columns).sort(dim=1, descending=True, stable=True).indices
+    columns = columns.gather(1, order)
+    # Of scores that equal the last one, topk takes any
+    tied = (scores >= values[:, -1:]).sum(1) > count
+    columns[tied] = scores[tied].sort(dim=1, descending=True, stable=True).indices[:, :count]
+    return columns
+
+
 class Ranking(NamedTuple):
     """The first passages for each query, by cosine."""
 
     first: NDArray[np.int64]
-    """[Q, up to 10], numbers of passages."""
+    """[Q, up to 10 or 100], numbers of passages; -1 where there is no further one."""
     figures: dict[str, Numbers]
-    """By name, each [Q]: `ndcg_at_10`, `mrr_at_10`, `recall_at_10`."""
+    """By name, each [Q]: `ndcg_at_10`, `mrr_at_10`, `recall_at_10`; of 100 ranks also `map_at_100`, `recall_at_100`."""
 
     def means(self, weights: Numbers) -> dict[str, Numbers]:
         """Returns the mean of each figure [R] over queries with weights [R, Q]."""
         return {name: weights @ values / weights.sum(1) for name, values in self.figures.items()}
 
 
-def rank(queries: Tensor, passages: Tensor, relevant: Sequence[Sequence[int]]) -> Ranking:
+def rank(
+    queries: Tensor,
+    passages: Tensor,
+    relevant: Sequence[Sequence[int]],
+    grades: Sequence[Sequence[float]] | None = None,
+    excluded: Sequence[int] | None = None,
+    depth: int = DEPTH,
+) -> Ranking:
     """Ranks all passages [P, H] for each of the queries [Q, H]; `relevant` are the passages that belong to a query [Q].
 
-    nDCG with gains of 0 and 1 and a discount of log2(rank + 1) (Jarvelin and Kekalainen 2002), the reciprocal rank of the
-    first relevant passage, and the share of the relevant passages, each among the first 10.
+    nDCG with a discount of log2(rank + 1) and the `grades` of relevant passages as gains, 1 if unset (Jarvelin and
+    Kekalainen 2002; linear gains, as in trec_eval and BEIR), the reciprocal rank of the first relevant passage, and the
+    share of the relevant passages, each among the first 10. With a `depth` of 100 also that share among 100, and the mean
+    over the relevant passages of the precision at their ranks, 0 below rank 100. Of equal cosines the first passage is
+    ahead. `excluded` is the number of a passage that is not ranked for a query, -1 for none.
 
     Example:
         >>> queries, passages = torch.eye(2), torch.tensor([[1.0, 0.2], [1.0, 0.1], [0.0, 1.0]])
         >>> rank(queries, passages, [[0], [2]]).figures["mrr_at_10"].tolist()
         [0.5, 1.0]
     """
-    known, depth = unit(passages).T, min(DEPTH, len(passages))
-    size = max(1, AT_ONCE // len(passages))
-    tops = [(block @ known).topk(depth, dim=1).indices for block in unit(queries).split(size)]
+    tops = []
+    for start, scores in cosine_blocks(queries, passages):
+        for row, passage in enumerate(excluded[start : start + len(scores)] if excluded else ()):
+            if passage >= 0:
+                scores[row, passage] = -torch.inf
+        top = largest(scores, min(depth, len(passages)))
+        tops.append(top.where(scores.gather(1, top) > -torch.inf, -1))
     first = torch.cat(tops).cpu().numpy()
-    hits = np.array([np.isin(top, own) for top, own in zip(first, relevant, strict=True)], dtype=np.float64)
-    counts = np.array([len(own) for own in relevant])
-    gains = 1 / np.log2(np.arange(2, DEPTH + 2))
-    ideal = np.cumsum(gains)[np.minimum(counts, DEPTH) - 1]
+    grades = grades or [[1.0] * len(own) for own in relevant]
+    graded = [dict(zip(*both, strict=True)) for both in zip(relevant, grades, strict=True)]
+    gains = np.array(
+        [[own.get(n, 0.0) for n in top] for top, own in zip(first.tolist(), graded, strict=True)]
+    )
+    hits = (gains > 0).astype(np.float64)
+    counts, ranks = np.array([len(own) for own in relevant]), np.arange(1, first.shape[1] + 1)
+    discounts = 1 / np.log2(np.arange(2, DEPTH + 2))
+    best = [sorted(own, reverse=True)[:DEPTH] for own in grades]
+    ideal = np.array([discounts[: len(own)] @ own for own in best])
     figures = {
-        "ndcg_at_10": hits @ gains[:depth] / ideal,
-        "mrr_at_10": (hits / np.arange(1, depth + 1)).max(1),
-        "recall_at_10": hits.sum(1) / counts,
+        "ndcg_at_10": gains[:, :DEPTH] @ discounts[: first.shape[1]] / ideal,
+        "mrr_at_10": (hits / ranks)[:, :DEPTH].max(1),
+        "recall_at_10": hits[:, :DEPTH].sum(1) / counts,
     }
+    if depth == DEEP:
+        figures["map_at_100"] = (hits * hits.cumsum(1) / ranks).sum(1) / counts
+        figures["recall_at_100"] = hits.sum(1) / counts
     return Ranking(first, figures)

@@ -1,6 +1,8 @@
 """Tasks of mteb, measured through a frozen encoder. Imported where mteb is installed."""
 
 from collections.abc import Iterable, Mapping
+from enum import Enum
+from operator import itemgetter
 from typing import Any
 
 import mteb
@@ -12,6 +14,9 @@ from tiryns.runner.evaluation.frozen.neighbours import unit
 from tiryns.runner.evaluation.frozen.ranking import cosines
 from tiryns.runner.inference.frozen.encoder import FrozenEncoder
 
+OF_RANKS = ("ndcg_at_10", "mrr_at_10", "map_at_100", "recall_at_10", "recall_at_100")
+"""Figures of retrieval and reranking beside the main one."""
+
 
 class MtebEncoder:
     """A frozen encoder in mteb's protocol; texts are compared by their cosine."""
@@ -20,9 +25,13 @@ class MtebEncoder:
         self.encoder = encoder
         self.mteb_model_meta = ModelMeta.create_empty({"name": "tiryns/frozen", "revision": "none"})
 
-    def encode(self, inputs: Iterable[Mapping[str, Any]], **_: Any) -> Any:
-        """The features [D, H] of the texts of all batches; prompts and mteb's other arguments have no effect."""
-        return self.encoder.embed([text for batch in inputs for text in batch["text"]], "mteb").numpy()
+    def encode(
+        self, inputs: Iterable[Mapping[str, Any]], *, prompt_type: Enum | None = None, **_: Any
+    ) -> Any:
+        """The features [D, H] of the texts of all batches, behind the model's own prompt for queries or documents."""
+        prompt = prompt_type and prompt_type.value
+        texts = [text for batch in inputs for text in batch["text"]]
+        return self.encoder.embed(texts, "mteb", prompt).numpy()
 
     def similarity(self, left: Any, right: Any) -> Tensor:
         """The cosines [D, E] of features [D, H] and [E, H]."""
@@ -34,10 +43,13 @@ class MtebEncoder:
 
 
 def entries_of(tasks: Mapping[str, Any], encoder: FrozenEncoder) -> dict[str, dict[str, Any]]:
-    """The main figure of each task, the mean over its splits and languages, as entries of `evaluation.json`."""
+    """The figures of each task, means over its splits and languages, the main one first, as in `evaluation.json`."""
     adapted, entries = MtebEncoder(encoder), {}
     for name, task in tasks.items():
         done = mteb.evaluate(adapted, task, co2_tracker=False, cache=None, show_progress_bar=False)
-        figures = {task.metadata.main_score: float(done.task_results[0].get_score())}
+        found = done.task_results[0]
+        figures = {task.metadata.main_score: float(found.get_score())}
+        if task.metadata.type in ("Retrieval", "Reranking"):
+            figures |= {name: float(found.get_score(getter=itemgetter(name))) for name in OF_RANKS}
         entries[f"test/{name}"] = {"examples": 1, "over": "task of mteb", "metrics": figures, "intervals": {}}
     return entries

@@ -11,7 +11,7 @@ from tiryns.runner.data.labelled.mteb_tasks import MtebTasks
 from tiryns.runner.data.labelled.retrieval import RetrievalPairs, RetrievalSet
 from tiryns.runner.evaluation.frozen.linear import fit_probe
 from tiryns.runner.evaluation.frozen.neighbours import fit_neighbours
-from tiryns.runner.evaluation.frozen.ranking import Ranking, cosines, rank
+from tiryns.runner.evaluation.frozen.ranking import DEEP, Ranking, cosines, rank
 from tiryns.runner.evaluation.kinds.labels import ClassificationPredictions, NumberPredictions
 from tiryns.runner.evaluation.kinds.words import TokenPredictions
 from tiryns.runner.evaluation.predictions import Predictions
@@ -156,7 +156,8 @@ class RankedPassages(NamedTuple):
         """Query, first passage, and the passages that belong to it."""
         passages, relevant = self.given.passages, self.given.relevant
         for number, (query, top) in enumerate(zip(self.given.queries, self.ranking.first, strict=True)):
-            gold, first = [passages[place] for place in relevant[number]], passages[top[0]]
+            gold = [passages[place] for place in relevant[number]]
+            first = passages[top[0]] if top[0] >= 0 else None
             yield {"id": number, "text": query, "gold": gold, "predicted": first, "probability": None}
 
     def files(self) -> dict[str, str]:
@@ -170,7 +171,7 @@ def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
     for name, given in sets.items():
         queries = encoder.embed(given.queries, f"{name}, queries", prompt="query")
         passages = encoder.embed(given.passages, name, prompt="passage")
-        ranking = rank(queries, passages, given.relevant)
+        ranking = rank(queries, passages, given.relevant, given.grades, given.excluded, DEEP)
         ends = bootstrap(ranking.means, len(given.queries))
         predictions[name] = RankedPassages(given, ranking)
         entries[name] = {
@@ -179,6 +180,7 @@ def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
             "metrics": {key: float(value.mean()) for key, value in ranking.figures.items()},
             "intervals": {key: both.tolist() for key, both in ends.items()},
             "passages": len(given.passages),
+            **({"queries_left_out": given.left_out} if given.left_out else {}),
         }
     return Probed("retrieval", "ndcg_at_10", entries, predictions)
 

@@ -22,14 +22,14 @@ from tiryns.runner.tasks import get_task
 ROWS: list[dict[str, Any]] = pairs(40, negatives=2)
 
 
-def prepared(train: Any = ROWS, **fields: Any) -> PairsData:
+def prepared(train: Any = ROWS, sets: Any = None, **fields: Any) -> PairsData:
     given = {"vocab_size": 200, "tokenizer": None, "train": None, "validation_documents": 0, **fields}
     made = OmegaConf.to_container(OmegaConf.merge(OmegaConf.structured(OPTIONS["data"]["pairs"]), given))
     assert isinstance(made, dict)
     del made["_target_"]
     made["task"] = get_task("contrastive")
     data = PairsData(**made)  # type: ignore[arg-type]
-    data.set_datasets(train)
+    data.set_datasets(train, **(sets or {}))
     data.prepare_data()
     return data
 
@@ -59,6 +59,16 @@ def test_negatives_may_be_in_several_columns_and_missing() -> None:
     ]
     data = prepared(rows, negative_columns=["n1", "n2"])
     assert [pair.negatives for pair in data.train_set.examples] == [["c"], ["f"]]
+
+
+def test_sets_that_are_measured_need_no_column_of_negatives() -> None:
+    bare = [{"query": "seven foxes", "passage": "old bridges"}]
+    data = prepared(sets={"val": bare, "test": bare}, negative_columns="negative")
+    held_out_sets: list[Any] = [data.validation["validation"], data.test["test"]]
+    for held_out in held_out_sets:
+        assert [pair.negatives for pair in held_out.examples] == [[]]
+    with pytest.raises(ValueError, match="has no column 'negative'"):
+        prepared(bare, negative_columns="negative")
 
 
 def test_prompts_and_lengths_are_those_of_each_side() -> None:

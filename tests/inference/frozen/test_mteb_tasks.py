@@ -10,11 +10,11 @@ from tests.support import needs
 from tiryns.conf.data.mteb import Mteb
 from tiryns.runner.data.labelled.mteb_tasks import MtebTasks
 from tiryns.runner.data.text.tokenizer import train_tokenizer
-from tiryns.runner.evaluation.frozen.ranking import rank
+from tiryns.runner.evaluation.frozen.ranking import DEEP, rank
 from tiryns.runner.inference.frozen.encoder import FrozenEncoder
 from tiryns.runner.inference.frozen.probes import probe
 from tiryns.runner.inference.passes import Computation
-from tiryns.runner.models.embedding.folder import Embedding
+from tiryns.runner.models.embedding.folder import Embedding, prompts_of
 
 needs.package("mteb")
 
@@ -26,9 +26,12 @@ PAIRS = [
     ("a fox was seen", "the bridge is closed", 0.2),
 ]
 
+CANDIDATES = {str(i): [str(i), str((i + 1) % 5)] for i in range(5)}
+"""The passages that each query is reranked among."""
+
 
 def made() -> None:
-    """Defines two tasks, which are then known by their names."""
+    """Defines three tasks, which are then known by their names."""
     from datasets import Dataset, DatasetDict
     from mteb import TaskMetadata
     from mteb.abstasks import AbsTaskSTS
@@ -60,6 +63,7 @@ def made() -> None:
 
     class HeronRetrieval(AbsTaskRetrieval):
         metadata = TaskMetadata(name="HeronRetrieval", type="Retrieval", main_score="ndcg_at_10", **shared)
+        candidates: dict[str, list[str]] | None = None
 
         def load_data(self, **_: Any) -> None:
             sides = zip(*[(left, right) for left, right, _ in PAIRS], strict=True)
@@ -69,9 +73,13 @@ def made() -> None:
             )
             corpus = corpus.add_column("title", [""] * len(PAIRS))
             relevant = {str(i): {str(i): 1} for i in range(len(PAIRS))}
-            parts = {"queries": queries, "corpus": corpus, "relevant_docs": relevant, "top_ranked": None}
-            self.dataset = {"default": {"test": parts}}
+            parts = {"queries": queries, "corpus": corpus, "relevant_docs": relevant}
+            self.dataset = {"default": {"test": {**parts, "top_ranked": self.candidates}}}
             self.data_loaded = True
+
+    class HeronReranking(HeronRetrieval):
+        metadata = TaskMetadata(name="HeronReranking", type="Reranking", main_score="map_at_1000", **shared)
+        candidates = CANDIDATES
 
 
 def test_tasks_have_the_figures_of_our_own_features(tmp_path: Any) -> None:
@@ -81,18 +89,37 @@ def test_tasks_have_the_figures_of_our_own_features(tmp_path: Any) -> None:
     tokenizer = train_tokenizer([text for *texts, _ in PAIRS for text in texts], "wordpiece", 50, True)
     tokenizer.save_pretrained(tmp_path)
     values = {name: value for name, value in vars(Mteb()).items() if name != "_target_"}
-    names = ["HeronSimilarity", "HeronRetrieval"]
+    names = ["HeronSimilarity", "HeronRetrieval", "HeronReranking"]
     data = MtebTasks(**{**values, "tasks": names, "tokenizer": str(tmp_path)})
     data.prepare_data()
     body: Any = tiny().base_model
-    encoder = FrozenEncoder(body, data.tokenizer, Embedding("mean", max_length=40), Computation())
+    prompts = prompts_of("seven foxes ", "the old bridge ")
+    encoder = FrozenEncoder(body, data.tokenizer, Embedding("mean", False, prompts, None, 40), Computation())
     found = probe(data, encoder).figures()
     left, right = (encoder.embed([str(pair[side]) for pair in PAIRS]).double() for side in (0, 1))
     cosine = torch.cosine_similarity(left, right).numpy()
     expected = spearmanr(cosine, [score for *_, score in PAIRS])[0]
     assert found["test/HeronSimilarity/cosine_spearman"] == pytest.approx(expected, abs=1e-6)
-    ours = rank(left, right, [[i] for i in range(len(PAIRS))]).figures["ndcg_at_10"].mean()
-    assert found["test/HeronRetrieval/ndcg_at_10"] == pytest.approx(ours, abs=1e-4)
+
+    queries, passages = (
+        encoder.embed([str(pair[side]) for pair in PAIRS], prompt=prompt)
+        for side, prompt in enumerate(("query", "passage"))
+    )
+    ours = rank(queries, passages, [[i] for i in range(len(PAIRS))], depth=DEEP).figures
+    for name, figures in ours.items():
+        assert found[f"test/HeronRetrieval/{name}"] == pytest.approx(figures.mean(), abs=1e-4)
+    plain = rank(left, right, [[i] for i in range(len(PAIRS))]).figures["mrr_at_10"].mean()
+    assert ours["mrr_at_10"].mean() != plain, "prompts count"
+
+    numbers = [[int(i) for i in CANDIDATES[str(query)]] for query in range(len(PAIRS))]
+    few = [
+        rank(queries[[query]], passages[own], [[own.index(query)]], depth=DEEP).figures
+        for query, own in enumerate(numbers)
+    ]
+    for ours_named, name in (("map_at_100", "map_at_1000"), ("mrr_at_10",) * 2, ("ndcg_at_10",) * 2):
+        expected = sum(one[ours_named][0] for one in few) / len(few)
+        assert found[f"test/HeronReranking/{name}"] == pytest.approx(expected, abs=1e-4)
+    assert found["test/HeronReranking/mrr_at_10"] > found["test/HeronRetrieval/mrr_at_10"]
 
     with pytest.raises(ValueError, match=r"mteb has no task 'HeronRetrival'\. Did you mean 'HeronRetrieval'"):
         MtebTasks(**{**values, "tasks": ["HeronRetrival"], "tokenizer": str(tmp_path)}).prepare_data()

@@ -1,0 +1,74 @@
+"""Mines hard negatives for the pairs of a file, by a model of vectors.
+
+  tiryns mine RUN pairs.jsonl --out mined.jsonl --relative-margin 0.05
+  tiryns mine RUN pairs.csv --out mined.jsonl --range 10:50 --random data.text_column=question
+
+RUN is a run of experiment=contrastive, or a folder of sentence-transformers. PAIRS is what data.train may be for
+data=pairs. All its distinct passages are ranked for each query, and the nearest ones that do not belong to it (rows with
+the same query, or the same data.match_column) are written beside each row, in a column `negative`.
+"""
+
+import re
+import shlex
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from tiryns.conf.values import count_of
+from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.lazy import many_imports
+
+WHY = {"scores": "the limits of scores leave no more", "passages": "the file has no more passages for them"}
+"""Reasons for fewer negatives, in words."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    add = parser.add_argument
+    add("run", metavar="RUN", help="run of experiment=contrastive, or folder of sentence-transformers")
+    add("pairs", metavar="PAIRS", help="file, folder or hub name of pairs")
+    about = "how pairs are read, such as data.text_column=question"
+    add("settings", nargs="*", metavar="data.NAME=VALUE", help=about)
+    add("--out", type=Path, required=True, metavar="FILE", help="the file to write, such as mined.jsonl")
+    add("--negatives", type=int, default=3, metavar="N", help="negatives of each row (3)")
+    add("--skip", type=int, metavar="N", help="passages to pass over before the first negative (0)")
+    add("--range", metavar="A:B", help="passes over A passages, and looks at no rank below B")
+    add("--max-score", type=float, metavar="S", help="the highest cosine of a negative")
+    add("--margin", type=float, metavar="M", help="least distance of its cosine to the own passage's")
+    about = "the same as a share of the own passage's cosine, such as 0.05"
+    add("--relative-margin", type=float, metavar="R", help=about)
+    add("--random", action="store_true", help="takes any of the range in the place of the first")
+    add("--seed", type=int, default=0, metavar="N", help="seed of --random (0)")
+    add("--scores", action="store_true", help="adds the cosines: of the own passage, then of the negatives")
+    add_json_argument(parser)
+
+
+def main(arguments: Namespace) -> None:
+    """Writes the file, and prints what it holds."""
+    with many_imports():
+        from tiryns.runner.cli.models.evaluate import progress
+        from tiryns.runner.inference.mining import Mining, mine
+
+    skip, last = arguments.skip or 0, None
+    if arguments.range is not None:
+        if arguments.skip is not None or not re.fullmatch(r"\d+:\d+", arguments.range):
+            raise ValueError(f"--range {arguments.range}: expected two numbers such as 10:50, without --skip")
+        skip, last = map(int, arguments.range.split(":"))
+    mining = Mining(
+        arguments.negatives, skip, last, arguments.max_score, arguments.margin, arguments.relative_margin,
+        arguments.random, arguments.seed,
+    )  # fmt: skip
+    words = [word.removeprefix("data.") for word in arguments.settings]
+    settings: Any = OmegaConf.to_container(OmegaConf.from_dotlist(words))
+    found = mine(arguments.run, arguments.pairs, arguments.out, mining, settings, arguments.scores, progress)
+    if arguments.json:
+        print_json(found)
+        return
+    rows, passages = count_of(found["rows"], "row"), count_of(found["passages"], "passage")
+    print(f"{rows} with up to {mining.negatives} of {passages} as negatives: {found['target']}")
+    for reason, count in found["fewer"].items():
+        if count:
+            print(f"fewer than {mining.negatives} for {count_of(count, 'row')}: {WHY[reason]}")
+    print(f"train on them with {shlex.join(found['settings'])}")

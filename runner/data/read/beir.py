@@ -1,0 +1,96 @@
+"""Folders of BEIR: texts in `corpus.jsonl` and `queries.jsonl`, and in `qrels/<split>.tsv` how relevant passages are."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.files import SPLIT_NAMES
+from tiryns.runner.data.read.formats import no_column
+from tiryns.runner.data.read.opened import AS_FOUND
+from tiryns.runner.data.read.rows import HowRead, Row, stream_rows
+
+CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels"
+COLUMNS = ("query-id", "corpus-id", "score")
+
+
+class Beir(NamedTuple):
+    """A split of a folder: texts by id, and the relevant passages of each query with their grades.
+
+    Example:
+        >>> Beir(Path("qrels/test.tsv"), {"q": "where"}, {"p": "here"}, {"q": {"p": 2.0}}).rows()[0]["passage"]
+        'here'
+    """
+
+    qrels: Path
+    queries: dict[str, str]
+    passages: dict[str, str]
+    grades: dict[str, dict[str, float]]
+
+    def rows(self) -> list[dict[str, str]]:
+        """A row for each relevant passage: `query` and `passage`."""
+        return [
+            {"query": self.queries[query], "passage": self.passages[passage]}
+            for query, own in self.grades.items()
+            for passage in own
+        ]
+
+    def describe(self) -> str:
+        """The file of the grades."""
+        return str(self.qrels)
+
+
+def read_beir(source: Any, part: str) -> Beir | None:
+    """Reads a folder of BEIR, whose split is that of `part`, or `split` of `FOLDER@split`; None for another source.
+
+    Title and text of a passage are joined by a space, as in BEIR. Passages with grades above 0 are relevant.
+
+    Raises:
+        ValueError: no such split, a missing column, an id twice or unknown, or a score that is no number.
+    """
+    if not isinstance(source, str | Path):
+        return None
+    folder, split = Path(source).expanduser(), part
+    if not folder.is_dir() and "@" in str(source):
+        name, _, split = str(folder).rpartition("@")
+        folder = Path(name)
+    if not all((folder / file).is_file() for file in (CORPUS, QUERIES)):
+        return None
+    files = {file.stem: file for file in sorted((folder / QRELS).glob("*.tsv"))}
+    if not (found := [files[one] for one in SPLIT_NAMES.get(split, (split,)) if one in files]):
+        there = ", ".join(files) or "none"
+        raise ValueError(f"{folder / QRELS} has no {split}.tsv; it has: {there}. Write FOLDER@SPLIT")
+    queries, passages, grades = (
+        _texts(folder / QUERIES),
+        _texts(folder / CORPUS),
+        dict[str, dict[str, float]](),
+    )
+    for row in _rows(found[0], COLUMNS):
+        query, passage, score = (str(row.values[column]) for column in COLUMNS)
+        for name, known, file in ((query, queries, QUERIES), (passage, passages, CORPUS)):
+            if name not in known:
+                raise BadRow(row.where, f"the id {name!r} is not in {folder / file}", "unknown id")
+        try:
+            if (grade := float(score)) > 0:
+                grades.setdefault(query, {})[passage] = grade
+        except ValueError:
+            raise BadRow(row.where, f"the score is {score!r}, expected a number", "no score") from None
+    if not grades:
+        raise ValueError(f"{found[0]} names no relevant passage: expected scores above 0")
+    return Beir(found[0], queries, passages, grades)
+
+
+def _texts(file: Path) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for row in _rows(file, ("_id", "text")):
+        if (name := str(row.values["_id"])) in texts:
+            raise BadRow(row.where, f"the id {name!r} stands in an earlier line", "id twice")
+        texts[name] = f"{row.values.get('title') or ''} {row.values['text'] or ''}".strip()
+    return texts
+
+
+def _rows(file: Path, columns: tuple[str, ...]) -> Iterator[Row]:
+    for row in stream_rows(str(file), AS_FOUND, "train", HowRead(wanted=columns)).rows:
+        if missing := [column for column in columns if column not in row.values]:
+            raise no_column(row.where, missing[0], row.values, "the header")
+        yield row

@@ -1,0 +1,214 @@
+"""Hard negatives: passages near a query that do not belong to it, found among all passages of a file of pairs.
+
+Letters in shapes: Q queries, P passages, H features.
+"""
+
+import json
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tiryns.conf.values import suggest
+from tiryns.runner.data.pairs.module import PairsData
+from tiryns.runner.data.pairs.reader import Pair
+from tiryns.runner.data.read.opened import Reading
+from tiryns.runner.evaluation.frozen.ranking import cosine_blocks, largest
+from tiryns.runner.inference.kinds import option_defaults
+from tiryns.runner.inference.passes import Report
+from tiryns.runner.inference.predictor import Predictor
+from tiryns.runner.inference.vectors import Vectors
+from tiryns.runner.order.keyed import sample_keys, token_bits
+from tiryns.runner.run.files import replacing
+from tiryns.runner.tasks import get_task
+
+COLUMNS = ("text_column", "pair_column", "match_column")
+"""Settings of data that name columns of pairs."""
+
+_STREAM = 0x6D696E65
+"""The stream of the keyed generator for random negatives ("mine")."""
+
+
+class Mining(NamedTuple):
+    """Which passages become negatives: the first ones by cosine, of those that do not belong to the query.
+
+    Likely false negatives are left out by their scores. `relative_margin=0.05` is TopK-PercPos of NV-Retriever at 95 %
+    (arXiv 2407.15831, section 3.2), the best of its methods. `random` gives more varied negatives.
+
+    Example:
+        >>> Mining(margin=0.25, relative_margin=0.05).highest(0.5)
+        0.25
+    """
+
+    negatives: int = 3
+    """How many of each row."""
+    skip: int = 0
+    """How many are passed over, of those that are not left out."""
+    last: int | None = None
+    """The lowest rank that is looked at, the query's own passages not counted; None looks at all."""
+    max_score: float | None = None
+    """The highest cosine."""
+    margin: float | None = None
+    """How far the cosine is at least below that of the query's own passage, the farthest one of several."""
+    relative_margin: float | None = None
+    """The same as a share of the own passage's cosine."""
+    random: bool = False
+    """Takes any of the range in the place of the first."""
+    seed: int = 0
+    """Of `random`."""
+
+    def check(self) -> None:
+        """Raises ValueError for options that cannot be."""
+        if self.negatives < 1 or self.skip < 0:
+            raise ValueError("mining takes 1 negative or more, and passes over 0 passages or more")
+        if self.last is not None and self.last - self.skip < self.negatives:
+            raise ValueError(f"ranks {self.skip} to {self.last} hold fewer than {self.negatives} negatives")
+        if self.random and self.last is None:
+            raise ValueError("random negatives are drawn from a range of ranks: give --range, such as 10:50")
+
+    def highest(self, own: float) -> float:
+        """Returns the highest score of a negative, by the score of the query's own passage."""
+        bounds = (
+            self.max_score,
+            None if self.margin is None else own - self.margin,
+            None if self.relative_margin is None else own - abs(own) * self.relative_margin,
+        )
+        return min((bound for bound in bounds if bound is not None), default=math.inf)
+
+
+class Negatives(NamedTuple):
+    """The negatives of a query."""
+
+    passages: list[int]
+    """Their numbers, the nearest first."""
+    scores: list[float]
+    """The cosine of each."""
+    own_scores: dict[int, float]
+    """The cosines of the query's own passages, by number."""
+    reason: str
+    """Why there are fewer than asked for: `scores`, or too few `passages`; empty where there are not."""
+
+
+def hard_negatives(
+    queries: Tensor,
+    passages: Tensor,
+    positives: Sequence[Collection[int]],
+    barred: Sequence[set[int]],
+    mining: Mining,
+) -> list[Negatives]:
+    """Mines the passages [P, H] for each of the queries [Q, H]; some queries at a time are compared with all passages.
+
+    `positives` [Q] are the numbers of a query's own passages, `barred` [Q] those that are no negatives of it, the own
+    ones among them. Of equal cosines the first passage is taken.
+
+    Example:
+        >>> texts = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> hard_negatives(texts[:1], texts, [[0]], [{0}], Mining(1))[0].passages
+        [1]
+    """
+    mining.check()
+    found = []
+    for first, scores in cosine_blocks(queries, passages):
+        for query, row in enumerate(scores, first):
+            own = {passage: float(row[passage]) for passage in positives[query]}
+            highest = mining.highest(min(own.values()))
+            row[list(barred[query])] = -torch.inf
+            if mining.last is None:
+                row[row > highest] = -torch.inf
+            top = largest(row[None], min(mining.last or mining.skip + mining.negatives, len(row)))[0]
+            left = top[(row[top] <= highest) & (row[top] > -torch.inf)][mining.skip :]
+            if mining.random:
+                key = sample_keys(mining.seed, np.array([0]), np.array([query]), _STREAM)
+                order = token_bits(key, np.array([len(left)])).argsort(kind="stable")
+                left = left[np.sort(order[: mining.negatives])]
+            left = left[: mining.negatives]
+            others = min(mining.last or len(row), len(row) - len(barred[query])) - mining.skip
+            few = "passages" if others < mining.negatives else "scores"
+            reason = few if len(left) < mining.negatives else ""
+            found.append(Negatives(left.tolist(), row[left].tolist(), own, reason))
+    return found
+
+
+def numbered(texts: Iterable[str]) -> dict[str, int]:
+    """Numbers distinct texts in their order."""
+    return {text: number for number, text in enumerate(dict.fromkeys(texts))}
+
+
+def own_passages(
+    pairs: Sequence[Pair], queries: Mapping[str, int], passages: Mapping[str, int]
+) -> tuple[list[dict[int, None]], list[set[int]]]:
+    """Returns `positives` and `barred` of `hard_negatives` by the numbers of the distinct texts of pairs.
+
+    Passages of rows with the same match id are barred too, and the one that is the query's own text.
+    """
+    positives: list[dict[int, None]] = [{} for _ in queries]
+    matching: dict[str | None, set[int]] = {}
+    for pair in pairs:
+        positives[queries[pair.text]][passages[pair.pair]] = None
+        matching.setdefault(pair.match, set()).add(passages[pair.pair])
+    matching[None] = set()
+    barred = [{*own} for own in positives]
+    for pair in pairs:
+        barred[queries[pair.text]] |= matching[pair.match]
+        barred[queries[pair.text]] |= {passages[pair.text]} if pair.text in passages else set()
+    return positives, barred
+
+
+def mine(
+    run: str,
+    pairs: str,
+    out: Path,
+    mining: Mining,
+    settings: Mapping[str, Any],
+    with_scores: bool = False,
+    progress: Callable[[str], Report] | None = None,
+) -> dict[str, Any]:
+    """Writes the rows of `pairs` with a column `negative`, a list of texts, as `data.negative_columns` names it.
+
+    `pairs` is what `data.train` may be, read by `settings` of data. With scores, a column `scores` has the cosine of the
+    own passage and those of the negatives. Returns what `tiryns mine --json` prints.
+
+    Raises:
+        ValueError: options that cannot be, a model without vectors of texts, a missing column, or one or a file that is
+            there already.
+    """
+    mining.check()
+    if out.exists() or out.suffix != ".jsonl":
+        problem = "is there already" if out.exists() else "does not end in .jsonl"
+        raise ValueError(f"{str(out)!r} {problem}; choose a file that is not there, such as mined.jsonl")
+    known = (*COLUMNS, *Reading._fields)
+    if unknown := next((name for name in settings if name not in known), None):
+        told = f"{', '.join(known)}{suggest(unknown, known)}"
+        raise ValueError(f"data.{unknown} cannot be set here; there are: {told}")
+    given = {"task": get_task("contrastive"), "train": pairs, "validation_documents": 0, "tokenizer": None}
+    rows, sets = PairsData(**(option_defaults("data", "pairs") | given | dict(settings))).read_examples()
+    examples, added = sets["train"], ("negative", "scores")[: 1 + with_scores]
+    if taken := next((name for name in added if any(name in row.values for row in rows.rows)), None):
+        raise ValueError(f"{rows.description} has a column {taken!r} already: rename it, or mine without it")
+    kind = Predictor(run).kind
+    if not isinstance(kind, Vectors):
+        trained = "name a run of experiment=contrastive, or a folder of sentence-transformers"
+        raise ValueError(f"the model in {run!r} makes no vectors of texts: {trained}")
+    kind.model.progress = progress
+    queries, passages = numbered(pair.text for pair in examples), numbered(pair.pair for pair in examples)
+    left = kind.model.embed([*queries], "queries", "query")
+    right = kind.model.embed([*passages], "passages", "passage")
+    found = hard_negatives(left, right, *own_passages(examples, queries, passages), mining)
+    names, fewer = [*passages], {"scores": 0, "passages": 0}
+    with replacing(out) as temporary, temporary.open("w", encoding="utf-8") as file:
+        for row, pair in zip(rows.rows, examples, strict=True):
+            one = found[queries[pair.text]]
+            mined = {**row.values, "negative": [names[number] for number in one.passages]}
+            if with_scores:
+                mined["scores"] = [one.own_scores[passages[pair.pair]], *one.scores]
+            file.write(json.dumps(mined, ensure_ascii=False, default=str) + "\n")
+            if one.reason:
+                fewer[one.reason] += 1
+    columns = [f"data.{name}={settings[name]}" for name in COLUMNS if name in settings]
+    words = ["data=pairs", f"data.train={out}", "data.negative_columns=negative", *columns]
+    facts = {"rows": len(examples), "queries": len(queries), "passages": len(passages)}
+    return {"target": str(out), **facts, "fewer": fewer, "settings": words}
