@@ -26,13 +26,13 @@ from tiryns.runner.inference.language.infill import generates, open_model
 from tiryns.runner.loop.assembly import make_data
 from tiryns.runner.models.embedding.contrastive import ContrastiveModel
 from tiryns.runner.models.finetuning import QuestionAnswerer, SequenceClassifier, TokenClassifier
-from tiryns.runner.models.multiple_choice import MultipleChoiceModel
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.patches.transformers import takes_attention
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import own_words
 from tiryns.runner.run.yaml_files import read_config
+from tiryns.runner.tasks.ranking.model import MultipleChoiceModel
 
 KINDS = (SparseMaskedLM, SequenceClassifier, TokenClassifier, QuestionAnswerer, ContrastiveModel)
 """Task models that can be computed from the outputs of a graph."""
