@@ -28,12 +28,12 @@ class RankingData(FinetuningData):
 
 
 def _part(part: str) -> dict[str, str]:
-    return {"_target_": "runner.data.demo.stdlib_pairs.StdlibRanking", "part": part}
+    return {"_target_": "runner.data.demo.stdlib_choices.StdlibRanking", "part": part}
 
 
 @dataclass
 class StdlibRanking(RankingData):
-    """Summaries of docstrings of the standard library with eight bodies, of which one belongs to the summary."""
+    """Packages of the standard library with eight docstrings, of which some are from the package."""
 
     train: Any = field(default_factory=lambda: _part("train"))
     validation: Any = field(default_factory=lambda: _part("validation"))

@@ -243,9 +243,9 @@ class MeanOverQuestions(Metric):
 
     def update(self, predicted: Iterable[Any], true: Iterable[Any]) -> None:
         """Adds questions: what is predicted for each, and the truth, such as a text and its accepted answers."""
-        for one, other in zip(predicted, true, strict=True):
-            self.total += self.score(one, other)
-            self.count += 1
+        scores = [self.score(one, other) for one, other in zip(predicted, true, strict=True)]
+        self.total += sum(scores)
+        self.count += len(scores)
 
     def compute(self) -> Tensor:
         """The mean over the questions."""

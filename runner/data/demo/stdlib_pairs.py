@@ -7,16 +7,12 @@ that occur before are left out, so that parts share no text.
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
-from itertools import count
 from typing import Any, NamedTuple
 
 from tiryns.runner.data.demo.stdlib_tasks import StdlibTask, digest, documentation, package_of, part_of
 
 SHORTEST_SUMMARY, SHORTEST_BODY = 16, 64
 """Characters."""
-
-CANDIDATES = 8
-"""Bodies to rank for a summary."""
 
 
 class Parted(NamedTuple):
@@ -40,35 +36,6 @@ class StdlibRetrieval(StdlibTask):
     def examples(self) -> Iterator[dict[str, Any]]:
         """By file and line."""
         return ({"query": one.summary, "passage": one.body} for one in parted(self.part))
-
-
-class StdlibRanking(StdlibTask):
-    """Ranking: `query`, the summary of a docstring, eight bodies as `passage`, and as `label` a 1 for its own, else 0.
-
-    The others are of the same part, at random, so that a body is as often a wrong candidate as any other.
-
-    Example:
-        >>> row = StdlibRanking("test").rows()[0]
-        >>> len(row["passage"]), sum(row["label"])
-        (8, 1)
-    """
-
-    what = "docstrings of several paragraphs"
-
-    def examples(self) -> Iterator[dict[str, Any]]:
-        """By file and line."""
-        texts = parted(self.part)
-        for one in texts:
-            drawn = (texts[digest(f"{number} {one.summary}") % len(texts)].body for number in count())
-            bodies = dict.fromkeys([one.body])
-            while len(bodies) < CANDIDATES:
-                bodies[next(drawn)] = None
-            passages = sorted(bodies, key=lambda body: digest(f"{body} {one.summary}"))
-            yield {
-                "query": one.summary,
-                "passage": passages,
-                "label": [int(body == one.body) for body in passages],
-            }
 
 
 class StdlibSimilarity(StdlibTask):

@@ -116,8 +116,8 @@ class RankingReader(ListReader):
         given = unwrapped(row.values.get(self.label_column))
         with suppress(ValueError):
             given = json.loads(given) if isinstance(given, str) and given else given
-        some = given if isinstance(given, list) else [given]
-        if not labelled and any(map(is_missing, some)):
+        some = given if isinstance(given, list) else [] if is_missing(given) else [given]
+        if not labelled and (not some or any(map(is_missing, some))):
             return None
         if len(some) != count:
             problem = f"there are {len(some)} grades for {count} candidates"
