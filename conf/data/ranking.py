@@ -33,7 +33,7 @@ def _part(part: str) -> dict[str, str]:
 
 @dataclass
 class StdlibRanking(RankingData):
-    """Packages of the standard library with eight docstrings, of which some are from the package."""
+    """Docstrings of the standard library with eight modules: their own, others of its package, and others."""
 
     train: Any = field(default_factory=lambda: _part("train"))
     validation: Any = field(default_factory=lambda: _part("validation"))

@@ -37,11 +37,12 @@ class RankingPredictions(Predictions):
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Candidates, the best first, with their scores and grades; `gold` are the relevant ones."""
+        some_graded = len(self.owners()) > 0
         for i in np.flatnonzero(self.seen):
             example, scores = self.sequences.examples[i], self._scores(i)
             order = np.argsort(-scores, kind="stable").tolist()
             candidates, grades = [example.candidates[n] for n in order], example.grades
-            known = {} if grades is None else {"grades": [grades[n] for n in order]}
+            sorted_grades = [grades[n] for n in order] if grades else None
             yield {
                 "id": example.id,
                 "text": example.text,
@@ -50,7 +51,7 @@ class RankingPredictions(Predictions):
                 "probability": None,
                 "candidates": candidates,
                 "scores": [round(float(scores[n]), 6) for n in order],
-                **known,
+                **({"grades": sorted_grades} if some_graded else {}),
             }
 
     def _scores(self, i: Any) -> NDArray[np.float32]:

@@ -51,7 +51,9 @@ MARCO = [
 ]
 ARC = [{"id": f"q{i}", "question": t, "choices": {"text": ["x", "y"], "label": ["A", "B"]}, "answerKey": "AB"[i % 2]}
        for i, t in enumerate(TEXTS)]  # fmt: skip
-GRADED = [{"query": t, "passage": one, "label": i} for t in TEXTS for i, one in enumerate((t + "?", t + "!"))]
+GRADED: list[dict[str, Any]] = [
+    {"query": t, "passage": one, "label": i} for t in TEXTS for i, one in enumerate((t + "?", t + "!"))
+]
 LISTS = [{"query": t, "docs": [t + "?", t + "!"], "labels": [0, 1]} for t in TEXTS]
 LISTED = {"text": TEXTS[0], "candidates": [TEXTS[0] + "?", TEXTS[0] + "!"], "grades": [0.0, 1.0]}
 OF_TWO = {"text": TEXTS[0], "candidates": [TEXTS[0] + "!", TEXTS[0] + "?"], "grades": [1.0, 0.0]}

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tests.data.labelled.tasks import rankings
-from tests.objectives.labelled.test_finetuning import model, parts
+from tests.objectives.labelled.test_finetuning import collated, model, parts
 from tests.support import needs
 from tiryns.runner.data.batches import GlobalBatches
 from tiryns.runner.samplers import Sequential
@@ -195,6 +195,16 @@ def test_ranks_and_micro_batches_do_not_show(loss: str) -> None:
             for parameter, gradient in zip(found.model.parameters(), expected, strict=True):
                 torch.testing.assert_close(parameter.grad, gradient, atol=1e-5, rtol=1e-4)
     assert len(set(whole.figures.values())) == 3
+
+
+def test_weight_counts_lists_candidates_or_pairs() -> None:
+    grades = [row["label"] for row in rankings(12)]
+    pairs = sum(one > other for some in grades for one in some for other in some)
+    expected = {"listwise": 12, "pointwise": sum(map(len, grades)), "ranknet": pairs, "margin": pairs}
+    for loss, count in expected.items():
+        sequences, collator = prepared(loss)
+        assert collated(sequences, collator, range(12))["weight"] == count
+        assert collated(sequences, collator, range(12), filler=True)["weight"] == 0
 
 
 def test_losses_differ() -> None:

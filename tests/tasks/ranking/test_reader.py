@@ -1,5 +1,6 @@
 """Rows of lists: how they become samples, what is held out together, and lists of which nothing can be learnt."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from tests.data.labelled.tasks import prepared_data, rankings
 from tiryns.runner.data.demo.stdlib_choices import StdlibRanking
 from tiryns.runner.evaluation.metrics import get_metrics_for_task
+from tiryns.runner.evaluation.ranks import TiedRanks
 
 GOOD = {"query": "who watches", "passage": ["herons", "stones"], "label": [1, 0]}
 
@@ -36,7 +38,9 @@ def test_each_candidate_is_read_behind_its_query() -> None:
 
 def test_three_forms_are_the_same_lists(tmp_path: Path) -> None:
     passages = {"which flies": ["a heron", "a stone", "the river"], "what freezes": ["the river", "noon"]}
-    listed = [{"query": q, "passage": p, "label": [1] + [0] * (len(p) - 1)} for q, p in passages.items()]
+    listed: list[dict[str, Any]] = [
+        {"query": q, "passage": p, "label": [1] + [0] * (len(p) - 1)} for q, p in passages.items()
+    ]
     long = [
         {"query": row["query"], "passage": passage, "label": grade}
         for row in listed
@@ -121,13 +125,22 @@ def test_guessing_is_measured_as_random_scores_are() -> None:
         assert found[f"val/validation/chance_{name}"] == pytest.approx(float(metric.compute()), abs=0.01)
 
 
-def test_the_demonstration_ranks_each_docstring_for_each_package_of_its_list() -> None:
+def test_the_demonstration_has_the_own_module_and_does_not_tell_it_otherwise() -> None:
     rows, trained = StdlibRanking("test").rows(), StdlibRanking("train").rows()
-    shown = [{text for row in some for text in row["passage"]} for some in (rows, trained)]
-    assert not shown[0] & shown[1]
-    lists = {tuple(row["passage"]) for row in rows}
-    assert len(shown[0]) == 8 * len(lists)
-    assert sum(sum(row["label"]) for row in rows) == 8 * len(lists)
-    assert {row["query"] for row in rows} <= {row["query"] for row in trained}
-    places = np.sum([row["label"] for row in trained], 0)
-    assert places / places.mean() == pytest.approx(np.ones(8), abs=0.15)
+    assert not {row["query"] for row in rows} & {row["query"] for row in trained}
+    for row in rows:
+        assert len({*row["passage"]}) == 8
+        assert row["label"].count(2) == 1
+        packages = [name.partition(".")[0].lstrip("_") for name in row["passage"]]
+        own = packages[row["label"].index(2)]
+        assert [package == own for package in packages] == [grade > 0 for grade in row["label"]]
+    places = np.mean([np.array(row["label"]) == 2 for row in trained], 0)
+    assert places == pytest.approx(np.full(8, 1 / 8), abs=0.03)
+    # the module that is most frequent in training, alike for every docstring
+    frequent = Counter(row["passage"][row["label"].index(2)] for row in trained)
+    by_frequency = [[frequent[name] for name in row["passage"]] for row in rows]
+    figures = [
+        TiedRanks.of(scores, row["label"]).ndcg() for scores, row in zip(by_frequency, rows, strict=True)
+    ]
+    chance = [TiedRanks.of([0.0] * 8, row["label"]).ndcg() for row in rows]
+    assert np.mean(chance) == pytest.approx(np.mean(figures), abs=0.1)

@@ -102,6 +102,9 @@ def test_rows_of_pairs_are_predicted_by_list(
     )
     (said,) = json.loads(capsys.readouterr().out)["predictions"]
     assert sorted(said["candidates"]) == ["seven herons watch", "the river"]
+    main(["predict", str(run.path), "seven herons", "--second", '["the river", "seven herons watch"]'])
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.partition("  ")[2] for line in shown] == said["candidates"]
 
 
 @pytest.mark.rows(1)

@@ -61,9 +61,7 @@ class Measured(NamedTuple):
 def open_for_graph(run: str) -> Opened:
     """The model of a run, computed in fp32 and padded rows; raises ValueError for a kind that has no graph."""
     config, tokenizer = open_model(run)
-    known = (
-        "masked language models, classifiers of texts or words, models for questions, and sentence vectors"
-    )
+    known = "masked language models, classifiers of texts or words, models for ranking or questions, and sentence vectors"
     refused = f"--format onnx exports {known}, and the model in {run!r} is none: leave it out"
     if sees_images(config) or generates(config):
         raise ValueError(refused)
