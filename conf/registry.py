@@ -215,7 +215,7 @@ def register_metric(kind: str, name: str, make: Any, smaller_is_better: bool = F
 
     Args:
         kind: `classification`, `multi_label`, `regression`, `token_classification`, `question_answering`,
-            `multiple_choice`, `vision_language`, or the `kind` of the predictions of a task of your own.
+            `multiple_choice`, `ranking`, `vision_language`, or the `kind` of the predictions of a task of your own.
         name: The name of the figure, as in `val/validation/auroc`.
         make: A function of the number of labels that returns a `torchmetrics.Metric`, or its dotted name.
         smaller_is_better: Whether the figure is an error, for searches and the choice of the best checkpoint.

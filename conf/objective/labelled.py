@@ -139,5 +139,5 @@ register_task("classification", "tiryns.runner.tasks.classification.Classificati
 register_task("token_classification", "tiryns.runner.tasks.token_classification.TokenClassification")
 register_task("question_answering", "tiryns.runner.tasks.question_answering.QuestionAnswering")
 register_task("vision_language", "tiryns.runner.tasks.vision_language.VisionLanguage")
-register_task("multiple_choice", "tiryns.runner.tasks.multiple_choice.MultipleChoice")
+register_task("multiple_choice", "tiryns.runner.tasks.ranking.task.MultipleChoice")
 register_task("joint_tagging", "tiryns.runner.tasks.joint_tagging.JointTagging")

@@ -63,8 +63,8 @@ class FlatSamples(TypedDict, total=False):
     tag_labels: NDArray[
         np.int64
     ]  # [N, K], the label of each token's word in each of K columns, -100 for none
-    num_choices: NDArray[np.int64]  # [D], the choices of each sample
-    choice_lengths: NDArray[np.int32]  # tokens of each choice of each sample
+    num_choices: NDArray[np.int64]  # [D], the candidates of each list
+    choice_lengths: NDArray[np.int32]  # tokens of each candidate of each list
     starts: NDArray[np.int64]  # [D], position of the answer's first token in its window; 0 for none
     ends: NDArray[np.int64]  # [D], position of its last token
     prompt_lengths: NDArray[np.int64]  # [D], tokens before the answer
@@ -156,11 +156,9 @@ class MicroBatch(TypedDict, total=False):
     scores: Tensor  # float32 [D], NaN for none
     batch_places: Tensor  # int64 [D], the place of each row in the global batch, its size for fillers
     batch_size: int  # rows of the global batch
-    num_choices: Tensor  # multiple choice: int64 [E], the choices of each sample, each of which is a document
-    choice_places: (
-        Tensor  # int64 [D], the place of each choice, counted row by row, if each sample has `most_choices`
-    )
-    most_choices: int  # the choices of the sample that has the most
+    num_choices: Tensor  # ranking: int64 [E], the candidates of each list, each of which is a document
+    choice_places: Tensor  # int64 [D], the cell of each candidate in `grades`, counted row by row
+    grades: Tensor  # float32 [E, C], NaN beyond a list and for unknown
     taught: Tensor  # float32 [X, H], a teacher's vectors of the texts, once it was asked
     # vision-language
     prompt_lengths: Tensor  # int64 [D], tokens before the answer

@@ -3,7 +3,7 @@
 - `predictions`: the base class; `kinds`: one file per kind.
 - `thresholds`: above which probability a label is predicted.
 - `metrics`: the metrics of tasks, as torchmetrics; `correlations`: those of numbers; `squad`: SQuAD's comparison of
-  answers.
+  answers; `ranks`: figures of ranked candidates.
 - `monitor`: the metric that chooses the best checkpoint.
 - `frozen`: what features tell by linear probes, nearest neighbours, cosines and ranks.
 - `totals`: sums over an evaluated set, and its figures.

@@ -89,10 +89,16 @@ def _answers(rows: Rows, names: Sequence[str]) -> list[Compared]:
     return [whole] if all(true) else with_kinds(whole)
 
 
+def _lists(rows: Rows, names: Sequence[str]) -> list[Compared]:
+    scores, grades = ([np.array(row[side]) for row in rows] for side in ("scores", "grades"))
+    return [Compared("ranking", scores, grades)]
+
+
 PARTS: dict[str, Parts] = {
     **{kind: _compared(kind) for kind in ("classification", "multi_label", "regression", "multiple_choice")},
     "token_classification": _words,
     "joint_tagging": _columns,
     "question_answering": _answers,
+    "ranking": _lists,
 }
 """What the metrics of each kind are computed of."""

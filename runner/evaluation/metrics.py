@@ -10,6 +10,7 @@ from torchmetrics import Metric
 
 from tiryns.conf.values import suggest
 from tiryns.runner.data.labelled.words.tags import OUTSIDE, SCHEMES, entities, tagging_of
+from tiryns.runner.evaluation.ranks import TiedRanks
 from tiryns.runner.evaluation.squad import exact_match, normalized, token_f1
 
 ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
@@ -45,6 +46,7 @@ KINDS: dict[str, Callable[..., dict[str, Metric]]] = {
     "question_answering": lambda size, **to: {one: AnswerOverlap(one, **to) for one in ("exact_match", "f1")},
     # the size is the largest number of choices of an example
     "multiple_choice": lambda size, **to: {"accuracy": ClassScore("accuracy", size, **to)},
+    "ranking": lambda size, **to: {one: RankScore(one, **to) for one in RankScore.measures},
 }
 """Makers of the metrics of each kind of prediction."""
 
@@ -53,9 +55,9 @@ def get_metrics_for_task(task: str, num_labels: int = 2, **options: Any) -> dict
     """The metrics of a kind of prediction by name, each between 0 and 1 (but for the squared error and correlations).
 
     `classification` and the token accuracy are updated with class numbers [D], `multi_label` with booleans [D, C],
-    `regression` with numbers [D], entities with tags of sentences, and question answering with texts: see `ClassScore`,
-    `EntityScore` and `AnswerOverlap`. `options` go to every metric. Counts are integers, figures float64. An unknown task
-    is a ValueError with the known ones.
+    `regression` with numbers [D], entities with tags of sentences, question answering with texts, and ranking with lists
+    of scores and grades: see `ClassScore`, `EntityScore`, `AnswerOverlap` and `RankScore`. `options` go to every metric.
+    Counts are integers, figures float64. An unknown task is a ValueError with the known ones.
 
     Example:
         >>> metrics = get_metrics_for_task("classification", num_labels=3)
@@ -224,7 +226,7 @@ class EntityScore(CountedScore):
 
 
 class MeanOverQuestions(Metric):
-    """The mean over questions of a `score` of the text that answers each."""
+    """The mean over questions of a `score` of what was predicted for each, such as the text that answers it."""
 
     full_state_update = False
     total: Tensor
@@ -235,15 +237,15 @@ class MeanOverQuestions(Metric):
         self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
 
-    def score(self, text: str, accepted: Sequence[str]) -> float:
+    def score(self, predicted: Any, true: Any) -> float:
         """The score of an answer, between 0 and 1, by the accepted ones."""
         raise NotImplementedError
 
-    def update(self, predicted: Iterable[str], accepted: Iterable[Sequence[str]]) -> None:
-        """Adds questions: the text predicted for each, and its accepted answers."""
-        for text, answers in zip(predicted, accepted, strict=True):
-            self.total += self.score(text, answers)
-            self.count += 1
+    def update(self, predicted: Iterable[Any], true: Iterable[Any]) -> None:
+        """Adds questions: what is predicted for each, and the truth, such as a text and its accepted answers."""
+        scores = [self.score(one, other) for one, other in zip(predicted, true, strict=True)]
+        self.total += sum(scores)
+        self.count += len(scores)
 
     def compute(self) -> Tensor:
         """The mean over the questions."""
@@ -260,7 +262,32 @@ class AnswerOverlap(MeanOverQuestions):
         super().__init__(**kwargs)
         self.measure = {"exact_match": exact_match, "f1": token_f1}[measure]
 
-    def score(self, text: str, accepted: Sequence[str]) -> float:
+    def score(self, predicted: str, true: Sequence[str]) -> float:
         """The best over the accepted answers."""
-        wanted = [answer for answer in accepted if normalized(answer)] or [""]
-        return max(self.measure(text, answer) for answer in wanted)
+        wanted = [answer for answer in true if normalized(answer)] or [""]
+        return max(self.measure(predicted, answer) for answer in wanted)
+
+
+class RankScore(MeanOverQuestions):
+    """The nDCG, the reciprocal rank or the average precision of candidates in the order of their scores.
+
+    Example:
+        >>> metric = RankScore("mrr_at_10")
+        >>> metric.update([[0.1, 0.7, 0.4]], [[0.0, 0.0, 1.0]])
+        >>> metric.compute().item()
+        0.5
+    """
+
+    measures: ClassVar[dict[str, Callable[[TiedRanks], float]]] = {
+        "ndcg_at_10": TiedRanks.ndcg,
+        "mrr_at_10": TiedRanks.reciprocal_rank,
+        "map": TiedRanks.average_precision,
+    }
+
+    def __init__(self, measure: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.measure = self.measures[measure]
+
+    def score(self, predicted: Sequence[float], true: Sequence[float]) -> float:
+        """The figure of a list, given scores and grades."""
+        return self.measure(TiedRanks.of(predicted, true))

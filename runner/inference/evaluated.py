@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.conf.values import check_choice, suggest
-from tiryns.runner.data.labelled.examples import READER_SETTINGS
+from tiryns.runner.data.labelled.examples import CHANGEABLE
 from tiryns.runner.data.read.bad_rows import BadRows
 from tiryns.runner.evaluation.files import entry_of, write_content, write_lines, write_sets
 from tiryns.runner.evaluation.predictions import Predictions
@@ -34,7 +34,7 @@ COMPUTED = ("micro_batch_tokens", "micro_batch_size")
 BAD_ROW = "on_bad_row"
 """Setting of `data` that says what becomes of rows that cannot be used."""
 
-KNOWN_SETTINGS = tuple(dict.fromkeys((*READER_SETTINGS, *SETTINGS, *ANSWERED, *COMPUTED, BAD_ROW)))
+KNOWN_SETTINGS = tuple(dict.fromkeys((*CHANGEABLE, *SETTINGS, *ANSWERED, *COMPUTED, BAD_ROW)))
 """Settings of `data` that an evaluation may change; those that do not belong to the model's task have no effect."""
 
 DOCUMENTS = "documents.jsonl"

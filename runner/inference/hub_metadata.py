@@ -45,8 +45,15 @@ def task_of_head(model: Any) -> tuple[str, str]:
         return "text-generation", "continues texts"
     if getattr(model.pretrained.config, "problem_type", None) == "regression":
         return "text-classification", "gives texts numbers"
+    if is_cross_encoder(model.pretrained.config):
+        return "text-ranking", "ranks texts for a query"
     name = type(model.pretrained).__name__
     return next((found for head, found in HEADS.items() if name.endswith(head)), ("", ""))
+
+
+def is_cross_encoder(config: Any) -> bool:
+    """Returns whether a model scores pairs of texts, as the config says to sentence-transformers."""
+    return getattr(config, "sentence_transformers", None) is not None and config.num_labels == 1
 
 
 def about(model: Any, run: Run, settings: dict[str, Any], figures: dict[str, float]) -> dict[str, Any]:
@@ -55,13 +62,20 @@ def about(model: Any, run: Run, settings: dict[str, Any], figures: dict[str, flo
     License and language are those of the model that it began with; a model index needs a task and a data set.
     """
     task, _ = task_of_head(model)
-    vectors = task == "sentence-similarity"
+    kinds = {
+        "sentence-similarity": ["sentence-transformers", "feature-extraction", task],
+        "text-ranking": ["sentence-transformers", "cross-encoder", "reranker"],
+    }
     base = str((settings.get("model") or {}).get("name_or_path") or "")
     theirs = _metadata_of(base)
     named = base if HUB_NAME.fullmatch(base) and not Path(base).exists() else theirs.get("base_model")
-    tags = ["tiryns", *(["sentence-transformers", "feature-extraction", task] if vectors else [])]
+    tags = ["tiryns", *kinds.get(task, [])]
     library = (
-        "sentence-transformers" if vectors else "peft" if is_separate(model.pretrained) else "transformers"
+        "sentence-transformers"
+        if task in kinds
+        else "peft"
+        if is_separate(model.pretrained)
+        else "transformers"
     )
     data = list(dict.fromkeys(hub_data_sets(settings.get("data") or {})))
     known = {

@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from sys import maxsize
 from typing import Any
 
 from tiryns.conf.registry import TASKS
@@ -67,6 +68,7 @@ class Labels(Kind):
         settings.pop("task", None)
         self.task, self.name, self.settings, self.tokenizer = task, task.name, settings, tokenizer
         self.text_column, self.separator = settings["text_column"], settings.get("label_separator")
+        self.at_once = maxsize if task.joins_rows else Labels.at_once
         self.reader = task.make_reader(settings)
         self.reader.rule = LabelRule.of(known)
         self.reader.restore(known["learnt"])
@@ -150,11 +152,17 @@ class Labels(Kind):
 
     def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
         """Predictions without figures."""
+        rows = self._joined(rows)
         return self._kept(self.unlabelled(rows), rows, options)
 
     def measured(self, rows: Rows, options: PredictOptions) -> Kept:
         """Predictions, and the figures of a run's test where the model knows the labels."""
+        rows = self._joined(rows)
         return self._kept(rows, rows, options)
+
+    def _joined(self, rows: Rows) -> Rows:
+        """The rows that predictions are for."""
+        return self.arranged(rows) if self.task.joins_rows else rows
 
     def _kept(self, read: Rows, given: Rows, options: PredictOptions) -> Kept:
         try:

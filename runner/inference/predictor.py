@@ -5,7 +5,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from tiryns.runner.data.labelled.examples import READER_SETTINGS
+from tiryns.runner.data.labelled.examples import CHANGEABLE
 from tiryns.runner.data.read.bad_rows import RAISED, BadRows
 from tiryns.runner.data.read.opened import File, Reading, opened
 from tiryns.runner.data.read.rows import HowRead, Row, Rows, stream_rows
@@ -55,7 +55,7 @@ class Predictor:
         elif (task := task_of(str(run), config.architectures or [])) is None:
             self.kind = Masks(str(run), changes)
         else:
-            check_settings(changes, (*READER_SETTINGS, *Reading._fields))
+            check_settings(changes, (*CHANGEABLE, *Reading._fields))
             self.kind = Labels(str(run), task, config, tokenizer, changes)
 
     @property

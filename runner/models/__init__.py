@@ -8,7 +8,7 @@
 - `pretraining`: task models of the pretraining objectives.
 - `embedding`: one vector for each text.
 - `distillation`: students of frozen teachers.
-- `finetuning`: classifiers, tags and question answering; `label_loss`: the loss of labels; `multiple_choice`: choices.
+- `finetuning`: classifiers, tags and question answering; `label_loss`: the loss of labels.
 - `vision`: models of images and text.
 - `packed`: attention and dropout over packed rows.
 - `quick`: what a step on a CPU leaves out.

@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     from tiryns.runner.objectives.hybrid import HybridLanguageModelingCollator
     from tiryns.runner.objectives.labelled.classification import SequenceClassificationCollator
     from tiryns.runner.objectives.labelled.joint_tagging import JointTaggingCollator
-    from tiryns.runner.objectives.labelled.multiple_choice import MultipleChoiceCollator
     from tiryns.runner.objectives.labelled.question_answering import QuestionAnsweringCollator
     from tiryns.runner.objectives.labelled.token_classification import TokenClassificationCollator
     from tiryns.runner.objectives.mlm import MaskedLanguageModelingCollator
     from tiryns.runner.objectives.replaced_tokens import ReplacedTokenDetectionCollator
     from tiryns.runner.objectives.vision_language import VisionLanguageCollator
+
+    MultipleChoiceCollator: type[Collator]
 else:
-    __getattr__, __dir__ = lazy_names(__name__)
+    # in the folder of its task, which this package may not import
+    elsewhere = {"MultipleChoiceCollator": "tiryns.runner.tasks.ranking.objective"}
+    __getattr__, __dir__ = lazy_names(__name__, elsewhere)
 
 __all__ = [
     "CausalLanguageModelingCollator",

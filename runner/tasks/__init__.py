@@ -1,8 +1,8 @@
 """Finetuning tasks: one object each, which names the parts of the task.
 
 - `base`: the base classes; `registry`: tasks by name.
-- One task each: `classification`, `token_classification`, `question_answering`, `multiple_choice`, `vision_language`,
-  `contrastive`, `joint_tagging`.
+- One task each: `classification`, `token_classification`, `question_answering`, `vision_language`, `contrastive`,
+  `joint_tagging`; `ranking` with all its parts, of which multiple choice is a case.
 
 `register_task` adds a task of your own, `register_metric` a metric to any of them.
 """

@@ -49,6 +49,7 @@ SHORT = [
 KINDS = {
     "squad": ("question_answering", []),
     "choice": ("multiple_choice", []),
+    "rank": ("ranking", []),
     "joint": ("joint_tagging", ["data.tag_columns=[pos,ner]"]),
     "pair_negative": ("pairs", ["data.negative_columns=negative"]),
     "pair": ("pairs", []),

@@ -42,6 +42,10 @@ ITEMS: dict[str, tuple[Any, Any]] = {
     "question_answering": (answered(ANSWERS[0]), answered(ANSWERS[1])),
 }
 ITEMS["multiple_choice"] = ITEMS["classification"]
+ITEMS["ranking"] = (
+    [DRAW.normal(size=4) for _ in range(40)],
+    [DRAW.permutation([0.0, 0.0, 1.0, 2.0]) for _ in range(40)],
+)
 
 
 OWNERS = np.sort(DRAW.integers(0, 30, 40))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.data.labelled.tasks import choices, questions, sentences, tags, texts
+from tests.data.labelled.tasks import choices, questions, rankings, sentences, tags, texts
 from tests.support.composed import composed
 from tests.support.precision import PRECISION
 from tiryns.runner.run.folder import Run
@@ -29,6 +29,9 @@ TASKS = {
 JOINT = {"joint_tagging": ["data=joint_tagging", "objective=joint_tagging", "data.tag_columns=[kind,part]"]}
 """A task with several labels for each word, which has tests of its own."""
 
+RANKING = {"ranking": ["data=ranking", "objective=ranking"]}
+"""A task with lists of candidates, likewise."""
+
 ROWS: dict[str, Callable[[int, int], list[dict[str, Any]]]] = {
     "classification": texts,
     "token_classification": sentences,
@@ -44,8 +47,8 @@ def task_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]
     """Overrides that name training and validation files, and a test file of 17 examples, by task."""
     folder = tmp_path_factory.mktemp("tasks")
     found = {}
-    for task, rows in {**ROWS, "joint_tagging": tags}.items():
-        found[task] = list((TASKS | JOINT)[task])
+    for task, rows in {**ROWS, "joint_tagging": tags, "ranking": rankings}.items():
+        found[task] = list((TASKS | JOINT | RANKING)[task])
         for seed, (name, count) in enumerate({"train": 60, "validation": 23, "test": 17}.items()):
             path = folder / f"{task}-{name}.jsonl"
             path.write_text("".join(json.dumps(row) + "\n" for row in rows(count, seed)))

@@ -1,4 +1,4 @@
-"""Predicts with a trained model: labels, labels of words, answers, vectors of texts, or tokens for masks.
+"""Predicts with a trained model: labels, labels of words, answers, ranks, vectors of texts, or tokens for masks.
 
   tiryns predict RUN "a text" [--second TEXT]             one text, or a pair, or a question and its context
   tiryns predict RUN reviews.csv --out predictions.csv    every row of a csv, jsonl, txt or other file

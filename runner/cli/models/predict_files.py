@@ -124,6 +124,9 @@ def line_of(row: Mapping[str, Any]) -> str:
     """A prediction as a line for a reader."""
     if "embedding" in row:
         return " ".join(f"{number:.6g}" for number in row["embedding"]) + "\n"
+    if "scores" in row:
+        ranked = zip(row["scores"], row["candidates"], strict=True)
+        return "".join(f"{score:.4f}  {candidate}\n" for score, candidate in ranked)
     predicted, probability = row["predicted"], row.get("probability")
     if "words" in row:
         columns = predicted.values() if isinstance(predicted, dict) else [predicted]

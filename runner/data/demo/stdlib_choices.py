@@ -1,13 +1,23 @@
-"""Texts with choices, from docstrings of the standard library: which of some packages is each from?"""
+"""Docstrings of the standard library with choices of packages, and with modules to rank."""
 
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from tiryns.runner.data.demo.stdlib_tasks import StdlibTask, digest, labelled_docstrings, part_of
+from tiryns.runner.data.demo.stdlib_tasks import (
+    StdlibTask,
+    digest,
+    documentation,
+    labelled_docstrings,
+    package_of,
+    part_of,
+)
 
 FEWEST, MOST = 3, 5
 """Choices of a docstring."""
+
+RANKED, SIBLINGS = 8, 3
+"""Modules that are ranked for a docstring, and draws of them among those of its package."""
 
 
 class StdlibChoices(StdlibTask):
@@ -36,3 +46,45 @@ class StdlibChoices(StdlibTask):
                     choices += [] if other in choices else [other]
                 choices.sort(key=lambda name: digest(f"{name} {text}"))
                 yield {"text": text, "choices": choices, "label": choices.index(own)}
+
+
+class StdlibRanking(StdlibTask):
+    """Ranking: `query`, a docstring, `passage`, the names of eight modules, and `label`, their grades.
+
+    2 for the docstring's own module, 1 for others of its package, else 0. As many draws as `SIBLINGS` are among the
+    modules of the package, the others among all, so that a module is as often a candidate as it is frequent.
+
+    Example:
+        >>> row = StdlibRanking("test").rows()[0]
+        >>> len(row["passage"]), max(row["label"])
+        (8, 2)
+    """
+
+    what = "docstrings"
+
+    def examples(self) -> Iterator[dict[str, Any]]:
+        """Docstrings by file and line."""
+        packages, modules = dict(labelled_docstrings()), dict[str, str]()
+        for module, _, text in documentation():
+            if text in packages:
+                modules.setdefault(text, module)
+        every = list(modules.values())
+        siblings = {
+            package: [m for m in every if package_of(m) == package] for package in {*packages.values()}
+        }
+        for text, own in modules.items():
+            if part_of(text) == self.part:
+                names = {own: None}
+                for number in count():
+                    if len(names) == RANKED:
+                        break
+                    pool = siblings[packages[text]] if number < SIBLINGS else every
+                    names[pool[digest(f"{number} {text}") % len(pool)]] = None
+                ordered = sorted(names, key=lambda name: digest(f"{name} {text}"))
+                passages = [name.replace("/", ".") for name in ordered]
+                yield {"query": text, "passage": passages, "label": [nearness(own, name) for name in ordered]}
+
+
+def nearness(own: str, other: str) -> int:
+    """How near two modules are: 0 of two packages, 1 of one package, 2 the same."""
+    return 2 if own == other else int(package_of(own) == package_of(other))

@@ -1,7 +1,7 @@
 """Labelled rows for finetuning.
 
 - `examples`: `ExampleReader` and `TaskSequences`, the base classes of the readers of tasks and of their samples.
-- `classification`, `token_classification`, `question_answering`, `multiple_choice`: one task each.
+- `classification`, `token_classification`, `question_answering`: one task each.
 - `words`: words with several columns of labels, and entities by their characters.
 - `labels`: names and numbers of labels, `labels_from_zero` by an earlier rule; `spelling`: how labels are written;
   `columns`: the columns that a user will have meant, and hidden labels.

@@ -74,6 +74,8 @@ def meant_error(
         meant = _meant_answers(columns, text_column, reader.context_column, label_column)
     elif kind == "pairs":
         meant = _meant_pairs(columns, text_column)
+    elif kind == "lists":
+        meant = _meant_lists(columns, text_column)
     else:
         meant = meant_columns(rows, text_column, label_column, labels)
     cure = {n: tuple(some) if len(some) > 1 else some[0] for n, some in meant.items() if "." not in n}
@@ -183,6 +185,15 @@ def _meant_pairs(columns: dict[str, list[Any]], text_column: str) -> Meant:
     for name in _scores(columns)[:1]:
         found |= {"label_column": [name], "objective.loss": ["cosent"]}
     return found
+
+
+def _meant_lists(columns: dict[str, list[Any]], text_column: str) -> Meant:
+    """The settings that name a query with a graded candidate, or with relevant and other texts; empty without."""
+    meant = _meant_pairs(columns, text_column)
+    if "label_column" not in meant:
+        return meant
+    graded = {name: meant[name] for name in ("text_column", "label_column") if name in meant}
+    return graded | {"choices_column": meant["pair_column"]}
 
 
 def _scores(columns: dict[str, list[Any]]) -> list[str]:

@@ -92,7 +92,7 @@ class ExampleReader(ABC):
     """
 
     rows_hold: ClassVar[str] = "texts"
-    """What columns are looked for where one is missing: `texts`, `words`, `answers` or `pairs`."""
+    """What columns are looked for where one is missing: `texts`, `words`, `answers`, `pairs` or `lists`."""
 
     label_per_word: ClassVar[bool] = False
     """Whether a list in the label column is a label for each word, not several labels of one example."""
@@ -193,6 +193,9 @@ READER_SETTINGS = (
     "tag_columns",
 )
 """The settings of labelled data that readers take."""
+
+CHANGEABLE = (*READER_SETTINGS, "negative_columns")
+"""Those that a prediction may change, also of data with a module of its own."""
 
 
 def column(row: Row, name: str, setting: str) -> Any:

@@ -1,5 +1,5 @@
 """Predictions by kind, each a subclass of `evaluation.predictions.Predictions`.
 
-- `labels`: of texts, and choices; `words`, and `tags`: words in several columns of labels; `spans` of contexts;
+- `labels`: of texts; `words`, and `tags`: words in several columns of labels; `spans` of contexts;
   `written_answers` on images; `vectors` of pairs of texts.
 """

@@ -1,4 +1,4 @@
-"""Predictions for whole texts: a label, several labels, a number, or one of their choices."""
+"""Predictions for whole texts: a label, several labels, or a number."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -153,39 +153,3 @@ class NumberPredictions(OfLabels):
         for i in np.flatnonzero(self.seen):
             gold, predicted = float(self.sequences.labels[i]), float(self.values["predicted"][i])
             yield self.row(i, None if np.isnan(gold) else gold, predicted, None)
-
-
-class ChoicePredictions(OfLabels):
-    """One of the choices of each example."""
-
-    kind, monitor = "multiple_choice", "accuracy"
-
-    def num_labels(self) -> int:
-        """The choices of the example that has the most."""
-        return int(self.sequences.counts.max(initial=1))
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Texts of choices."""
-        for i in np.flatnonzero(self.seen):
-            example, label = self.sequences.examples[i], self.sequences.labels[i]
-            chosen, probability = self.values["predicted"][i], float(self.values["probability"][i])
-            yield {
-                "id": example.id,
-                **({} if example.context is None else {"context": example.context}),
-                "text": example.text,
-                "choices": example.choices,
-                "gold": example.choices[label] if label >= 0 else None,
-                "predicted": example.choices[chosen],
-                "predicted_choice": example.names[chosen],
-                "probability": round(probability, 6),
-            }
-
-    def tables(self) -> dict[str, Any]:
-        """`numbers_of_choices`: for each number of choices the examples, their accuracy, and that of guessing."""
-        predicted, true = self.of_known()
-        right, counts, rows = predicted == true, self.sequences.counts[self.owners()], []
-        for count in np.unique(counts).tolist():
-            some = right[counts == count]
-            known = {"choices": count, "examples": len(some)}
-            rows.append({**known, "accuracy": float(some.mean()), "chance": 1 / count})
-        return {"numbers_of_choices": rows} if rows else {}

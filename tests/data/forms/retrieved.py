@@ -1,4 +1,4 @@
-"""Questions with answers, pairs of texts, and choices: SQuAD, BEIR, MTEB, MS MARCO, triplets, ARC."""
+"""Questions with answers, pairs of texts, choices, lists: SQuAD, BEIR, MTEB, MS MARCO, triplets, ARC, CrossEncoder."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from datasets import Dataset
 from tests.data.forms.form import TEXTS, Form, jsonl
 from tests.data.forms.tables import MRPC, NLI, PAIR
 
-QA, PAIRS, CHOICE = "question_answering", "pairs", "multiple_choice"
+QA, PAIRS, CHOICE, RANK = "question_answering", "pairs", "multiple_choice", "ranking"
 CONTEXT = "Ada met Bo in Paris."
 ANSWER: dict[str, list[Any]] = {"text": ["Bo"], "answer_start": [8]}
 NONE: dict[str, list[Any]] = {"text": [], "answer_start": []}
@@ -51,6 +51,14 @@ MARCO = [
 ]
 ARC = [{"id": f"q{i}", "question": t, "choices": {"text": ["x", "y"], "label": ["A", "B"]}, "answerKey": "AB"[i % 2]}
        for i, t in enumerate(TEXTS)]  # fmt: skip
+GRADED: list[dict[str, Any]] = [
+    {"query": t, "passage": one, "label": i} for t in TEXTS for i, one in enumerate((t + "?", t + "!"))
+]
+LISTS = [{"query": t, "docs": [t + "?", t + "!"], "labels": [0, 1]} for t in TEXTS]
+LISTED = {"text": TEXTS[0], "candidates": [TEXTS[0] + "?", TEXTS[0] + "!"], "grades": [0.0, 1.0]}
+OF_TWO = {"text": TEXTS[0], "candidates": [TEXTS[0] + "!", TEXTS[0] + "?"], "grades": [1.0, 0.0]}
+DOCS = ("data.choices_column=docs", "data.label_column=labels")
+BGE = ("data.pair_column=pos", "data.negative_columns=neg")
 
 FORMS = [
     Form("SQuAD 1.1", QA, "a.json", squad(), rows=1, first=FOUND),
@@ -106,4 +114,25 @@ FORMS = [
     Form("ARC, named", CHOICE, "a.jsonl", jsonl(ARC),
          ("data.text_column=question", "data.label_column=answerKey"), rows=6,
          first={"choices": ["x", "y"], "label": "A"}),
+    Form("CrossEncoder, pairs", RANK, "a.jsonl", jsonl(GRADED), rows=6, first=LISTED),
+    Form("CrossEncoder, pairs as a table", RANK, "a.csv", "query,passage,label\n" + "".join(
+         f"{row['query']},{row['passage']},{row['label']}\n" for row in GRADED), rows=6, first=LISTED),
+    Form("TREC, by the query's id", RANK, "a.jsonl", jsonl([{**row, "qid": TEXTS.index(row["query"])} for row in GRADED]),
+         ("data.id_column=qid",), rows=6, first={**LISTED, "id": "0"}),
+    Form("CrossEncoder, lists", RANK, "a.jsonl", jsonl(LISTS), DOCS, rows=6, first=LISTED),
+    Form("CrossEncoder, lists as a table", RANK, "a.tsv", "query\tdocs\tlabels\n" + "".join(
+         f"{t}\t{json.dumps([t + '?', t + '!'])}\t[0, 1]\n" for t in TEXTS), (*DOCS, "data.quoting=false"), rows=6,
+         first=LISTED),
+    Form("CrossEncoder, lists unnamed", RANK, "a.jsonl", jsonl(LISTS),
+         error="has no column 'passage'; it has: query, docs"),
+    Form("lists without labels", RANK, "a.jsonl", jsonl([{"query": t, "passage": [t, t + "!"]} for t in TEXTS]),
+         error="has no column 'label'"),
+    Form("triplets to rank", RANK, "a.jsonl", jsonl(TRIPLETS), error=rf"set {' '.join(TRIPLET)}$"),
+    Form("triplets to rank, named", RANK, "a.jsonl", jsonl(TRIPLETS), TRIPLET, rows=6, first=OF_TWO),
+    Form("answers to rank", RANK, "a.jsonl", jsonl([{"question": r["query"], "answer": r["passage"], "label": r["label"]}
+         for r in GRADED]), error="set data.text_column=question data.label_column=label data.choices_column=answer$"),
+    Form("BGE to rank", RANK, "a.jsonl", jsonl([{"query": t, "pos": [t + "!"], "neg": [t + "?", t]} for t in TEXTS]), BGE,
+         rows=6, first={"candidates": [TEXTS[0] + "!", TEXTS[0] + "?", TEXTS[0]], "grades": [1.0, 0.0, 0.0]}),
+    Form("BGE to rank, a number", RANK, "a.jsonl", jsonl([{"query": t, "pos": [5], "neg": [t]} for t in TEXTS]), BGE,
+         error="column 'pos' holds 5, expected a text or a list of texts"),
 ]  # fmt: skip

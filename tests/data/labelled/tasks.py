@@ -7,6 +7,7 @@ from omegaconf import OmegaConf
 
 import tiryns.conf  # noqa: F401
 from tiryns.conf.registry import OPTIONS
+from tiryns.runner.config.targets import dotted
 from tiryns.runner.data import FinetuningData
 from tiryns.runner.tasks import get_task
 
@@ -18,9 +19,9 @@ def data_module(option: str, **fields: Any) -> FinetuningData:
     fields = {"train": None, "tokenizer": None, "vocab_size": 300, "seed": 3, "max_length": 64, **fields}
     made = OmegaConf.to_container(OmegaConf.merge(OmegaConf.structured(OPTIONS["data"][option]), fields))
     assert isinstance(made, dict)
-    del made["_target_"]
+    module: type[FinetuningData] = dotted(f"tiryns.{made.pop('_target_')}")
     made["task"] = get_task(made["task"])
-    return FinetuningData(**made)  # type: ignore[arg-type]
+    return module(**made)  # type: ignore[arg-type]
 
 
 def prepared_data(option: str, **fields: Any) -> Any:
@@ -90,6 +91,21 @@ def choices(count: int = 60, seed: int = 0) -> list[dict[str, Any]]:
         label = draw.randint(0, len(others))
         others.insert(label, draw.choice(words))
         rows.append({"id": f"c{number}", "text": " ".join(words), "choices": others, "label": label})
+    return rows
+
+
+def rankings(count: int = 60, seed: int = 0) -> list[dict[str, Any]]:
+    """Queries of 2 to 6 words with two to five candidates, graded by how many words of the query each has; one has 1."""
+    draw = random.Random(seed)
+    vocabulary = WORDS.split()
+    rows: list[dict[str, Any]] = []
+    for number in range(count):
+        query = draw.sample(vocabulary, k=draw.randint(2, 6))
+        others = [word for word in vocabulary if word not in query]
+        shared = [1, 0, *(draw.randint(0, 2) for _ in range(draw.randint(0, 3)))]
+        draw.shuffle(shared)
+        texts = [" ".join(draw.sample(query, k=n) + draw.sample(others, k=3)) for n in shared]
+        rows.append({"id": f"r{number}", "query": " ".join(query), "passage": texts, "label": shared})
     return rows
 
 

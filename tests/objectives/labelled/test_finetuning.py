@@ -8,7 +8,15 @@ import pytest
 import torch
 from transformers import BertConfig
 
-from tests.data.labelled.tasks import choices, data_module, prepared_data, questions, sentences, texts
+from tests.data.labelled.tasks import (
+    choices,
+    data_module,
+    prepared_data,
+    questions,
+    rankings,
+    sentences,
+    texts,
+)
 from tests.support.precision import BF16, assert_gradients_close, gradients, rounding
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.objectives import get_collator_cls
@@ -24,6 +32,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "token_classification": {"label_all_pieces": False, "new_head": False, "constrained_decoding": True},
     "question_answering": {"max_answer_tokens": 30, "null_threshold": 0.0},
     "multiple_choice": {},
+    "ranking": {"loss": "listwise"},
 }
 
 
@@ -60,6 +69,7 @@ ROWS: dict[str, Any] = {
     "token_classification": sentences(12),
     "question_answering": questions(12),
     "multiple_choice": choices(12),
+    "ranking": rankings(12),
 }
 LABELS: dict[str, Any] = {
     "regression": lambda i: i / 4,
@@ -77,11 +87,11 @@ def case(name: str) -> tuple[Any, Collator]:
 
 
 def assert_task_gradients_close(task: str, found: Any, expected: Any, **rounding: Any) -> None:
-    """As for any model; those of choices in bf16 only exist, for they are differences of nearly equal vectors.
+    """As for any model; those of lists in bf16 only exist, for they are differences of nearly equal vectors.
 
     bf16 has them a quarter off fp32's on padded rows as on packed ones.
     """
-    if BF16 and task == "multiple_choice":
+    if BF16 and task in ("multiple_choice", "ranking"):
         assert found.keys() == expected.keys()
     else:
         assert_gradients_close(found, expected, **rounding)
@@ -120,12 +130,11 @@ def test_filler_weighs_nothing(task: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "of_whom"),
-    [("classification", 12), ("multi_label", 12), ("question_answering", 12), ("multiple_choice", 12)],
+    "task", ["classification", "multi_label", "question_answering", "multiple_choice", "ranking"]
 )
-def test_weight_counts_examples(task: str, of_whom: int) -> None:
+def test_weight_counts_examples(task: str) -> None:
     sequences, collator = case(task)
-    assert collated(sequences, collator, list(range(len(sequences))))["weight"] == pytest.approx(of_whom)
+    assert collated(sequences, collator, list(range(len(sequences))))["weight"] == pytest.approx(12)
 
 
 def test_weight_of_token_classification_counts_targets() -> None:
@@ -134,9 +143,7 @@ def test_weight_of_token_classification_counts_targets() -> None:
     assert collated(sequences, collator, list(range(12)))["weight"] == words
 
 
-@pytest.mark.parametrize(
-    "task", ["classification", "multi_label", "regression", "token_classification", "multiple_choice"]
-)
+@pytest.mark.parametrize("task", [task for task in TASKS if task != "question_answering"])
 def test_batch_of_ignored_targets_has_loss_zero(task: str) -> None:
     sequences, collator = case(task)
     if task == "token_classification":

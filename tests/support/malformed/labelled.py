@@ -1,4 +1,4 @@
-"""Labelled rows that cannot be used: tables, CoNLL, SQuAD, spans of characters, choices, several tags, pairs, scores."""
+"""Labelled rows that cannot be used: tables, CoNLL, SQuAD, spans, choices, lists, several tags, pairs, scores."""
 
 import json
 
@@ -26,7 +26,11 @@ def lines(good: dict, *bad: object) -> str:
 
 
 def numbered(row: dict, number: int) -> dict:
-    texts = {key: f"{row[key]} {number}" for key in ("text", "query", "passage", "context") if key in row}
+    texts = {
+        key: f"{row[key]} {number}"
+        for key in ("text", "query", "passage", "context")
+        if isinstance(row.get(key), str)
+    }
     more = {"words": [*row["words"][:-1], f"w{number}"]} if "words" in row else {}
     return {**row, **texts, **more}
 
@@ -34,6 +38,7 @@ def numbered(row: dict, number: int) -> dict:
 TEXT = "Ada Lovelace's notes, from London."
 SPAN = {"text": TEXT, "entities": [[0, 12, "PER"], [27, 33, "LOC"]]}
 CHOICE = {"text": "it flies", "choices": ["heron", "stone"], "label": 0}
+RANK = {"query": "what flies", "passage": ["heron", "stone"], "label": [1, 0]}
 PAIR = {"query": "what flies", "passage": "a heron", "score": 0.5}
 WORDS = {"words": ["a", "b"], "labels": ["X", "Y"]}
 TAGGED = {"words": ["a", "b"], "pos": ["X", "Y"], "ner": ["O", "O"]}
@@ -184,6 +189,19 @@ FILES: dict[str, str | bytes] = {
     "l/choices_nested.jsonl": lines(CHOICE, {**CHOICE, "choices": [["a"], ["b"]]}),
     "l/choices_object.jsonl": lines(CHOICE, {**CHOICE, "choices": {"text": "a"}}),
     "l/choices_gone.jsonl": lines(LABELLED, {"text": "a", "label": 0}),
+    # ranking
+    "l/rank_short.jsonl": lines(RANK, {**RANK, "label": [1]}),
+    "l/rank_negative.jsonl": lines(RANK, {**RANK, "label": [1, -2]}),
+    "l/rank_word.jsonl": lines(RANK, {**RANK, "label": ["good", 0]}),
+    "l/rank_null.jsonl": lines(RANK, {**RANK, "label": None}),
+    "l/rank_object.jsonl": lines(RANK, {**RANK, "label": {"a": 1}}),
+    "l/rank_irrelevant.jsonl": lines(RANK, {**RANK, "label": [0, 0]}),
+    "l/rank_one.jsonl": lines(RANK, {**RANK, "passage": ["heron"], "label": [1]}),
+    "l/rank_blank.jsonl": lines(RANK, {**RANK, "passage": ["heron", None]}),
+    "l/rank_number.jsonl": lines(RANK, {**RANK, "passage": 5}),
+    "l/rank_query.jsonl": lines(RANK, {**RANK, "query": ""}),
+    "l/rank_gone.jsonl": lines({"query": "a", "label": [1, 0]}),
+    "l/rank_ungraded.jsonl": lines({"query": "a", "passage": ["b", "c"]}),
     # joint tagging
     "l/joint.jsonl": lines(TAGGED),
     "l/joint_short.jsonl": lines(TAGGED, {**TAGGED, "ner": ["O"]}),

@@ -26,13 +26,13 @@ from tiryns.runner.inference.language.infill import generates, open_model
 from tiryns.runner.loop.assembly import make_data
 from tiryns.runner.models.embedding.contrastive import ContrastiveModel
 from tiryns.runner.models.finetuning import QuestionAnswerer, SequenceClassifier, TokenClassifier
-from tiryns.runner.models.multiple_choice import MultipleChoiceModel
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.patches.transformers import takes_attention
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import own_words
 from tiryns.runner.run.yaml_files import read_config
+from tiryns.runner.tasks.ranking.model import MultipleChoiceModel
 
 KINDS = (SparseMaskedLM, SequenceClassifier, TokenClassifier, QuestionAnswerer, ContrastiveModel)
 """Task models that can be computed from the outputs of a graph."""
@@ -61,9 +61,7 @@ class Measured(NamedTuple):
 def open_for_graph(run: str) -> Opened:
     """The model of a run, computed in fp32 and padded rows; raises ValueError for a kind that has no graph."""
     config, tokenizer = open_model(run)
-    known = (
-        "masked language models, classifiers of texts or words, models for questions, and sentence vectors"
-    )
+    known = "masked language models, classifiers of texts or words, models for ranking or questions, and sentence vectors"
     refused = f"--format onnx exports {known}, and the model in {run!r} is none: leave it out"
     if sees_images(config) or generates(config):
         raise ValueError(refused)

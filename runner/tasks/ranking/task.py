@@ -1,13 +1,25 @@
-"""Multiple choice: which of some texts goes with another."""
+"""The tasks of ranking: candidates by grades, and multiple choice, where one of them is right."""
 
 from typing import Any
 
-from tiryns.runner.data.labelled.multiple_choice import MultipleChoiceReader
-from tiryns.runner.evaluation.kinds.labels import ChoicePredictions
-from tiryns.runner.models.multiple_choice import AutoModelForMultipleChoice
 from tiryns.runner.models.weights import load_trained
-from tiryns.runner.objectives import MultipleChoiceCollator
 from tiryns.runner.tasks.base import Task
+from tiryns.runner.tasks.ranking.choices import MultipleChoiceReader
+from tiryns.runner.tasks.ranking.model import AutoModelForMultipleChoice
+from tiryns.runner.tasks.ranking.objective import MultipleChoiceCollator, RankingCollator
+from tiryns.runner.tasks.ranking.predictions import ChoicePredictions, RankingPredictions
+from tiryns.runner.tasks.ranking.reader import RankingReader
+
+
+class Ranking(Task):
+    """The candidates of each query in the order of their scores."""
+
+    name = "ranking"
+    reader = RankingReader
+    objective = RankingCollator
+    evaluation = RankingPredictions
+    second = "choices_column"
+    joins_rows = True
 
 
 class MultipleChoice(Task):

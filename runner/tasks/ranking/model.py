@@ -1,13 +1,12 @@
-"""The task model of multiple choice, and its head for any architecture.
+"""The task models of ranking, and the head of multiple choice for any architecture.
 
-Letters in shapes: E examples, D choices of all examples, C choices of the example with the most, T tokens.
+Letters in shapes: E lists, D candidates of all lists, C those of the longest, T tokens.
 """
 
 from typing import Any
 
 import transformers
 from torch import Tensor
-from torch.nn import functional
 from transformers import AutoConfig, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIPLE_CHOICE_MAPPING
 
@@ -15,6 +14,7 @@ from tiryns.runner.config.loading import from_pretrained
 from tiryns.runner.data.labelled.labels import SINGLE
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.finetuning import SequenceClassifier
+from tiryns.runner.tasks.ranking.losses import list_losses, list_weights
 from tiryns.runner.widening import widened
 
 
@@ -46,11 +46,36 @@ class AutoModelForMultipleChoice:
         return cls.of(from_pretrained(AutoConfig, path)).from_pretrained(path, **options)
 
 
-class MultipleChoiceModel(SequenceClassifier):
-    """Scores each choice from the pooled state of its tokens; the loss is over the choices of an example."""
+class RankingModel(SequenceClassifier):
+    """Scores each candidate from the pooled state of its tokens; the loss is over those of a list."""
 
-    def __init__(self, pretrained: PreTrainedModel) -> None:
+    def __init__(self, pretrained: PreTrainedModel, loss: str) -> None:
         super().__init__(pretrained, SINGLE)
+        self.loss = loss
+
+    def head_tokens(self, micro_batch: MicroBatch) -> int:
+        """One of each candidate."""
+        return len(micro_batch["choice_places"])
+
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
+        """The sum of the `loss` over lists with grades, and `logits` [E, C], -inf beyond a list."""
+        grades = micro_batch["grades"]
+        scores = widened(self.outputs(micro_batch).logits)[:, 0]
+        none = scores.new_full((grades.numel(),), -float("inf"))
+        logits = none.index_copy(0, micro_batch["choice_places"], scores).view_as(grades)
+        losses = list_losses(self.loss, logits, grades)
+        result: dict[str, Any] = {"loss": losses.sum(), "logits": logits.detach()}
+        if self.by_row:
+            weights = list_weights(self.loss, grades)
+            result["row_sums"] = {"loss": losses.double(), "weight": weights.double()}
+        return result
+
+
+class MultipleChoiceModel(RankingModel):
+    """Scores each choice, also by transformers' models that read all choices of an example at once."""
+
+    def __init__(self, pretrained: PreTrainedModel, loss: str) -> None:
+        super().__init__(pretrained, loss)
         self.is_nested = type(pretrained).__name__.endswith("ForMultipleChoice")
         """Whether the model reads [E, C, T]; here each choice is an example of its own, [D, 1, T]."""
 
@@ -66,19 +91,3 @@ class MultipleChoiceModel(SequenceClassifier):
         if not self.is_nested:
             return super().head_outputs(hidden, mask)
         return self.pretrained(inputs_embeds=hidden[:, None], attention_mask=mask[:, None])
-
-    def head_tokens(self, micro_batch: MicroBatch) -> int:
-        """One of each choice."""
-        return len(micro_batch["choice_places"])
-
-    def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
-        """The sum of the `loss` over labelled examples, and `logits` [E, C], -inf beyond an example's choices."""
-        labels, most = micro_batch["example_labels"], micro_batch["most_choices"]
-        scores = widened(self.outputs(micro_batch).logits)[:, 0]
-        none = scores.new_full((len(labels) * most,), -float("inf"))
-        logits = none.index_copy(0, micro_batch["choice_places"], scores).view(-1, most)
-        losses = functional.cross_entropy(logits, labels, reduction="none")
-        result: dict[str, Any] = {"loss": losses.sum(), "logits": logits.detach()}
-        if self.by_row:
-            result["row_sums"] = {"loss": losses.double(), "weight": (labels >= 0).double()}
-        return result

@@ -1,29 +1,19 @@
 """Multiple choice data, as in SWAG, RACE and COPA: texts with choices, of which one is right."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from string import ascii_uppercase
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.examples import (
-    ExampleReader,
-    TaskSequences,
-    column,
-    concatenated,
-    example_id,
-    parts_of,
-    text_of,
-    tokenized,
-)
+from tiryns.runner.data.labelled.examples import TaskSequences, column, example_id, text_of
 from tiryns.runner.data.labelled.labels import UNLABELLED, majority_accuracy
-from tiryns.runner.data.labelled.spelling import is_missing, spelled, unwrapped, whole_number
+from tiryns.runner.data.labelled.spelling import is_missing, unwrapped, whole_number
 from tiryns.runner.data.read.bad_rows import BadRow
-from tiryns.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.read.rows import Rows
+from tiryns.runner.tasks.ranking.lists import ListReader, ListSequences
 
 KINDS = ("text", "name", "number")
 """How labels tell the choice that is right: by its text, by its name (a letter), or by its number."""
@@ -41,38 +31,19 @@ class Choices(NamedTuple):
     where: str
 
 
-class ChoiceSequences(TaskSequences):
-    """One sample per example: its choices one after the other, each behind the text."""
-
-    labels: NDArray[np.int64]  # [E], the number of the choice that is right, from 0; -100 for unknown
-    counts: NDArray[np.int64]  # [E], the choices of each example
-    choice_lengths: NDArray[np.int32]  # tokens of each choice of each example
-    targets = ("choice_lengths", "counts", "labels")
-
-    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Also `example_labels` and `num_choices` [D], and the `choice_lengths` of all choices of the samples."""
-        return {
-            **super().extras(indices),
-            "example_labels": self.labels[indices],
-            "num_choices": self.counts[indices],
-            "choice_lengths": self.choice_lengths[parts_of(self.counts, indices)],
-        }
-
-
 @dataclass(eq=False)
-class MultipleChoiceReader(ExampleReader):
+class MultipleChoiceReader(ListReader):
     """Columns of multiple choice data.
 
-    Without a context each choice is read behind the text; with one, text and choice are read behind the context.
-    Choices are a list, its JSON, text with the separator, a mapping of `text` and `label` (names of the choices), or
-    columns of their own, of which those at the end may be empty. All training labels tell the choice in one way: by its
-    text, its name or letter, or its number, from 0, or from 1 if no number is 0 and one is that of the last choice.
+    Without a context each choice is read behind the text; with one, text and choice are read behind the context. All
+    training labels tell the choice in one way: by its text, its name or letter, or its number, from 0, or from 1 if no
+    number is 0 and one is that of the last choice.
     """
 
     text_column: str
     context_column: str | None
     choices_column: str
-    choice_columns: Sequence[str] | None
+    choice_columns: list[str] | None
     label_column: str
     id_column: str | None
     label_separator: str | None
@@ -94,7 +65,7 @@ class MultipleChoiceReader(ExampleReader):
                 context = None
                 if self.context_column:
                     context = text_of(row, self.context_column, "data.context_column")
-                choices, names = self._choices(row)
+                choices, names = self.choices(row)
                 if labelled:
                     column(row, self.label_column, "data.label_column")
                 label = row.values.get(self.label_column)
@@ -125,34 +96,15 @@ class MultipleChoiceReader(ExampleReader):
             "Expected all to be texts of choices, or letters, or numbers"
         )
 
-    def tokenize(
-        self, examples: list[Choices], tokenizer: Any, max_length: int, training: bool
-    ) -> ChoiceSequences:
-        """One sample per example; each of its choices is cut off, with its text, at `max_length` tokens."""
-        firsts, seconds = [], []
-        for e in examples:
-            firsts += [e.text if e.context is None else e.context] * len(e.choices)
-            seconds += e.choices if e.context is None else [f"{e.text} {choice}" for choice in e.choices]
-        with_types = "token_type_ids" in tokenizer.model_input_names
-        ids, types = [], []
-        for _, encoding in tokenized(
-            tokenizer, firsts, seconds, truncation="longest_first", max_length=max_length
-        ):
-            ids.append(np.array(encoding.ids, np.int32))
-            types.append(np.array(encoding.type_ids if with_types else [], np.int8))
-        counts = np.array([len(e.choices) for e in examples], dtype=np.int64)
-        joined = [
-            [
-                concatenated(parts[end - count : end], kind)
-                for count, end in zip(counts, np.cumsum(counts), strict=True)
-            ]
-            for parts, kind in ((ids, np.int32), (types, np.int8))
-        ]
-        sequences = ChoiceSequences(examples, joined[0], joined[1] if with_types else None)
-        sequences.counts = counts
-        sequences.choice_lengths = np.array([len(one) for one in ids], dtype=np.int32)
-        sequences.labels = np.array(list(map(self.target, examples)), dtype=np.int64)
-        return sequences
+    def pairs(self, example: Choices) -> list[tuple[str, str]]:
+        """The text, or the context, and each choice behind it."""
+        if example.context is None:
+            return [(example.text, choice) for choice in example.choices]
+        return [(example.context, f"{example.text} {choice}") for choice in example.choices]
+
+    def labels(self, examples: list[Choices]) -> NDArray[np.int64]:
+        """The number of the choice that is right [E], from 0; -100 for unknown."""
+        return np.array(list(map(self.target, examples)), dtype=np.int64)
 
     def texts(self, examples: list[Choices]) -> Iterator[str]:
         """Context, text and choices, so that none is in both training and held-out examples."""
@@ -172,7 +124,7 @@ class MultipleChoiceReader(ExampleReader):
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """The accuracy of guessing, and of always taking the place that is most often right."""
-        assert isinstance(sequences, ChoiceSequences)
+        assert isinstance(sequences, ListSequences)
         known = sequences.counts[sequences.labels != UNLABELLED]
         chance = {"chance_accuracy": float((1 / known).mean())} if len(known) else {}
         return {**chance, **majority_accuracy(sequences.labels)}
@@ -201,32 +153,6 @@ class MultipleChoiceReader(ExampleReader):
         told = example.choices if self.told_by == "text" else example.names
         label = str(example.label).strip() if isinstance(example.label, str) else None
         return told.index(label) if label in told else None
-
-    def _choices(self, row: Row) -> tuple[list[str], list[str]]:
-        """The texts of the choices, and their names. Raises BadRow for fewer than two, and for an empty one."""
-        names: Any = ascii_uppercase
-        if self.choice_columns and self.choices_column not in row.values:
-            given: Any = [column(row, name, "data.choice_columns") for name in self.choice_columns]
-            while given and is_missing(given[-1]):
-                given.pop()
-        else:
-            setting = "data.choices_column, or data.choice_columns where each choice has a column of its own"
-            given = column(row, self.choices_column, setting)
-            if isinstance(given, str):
-                try:
-                    given = json.loads(given)
-                except ValueError:
-                    given = given.split(self.label_separator) if self.label_separator else given
-        if isinstance(given, Mapping) and "text" in given:
-            given, names = list(given["text"]), list(map(str, given.get("label", names)))
-        given = unwrapped(given)
-        if not isinstance(given, list) or len(given) < 2:
-            expected = "expected a list of two or more, or text with data.label_separator"
-            raise BadRow(row.where, f"the choices are {given!r:.60}: {expected}", "no choices")
-        texts = ["" if is_missing(one) else spelled(one).strip() for one in given]
-        if "" in texts:
-            raise BadRow(row.where, f"choice {texts.index('') + 1} of {len(texts)} is empty", "empty choice")
-        return texts, list(names[: len(texts)])
 
 
 def _number(label: Any) -> int | None:

@@ -1,0 +1,120 @@
+"""Lists of candidates in rows, and as tokens. Letters in shapes: E lists, X candidates of all lists."""
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from string import ascii_uppercase
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiryns.runner.data.labelled.examples import (
+    ExampleReader,
+    TaskSequences,
+    column,
+    concatenated,
+    parts_of,
+    tokenized,
+)
+from tiryns.runner.data.labelled.spelling import is_missing, spelled, unwrapped
+from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.rows import Row
+
+
+class ListSequences(TaskSequences):
+    """One sample per list: its candidates one after the other, each behind the query."""
+
+    labels: NDArray[Any]  # int64 [E], the candidate that is right, or float32 [X], the grade of each
+    counts: NDArray[np.int64]  # [E], the candidates of each list
+    choice_lengths: NDArray[np.int32]  # [X], tokens of each candidate with its query
+    targets = ("choice_lengths", "counts", "labels")
+
+    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Also `num_choices` and the `choice_lengths` of all candidates of the samples, and `example_labels`."""
+        candidates = parts_of(self.counts, indices)
+        return {
+            **super().extras(indices),
+            "example_labels": self.labels[indices if self.labels.dtype.kind == "i" else candidates],
+            "num_choices": self.counts[indices],
+            "choice_lengths": self.choice_lengths[candidates],
+        }
+
+
+class ListReader(ExampleReader):
+    """Reads lists of candidates.
+
+    They are a list, its JSON, text with the separator, a mapping of `text` and `label` (names of the candidates), or
+    columns of their own, of which those at the end may be empty.
+    """
+
+    choices_column: str
+    choice_columns: Sequence[str] | None
+    label_separator: str | None
+    noun: ClassVar[str] = "choice"
+    """A candidate in messages."""
+    fewest: ClassVar[int] = 2
+
+    @abstractmethod
+    def pairs(self, example: Any) -> list[tuple[str, str]]:
+        """The two texts that a model reads together, for each candidate."""
+
+    @abstractmethod
+    def labels(self, examples: list[Any]) -> NDArray[Any]:
+        """The labels of the examples [E], or of their candidates [X]."""
+
+    def tokenize(self, examples: list[Any], tokenizer: Any, max_length: int, training: bool) -> ListSequences:
+        """One sample per example; each of its candidates is cut off, with the query, at `max_length` tokens."""
+        pairs = [self.pairs(example) for example in examples]
+        firsts, seconds = ([pair[i] for some in pairs for pair in some] for i in range(2))
+        with_types = "token_type_ids" in tokenizer.model_input_names
+        cut: dict[str, Any] = {"truncation": "longest_first", "max_length": max_length}
+        ids, types = [], []
+        for _, encoding in tokenized(tokenizer, firsts, seconds, **cut):
+            ids.append(np.array(encoding.ids, np.int32))
+            types.append(np.array(encoding.type_ids if with_types else [], np.int8))
+        counts = np.array([len(some) for some in pairs], dtype=np.int64)
+        bounds = list(pairwise([0, *np.cumsum(counts)]))
+        joined = [
+            [concatenated(parts[start:end], kind) for start, end in bounds]
+            for parts, kind in ((ids, np.int32), (types, np.int8))
+        ]
+        sequences = ListSequences(examples, joined[0], joined[1] if with_types else None)
+        sequences.counts = counts
+        sequences.choice_lengths = np.array([len(one) for one in ids], dtype=np.int32)
+        sequences.labels = self.labels(examples)
+        return sequences
+
+    def given(self, row: Row) -> Any:
+        """What a row holds as candidates: lists and mappings, also of JSON or cut at the separator."""
+        if self.choice_columns and self.choices_column not in row.values:
+            columns: list[Any] = [column(row, name, "data.choice_columns") for name in self.choice_columns]
+            while columns and is_missing(columns[-1]):
+                columns.pop()
+            return columns
+        setting = (
+            f"data.choices_column, or data.choice_columns where each {self.noun} has a column of its own"
+        )
+        found = column(row, self.choices_column, setting)
+        if isinstance(found, str):
+            try:
+                found = json.loads(found)
+            except ValueError:
+                found = found.split(self.label_separator) if self.label_separator else found
+        return unwrapped(found)
+
+    def choices(self, row: Row) -> tuple[list[str], list[str]]:
+        """The texts of the candidates, and their names. Raises BadRow for too few, and for an empty one."""
+        given, noun, names = self.given(row), self.noun, list(ascii_uppercase)
+        if isinstance(given, Mapping) and "text" in given:
+            names = list(map(str, given.get("label", names)))
+            given = list(given["text"])
+        if not isinstance(given, list) or len(given) < self.fewest:
+            expected = "expected a list of two or more, or text with data.label_separator"
+            raise BadRow(row.where, f"the {noun}s are {given!r:.60}: {expected}", f"no {noun}s")
+        texts = ["" if is_missing(one) else spelled(one).strip() for one in given]
+        if "" in texts:
+            problem = f"{noun} {texts.index('') + 1} of {len(texts)} is empty"
+            raise BadRow(row.where, problem, f"empty {noun}")
+        return texts, names[: len(texts)]
