@@ -65,7 +65,8 @@ def test_matrices_that_are_split_give_the_loss_of_whole_ones(mesh: DeviceMesh, l
     model = SparseMaskedLM(tiny("eurobert", num_hidden_layers=layers))
     whole = model(batch)["loss"]
     split_matrices(model, mesh["tensor_parallel"])
-    assert isinstance(model.pretrained.base_model.layers[0].mlp.up_proj.weight, DTensor)
+    encoder: Any = model.pretrained.base_model
+    assert isinstance(encoder.layers[0].mlp.up_proj.weight, DTensor)
     torch.testing.assert_close(model(batch)["loss"], whole)
 
 
