@@ -68,8 +68,8 @@ class Labels(Kind):
         settings.pop("task", None)
         self.task, self.name, self.settings, self.tokenizer = task, task.name, settings, tokenizer
         self.text_column, self.separator = settings["text_column"], settings.get("label_separator")
-        self.at_once = maxsize if task.joins_rows else Labels.at_once
         self.reader = task.make_reader(settings)
+        self.at_once = maxsize if self.reader.joins_rows else Labels.at_once
         self.reader.rule = LabelRule.of(known)
         self.reader.restore(known["learnt"])
         # schemas of files name classes, and cards if they did in training
@@ -162,7 +162,7 @@ class Labels(Kind):
 
     def _joined(self, rows: Rows) -> Rows:
         """The rows that predictions are for."""
-        return self.arranged(rows) if self.task.joins_rows else rows
+        return self.arranged(rows) if self.reader.joins_rows else rows
 
     def _kept(self, read: Rows, given: Rows, options: PredictOptions) -> Kept:
         try:

@@ -50,9 +50,6 @@ class Task:
     second: ClassVar[str | None] = None
     """The setting of the column for a second text, such as `pair_column`, that `predict --second` gives."""
 
-    joins_rows: ClassVar[bool] = False
-    """Whether an example may be made of several rows, so that predictions are for the rows that the reader `arranged`."""
-
     @property
     def head(self) -> str | None:
         """The class of transformers that loads a trained model."""

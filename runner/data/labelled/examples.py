@@ -97,6 +97,9 @@ class ExampleReader(ABC):
     label_per_word: ClassVar[bool] = False
     """Whether a list in the label column is a label for each word, not several labels of one example."""
 
+    joins_rows: ClassVar[bool] = False
+    """Whether an example may be made of several rows, so that predictions are for those that are `arranged`."""
+
     by_characters = False
     """Whether offsets count characters, whatever the annotated texts tell."""
 

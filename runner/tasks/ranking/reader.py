@@ -42,6 +42,7 @@ class RankingReader(ListReader):
     label_separator: str | None
 
     rows_hold = "lists"
+    joins_rows = True
     noun = "candidate"
     fewest = 1
 

@@ -19,7 +19,6 @@ class Ranking(Task):
     objective = RankingCollator
     evaluation = RankingPredictions
     second = "choices_column"
-    joins_rows = True
 
 
 class MultipleChoice(Task):
