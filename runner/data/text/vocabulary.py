@@ -10,6 +10,9 @@ log = logging.getLogger("tiryns")
 READ = 200
 """Samples whose tokens are counted, spread evenly over all."""
 
+LEAST = 500
+"""Tokens below which a share tells nothing."""
+
 MANY = 0.05
 """Share of unknown tokens from which on a tokenizer is another text's."""
 
@@ -35,7 +38,7 @@ def describe_vocabulary(tokenizer: Any, samples: Any = ()) -> str:
 def unknown_share(tokenizer: Any, samples: Any) -> float:
     """The share of the token for what a tokenizer does not know among the ordinary ones of samples.
 
-    It is 0 without such a token, also where it is that of a text's end, as GPT-2 has it.
+    It is 0 without such a token, also where it is that of a text's end, as GPT-2 has it, and of very few tokens.
     """
     unknown, special = tokenizer.unk_token_id, {*tokenizer.all_special_ids}
     others = {tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.pad_token_id}
@@ -44,4 +47,4 @@ def unknown_share(tokenizer: Any, samples: Any) -> float:
     some = np.unique(np.linspace(0, len(samples) - 1, READ).astype(np.int64))
     tokens = samples.gather(some)[0]
     ordinary = tokens[~np.isin(tokens, [*(special - {unknown})])]
-    return float(np.mean(ordinary == unknown)) if len(ordinary) else 0.0
+    return float(np.mean(ordinary == unknown)) if len(ordinary) >= LEAST else 0.0

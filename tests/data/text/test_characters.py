@@ -119,16 +119,16 @@ class Samples:
 
 def test_share_is_that_of_the_letters_outside_the_alphabet() -> None:
     tokenizer = characters("dna")
-    assert unknown_share(tokenizer, Samples(tokenizer, ["ACGT", "AMCG", "LK"])) == 3 / 10
-    assert unknown_share(tokenizer, Samples(tokenizer, ["ACGT"])) == 0
-    assert unknown_share(tokenizer, Samples(tokenizer, ["L"] * 300)) == 1
-    assert unknown_share(tokenizer, []) == 0
+    assert unknown_share(tokenizer, Samples(tokenizer, ["ACGT", "AMCG", "LK"] * 66)) == 3 / 10
+    assert unknown_share(tokenizer, Samples(tokenizer, ["ACGT"] * 200)) == 0
+    assert unknown_share(tokenizer, Samples(tokenizer, ["LKM"] * 300)) == 1
+    assert unknown_share(tokenizer, []) == unknown_share(tokenizer, Samples(tokenizer, ["LK"])) == 0
 
 
 def test_token_that_also_ends_texts_is_not_counted() -> None:
     tokenizer = characters("dna")
     tokenizer.unk_token = tokenizer.eos_token = "[SEP]"  # as GPT-2 has it
-    assert unknown_share(tokenizer, Samples(tokenizer, ["ACGT", "AMCG"])) == 0
+    assert unknown_share(tokenizer, Samples(tokenizer, ["ACGT", "AMCG"] * 200)) == 0
 
 
 @pytest.mark.parametrize("streamed", [False, True])
