@@ -30,7 +30,7 @@ def check_contrastive(objective: Mapping[str, Any], score_column: str | None, ha
         for name, default in INFONCE.items():
             if objective[name] not in (None, default):
                 raise ValueError(f"objective.{name} is a setting of objective.loss=infonce, not of {loss}")
-    sizes, weights = objective["dimensions"] or [], objective["dimension_weights"] or []
+    sizes, weights = objective.get("dimensions") or [], objective.get("dimension_weights") or []
     for name, values, kind in (("dimensions", sizes, COUNT), ("dimension_weights", weights, POSITIVE)):
         wrong = next((value for value in values if kind.problem(value)), None)
         if wrong is not None:

@@ -10,6 +10,7 @@ from tiryns.runner.evaluation.kinds.vectors import PairScores, Retrieved
 from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.models.weights import load_weights
 from tiryns.runner.objectives import Collator, ContrastiveCollator
+from tiryns.runner.objectives.contrastive import PairsCollator
 from tiryns.runner.tasks.base import Task
 
 
@@ -26,6 +27,6 @@ class Contrastive(Task):
 
     def collect(self, sequences: Any, objective: Collator) -> Predictions:
         """Vectors of the set, with the objective's loss."""
-        assert isinstance(objective, ContrastiveCollator)
+        assert isinstance(objective, PairsCollator)
         kind = PairScores if objective.loss in SCORED else Retrieved
         return kind(sequences, objective)

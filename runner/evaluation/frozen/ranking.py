@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tiryns.runner.evaluation.frozen.neighbours import AT_ONCE, unit
+from tiryns.runner.evaluation.similarity import COSINE, DotProduct
 
 DEPTH = 10
 """Ranks that count."""
@@ -27,7 +28,7 @@ def cosines(left: Tensor, right: Tensor) -> Tensor:
 
 
 class Ranking(NamedTuple):
-    """The first passages for each query, by cosine."""
+    """The first passages for each query."""
 
     first: NDArray[np.int64]
     """[Q, up to 10], numbers of passages."""
@@ -39,7 +40,9 @@ class Ranking(NamedTuple):
         return {name: weights @ values / weights.sum(1) for name, values in self.figures.items()}
 
 
-def rank(queries: Tensor, passages: Tensor, relevant: Sequence[Sequence[int]]) -> Ranking:
+def rank(
+    queries: Tensor, passages: Tensor, relevant: Sequence[Sequence[int]], similarity: DotProduct = COSINE
+) -> Ranking:
     """Ranks all passages [P, H] for each of the queries [Q, H]; `relevant` are the passages that belong to a query [Q].
 
     nDCG with gains of 0 and 1 and a discount of log2(rank + 1) (Jarvelin and Kekalainen 2002), the reciprocal rank of the
@@ -50,9 +53,9 @@ def rank(queries: Tensor, passages: Tensor, relevant: Sequence[Sequence[int]]) -
         >>> rank(queries, passages, [[0], [2]]).figures["mrr_at_10"].tolist()
         [0.5, 1.0]
     """
-    known, depth = unit(passages).T, min(DEPTH, len(passages))
-    size = max(1, AT_ONCE // len(passages))
-    tops = [(block @ known).topk(depth, dim=1).indices for block in unit(queries).split(size)]
+    asked, known = (similarity.prepared(vectors.double()) for vectors in (queries, passages))
+    size, depth = max(1, AT_ONCE // len(passages)), min(DEPTH, len(passages))
+    tops = [similarity.matrix(block, known).topk(depth, dim=1).indices for block in asked.split(size)]
     first = torch.cat(tops).cpu().numpy()
     hits = np.array([np.isin(top, own) for top, own in zip(first, relevant, strict=True)], dtype=np.float64)
     counts = np.array([len(own) for own in relevant])
