@@ -1,5 +1,5 @@
 """Group `objective`: targets and losses."""
 
-from tiryns.conf.objective import causal, contrastive, distillation, labelled, pretraining
+from tiryns.conf.objective import causal, contrastive, distillation, labelled, pretraining, sparse
 
-__all__ = ["causal", "contrastive", "distillation", "labelled", "pretraining"]
+__all__ = ["causal", "contrastive", "distillation", "labelled", "pretraining", "sparse"]

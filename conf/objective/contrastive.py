@@ -83,7 +83,8 @@ class Contrastive:
 
 
 @check_of(Contrastive)
-def _check_pairs(objective: Settings, config: Settings) -> None:
+def check_pairs(objective: Settings, config: Settings) -> None:
+    """Raises ValueError as `check_contrastive` does, by the columns of the data."""
     data = config["data"]
     check_contrastive(objective, data.get("label_column"), bool(data.get("negative_columns", True)))
 

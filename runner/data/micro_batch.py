@@ -156,6 +156,7 @@ class MicroBatch(TypedDict, total=False):
     scores: Tensor  # float32 [D], NaN for none
     batch_places: Tensor  # int64 [D], the place of each row in the global batch, its size for fillers
     batch_size: int  # rows of the global batch
+    penalty_scale: float  # sparse vectors: the factor of the regulariser in the step
     num_choices: Tensor  # multiple choice: int64 [E], the choices of each sample, each of which is a document
     choice_places: (
         Tensor  # int64 [D], the place of each choice, counted row by row, if each sample has `most_choices`

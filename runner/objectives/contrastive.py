@@ -37,6 +37,13 @@ class PairsCollator(FlatCollator):
     of the longest row. The `prompts` of queries and passages, which the data puts before them, are exported with the
     model. Rows of `pair_sets` that the loss cannot take raise ValueError at once. A subclass gives `__init__` its option,
     and the task model in `task_model`.
+
+    Example:
+        >>> class ByDotProduct(PairsCollator):
+        ...     similarity = DotProduct()
+        ...     __init__ = takes_options(Contrastive, text_column="query")(PairsCollator.__init__)
+        >>> ByDotProduct(0, 4, 50).pair_loss.similarity.name
+        'dot'
     """
 
     packs = True

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from torch import Tensor
 from transformers import AutoModel
 
 from tiryns.conf.objective.contrastive import SCORED
@@ -24,6 +25,10 @@ class Contrastive(Task):
     def load(self, path: str) -> Any:
         """The encoder of a folder; a pooler, which vectors are not made with, may be missing."""
         return load_weights(AutoModel, path)[0]
+
+    def shown(self, vector: Tensor, tokenizer: Any) -> Any:
+        """What predictions say of the vector of a text."""
+        return vector.tolist()
 
     def collect(self, sequences: Any, objective: Collator) -> Predictions:
         """Vectors of the set, with the objective's loss."""
