@@ -3,14 +3,23 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tiryns.conf.registry import TASKS
 from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
 from tiryns.runner.data.pairs.reader import Pair
 from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.inference.kinds import Kept, OfTexts, PredictOptions
-from tiryns.runner.inference.labelled import Labels
+from tiryns.runner.inference.labelled import Labels, saved_task
 from tiryns.runner.inference.passes import passes
 from tiryns.runner.models.embedding.folder import PASSAGE
+from tiryns.runner.tasks import get_task
 from tiryns.runner.tasks.contrastive import Contrastive
+
+
+def encoding_task(run: str) -> Contrastive | None:
+    """The task that a run has learnt other vectors than single ones for; None for other models."""
+    name = (saved_task(run) or {"data": {"task": None}})["data"]["task"]
+    task = get_task(name) if name in TASKS else None
+    return task if isinstance(task, Contrastive) and not task.single else None
 
 
 class Encoded(OfTexts):

@@ -10,7 +10,7 @@ from tiryns.runner.data.read.bad_rows import RAISED, BadRows
 from tiryns.runner.data.read.opened import File, Reading, opened
 from tiryns.runner.data.read.rows import HowRead, Row, Rows, stream_rows
 from tiryns.runner.inference.answering import Answers, sees_images
-from tiryns.runner.inference.encoded import Encoded
+from tiryns.runner.inference.encoded import Encoded, encoding_task
 from tiryns.runner.inference.kinds import (
     PLAIN,
     Kept,
@@ -24,7 +24,6 @@ from tiryns.runner.inference.language.infill import Masks, generates, is_languag
 from tiryns.runner.inference.vectors import Vectors
 from tiryns.runner.models.embedding.folder import read_embedding
 from tiryns.runner.models.pretraining.objective_field import objective_of
-from tiryns.runner.tasks.contrastive import Contrastive
 
 
 class Predictor:
@@ -52,12 +51,12 @@ class Predictor:
         elif generates(config):
             fills = str(objective_of(config)).startswith("hybrid")
             self.kind = Continuations(str(run), tokenizer, changes, fills)
+        elif (encoding := encoding_task(str(run))) is not None:
+            self.kind = Encoded(str(run), encoding, config, tokenizer, changes)
         elif not is_language_model(config) and (embedding := read_embedding(str(run))) is not None:
             self.kind = Vectors(str(run), embedding, tokenizer, changes)  # a folder of sentence-transformers
         elif (task := task_of(str(run), config.architectures or [])) is None:
             self.kind = Masks(str(run), changes)
-        elif isinstance(task, Contrastive):
-            self.kind = Encoded(str(run), task, config, tokenizer, changes)
         else:
             check_settings(changes, (*READER_SETTINGS, *Reading._fields))
             self.kind = Labels(str(run), task, config, tokenizer, changes)

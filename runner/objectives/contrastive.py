@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from tiryns.conf.objective.contrastive import MARGIN, SCORED, Contrastive, check_contrastive
+from tiryns.conf.objective.contrastive import MARGINS, SCORED, Contrastive, check_contrastive
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.data.pairs.reader import Pair, PairSequences
 from tiryns.runner.evaluation.similarity import COSINE, DotProduct
@@ -102,7 +102,7 @@ class PairsCollator(FlatCollator):
         if self.loss == "cosine":
             wrong = np.flatnonzero(np.abs(scores.astype(np.float32) / np.float32(self.options.max_score)) > 1)
             problem = "a score of {:g}{} is no cosine, from -1 to 1; set objective.max_score to the largest, such as 5"
-        elif self.loss == MARGIN:
+        elif self.loss in MARGINS:
             wrong = np.flatnonzero(~np.isnan(scores) & (counts < 3))
             problem = "a row has a margin of {:g}{} and no hard negative: leave it out, or fill in data.negative_columns"
         else:
@@ -116,7 +116,7 @@ class PairsCollator(FlatCollator):
         """The number of rows; of scored pairs, of those that have a score."""
         if labelled.get("filler"):
             return 0.0
-        if self.loss in (*SCORED, MARGIN):
+        if self.loss in (*SCORED, *MARGINS):
             return float(np.count_nonzero(~np.isnan(labelled["scores"])))
         return float(len(labelled["text_counts"]))
 

@@ -2,7 +2,8 @@
 
 - `base`: the base classes; `registry`: tasks by name.
 - One task each: `classification`, `token_classification`, `question_answering`, `multiple_choice`, `vision_language`,
-  `contrastive`, `joint_tagging`; in folders of their own, with all that is theirs alone, `sparse`.
+  `contrastive`, `joint_tagging`; in folders of their own, with all that is theirs alone, `sparse` and
+  `late_interaction`.
 
 `register_task` adds a task of your own, `register_metric` a metric to any of them.
 """

@@ -1,6 +1,6 @@
 """Vectors of texts, learnt from pairs."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 from transformers import AutoModel
@@ -21,6 +21,8 @@ class Contrastive(Task):
     name = "contrastive"
     reader = PairsReader
     objective = ContrastiveCollator
+    single: ClassVar[bool] = True
+    """Whether a text has one vector, which its folder says how to make; others are `shown` by the task."""
 
     def load(self, path: str) -> Any:
         """The encoder of a folder; a pooler, which vectors are not made with, may be missing."""

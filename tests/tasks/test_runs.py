@@ -18,13 +18,20 @@ KINDS: dict[str, list[str]] = {
         "objective.query_flops_weight=0.01", "objective.passage_flops_weight=0.003", "objective.flops_warmup=0.75",
         "objective.temperature=4", "objective.symmetric=true", "model.dropout=0.1",
     ],
+    "late_interaction": [
+        "objective.token_dimensions=8", "objective.query_expansion=12", "objective.temperature=0.5",
+        "objective.symmetric=true", "objective.false_negative_margin=0.1", "model.dropout=0.1",
+    ],
 }  # fmt: skip
 """Settings that count in the tiny run of each kind."""
 
-LEARNS = {"sparse": ["optimizer.lr=0.01", "objective.temperature=1", "model.dropout=0"]}
+LEARNS = {
+    "sparse": ["optimizer.lr=0.01", "objective.temperature=1", "model.dropout=0"],
+    "late_interaction": ["optimizer.lr=0.01", "objective.token_dimensions=16", "model.dropout=0"],
+}
 """Settings that a tiny run learns quickly with."""
 
-OWN = {"sparse": ["query_active_dims", "passage_active_dims", "retrieval_flops"]}
+OWN = {"sparse": ["query_active_dims", "passage_active_dims", "retrieval_flops"], "late_interaction": []}
 """Figures of each kind alone."""
 
 Trained = Callable[..., Run]

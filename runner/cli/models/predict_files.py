@@ -153,6 +153,12 @@ def line_of_vector(vector: Any) -> str:
     return " ".join(f"{number:.6g}" for number in vector)
 
 
+def _numbers(vector: Any) -> list[float]:
+    if isinstance(vector, Mapping) or isinstance(vector[0], list):
+        raise ValueError("an array holds one vector for each text, and this model makes others: write jsonl")
+    return list(vector)
+
+
 def write_array(batches: Iterable["Kept"], out: Path | None) -> None:
     """Writes vectors as a float32 array [D, H] that `numpy.load` reads.
 
@@ -162,13 +168,8 @@ def write_array(batches: Iterable["Kept"], out: Path | None) -> None:
 
     if out is None:
         raise ValueError("an array needs a file: give --out vectors.npy")
-    parts = [[prediction["embedding"] for prediction in kept.predictions] for kept in batches]
-    try:
-        vectors = np.concatenate([np.asarray(part, dtype=np.float32) for part in parts if part])
-    except (TypeError, ValueError):
-        raise ValueError(
-            "an array holds one vector for each text, and this model makes others: write jsonl"
-        ) from None
+    parts = [[_numbers(prediction["embedding"]) for prediction in kept.predictions] for kept in batches]
+    vectors = np.concatenate([np.asarray(part, dtype=np.float32) for part in parts if part])
     with replaceable(out), replacing(out) as temporary, temporary.open("wb") as file:
         np.save(file, vectors)
 

@@ -54,7 +54,8 @@ def rank(
         [0.5, 1.0]
     """
     asked, known = (similarity.prepared(vectors.double()) for vectors in (queries, passages))
-    size, depth = max(1, AT_ONCE // len(passages)), min(DEPTH, len(passages))
+    size = max(1, AT_ONCE // (len(passages) * similarity.products(known)))
+    depth = min(DEPTH, len(passages))
     tops = [similarity.matrix(block, known).topk(depth, dim=1).indices for block in asked.split(size)]
     first = torch.cat(tops).cpu().numpy()
     hits = np.array([np.isin(top, own) for top, own in zip(first, relevant, strict=True)], dtype=np.float64)

@@ -27,6 +27,11 @@ POOLINGS = {
 OURS = ("cls", "mean", "max")
 """Those that `pooled` knows."""
 
+ABSENT = {
+    f"_raise_exceptions_for_{flag}": False for flag in ("missing_entries", "connection_errors", "gated_repo")
+}
+"""Arguments of `cached_file` that make it return None for a file that is not there, or cannot be reached."""
+
 PASSAGE = ("passage", "document", "corpus")
 """Names of the prompt of passages; sentence-transformers looks for `document` first."""
 
@@ -97,7 +102,7 @@ def write_modules(
     """Writes the files of a folder of sentence-transformers for a `kind` of its models.
 
     `modules` are configs by the type of the module, below `sentence_transformers`. The first module is the model of
-    transformers, which lies in `folder` itself and has no config of its own.
+    transformers, which lies in `folder` itself; its config is added to that of texts.
     """
     names = [name.rpartition(".")[2] for name in modules]
     places = [f"{number}_{name}" if number else "" for number, name in enumerate(names)]
@@ -110,6 +115,7 @@ def write_modules(
             "max_seq_length": embedding.max_length,
             "do_lower_case": False,
             "model_args": dict(model_arguments),
+            **next(iter(modules.values())),
         },
         PROMPTS: {
             "model_type": kind,
@@ -197,9 +203,8 @@ def _content(path: str, name: str) -> Any:
     """What a file of JSON holds; None where there is none, and where the hub cannot be reached."""
     from transformers.utils import cached_file
 
-    flags = ("missing_entries", "connection_errors", "gated_repo")
     try:
-        file = cached_file(path, name, **{f"_raise_exceptions_for_{flag}": False for flag in flags})
+        file = cached_file(path, name, **ABSENT)
         return None if file is None else json.loads(Path(file).read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"the file {name} of {path!r} is no JSON: {error}") from error

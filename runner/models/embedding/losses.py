@@ -39,7 +39,8 @@ class Pairs(NamedTuple):
 
 
 class PairLoss(NamedTuple):
-    """The loss of a batch of pairs, of one kind: see `info_nce`, `cosent`, `squared_errors` and `margin_errors`.
+    """The loss of a batch of pairs, of one kind: see `info_nce`, `cosent`, `squared_errors`, `margin_errors` and
+    `margin_divergences`.
 
     With `dimensions` it is the sum of the losses of vectors cut to each size, by their weights (Matryoshka representation
     learning, arXiv 2205.13147, equation 1).
@@ -74,6 +75,8 @@ class PairLoss(NamedTuple):
             return info_nce(pairs, temperature, self.symmetric, self.margin, self.similarity)
         if self.kind == "cosent":
             return cosent(pairs, temperature)
+        if self.kind == "margin_kl":
+            return margin_divergences(pairs, temperature, self.similarity)
         return margin_errors(pairs, self.similarity) if self.kind == "margin_mse" else squared_errors(pairs)
 
 
@@ -193,3 +196,19 @@ def margin_errors(pairs: Pairs, similarity: DotProduct = COSINE) -> Tensor:
     margins = similarity.margins(*(pairs.vectors[:, column] for column in range(3)))
     errors = margins - pairs.scores.masked_fill(~known, 0.0)
     return errors.masked_fill(~known, 0.0).square().sum()
+
+
+def margin_divergences(pairs: Pairs, temperature: Tensor, similarity: DotProduct = COSINE) -> Tensor:
+    """The sum of t^2 KL(teacher || student) over rows that have a score, of their passage and first hard negative.
+
+    Either side has the softmax of its scores divided by t. A margin is enough for that: the score of a row is how
+    far the teacher puts the passage above the negative. `margin_errors` wants the teacher's margins themselves.
+    """
+    known = ~pairs.scores.isnan()
+    margins = similarity.margins(*(pairs.vectors[:, column] for column in range(3)))
+    both = (margins, pairs.scores.masked_fill(~known, 0.0).to(margins.dtype))
+    ours, theirs = (
+        torch.stack([margin / temperature, torch.zeros_like(margin)], 1).log_softmax(1) for margin in both
+    )
+    divergences = functional.kl_div(ours, theirs, reduction="none", log_target=True).sum(1)
+    return temperature**2 * divergences.masked_fill(~known, 0.0).sum()

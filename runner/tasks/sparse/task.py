@@ -20,6 +20,7 @@ class Sparse(Contrastive):
 
     name = "sparse"
     objective = SparseCollator
+    single = False
     head = None  # a masked language model without the settings of a run fills in masks
 
     def load(self, path: str) -> Any:

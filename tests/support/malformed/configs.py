@@ -143,7 +143,7 @@ CONFIGS: list[tuple[str, list[str]]] = [
         "experiment=sparse objective.dimensions=[8]",
         ["objective.dimensions is a setting of objective=contrastive"],
     ),
-    ("experiment=sparse objective.loss=cosent", ["objective.loss=cosent", "infonce, margin_mse"]),
+    ("experiment=sparse objective.loss=cosent", ["objective.loss=cosent", "infonce, margin_mse, margin_kl"]),
     ("experiment=sparse objective.loss=margin_mse", ["set data.label_column"]),
     ("experiment=sparse objective.flops_warmup=2", ["objective.flops_warmup=2", "[0, 1]"]),
     ("objective=classification", ["needs module=finetuning", "experiment=classification"]),
