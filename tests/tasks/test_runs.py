@@ -91,7 +91,8 @@ def assert_same_figures(one: Run, other: Run, kind: str, tolerance: float) -> No
     for ours, theirs in zip(rows(one), rows(other), strict=True):
         for name in names:
             if ours[name]:
-                assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=tolerance), name
+                near = rounding(tolerance, 0.5) if "ndcg" in name else tolerance  # bf16 turns ranks around
+                assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=near), name
 
 
 @pytest.mark.parametrize("kind", KINDS)

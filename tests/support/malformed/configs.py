@@ -145,6 +145,15 @@ CONFIGS: list[tuple[str, list[str]]] = [
     ),
     ("experiment=sparse objective.loss=cosent", ["objective.loss=cosent", "infonce, margin_mse, margin_kl"]),
     ("experiment=sparse objective.loss=margin_mse", ["set data.label_column"]),
+    (
+        "experiment=late_interaction objective.dimensions=[8]",
+        ["objective.dimensions is a setting of objective=contrastive"],
+    ),
+    ("experiment=late_interaction objective.query_expansion=0", ["objective.query_expansion=0", "1 or more"]),
+    (
+        "experiment=late_interaction data.label_column=score objective.loss=margin_kl",
+        ["objective.loss=margin_kl", "set data.negative_columns"],
+    ),
     ("experiment=sparse objective.flops_warmup=2", ["objective.flops_warmup=2", "[0, 1]"]),
     ("objective=classification", ["needs module=finetuning", "experiment=classification"]),
     ("objective=classification module=finetuning", ["labelled data", "data=classification"]),

@@ -14,7 +14,9 @@ from tests.inference.test_trained_vectors import PROMPT, SHORT, TEXTS, pairs
 from tests.support import needs
 from tests.support.precision import rounding
 from tiryns.runner.cli.commands import main
+from tiryns.runner.cli.models.onnx.proof import open_for_graph
 from tiryns.runner.inference.predictor import Predictor
+from tiryns.runner.models.embedding.folder import read_embedding
 
 WORDS = ["objective=sparse", "data.task=sparse"]
 
@@ -82,3 +84,12 @@ def test_it_is_evaluated_on_later_pairs(
     pairs(tmp_path)
     found = entry(capsys, run, tmp_path / "pairs.jsonl")["metrics"]
     assert {"mrr_at_10", "query_active_dims", "retrieval_flops"} <= found.keys()
+
+
+def test_a_graph_and_a_start_of_single_vectors_are_refused_in_one_line(run: Path) -> None:
+    with pytest.raises(ValueError, match=r"^--format onnx exports .* is none: leave it out$"):
+        open_for_graph(str(run))
+    with pytest.raises(
+        ValueError, match=r"^the folder of sentence-transformers .* has the modules .*: expected"
+    ):
+        read_embedding(str(run))
