@@ -13,6 +13,9 @@ SCORED = ("cosent", "cosine")
 MARGIN = "margin_mse"
 """The loss of the margins of a teacher."""
 
+MARGINS = (MARGIN, "margin_kl")
+"""All losses of them; other kinds of vectors have the second as well."""
+
 INFONCE = {"symmetric": False, "learn_temperature": False, "false_negative_margin": None}
 """Settings of `infonce` alone, with their defaults."""
 
@@ -20,17 +23,17 @@ INFONCE = {"symmetric": False, "learn_temperature": False, "false_negative_margi
 def check_contrastive(objective: Mapping[str, Any], score_column: str | None, has_negatives: bool) -> None:
     """Raises ValueError for settings that do not fit together, and for a loss of scores where there are none."""
     loss = objective["loss"]
-    if loss in (*SCORED, MARGIN):
+    if loss in (*SCORED, *MARGINS):
         if score_column is None:
             raise ValueError(f"objective.loss={loss} compares pairs with their scores: set data.label_column")
-        if loss == MARGIN and not has_negatives:
+        if loss in MARGINS and not has_negatives:
             raise ValueError(
                 f"objective.loss={loss} compares a passage with a hard negative: set data.negative_columns to its column"
             )
         for name, default in INFONCE.items():
             if objective[name] not in (None, default):
                 raise ValueError(f"objective.{name} is a setting of objective.loss=infonce, not of {loss}")
-    sizes, weights = objective["dimensions"] or [], objective["dimension_weights"] or []
+    sizes, weights = objective.get("dimensions") or [], objective.get("dimension_weights") or []
     for name, values, kind in (("dimensions", sizes, COUNT), ("dimension_weights", weights, POSITIVE)):
         wrong = next((value for value in values if kind.problem(value)), None)
         if wrong is not None:
@@ -83,7 +86,8 @@ class Contrastive:
 
 
 @check_of(Contrastive)
-def _check_pairs(objective: Settings, config: Settings) -> None:
+def check_pairs(objective: Settings, config: Settings) -> None:
+    """Raises ValueError as `check_contrastive` does, by the columns of the data."""
     data = config["data"]
     check_contrastive(objective, data.get("label_column"), bool(data.get("negative_columns", True)))
 

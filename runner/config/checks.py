@@ -203,11 +203,13 @@ def _check_task(values: Settings) -> None:
         )
     tasks = {getattr(option, "task", None) for option in OPTIONS["data"].values()}
     labelled = objective is not None and objective in tasks
-    if labelled and option_of("module", values["module"]) == "pretraining":
+    if (labelled or objective in TASKS) and option_of("module", values["module"]) == "pretraining":
         raise ValueError(f"objective={objective} needs module=finetuning; experiment={objective} has both")
     if labelled and target_of(data) in ("runner.data.PretrainingData", "runner.data.MixtureData"):
         raise ValueError(
             f"objective={objective} needs labelled data, such as data={data_of(objective)} data.train=train.csv"
         )
     if task is not None and objective is not None and objective != task:
-        raise ValueError(f"objective={objective} does not train on this data; choose objective={task}")
+        of_pairs = objective in TASKS and not labelled and "negative_columns" in data
+        other = f", or set data.task={objective}" if of_pairs else ""
+        raise ValueError(f"objective={objective} does not train on this data; choose objective={task}{other}")

@@ -156,6 +156,7 @@ class MicroBatch(TypedDict, total=False):
     scores: Tensor  # float32 [D], NaN for none
     batch_places: Tensor  # int64 [D], the place of each row in the global batch, its size for fillers
     batch_size: int  # rows of the global batch
+    penalty_scale: float  # sparse vectors: the factor of the regulariser in the step
     num_choices: Tensor  # ranking: int64 [E], the candidates of each list, each of which is a document
     choice_places: Tensor  # int64 [D], the cell of each candidate in `grades`, counted row by row
     grades: Tensor  # float32 [E, C], NaN beyond a list and for unknown

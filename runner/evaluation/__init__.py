@@ -4,6 +4,7 @@
 - `thresholds`: above which probability a label is predicted.
 - `metrics`: the metrics of tasks, as torchmetrics; `correlations`: those of numbers; `squad`: SQuAD's comparison of
   answers; `ranks`: figures of ranked candidates.
+- `similarity`: how texts of two sets are scored by their vectors.
 - `monitor`: the metric that chooses the best checkpoint.
 - `frozen`: what features tell by linear probes, nearest neighbours, cosines and ranks.
 - `totals`: sums over an evaluated set, and its figures.

@@ -17,7 +17,7 @@ from tiryns.conf.values import suggest
 from tiryns.runner.data.pairs.module import PairsData
 from tiryns.runner.data.pairs.reader import Pair
 from tiryns.runner.data.read.opened import Reading
-from tiryns.runner.evaluation.frozen.ranking import cosine_blocks, largest
+from tiryns.runner.evaluation.frozen.ranking import largest, score_blocks
 from tiryns.runner.inference.kinds import option_defaults
 from tiryns.runner.inference.passes import Report
 from tiryns.runner.inference.predictor import Predictor
@@ -112,7 +112,7 @@ def hard_negatives(
     """
     mining.check()
     found = []
-    for first, scores in cosine_blocks(queries, passages):
+    for first, scores in score_blocks(queries, passages):
         for query, row in enumerate(scores, first):
             own = {passage: float(row[passage]) for passage in positives[query]}
             highest = mining.highest(min(own.values()))

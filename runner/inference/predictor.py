@@ -10,6 +10,7 @@ from tiryns.runner.data.read.bad_rows import RAISED, BadRows
 from tiryns.runner.data.read.opened import File, Reading, opened
 from tiryns.runner.data.read.rows import HowRead, Row, Rows, stream_rows
 from tiryns.runner.inference.answering import Answers, sees_images
+from tiryns.runner.inference.encoded import Encoded, encoding_task
 from tiryns.runner.inference.kinds import (
     PLAIN,
     Kept,
@@ -50,6 +51,8 @@ class Predictor:
         elif generates(config):
             fills = str(objective_of(config)).startswith("hybrid")
             self.kind = Continuations(str(run), tokenizer, changes, fills)
+        elif (encoding := encoding_task(str(run))) is not None:
+            self.kind = Encoded(str(run), encoding, config, tokenizer, changes)
         elif not is_language_model(config) and (embedding := read_embedding(str(run))) is not None:
             self.kind = Vectors(str(run), embedding, tokenizer, changes)  # a folder of sentence-transformers
         elif (task := task_of(str(run), config.architectures or [])) is None:

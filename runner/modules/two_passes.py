@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.replicas import Replica
@@ -68,7 +67,7 @@ class SecondPass:
             loss = model.loss(pairs, model.temperature)
             gradient, *of_learnt = torch.autograd.grad(loss, [vectors, *learnt])
         self._learnt = list(zip(learnt, of_learnt, strict=True))
-        self._gradient = functional.pad(gradient, (0, 0, 0, 0, 0, 1)).flatten(0, 1)  # 0 for fillers
+        self._gradient = torch.cat([gradient, torch.zeros_like(gradient[:1])]).flatten(0, 1)  # 0 for fillers
         self.loss = loss.detach()
 
     @torch.no_grad()

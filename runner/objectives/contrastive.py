@@ -5,16 +5,17 @@ Letters in shapes: D rows, X texts of all rows, N tokens.
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from tiryns.conf.objective.contrastive import MARGIN, SCORED, Contrastive, check_contrastive
+from tiryns.conf.objective.contrastive import MARGINS, SCORED, Contrastive, check_contrastive
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.data.pairs.reader import Pair, PairSequences
+from tiryns.runner.evaluation.similarity import COSINE, DotProduct
 from tiryns.runner.models.embedding.folder import Embedding, prompts_of
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
@@ -26,35 +27,30 @@ from tiryns.runner.order.ranges import ranges
 
 if TYPE_CHECKING:
     from tiryns.runner.models.distillation.vectors import DistilledVectors
+    from tiryns.runner.models.embedding.losses import PairLoss
 
 
-class ContrastiveCollator(FlatCollator):
-    """Vectors of texts from pairs, with hard negatives or with scores; the loss is of the global batch as a whole.
+class PairsCollator(FlatCollator):
+    """The base class of objectives that learn vectors from pairs; the loss is of the global batch as a whole.
 
-    A sample is a row: a query, a passage that belongs to it, and hard negatives. `loss` is `infonce`, `cosent` or
-    `cosine` (see `tiryns.runner.models.embedding.losses`), `pooling` makes a vector of hidden states, `dimensions` are
-    those of Matryoshka representation learning. `normalised` and the `prompts` of queries and passages, which the data
-    puts before them, are exported with the model. `texts_per_row` is the number of texts of the longest row. Rows of
-    `pair_sets` that the loss cannot take raise ValueError at once.
+    A sample is a row: a query, a passage that belongs to it, and hard negatives. `texts_per_row` is the number of texts
+    of the longest row. The `prompts` of queries and passages, which the data puts before them, are exported with the
+    model. Rows of `pair_sets` that the loss cannot take raise ValueError at once. A subclass gives `__init__` its option,
+    and the task model in `task_model`.
 
     Example:
-        >>> texts = {"text_counts": np.array([2]), "text_lengths": np.array([3, 2]), "text_ids": np.array([5, 6])}
-        >>> row = {"match_ids": np.array([0]), "scores": np.array([np.nan]), "samples": np.array([0])}
-        >>> flat = {"input_ids": np.array([2, 7, 3, 2, 3]), "lengths": np.array([5]), "keys": np.array([1], np.uint64)}
-        >>> place = {"batch_places": np.array([0]), "batch_size": 1}
-        >>> batch = ContrastiveCollator(0, 4, 50)({**texts, **row, **flat, **place})
-        >>> batch["input_ids"].tolist(), batch["text_columns"].tolist()
-        ([[2, 7, 3], [2, 3, 0]], [0, 1])
+        >>> class ByDotProduct(PairsCollator):
+        ...     similarity = DotProduct()
+        ...     __init__ = takes_options(Contrastive, text_column="query")(PairsCollator.__init__)
+        >>> ByDotProduct(0, 4, 50).pair_loss.similarity.name
+        'dot'
     """
 
     packs = True
-    auto = "AutoModel"
-    options: Contrastive
-    built_with = tuple(
-        f.name for f in fields(Contrastive) if f.name not in ("_target_", "validation_batch_size")
-    )
+    options: Any
+    similarity: ClassVar[DotProduct] = COSINE
+    """How a query and a passage are scored by their vectors."""
 
-    @takes_options(Contrastive, text_column="query")
     def __init__(
         self,
         texts_per_row: int = 2,
@@ -64,22 +60,24 @@ class ContrastiveCollator(FlatCollator):
         **shared: Any,
     ) -> None:
         super().__init__(**shared)
-        chosen, self.tokenizer = self.options, tokenizer
-        self.texts_per_row, self.prompts = texts_per_row, prompts
-        self.loss, self.pooling = chosen.loss, chosen.pooling or "mean"
-        self.normalised = chosen.normalised is not False
-        self.dimensions, self.learn_temperature = list(chosen.dimensions or []), chosen.learn_temperature
-        check_contrastive(vars(chosen), self.label_column, texts_per_row > 2)
+        self.tokenizer, self.texts_per_row, self.prompts = tokenizer, texts_per_row, prompts
+        self.loss, self.learn_temperature = self.options.loss, self.options.learn_temperature
+        check_contrastive(vars(self.options), self.label_column, texts_per_row > 2)
         for rows in pair_sets:
             self._check_rows(rows.scores, rows.text_counts, rows.examples)
 
     @property
-    def pair_loss(self) -> Any:
+    def dimensions(self) -> list[int]:
+        """Sizes that vectors are cut to, each with figures of its own; here none."""
+        return []
+
+    @property
+    def pair_loss(self) -> "PairLoss":
         """The loss of a batch of pairs."""
         from tiryns.runner.models.embedding.losses import PairLoss
 
-        margin, weights = self.options.false_negative_margin, tuple(self.options.dimension_weights or ())
-        return PairLoss(self.loss, self.options.symmetric, margin, tuple(self.dimensions), weights)
+        chosen = self.options
+        return PairLoss(self.loss, chosen.symmetric, chosen.false_negative_margin, similarity=self.similarity)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """No token is a target."""
@@ -104,7 +102,7 @@ class ContrastiveCollator(FlatCollator):
         if self.loss == "cosine":
             wrong = np.flatnonzero(np.abs(scores.astype(np.float32) / np.float32(self.options.max_score)) > 1)
             problem = "a score of {:g}{} is no cosine, from -1 to 1; set objective.max_score to the largest, such as 5"
-        elif self.loss == MARGIN:
+        elif self.loss in MARGINS:
             wrong = np.flatnonzero(~np.isnan(scores) & (counts < 3))
             problem = "a row has a margin of {:g}{} and no hard negative: leave it out, or fill in data.negative_columns"
         else:
@@ -118,7 +116,7 @@ class ContrastiveCollator(FlatCollator):
         """The number of rows; of scored pairs, of those that have a score."""
         if labelled.get("filler"):
             return 0.0
-        if self.loss in (*SCORED, MARGIN):
+        if self.loss in (*SCORED, *MARGINS):
             return float(np.count_nonzero(~np.isnan(labelled["scores"])))
         return float(len(labelled["text_counts"]))
 
@@ -161,11 +159,57 @@ class ContrastiveCollator(FlatCollator):
             some = rows.some(start, start + size)
             found = [self.pair_loss(some, torch.tensor(temperature))]
             if self.loss == "infonce":
-                own = ranks(some).double()
+                own = ranks(some, self.similarity).double()
                 found += [(own == 1).sum(), (1 / own).sum()]
             totals += [float(one) for one in found]
         count = len(vectors) if self.loss == "infonce" else np.count_nonzero(~np.isnan(scores))
         return dict(zip(self.batch_figure_names, (totals / max(count, 1)).tolist(), strict=True))
+
+
+class ContrastiveCollator(PairsCollator):
+    """Vectors of texts from pairs, with hard negatives or with scores.
+
+    `loss` is `infonce`, `cosent` or `cosine` (see `tiryns.runner.models.embedding.losses`), `pooling` makes a vector of
+    hidden states, `dimensions` are those of Matryoshka representation learning. `normalised` is exported with the model.
+
+    Example:
+        >>> texts = {"text_counts": np.array([2]), "text_lengths": np.array([3, 2]), "text_ids": np.array([5, 6])}
+        >>> row = {"match_ids": np.array([0]), "scores": np.array([np.nan]), "samples": np.array([0])}
+        >>> flat = {"input_ids": np.array([2, 7, 3, 2, 3]), "lengths": np.array([5]), "keys": np.array([1], np.uint64)}
+        >>> place = {"batch_places": np.array([0]), "batch_size": 1}
+        >>> batch = ContrastiveCollator(0, 4, 50)({**texts, **row, **flat, **place})
+        >>> batch["input_ids"].tolist(), batch["text_columns"].tolist()
+        ([[2, 7, 3], [2, 3, 0]], [0, 1])
+    """
+
+    auto = "AutoModel"
+    options: Contrastive
+    built_with = tuple(
+        f.name for f in fields(Contrastive) if f.name not in ("_target_", "validation_batch_size")
+    )
+
+    __init__ = takes_options(Contrastive, text_column="query")(PairsCollator.__init__)
+
+    @property
+    def pooling(self) -> str:
+        """What makes a vector of hidden states."""
+        return self.options.pooling or "mean"
+
+    @property
+    def normalised(self) -> bool:
+        """Whether exported vectors have unit length."""
+        return self.options.normalised is not False
+
+    @property
+    def dimensions(self) -> list[int]:
+        """Sizes that vectors are cut to."""
+        return list(self.options.dimensions or [])
+
+    @property
+    def pair_loss(self) -> "PairLoss":
+        """The loss of a batch of pairs, with vectors cut to each size."""
+        weights = tuple(self.options.dimension_weights or ())
+        return super().pair_loss._replace(dimensions=tuple(self.dimensions), weights=weights)
 
     def settings(self) -> dict[str, Any]:
         """How a vector is made of a text."""

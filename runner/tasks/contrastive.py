@@ -1,7 +1,8 @@
 """Vectors of texts, learnt from pairs."""
 
-from typing import Any
+from typing import Any, ClassVar
 
+from torch import Tensor
 from transformers import AutoModel
 
 from tiryns.conf.objective.contrastive import SCORED
@@ -10,6 +11,7 @@ from tiryns.runner.evaluation.kinds.vectors import PairScores, Retrieved
 from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.models.weights import load_weights
 from tiryns.runner.objectives import Collator, ContrastiveCollator
+from tiryns.runner.objectives.contrastive import PairsCollator
 from tiryns.runner.tasks.base import Task
 
 
@@ -19,13 +21,19 @@ class Contrastive(Task):
     name = "contrastive"
     reader = PairsReader
     objective = ContrastiveCollator
+    single: ClassVar[bool] = True
+    """Whether a text has one vector, which its folder says how to make; others are `shown` by the task."""
 
     def load(self, path: str) -> Any:
         """The encoder of a folder; a pooler, which vectors are not made with, may be missing."""
         return load_weights(AutoModel, path)[0]
 
+    def shown(self, vector: Tensor, tokenizer: Any) -> Any:
+        """What predictions say of the vector of a text."""
+        return vector.tolist()
+
     def collect(self, sequences: Any, objective: Collator) -> Predictions:
         """Vectors of the set, with the objective's loss."""
-        assert isinstance(objective, ContrastiveCollator)
+        assert isinstance(objective, PairsCollator)
         kind = PairScores if objective.loss in SCORED else Retrieved
         return kind(sequences, objective)

@@ -15,7 +15,7 @@ from tiryns.runner.data.batches import GlobalBatches
 from tiryns.runner.data.micro_batch import Share
 from tiryns.runner.data.pairs.reader import PairSequences, number_of
 from tiryns.runner.data.replicas import Replica
-from tiryns.runner.models.embedding.contrastive import ContrastiveModel
+from tiryns.runner.models.embedding.contrastive import PairsModel
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
 from tiryns.runner.modules.two_passes import SecondPass, in_two_passes
 from tiryns.runner.optim import LoopNeeds
@@ -29,6 +29,7 @@ CUTS = {
     "by tokens": (1, 60, None),
     "two ranks": (2, None, 2),
     "three ranks, with fillers": (3, 30, None),
+    "four ranks": (4, None, 1),
 }
 """Ranks, tokens and rows of a micro-batch."""
 
@@ -50,13 +51,17 @@ def sequences(negatives: bool = True, equal: bool = True) -> PairSequences:
 
 
 def shares(
-    cut: str = "one", packed: bool = False, samples: PairSequences | None = None, **fields: Any
+    cut: str = "one",
+    packed: bool = False,
+    samples: PairSequences | None = None,
+    objective: str = "contrastive",
+    **fields: Any,
 ) -> list[Share]:
     """The shares of all ranks of one global batch."""
     ranks, tokens, size = CUTS[cut]
     samples = sequences() if samples is None else samples
     sampler = Shuffled(samples, num_epochs=None, num_batches=4, global_batch_size=BATCH, seed=1)
-    make = collator("contrastive", texts_per_row=4, **fields)
+    make = collator(objective, texts_per_row=4, **fields)
     return [
         GlobalBatches(samples, sampler, make, 1, 1, rank, ranks, tokens, size, packed)[1]
         for rank in range(ranks)
@@ -64,13 +69,17 @@ def shares(
 
 
 def model(
-    architecture: str = "bert", dropout: float = 0.0, packed: bool = False, **fields: Any
-) -> ContrastiveModel:
+    architecture: str = "bert",
+    dropout: float = 0.0,
+    packed: bool = False,
+    objective: str = "contrastive",
+    **fields: Any,
+) -> PairsModel:
     """In fp64, as rounding is not what is tested."""
-    made = collator("contrastive", **{"texts_per_row": 4, "label_column": "score", **fields}).task_model(
+    made = collator(objective, **{"texts_per_row": 4, "label_column": "score", **fields}).task_model(
         tiny(architecture)
     )
-    assert isinstance(made, ContrastiveModel)
+    assert isinstance(made, PairsModel)
     if packed:
         made.pack_rows()
     for module in made.modules():
@@ -82,7 +91,7 @@ def model(
 Found = tuple[Tensor, dict[str, Tensor]]
 
 
-def stepped(trained: ContrastiveModel, given: list[Share], monkeypatch: pytest.MonkeyPatch) -> Found:
+def stepped(trained: PairsModel, given: list[Share], monkeypatch: pytest.MonkeyPatch) -> Found:
     """Loss and gradient of a global batch as the step adds them up on each rank, and DDP averages them."""
     trained.zero_grad()
     size, weight = len(given), sum(share["weight"] for share in given)
@@ -125,7 +134,7 @@ def assert_same(found: Found, expected: Found, rtol: float = 1e-7) -> None:
         torch.testing.assert_close(found[1][name], gradient, rtol=0, atol=rtol * scale, msg=name)
 
 
-def by_hand(trained: ContrastiveModel, share: Share) -> Found:
+def by_hand(trained: PairsModel, share: Share) -> Found:
     """Plain autograd through the whole similarity matrix, each text alone in a row; in-batch negatives by their ids."""
     trained.zero_grad()
     (batch,) = share["micro_batches"]

@@ -123,7 +123,7 @@ def format_of(out: Path | None) -> str | None:
 def line_of(row: Mapping[str, Any]) -> str:
     """A prediction as a line for a reader."""
     if "embedding" in row:
-        return " ".join(f"{number:.6g}" for number in row["embedding"]) + "\n"
+        return line_of_vector(row["embedding"]) + "\n"
     if "scores" in row:
         ranked = zip(row["scores"], row["candidates"], strict=True)
         return "".join(f"{score:.4f}  {candidate}\n" for score, candidate in ranked)
@@ -142,13 +142,36 @@ def line_of(row: Mapping[str, Any]) -> str:
     return shown + (f"  {probability:.3f}" if isinstance(probability, float) else "") + "\n"
 
 
+def line_of_vector(vector: Any) -> str:
+    """The numbers of a vector, the weights of tokens, or the vectors of tokens as a line.
+
+    Example:
+        >>> line_of_vector([0.5, 2.0]), line_of_vector({"heron": 1.25}), line_of_vector([[0.5, 1.0], [2.0, 3.0]])
+        ('0.5 2', 'heron 1.25', '0.5 1; 2 3')
+    """
+    if isinstance(vector, Mapping):
+        return ", ".join(f"{token} {weight:.6g}" for token, weight in vector.items())
+    if vector and isinstance(vector[0], list):
+        return "; ".join(map(line_of_vector, vector))
+    return " ".join(f"{number:.6g}" for number in vector)
+
+
+def _numbers(vector: Any) -> list[float]:
+    if isinstance(vector, Mapping) or isinstance(vector[0], list):
+        raise ValueError("an array holds one vector for each text, and this model makes others: write jsonl")
+    return list(vector)
+
+
 def write_array(batches: Iterable["Kept"], out: Path | None) -> None:
-    """Writes vectors as a float32 array [D, H] that `numpy.load` reads; raises ValueError without a file."""
+    """Writes vectors as a float32 array [D, H] that `numpy.load` reads.
+
+    Raises ValueError without a file, and for texts that have something else than one vector each.
+    """
     import numpy as np
 
     if out is None:
         raise ValueError("an array needs a file: give --out vectors.npy")
-    parts = [[prediction["embedding"] for prediction in kept.predictions] for kept in batches]
+    parts = [[_numbers(prediction["embedding"]) for prediction in kept.predictions] for kept in batches]
     vectors = np.concatenate([np.asarray(part, dtype=np.float32) for part in parts if part])
     with replaceable(out), replacing(out) as temporary, temporary.open("wb") as file:
         np.save(file, vectors)

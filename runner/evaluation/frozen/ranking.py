@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tiryns.runner.evaluation.frozen.neighbours import AT_ONCE, unit
+from tiryns.runner.evaluation.similarity import COSINE, DotProduct
 
 DEPTH = 10
 """Ranks that count."""
@@ -29,11 +30,14 @@ def cosines(left: Tensor, right: Tensor) -> Tensor:
     return (unit(left) * unit(right)).sum(-1)
 
 
-def cosine_blocks(queries: Tensor, passages: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """Yields the cosines [some, P] of some queries at a time, with the number of the first one."""
-    known, first = unit(passages).T, 0
-    for block in unit(queries).split(max(1, AT_ONCE // len(passages))):
-        yield first, block @ known
+def score_blocks(
+    queries: Tensor, passages: Tensor, similarity: DotProduct = COSINE
+) -> Iterator[tuple[int, Tensor]]:
+    """Yields the scores [some, P] of some queries at a time, with the number of the first one."""
+    asked, known = (similarity.prepared(vectors.double()) for vectors in (queries, passages))
+    first = 0
+    for block in asked.split(max(1, AT_ONCE // (len(passages) * similarity.products(known)))):
+        yield first, similarity.matrix(block, known)
         first += len(block)
 
 
@@ -55,7 +59,7 @@ def largest(scores: Tensor, count: int) -> Tensor:
 
 
 class Ranking(NamedTuple):
-    """The first passages for each query, by cosine."""
+    """The first passages for each query."""
 
     first: NDArray[np.int64]
     """[Q, up to 10 or 100], numbers of passages; -1 where there is no further one."""
@@ -74,6 +78,7 @@ def rank(
     grades: Sequence[Sequence[float]] | None = None,
     excluded: Sequence[int] | None = None,
     depth: int = DEPTH,
+    similarity: DotProduct = COSINE,
 ) -> Ranking:
     """Ranks all passages [P, H] for each of the queries [Q, H]; `relevant` are the passages that belong to a query [Q].
 
@@ -89,7 +94,7 @@ def rank(
         [0.5, 1.0]
     """
     tops = []
-    for start, scores in cosine_blocks(queries, passages):
+    for start, scores in score_blocks(queries, passages, similarity):
         for row, passage in enumerate(excluded[start : start + len(scores)] if excluded else ()):
             if passage >= 0:
                 scores[row, passage] = -torch.inf

@@ -23,8 +23,8 @@ CORRELATIONS = ("spearman", "pearson")
 class PairVectors(Predictions):
     """The vectors of a set, and the objective's loss and figures of them in batches of one size, in the set's order.
 
-    `objective` has `batch_figures` of rows, their mean `loss` among them, the `dimensions` that vectors are cut to, and
-    whether it does `learn_temperature`.
+    `objective` has `batch_figures` of rows, their mean `loss` among them, the `dimensions` that vectors are cut to, the
+    `similarity` that scores them, and whether it does `learn_temperature`.
     """
 
     def __init__(self, sequences: Any, objective: Any) -> None:
@@ -81,7 +81,7 @@ class PairVectors(Predictions):
 
 
 class Retrieved(PairVectors):
-    """Each query among all passages and hard negatives of the set, by cosine: see `rank`.
+    """Each query among all passages and hard negatives of the set, by the objective's similarity: see `rank`.
 
     Rows with the same query are one query, with all their passages; equal passages are one.
     """
@@ -102,7 +102,8 @@ class Retrieved(PairVectors):
     def _ranking(self, size: int | None) -> Ranking:
         texts, vectors = self._texts, self.vectors(size)
         passages = vectors[:, 1:].flatten(0, 1)[torch.from_numpy(texts.passages)]
-        return rank(vectors[torch.from_numpy(texts.queries), 0], passages, texts.relevant)
+        queries = vectors[torch.from_numpy(texts.queries), 0]
+        return rank(queries, passages, texts.relevant, similarity=self.objective.similarity)
 
     @cached_property
     def _texts(self) -> "_Texts":
@@ -125,12 +126,14 @@ class Retrieved(PairVectors):
         return self._texts.passages[self._ranking(None).first[:, 0]]
 
     def row(self, i: int) -> dict[str, Any]:
-        """The own passage, the one that ranks first, and that one's cosine."""
-        examples, vectors = self.sequences.examples, self.vectors(None)
+        """The own passage, the one that ranks first, and that one's score under the name of the similarity."""
+        examples, vectors, similarity = self.sequences.examples, self.vectors(None), self.objective.similarity
         row, place = divmod(int(self._found[self._texts.query_of[i]]), vectors.shape[1] - 1)
-        cosine = round(float(cosines(vectors[i, 0], vectors[row, 1 + place])), 6)
+        pair = (vectors[i, :1], vectors[row, 1 + place, None])
+        score = similarity.pairwise(*(similarity.prepared(one.double()) for one in pair))
         found = examples[row].texts[1 + place]
-        return {"gold": examples[i].pair, "predicted": found, "probability": None, "cosine": cosine}
+        known = {"gold": examples[i].pair, "predicted": found, "probability": None}
+        return {**known, similarity.name: round(float(score), 6)}
 
 
 class _Texts(NamedTuple):

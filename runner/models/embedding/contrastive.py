@@ -21,8 +21,8 @@ POOLS = "add_pooling_layer"
 """The argument of transformers' encoders that can do without a pooler."""
 
 
-class ContrastiveModel(WrappedModel):
-    """An encoder with pooling, and a loss that couples all rows of a global batch."""
+class PairsModel(WrappedModel):
+    """A model of texts with a loss that couples all rows of a global batch; a subclass makes vectors of texts."""
 
     couples_batch = True
 
@@ -30,21 +30,13 @@ class ContrastiveModel(WrappedModel):
         self,
         pretrained: PreTrainedModel,
         loss: PairLoss,
-        pooling: str,
         temperature: float,
         learn_temperature: bool,
         texts_per_row: int,
     ) -> None:
         super().__init__(pretrained)
-        leave_out_pooler(pretrained.base_model)
-        self.pair_loss, self.pooling, self.texts_per_row = loss, pooling, texts_per_row
+        self.pair_loss, self.texts_per_row, self._temperature = loss, texts_per_row, temperature
         assert texts_per_row > 1
-        width = pretrained.config.get_text_config().hidden_size
-        if too_many := [size for size in loss.dimensions if size > width]:
-            raise ValueError(
-                f"objective.dimensions has {too_many[0]}, and vectors of this model have {width} dimensions"
-            )
-        self._temperature = temperature
         # of one element, as shards cannot be cut from a scalar
         self.log_temperature = nn.Parameter(torch.tensor([temperature]).log()) if learn_temperature else None
 
@@ -56,9 +48,9 @@ class ContrastiveModel(WrappedModel):
         return self.log_temperature.exp()[0]
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """`vectors` [X, H] in fp32 or wider, and the `loss` as if the micro-batch were the whole batch.
+        """`vectors` [X, ...] in fp32 or wider, and the `loss` as if the micro-batch were the whole batch.
 
-        In evaluation also `rows` [D, K, H], the vectors of each row, and the `temperature` [D].
+        In evaluation also `rows` [D, K, ...], the vectors of each row, and the `temperature` [D].
         """
         vectors = self.vectors_of(micro_batch)
         pairs = self.rows_of(vectors, [micro_batch], whole_batch=False)
@@ -69,17 +61,15 @@ class ContrastiveModel(WrappedModel):
         return found
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
-        """The vectors [X, H] of the texts of a micro-batch."""
-        hidden = self.pretrained.base_model(**self.arguments(micro_batch))[0]
-        vectors = pooled(hidden, micro_batch, self.pooling)
-        return widened(vectors)
+        """What stands for each text of a micro-batch [X, ...], in fp32 or wider."""
+        raise NotImplementedError
 
     def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:
         """The sum of the losses of the rows of a batch, 0-dim."""
         return self.pair_loss(pairs, temperature)
 
     def rows_of(self, vectors: Tensor, micro_batches: Sequence[MicroBatch], whole_batch: bool) -> Pairs:
-        """The vectors [X, H] of the texts of micro-batches as rows, those of fillers left out if of the `whole_batch`.
+        """The vectors [X, ...] of the texts of micro-batches as rows, those of fillers left out if of the `whole_batch`.
 
         Rows of the whole batch are in its order; those of other micro-batches are 0.
         """
@@ -114,6 +104,26 @@ class ContrastiveModel(WrappedModel):
     def head_tokens(self, micro_batch: MicroBatch) -> int:
         """None, as there is no head."""
         return 0
+
+
+class ContrastiveModel(PairsModel):
+    """An encoder with pooling, which makes one vector of each text."""
+
+    def __init__(self, pretrained: PreTrainedModel, loss: PairLoss, pooling: str, *given: Any) -> None:
+        """As `PairsModel`, with a pooling. Raises ValueError for dimensions that its vectors do not have."""
+        super().__init__(pretrained, loss, *given)
+        leave_out_pooler(pretrained.base_model)
+        self.pooling = pooling
+        width = pretrained.config.get_text_config().hidden_size
+        if too_many := [size for size in loss.dimensions if size > width]:
+            raise ValueError(
+                f"objective.dimensions has {too_many[0]}, and vectors of this model have {width} dimensions"
+            )
+
+    def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
+        """The vectors [X, H] of the texts of a micro-batch."""
+        hidden = self.pretrained.base_model(**self.arguments(micro_batch))[0]
+        return widened(pooled(hidden, micro_batch, self.pooling))
 
 
 def leave_out_pooler(encoder: Any) -> None:

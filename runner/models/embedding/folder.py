@@ -27,6 +27,11 @@ POOLINGS = {
 OURS = ("cls", "mean", "max")
 """Those that `pooled` knows."""
 
+ABSENT = {
+    f"_raise_exceptions_for_{flag}": False for flag in ("missing_entries", "connection_errors", "gated_repo")
+}
+"""Arguments of `cached_file` that make it return None for a file that is not there, or cannot be reached."""
+
 PASSAGE = ("passage", "document", "corpus")
 """Names of the prompt of passages; sentence-transformers looks for `document` first."""
 
@@ -78,31 +83,50 @@ def write_embedding(
 
     `model_arguments` are those that the model is loaded with.
     """
-    names = ["Transformer", "Pooling", *(["Normalize"] if embedding.normalised else [])]
-    places = [f"{number}_{name}" if number else "" for number, name in enumerate(names)]
-    modules = [
-        {"idx": number, "name": str(number), "path": place, "type": f"sentence_transformers.models.{name}"}
-        for number, (name, place) in enumerate(zip(names, places, strict=True))
-    ]
     poolings = {field: name == embedding.pooling for name, field in POOLINGS.items()}
+    pooling = {"word_embedding_dimension": width, **poolings, "include_prompt": True}
+    vector = "sentence_embedding"
+    modules: dict[str, dict[str, Any]] = {"models.Transformer": {}, "models.Pooling": pooling}
+    if embedding.normalised:
+        modules["models.Normalize"] = {"module_input_name": vector, "module_output_name": vector}
+    write_modules(folder, "SentenceTransformer", modules, embedding, model_arguments)
+
+
+def write_modules(
+    folder: Path,
+    kind: str,
+    modules: Mapping[str, Mapping[str, Any]],
+    embedding: Embedding,
+    model_arguments: Mapping[str, Any],
+) -> None:
+    """Writes the files of a folder of sentence-transformers for a `kind` of its models.
+
+    `modules` are configs by the type of the module, below `sentence_transformers`. The first module is the model of
+    transformers, which lies in `folder` itself; its config is added to that of texts.
+    """
+    names = [name.rpartition(".")[2] for name in modules]
+    places = [f"{number}_{name}" if number else "" for number, name in enumerate(names)]
     files: dict[str, Any] = {
-        MODULES: modules,
+        MODULES: [
+            {"idx": number, "name": str(number), "path": place, "type": f"sentence_transformers.{module}"}
+            for number, (module, place) in enumerate(zip(modules, places, strict=True))
+        ],
         LENGTH: {
             "max_seq_length": embedding.max_length,
             "do_lower_case": False,
             "model_args": dict(model_arguments),
+            **next(iter(modules.values())),
         },
         PROMPTS: {
-            "model_type": "SentenceTransformer",
+            "model_type": kind,
             "prompts": dict(embedding.prompts),
             "default_prompt_name": embedding.default_prompt,
             "similarity_fn_name": embedding.similarity,
         },
-        "1_Pooling/config.json": {"word_embedding_dimension": width, **poolings, "include_prompt": True},
     }
-    if embedding.normalised:
-        vector = "sentence_embedding"
-        files["2_Normalize/config.json"] = {"module_input_name": vector, "module_output_name": vector}
+    files |= {
+        f"{place}/config.json": modules[name] for name, place in zip(modules, places, strict=True) if place
+    }
     for name, content in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(json.dumps(content, indent=2) + "\n")
@@ -179,9 +203,8 @@ def _content(path: str, name: str) -> Any:
     """What a file of JSON holds; None where there is none, and where the hub cannot be reached."""
     from transformers.utils import cached_file
 
-    flags = ("missing_entries", "connection_errors", "gated_repo")
     try:
-        file = cached_file(path, name, **{f"_raise_exceptions_for_{flag}": False for flag in flags})
+        file = cached_file(path, name, **ABSENT)
         return None if file is None else json.loads(Path(file).read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"the file {name} of {path!r} is no JSON: {error}") from error

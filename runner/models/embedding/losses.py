@@ -11,8 +11,10 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from tiryns.runner.evaluation.similarity import COSINE, DotProduct
+
 COSINES_AT_ONCE = 2**24
-"""Cosines computed at a time: 64 MiB in fp32."""
+"""Cosines, or products of other scores, computed at a time: 64 MiB in fp32."""
 
 
 class Pairs(NamedTuple):
@@ -37,7 +39,8 @@ class Pairs(NamedTuple):
 
 
 class PairLoss(NamedTuple):
-    """The loss of a batch of pairs, of one kind: see `info_nce`, `cosent`, `squared_errors` and `margin_errors`.
+    """The loss of a batch of pairs, of one kind: see `info_nce`, `cosent`, `squared_errors`, `margin_errors` and
+    `margin_divergences`.
 
     With `dimensions` it is the sum of the losses of vectors cut to each size, by their weights (Matryoshka representation
     learning, arXiv 2205.13147, equation 1).
@@ -53,6 +56,7 @@ class PairLoss(NamedTuple):
     margin: float | None = None
     dimensions: Sequence[int] = ()
     weights: Sequence[float] = ()
+    similarity: DotProduct = COSINE
 
     def __call__(self, pairs: Pairs, temperature: Tensor) -> Tensor:
         """The sum of the losses of all rows, 0-dim; the mean of `cosent` counts for each row that has a score."""
@@ -68,26 +72,35 @@ class PairLoss(NamedTuple):
     def of(self, pairs: Pairs, temperature: Tensor) -> Tensor:
         """The same of whole vectors."""
         if self.kind == "infonce":
-            return info_nce(pairs, temperature, self.symmetric, self.margin)
+            return info_nce(pairs, temperature, self.symmetric, self.margin, self.similarity)
         if self.kind == "cosent":
             return cosent(pairs, temperature)
-        return margin_errors(pairs) if self.kind == "margin_mse" else squared_errors(pairs)
+        if self.kind == "margin_kl":
+            return margin_divergences(pairs, temperature, self.similarity)
+        return margin_errors(pairs, self.similarity) if self.kind == "margin_mse" else squared_errors(pairs)
 
 
-def info_nce(pairs: Pairs, temperature: Tensor, symmetric: bool, margin: float | None) -> Tensor:
-    """The sum over queries i of -log(exp(cos(q_i, p_i) / t) / sum_c exp(cos(q_i, c) / t)).
+def info_nce(
+    pairs: Pairs,
+    temperature: Tensor,
+    symmetric: bool,
+    margin: float | None,
+    similarity: DotProduct = COSINE,
+) -> Tensor:
+    """The sum over queries i of -log(exp(s(q_i, p_i) / t) / sum_c exp(s(q_i, c) / t)), s being the similarity.
 
     The candidates c are all passages and hard negatives of the batch, but for those of `false_negatives`, and those
-    whose cosine is above that of the own passage by more than `margin` (arXiv 1807.03748; hard negatives as in arXiv
+    whose score is above that of the own passage by more than `margin` (arXiv 1807.03748; hard negatives as in arXiv
     2004.04906). A `symmetric` loss is the mean with that of the queries for each passage.
     """
-    units = functional.normalize(pairs.vectors, dim=-1)
-    queries, passages = units[:, 0], units[:, 1]
-    candidates = units[:, 1:].transpose(0, 1).flatten(0, 1)
-    losses = _chunked(queries, candidates, pairs, temperature, margin, backwards=False)
+    vectors = similarity.prepared(pairs.vectors)
+    queries, passages = vectors[:, 0], vectors[:, 1]
+    candidates = vectors[:, 1:].transpose(0, 1).flatten(0, 1)
+    losses = _chunked(queries, candidates, pairs, temperature, margin, similarity, backwards=False)
     if not symmetric:
         return losses
-    return (losses + _chunked(passages, queries, pairs, temperature, margin, backwards=True)) / 2
+    back = _chunked(passages, queries, pairs, temperature, margin, similarity, backwards=True)
+    return (losses + back) / 2
 
 
 def _chunked(
@@ -96,20 +109,23 @@ def _chunked(
     pairs: Pairs,
     temperature: Tensor,
     margin: float | None,
+    similarity: DotProduct,
     backwards: bool,
 ) -> Tensor:
     """The sum over anchors, some at a time, which are computed again in the backward pass."""
-    size, count = max(1, COSINES_AT_ONCE // len(candidates)), len(anchors)
+    size = max(1, COSINES_AT_ONCE // (len(candidates) * similarity.products(candidates)))
+    count = len(anchors)
 
     def some(anchors: Tensor, candidates: Tensor, temperature: Tensor, start: int) -> Tensor:
         rows = slice(start, start + len(anchors))
         own = torch.arange(rows.start, rows.stop, device=anchors.device)[:, None]
-        cosines = anchors @ candidates.T
+        score = similarity.transposed if backwards else similarity.matrix
+        scores = score(anchors, candidates)
         left_out = false_negatives(pairs, rows, backwards)
         if margin is not None:
-            limit = cosines.detach().gather(1, own) + margin
-            left_out = (left_out | (cosines.detach() > limit)).scatter(1, own, value=False)
-        logits = (cosines / temperature).masked_fill(left_out, -torch.inf)
+            limit = scores.detach().gather(1, own) + margin
+            left_out = (left_out | (scores.detach() > limit)).scatter(1, own, value=False)
+        logits = (scores / temperature).masked_fill(left_out, -torch.inf)
         return functional.cross_entropy(logits, own[:, 0], reduction="sum")
 
     if count <= size:
@@ -138,12 +154,12 @@ def false_negatives(pairs: Pairs, rows: slice, backwards: bool) -> Tensor:
     return found.scatter(1, own, value=False)
 
 
-def ranks(pairs: Pairs) -> Tensor:
+def ranks(pairs: Pairs, similarity: DotProduct = COSINE) -> Tensor:
     """How far up [D] the own passage of each query stands among the candidates of the batch, from 1, int64."""
-    units = functional.normalize(pairs.vectors, dim=-1)
-    cosines = units[:, 0] @ units[:, 1:].transpose(0, 1).flatten(0, 1).T
-    own = cosines.diagonal()[:, None]
-    above = (cosines > own) & ~false_negatives(pairs, slice(0, len(cosines)), backwards=False)
+    vectors = similarity.prepared(pairs.vectors)
+    scores = similarity.matrix(vectors[:, 0], vectors[:, 1:].transpose(0, 1).flatten(0, 1))
+    own = scores.diagonal()[:, None]
+    above = (scores > own) & ~false_negatives(pairs, slice(0, len(scores)), backwards=False)
     return 1 + above.sum(1)
 
 
@@ -170,13 +186,29 @@ def squared_errors(pairs: Pairs) -> Tensor:
     return errors.masked_fill(~known, 0.0).square().sum()
 
 
-def margin_errors(pairs: Pairs) -> Tensor:
+def margin_errors(pairs: Pairs, similarity: DotProduct = COSINE) -> Tensor:
     """The sum of ((q_i p_i - q_i n_i) - score_i)^2 over rows that have a score (MarginMSE, arXiv 2010.02666).
 
-    Products are of whole vectors, n is the first hard negative, and a score how far the teacher puts p above n.
+    Products are of whole vectors, or the margins those of the `similarity`. n is the first hard negative, and a score
+    how far the teacher puts p above n.
     """
     known = ~pairs.scores.isnan()
-    queries, passages, negatives = pairs.vectors[:, 0], pairs.vectors[:, 1], pairs.vectors[:, 2]
-    margins = (queries * (passages - negatives)).sum(-1)
+    margins = similarity.margins(*(pairs.vectors[:, column] for column in range(3)))
     errors = margins - pairs.scores.masked_fill(~known, 0.0)
     return errors.masked_fill(~known, 0.0).square().sum()
+
+
+def margin_divergences(pairs: Pairs, temperature: Tensor, similarity: DotProduct = COSINE) -> Tensor:
+    """The sum of t^2 KL(teacher || student) over rows that have a score, of their passage and first hard negative.
+
+    Either side has the softmax of its scores divided by t. A margin is enough for that: the score of a row is how
+    far the teacher puts the passage above the negative. `margin_errors` wants the teacher's margins themselves.
+    """
+    known = ~pairs.scores.isnan()
+    margins = similarity.margins(*(pairs.vectors[:, column] for column in range(3)))
+    both = (margins, pairs.scores.masked_fill(~known, 0.0).to(margins.dtype))
+    ours, theirs = (
+        torch.stack([margin / temperature, torch.zeros_like(margin)], 1).log_softmax(1) for margin in both
+    )
+    divergences = functional.kl_div(ours, theirs, reduction="none", log_target=True).sum(1)
+    return temperature**2 * divergences.masked_fill(~known, 0.0).sum()

@@ -134,6 +134,27 @@ CONFIGS: list[tuple[str, list[str]]] = [
     ("experiment=distillation", ["objective.teacher has no value"]),
     ("experiment=classification data.train=mine.csv", ["data.validation", "add data=classification, which"]),
     ("experiment=contrastive data.train=mine.csv", ["add data=pairs, which"]),
+    ("objective=sparse", ["needs module=finetuning", "experiment=sparse has both"]),
+    (
+        "objective=sparse module=finetuning data=pairs data.train=mine.csv",
+        ["choose objective=contrastive, or set data.task=sparse"],
+    ),
+    (
+        "experiment=sparse objective.dimensions=[8]",
+        ["objective.dimensions is a setting of objective=contrastive"],
+    ),
+    ("experiment=sparse objective.loss=cosent", ["objective.loss=cosent", "infonce, margin_mse, margin_kl"]),
+    ("experiment=sparse objective.loss=margin_mse", ["set data.label_column"]),
+    (
+        "experiment=late_interaction objective.dimensions=[8]",
+        ["objective.dimensions is a setting of objective=contrastive"],
+    ),
+    ("experiment=late_interaction objective.query_expansion=0", ["objective.query_expansion=0", "1 or more"]),
+    (
+        "experiment=late_interaction data.label_column=score objective.loss=margin_kl",
+        ["objective.loss=margin_kl", "set data.negative_columns"],
+    ),
+    ("experiment=sparse objective.flops_warmup=2", ["objective.flops_warmup=2", "[0, 1]"]),
     ("objective=classification", ["needs module=finetuning", "experiment=classification"]),
     ("objective=classification module=finetuning", ["labelled data", "data=classification"]),
     ("data=stdlib_docstrings", ["objective=mlm", "choose objective=classification"]),

@@ -1,0 +1,124 @@
+"""The task model of late interaction.
+
+Letters in shapes: X texts of a micro-batch, L tokens of the longest text there may be, H hidden, E width of a token's
+vector.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedModel
+from transformers.utils import cached_file
+
+from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.embedding.contrastive import PairsModel, leave_out_pooler, loaded_without_pooler
+from tiryns.runner.models.embedding.folder import ABSENT, Embedding, prompts_of, write_modules
+from tiryns.runner.models.packed.rows import unpacked
+from tiryns.runner.widening import widened
+
+PROJECTION = "1_Dense/model.safetensors"
+"""The weights of the projection in an exported folder, below the name `linear.weight`."""
+
+NOTE = """
+## Vectors of tokens
+
+A query's tokens each find the nearest token of a passage (MaxSim):
+
+```python
+from sentence_transformers import MultiVectorEncoder
+
+model = MultiVectorEncoder("<this folder>")
+scores = model.similarity(model.encode_query(["a query"]), model.encode_document(["a passage", "another one"]))
+```
+"""
+
+
+class LateInteractionModel(PairsModel):
+    """ColBERT (arXiv 2004.12832): a vector of unit length for each token, by a linear layer without a bias.
+
+    A text is [L, E], whose rows are 0 behind its last token, and for tokens that are left out.
+    """
+
+    note = NOTE
+    unshardable = "the projection of objective=late_interaction is exported beside the encoder"
+
+    def set_up(
+        self,
+        width: int,
+        skipped: Mapping[str, int],
+        query_expansion: int | None,
+        max_length: int,
+        prompts: tuple[str, str],
+    ) -> None:
+        """Adds the projection, which is that of the folder that the encoder comes from, else new.
+
+        `skipped` are tokens that are left out of passages. Raises ValueError for a folder with another `width`.
+        """
+        leave_out_pooler(self.pretrained.base_model)
+        self.skipped, self.query_expansion = dict(skipped), query_expansion
+        self.max_length, self.prompts = max_length, prompts
+        self.projection = nn.Linear(self.pretrained.config.get_text_config().hidden_size, width, bias=False)
+        if (weight := trained_projection(self.pretrained)) is None:
+            return
+        if weight.shape != self.projection.weight.shape:
+            raise ValueError(
+                f"objective.token_dimensions={width}: the projection of {self.pretrained.name_or_path!r} gives tokens "
+                f"{len(weight)} dimensions"
+            )
+        self.projection.load_state_dict({"weight": weight})
+
+    def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
+        """The vectors of the tokens of each text [X, L, E]."""
+        hidden, ids = self.pretrained.base_model(**self.arguments(micro_batch))[0], micro_batch["input_ids"]
+        if "cu_seqlens" in micro_batch:
+            there = unpacked(torch.ones_like(ids), micro_batch, 0).bool()
+            hidden, ids = unpacked(hidden, micro_batch, 0.0), unpacked(ids, micro_batch, 0)
+        else:
+            there = micro_batch["attention_mask"].bool()
+        skipped = torch.tensor([*self.skipped.values()], dtype=ids.dtype, device=ids.device)
+        there = there & ~(torch.isin(ids, skipped) & (micro_batch["text_columns"] > 0)[:, None])
+        vectors = functional.normalize(widened(self.projection(hidden)), dim=-1) * there[..., None]
+        longest = max(self.max_length, self.query_expansion or 0)
+        return functional.pad(vectors, (0, 0, 0, longest - vectors.shape[1]))
+
+    def export_beside(self, folder: Path) -> list[Path]:
+        """Makes the folder one of sentence-transformers' MultiVectorEncoder."""
+        tokens = {"module_input_name": "token_embeddings", "module_output_name": "token_embeddings"}
+        weight = self.projection.weight.detach().cpu().contiguous()
+        dense = {"in_features": weight.shape[1], "out_features": weight.shape[0], "bias": False}
+        expansion = {"strategy": "min", "attend": True, "length": self.query_expansion}
+        modules: dict[str, dict[str, Any]] = {
+            "base.modules.transformer.Transformer": {"query_expansion": expansion}
+            if self.query_expansion
+            else {},
+            "base.modules.dense.Dense": {
+                **dense,
+                **tokens,
+                "activation_function": "torch.nn.modules.linear.Identity",
+            },
+            "multi_vector_encoder.modules.multi_vector_mask.MultiVectorMask": {
+                "skiplist_words": [*self.skipped],
+                "skiplist_tasks": ["document"],
+                "keep_only_token_ids": None,
+            },
+            "base.modules.normalize.Normalize": tokens,
+        }
+        embedding = Embedding(
+            "mean", True, prompts_of(*self.prompts), max_length=self.max_length, similarity="maxsim"
+        )
+        arguments = loaded_without_pooler(self.pretrained.base_model)
+        write_modules(folder, "MultiVectorEncoder", modules, embedding, arguments)
+        save_file({"linear.weight": weight}, folder / PROJECTION)
+        return []
+
+
+def trained_projection(pretrained: PreTrainedModel) -> Tensor | None:
+    """The weight [E, H] in the folder or repository of the hub that a model was loaded from; None if it has none."""
+    name = pretrained.name_or_path
+    file = cached_file(name, PROJECTION, **ABSENT) if name else None
+    return None if file is None else load_file(file)["linear.weight"]

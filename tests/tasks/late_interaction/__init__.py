@@ -1,0 +1,1 @@
+"""Vectors of tokens that are compared late."""

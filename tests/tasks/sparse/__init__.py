@@ -1,0 +1,1 @@
+"""Sparse vectors over the vocabulary."""
