@@ -86,7 +86,8 @@ def test_wandb_gets_the_files_of_a_run_without_a_word_of_its_own(
     capfd.readouterr()
     logger.finish(exit_code=0)
     assert capfd.readouterr() == ("", "")
-    assert caplog.messages == [f"W&B has nothing of this run until you type: wandb sync {files.parent}"]
+    told = [record.getMessage() for record in caplog.records if record.name == "tiryns"]
+    assert told == [f"W&B has nothing of this run until you type: wandb sync {files.parent}"]
     assert (files / "command.txt").read_text() == "tiryns optimizer=lion"
     assert (tmp_path / "config.yaml").read_text() == "seed: 7\n"
     deadline = time.time() + 30
