@@ -1,9 +1,20 @@
 """Fields that options of group `data` share."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from tiryns.conf.values import COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
+
+
+def demo_part(target: str, part: str) -> Callable[[], dict[str, str]]:
+    """Returns what makes the default of a field: a part of a data set below `runner.data.demo`.
+
+    Example:
+        >>> demo_part("stdlib_pairs.StdlibRetrieval", "test")()["part"]
+        'test'
+    """
+    return lambda: {"_target_": f"runner.data.demo.{target}", "part": part}
 
 
 @dataclass

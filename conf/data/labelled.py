@@ -5,7 +5,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from tiryns.conf.data.common import Batching, Tokenizing
+from tiryns.conf.data.common import Batching, Tokenizing, demo_part
 from tiryns.conf.data.tables import Tables
 from tiryns.conf.registry import OPTIONS, register, target_of
 from tiryns.conf.values import (
@@ -149,10 +149,6 @@ class MultipleChoiceData(FinetuningData):
     """Column of the choice that is right: its number, its name or letter, or its text."""
 
 
-def _part(target: str, part: str, module: str = "stdlib_tasks") -> dict[str, str]:
-    return {"_target_": f"runner.data.demo.{module}.{target}", "part": part}
-
-
 def is_demonstration(source: object) -> bool:
     """Whether a set is one that comes with the program."""
     return (target_of(source) or "").startswith("runner.data.demo.")
@@ -162,36 +158,36 @@ def is_demonstration(source: object) -> bool:
 class StdlibDocstrings(ClassificationData):
     """Docstrings of the standard library with the package that each is from; ships with Python."""
 
-    train: Any = field(default_factory=lambda: _part("StdlibDocstrings", "train"))
-    validation: Any = field(default_factory=lambda: _part("StdlibDocstrings", "validation"))
-    test: Any = field(default_factory=lambda: _part("StdlibDocstrings", "test"))
+    train: Any = field(default_factory=demo_part("stdlib_tasks.StdlibDocstrings", "train"))
+    validation: Any = field(default_factory=demo_part("stdlib_tasks.StdlibDocstrings", "validation"))
+    test: Any = field(default_factory=demo_part("stdlib_tasks.StdlibDocstrings", "test"))
 
 
 @dataclass
 class StdlibTokens(TokenClassificationData):
     """Source of the standard library with Python's token types: strings, comments, numbers, keywords, names."""
 
-    train: Any = field(default_factory=lambda: _part("StdlibTokens", "train"))
-    validation: Any = field(default_factory=lambda: _part("StdlibTokens", "validation"))
-    test: Any = field(default_factory=lambda: _part("StdlibTokens", "test"))
+    train: Any = field(default_factory=demo_part("stdlib_tasks.StdlibTokens", "train"))
+    validation: Any = field(default_factory=demo_part("stdlib_tasks.StdlibTokens", "validation"))
+    test: Any = field(default_factory=demo_part("stdlib_tasks.StdlibTokens", "test"))
 
 
 @dataclass
 class StdlibTags(JointTaggingData):
     """Source of the standard library: Python's token types as `kind`, what names are there for as `role`."""
 
-    train: Any = field(default_factory=lambda: _part("StdlibTags", "train", "stdlib_tags"))
-    validation: Any = field(default_factory=lambda: _part("StdlibTags", "validation", "stdlib_tags"))
-    test: Any = field(default_factory=lambda: _part("StdlibTags", "test", "stdlib_tags"))
+    train: Any = field(default_factory=demo_part("stdlib_tags.StdlibTags", "train"))
+    validation: Any = field(default_factory=demo_part("stdlib_tags.StdlibTags", "validation"))
+    test: Any = field(default_factory=demo_part("stdlib_tags.StdlibTags", "test"))
 
 
 @dataclass
 class StdlibQuestions(QuestionAnsweringData):
     """Questions on signatures and docstrings of the standard library, some of which have no answer."""
 
-    train: Any = field(default_factory=lambda: _part("StdlibQuestions", "train"))
-    validation: Any = field(default_factory=lambda: _part("StdlibQuestions", "validation"))
-    test: Any = field(default_factory=lambda: _part("StdlibQuestions", "test"))
+    train: Any = field(default_factory=demo_part("stdlib_tasks.StdlibQuestions", "train"))
+    validation: Any = field(default_factory=demo_part("stdlib_tasks.StdlibQuestions", "validation"))
+    test: Any = field(default_factory=demo_part("stdlib_tasks.StdlibQuestions", "test"))
     max_length: int = 192
     doc_stride: int = 48
 
@@ -200,18 +196,18 @@ class StdlibQuestions(QuestionAnsweringData):
 class StdlibChoices(MultipleChoiceData):
     """Docstrings of the standard library with three to five packages, of which each is from one."""
 
-    train: Any = field(default_factory=lambda: _part("StdlibChoices", "train", "stdlib_choices"))
-    validation: Any = field(default_factory=lambda: _part("StdlibChoices", "validation", "stdlib_choices"))
-    test: Any = field(default_factory=lambda: _part("StdlibChoices", "test", "stdlib_choices"))
+    train: Any = field(default_factory=demo_part("stdlib_choices.StdlibChoices", "train"))
+    validation: Any = field(default_factory=demo_part("stdlib_choices.StdlibChoices", "validation"))
+    test: Any = field(default_factory=demo_part("stdlib_choices.StdlibChoices", "test"))
 
 
 @dataclass
 class StdlibSimilarity(ClassificationData):
     """First paragraphs and bodies of docstrings of the standard library, and how near these are to each other, 0 to 3."""
 
-    train: Any = field(default_factory=lambda: _part("StdlibSimilarity", "train", "stdlib_pairs"))
-    validation: Any = field(default_factory=lambda: _part("StdlibSimilarity", "validation", "stdlib_pairs"))
-    test: Any = field(default_factory=lambda: _part("StdlibSimilarity", "test", "stdlib_pairs"))
+    train: Any = field(default_factory=demo_part("stdlib_pairs.StdlibSimilarity", "train"))
+    validation: Any = field(default_factory=demo_part("stdlib_pairs.StdlibSimilarity", "validation"))
+    test: Any = field(default_factory=demo_part("stdlib_pairs.StdlibSimilarity", "test"))
     pair_column: Any = "pair"
     problem_type: str = "regression"
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
+from tiryns.conf.data.common import demo_part
 from tiryns.conf.data.labelled import FinetuningData
 from tiryns.conf.registry import register
 from tiryns.conf.values import NAMED, Bounds, setting
@@ -43,17 +44,13 @@ class PairsData(FinetuningData):
     micro_batch_tokens: Any = 4096
 
 
-def _part(target: str, part: str) -> dict[str, str]:
-    return {"_target_": f"runner.data.demo.stdlib_pairs.{target}", "part": part}
-
-
 @dataclass
 class StdlibPairs(PairsData):
     """The first paragraph of a docstring of the standard library as query, what follows it as passage."""
 
-    train: Any = field(default_factory=lambda: _part("StdlibRetrieval", "train"))
-    validation: Any = field(default_factory=lambda: _part("StdlibRetrieval", "validation"))
-    test: Any = field(default_factory=lambda: _part("StdlibRetrieval", "test"))
+    train: Any = field(default_factory=demo_part("stdlib_pairs.StdlibRetrieval", "train"))
+    validation: Any = field(default_factory=demo_part("stdlib_pairs.StdlibRetrieval", "validation"))
+    test: Any = field(default_factory=demo_part("stdlib_pairs.StdlibRetrieval", "test"))
 
 
 register("data", pairs=PairsData, stdlib_pairs=StdlibPairs)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from tiryns.conf.data.common import demo_part
 from tiryns.conf.data.labelled import FinetuningData
 from tiryns.conf.registry import register
 
@@ -27,17 +28,13 @@ class RankingData(FinetuningData):
     micro_batch_tokens: Any = 4096
 
 
-def _part(part: str) -> dict[str, str]:
-    return {"_target_": "runner.data.demo.stdlib_choices.StdlibRanking", "part": part}
-
-
 @dataclass
 class StdlibRanking(RankingData):
     """Docstrings of the standard library with eight modules: their own, others of its package, and others."""
 
-    train: Any = field(default_factory=lambda: _part("train"))
-    validation: Any = field(default_factory=lambda: _part("validation"))
-    test: Any = field(default_factory=lambda: _part("test"))
+    train: Any = field(default_factory=demo_part("stdlib_choices.StdlibRanking", "train"))
+    validation: Any = field(default_factory=demo_part("stdlib_choices.StdlibRanking", "validation"))
+    test: Any = field(default_factory=demo_part("stdlib_choices.StdlibRanking", "test"))
 
 
 register("data", ranking=RankingData, stdlib_ranking=StdlibRanking)

@@ -5,7 +5,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from tiryns.conf.data.common import Batching, Tokenizing
+from tiryns.conf.data.common import Batching, Tokenizing, demo_part
 from tiryns.conf.data.tables import Tables
 from tiryns.conf.registry import register
 from tiryns.conf.values import NAMED, Bounds, setting
@@ -35,17 +35,13 @@ class Retrieval(Tables, Tokenizing, Batching):
     num_workers: int = 0
 
 
-def _part(part: str) -> dict[str, str]:
-    return {"_target_": "runner.data.demo.stdlib_pairs.StdlibRetrieval", "part": part}
-
-
 @dataclass
 class StdlibRetrieval(Retrieval):
     """The first paragraph of a docstring of the standard library as query, what follows it as passage."""
 
-    test: Any = field(default_factory=lambda: _part("test"))
-    validation: Any = field(default_factory=lambda: _part("validation"))
-    train: Any = field(default_factory=lambda: _part("train"))
+    test: Any = field(default_factory=demo_part("stdlib_pairs.StdlibRetrieval", "test"))
+    validation: Any = field(default_factory=demo_part("stdlib_pairs.StdlibRetrieval", "validation"))
+    train: Any = field(default_factory=demo_part("stdlib_pairs.StdlibRetrieval", "train"))
 
 
 register("data", retrieval=Retrieval, stdlib_retrieval=StdlibRetrieval)
