@@ -12,6 +12,7 @@ from tests.inference.conftest import finetuned
 from tests.support import needs
 from tests.support.precision import rounding
 from tiryns.runner.cli.commands import main
+from tiryns.runner.cli.models.onnx.proof import open_for_graph
 from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.models.embedding.folder import read_embedding
 
@@ -19,6 +20,16 @@ WORDS = ["heron", "river", "bridge", "winter", "reeds", "water", "stands", "old"
 TEXTS = [f"{' '.join(WORDS[number % 4 : number % 7 + 3])} {number}" for number in range(9)]
 SHORT = ["data.max_length=16", "trainer.max_steps=2", "trainer.validate_every=0"]
 PROMPT = "data.query_prompt='heron '"
+
+
+def assert_others_are_refused(run: Path) -> None:
+    """That a run on other vectors than single ones has no graph, and is no start of a run on single ones."""
+    with pytest.raises(ValueError, match=r"^--format onnx exports .* is none: leave it out$"):
+        open_for_graph(str(run))
+    with pytest.raises(
+        ValueError, match=r"^the folder of sentence-transformers .* has the modules .*: expected"
+    ):
+        read_embedding(str(run))
 
 
 def pairs(folder: Path) -> list[str]:

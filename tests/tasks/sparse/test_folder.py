@@ -10,13 +10,11 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import tiryns
 from tests.inference.conftest import entry, finetuned
-from tests.inference.test_trained_vectors import PROMPT, SHORT, TEXTS, pairs
+from tests.inference.test_trained_vectors import PROMPT, SHORT, TEXTS, assert_others_are_refused, pairs
 from tests.support import needs
 from tests.support.precision import rounding
 from tiryns.runner.cli.commands import main
-from tiryns.runner.cli.models.onnx.proof import open_for_graph
 from tiryns.runner.inference.predictor import Predictor
-from tiryns.runner.models.embedding.folder import read_embedding
 
 WORDS = ["objective=sparse", "data.task=sparse"]
 
@@ -87,9 +85,4 @@ def test_it_is_evaluated_on_later_pairs(
 
 
 def test_a_graph_and_a_start_of_single_vectors_are_refused_in_one_line(run: Path) -> None:
-    with pytest.raises(ValueError, match=r"^--format onnx exports .* is none: leave it out$"):
-        open_for_graph(str(run))
-    with pytest.raises(
-        ValueError, match=r"^the folder of sentence-transformers .* has the modules .*: expected"
-    ):
-        read_embedding(str(run))
+    assert_others_are_refused(run)
