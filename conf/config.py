@@ -35,7 +35,7 @@ UNSCALED = "unscaled"
 LATER: dict[str, dict[str, Any]] = {
     "data": {
         "header": None, "label_columns": None, "on_bad_row": "error", "choices_column": "choices", "choice_columns": None,
-        "tag_columns": None,
+        "tag_columns": None, "without": None, "substitute": False,
     },
     "objective": {
         "masking": "tokens", "encoder_masking": "tokens", "max_span": 3, "mask_share": 0.8, "random_share": None,

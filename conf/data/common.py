@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tiryns.conf.values import COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
+from tiryns.conf.values import COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, Settings, check_of, setting
 
 
 def demo_part(target: str, part: str) -> Callable[[], dict[str, str]]:
@@ -52,6 +52,29 @@ class Batching:
         "${oc.select:trainer.recommends.num_workers,1}", allowed=WHOLE_FROM_0, execution=True
     )
     """Loader processes per rank; 0 loads in the training process."""
+
+
+@dataclass
+class LeavingOut:
+    """Training samples that a run leaves out."""
+
+    without: Any = None
+    """Training samples to leave out, all else as it was: numbers (`index` of `tiryns order`), a file of them or one that
+    `tiryns order RUN --find TEXT --json` writes, a text or file of documents that they hold, or `source:NAME` of a
+    mixture. They weigh nothing."""
+    substitute: bool = False
+    """Whether the next sample of the same source takes the place of each one in `without`."""
+
+
+@check_of(LeavingOut, "without", "substitute")
+def _check_left_out(data: Settings, config: Settings) -> None:
+    """Raises ValueError where nothing is left out, or samples have no numbers."""
+    if data.get("without") is None:
+        raise ValueError("data.substitute=true: name the samples that others take the place of, data.without")
+    if data.get("streaming"):
+        raise ValueError(
+            "data.without names samples by number, and those of a stream have none: data.streaming=false"
+        )
 
 
 @dataclass

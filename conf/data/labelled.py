@@ -5,7 +5,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from tiryns.conf.data.common import Batching, Tokenizing, demo_part
+from tiryns.conf.data.common import Batching, LeavingOut, Tokenizing, demo_part
 from tiryns.conf.data.tables import Tables
 from tiryns.conf.registry import OPTIONS, register, target_of
 from tiryns.conf.values import (
@@ -25,7 +25,7 @@ FOLD_SET = "fold"
 
 
 @dataclass
-class FinetuningData(Tables, Tokenizing, Batching):
+class FinetuningData(LeavingOut, Tables, Tokenizing, Batching):
     """Labelled examples, tokenised in memory."""
 
     _target_: str = "runner.data.FinetuningData"

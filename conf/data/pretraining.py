@@ -5,14 +5,14 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from tiryns.conf.data.common import Batching, Tokenizing
+from tiryns.conf.data.common import Batching, LeavingOut, Tokenizing
 from tiryns.conf.data.tables import Tables
 from tiryns.conf.registry import register
 from tiryns.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
-class PretrainingData(Tables, Tokenizing, Batching):
+class PretrainingData(LeavingOut, Tables, Tokenizing, Batching):
     """Text for pretraining, tokenised once into a memory-mapped store."""
 
     _target_: str = "runner.data.PretrainingData"

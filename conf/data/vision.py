@@ -5,7 +5,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from tiryns.conf.data.common import Batching, ImagesAndText
+from tiryns.conf.data.common import Batching, ImagesAndText, LeavingOut
 from tiryns.conf.data.labelled import check_demonstration
 from tiryns.conf.data.tables import Tables
 from tiryns.conf.registry import register
@@ -13,7 +13,7 @@ from tiryns.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, check_of
 
 
 @dataclass
-class ImageText(Tables, ImagesAndText, Batching):
+class ImageText(LeavingOut, Tables, ImagesAndText, Batching):
     """Conversations about images: `data=image_text data.train=train.jsonl data.images=folder`.
 
     Rows have `image` (paths) and either `conversations` (LLaVA's), `caption`, or `question` and `answer`.

@@ -12,6 +12,7 @@ A sample goes from source to tokenizer, `store`, sampler (global batch k), parti
 - `pairs`: queries with passages, hard negatives or scores, to train on.
 - `problems`: all problems of labelled files in one error.
 - `mixture`: several sources of text in given shares.
+- `origin`: the files, documents and rows that samples came from; `without`: samples that a run leaves out.
 - `corpus`: large corpora, tokenised by datatrove into sharded stores.
 - `demo`: generated data; `prepare_energon`: the command that writes an energon data set.
 

@@ -57,7 +57,8 @@ class GlobalBatches(Dataset[Share]):
         sequences = self.length_warmup.at(step, self.sequences) if self.length_warmup else self.sequences
         lengths = sequences.lengths(samples[:, 1])
         cut = (self.num_ranks, self.micro_batch_tokens, self.micro_batch_size, self.packed)
-        mine = partition(lengths, *cut)[self.rank]
+        counts = self.sampler.is_trained(samples)
+        mine = [rows[counts[rows]] for rows in partition(lengths, *cut)[self.rank]]
         collator, progress, micro_batches = self.collator, step / len(self), []
         if self.phases is not None:
             collator, progress = self.phases.at(self.sampler.batch_number(step), len(self))

@@ -29,7 +29,7 @@ from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential
 from tiryns.runner.samplers.base import SeamlessSampler
 from tiryns.runner.samplers.mixed import Mixed
 from tiryns.runner.samplers.phased import PHASES, Draws, Phased
-from tiryns.runner.samplers.remaining import SKIPPED, Remaining
+from tiryns.runner.samplers.remaining import SKIPPED, Remaining, whole_order
 
 log = logging.getLogger("tiryns")
 
@@ -100,11 +100,12 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         accept_changes: bool,
         skip_batches: Pairs | None = None,
         parts: Sequence[PhaseParts] = (),
+        leave_out: Callable[[GlobalBatchSampler], GlobalBatchSampler] | None = None,
     ) -> int:
         """Sets sampler and collator; returns the steps of the run. ValueError for a run without a length.
 
         Without the global batches `skip_batches` a run has as many steps, and so the same schedule: others follow. With
-        `parts` the run has phases.
+        `parts` the run has phases. `leave_out` gives the order without some samples.
         """
         self.collator, self.seed, self.accept_changes, self.parts = collator, seed, accept_changes, parts
         check_length(max_steps, max_epochs)
@@ -115,6 +116,8 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
             settled = partial(make_sampler, **self.sampler.settled())
             more = self._sampler(settled, number_of(num_steps, self.skipped), None)
             self.sampler = Remaining(self._in_phases(more), self.skipped, num_steps)
+        if leave_out is not None:
+            self.sampler = leave_out(self.sampler)
         self.length_warmup = self._length_warmup(len(self.sampler))
         return len(self.sampler)
 
@@ -147,7 +150,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
     @property
     def phased_order(self) -> Phased | None:
         """The order of a run with phases, no batch left out; None for a run without, and one that is not divided."""
-        order = self.sampler.sampler if isinstance(self.sampler, Remaining) else self.sampler
+        order = whole_order(self.sampler)
         return order if isinstance(order, Phased) else None
 
     def _draws(self, whole: GlobalBatchSampler) -> tuple[list[SeamlessSampler], list[Draws]]:

@@ -170,6 +170,10 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: Any = Non
     if config.get("skip_batches"):
         check_numbered(data, "skip_batches")
         options["skip_batches"] = OmegaConf.to_container(config.skip_batches)
+    if config.data.get("without") is not None:
+        from tiryns.runner.data.without.chosen import leaving_out
+
+        options["leave_out"] = leaving_out(OmegaConf.to_container(config.data), data)
 
     def connect(steps: int, epochs: float | None = None, **more: Any) -> int:
         given = (bind(config.sampler), objective, steps, epochs, config.seed)

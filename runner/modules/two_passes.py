@@ -64,7 +64,7 @@ class SecondPass:
         pairs = self._first_pass(micro_batches)
         vectors, learnt = pairs.vectors.requires_grad_(), model.loss_parameters()
         with torch.enable_grad(), torch.autocast(vectors.device.type, enabled=False):
-            loss = model.loss(pairs, model.temperature)
+            loss = model.batch_loss(pairs)
             gradient, *of_learnt = torch.autograd.grad(loss, [vectors, *learnt])
         self._learnt = list(zip(learnt, of_learnt, strict=True))
         self._gradient = torch.cat([gradient, torch.zeros_like(gradient[:1])]).flatten(0, 1)  # 0 for fillers

@@ -138,6 +138,10 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         """The number of the global batch of a step in the order that nothing is left out of, both counted from 0."""
         return step
 
+    def is_trained(self, samples: np.ndarray) -> np.ndarray:
+        """Which samples [B, 2] of a global batch count, bool [B]; the others only keep their places."""
+        return np.ones(len(samples), dtype=bool)
+
     def settled(self) -> dict[str, Any]:
         """Settings that follow from the run's length, for a sampler of another length with the same first batches."""
         return {}

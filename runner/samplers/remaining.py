@@ -11,6 +11,13 @@ SKIPPED = "skip_batches"
 """Entry of a fingerprint with the global batches that are left out; a sampler that leaves none out has none."""
 
 
+def whole_order(sampler: GlobalBatchSampler) -> GlobalBatchSampler:
+    """The order that nothing is left out of."""
+    while isinstance(sampler, Remaining):
+        sampler = sampler.sampler
+    return sampler
+
+
 class Remaining(GlobalBatchSampler):
     """Step k is the k-th global batch of `sampler` outside `pairs`; the run has `num_batches` steps.
 

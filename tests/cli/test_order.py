@@ -19,7 +19,7 @@ from tests.modules.conftest import TINY as FINETUNING
 from tests.support.composed import composed
 from tests.support.in_process import Done, tiryns_here
 from tiryns.runner.cli.order.opened import SampleOrder
-from tiryns.runner.cli.order.places import DocumentPlaces
+from tiryns.runner.data.origin.places import DocumentPlaces
 from tiryns.runner.run.folder import Run
 
 STEPS = 5

@@ -15,7 +15,7 @@ from tests.support.precision import rounding
 from tiryns import compose
 from tiryns.runner.cli.order.finding import find
 from tiryns.runner.cli.order.opened import SampleOrder
-from tiryns.runner.cli.order.places import places_of
+from tiryns.runner.data.origin.places import places_of
 from tiryns.runner.loop.assembly import assemble
 from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.run import audit

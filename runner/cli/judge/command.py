@@ -9,6 +9,7 @@ each compared with --against, and corrected for their number. Without --against 
 Exit status: 0 clear, 3 not clear, 1 an error, 130 or 75 interrupted (the same command goes on).
 """
 
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
@@ -79,6 +80,8 @@ def main(arguments: Namespace) -> None:
     """Prints the answer and the place of its page; ends with status 3 where it is not clear."""
     folders = [Path(word) for word in arguments.words if "=" not in word or Path(word).is_dir()]
     words = [word for word in arguments.words if Path(word) not in folders]
+    shared = [*words, *shlex.split(arguments.against or "")]
+    arguments.change = [one for change in arguments.change for one in missing.each_source(change, shared)]
     _check(arguments, folders, words)
     check_figure_file(arguments.figure)
     with replaceable(arguments.out, arguments.figure):

@@ -24,6 +24,9 @@ from tiryns.runner.run.recording import new_name
 
 log = logging.getLogger("tiryns")
 
+BY_SOURCE = "data.without=by:source"
+"""The word that stands for leaving out each source of a mixture, in a change of its own."""
+
 
 def comparison_folder(common: Sequence[str]) -> Path:
     """The newest folder of comparisons with these common overrides, else a new one."""
@@ -55,6 +58,19 @@ def check_settings(common: Sequence[str], settings: Sequence[Setting], own: Sequ
             check_config(config := compose([*common, *setting.words]))
             if line := rate_of_recipe(config, config.hydra):
                 log.warning("%s", line)
+
+
+def each_source(change: str, words: Sequence[str]) -> list[str]:
+    """A change once for each source of the mixture of `words` where it has `data.without=by:source`, else as it is."""
+    if BY_SOURCE not in change:
+        return [change]
+    with initialized(), on_command_line(words):
+        mixture = compose([*words]).data.get("mixture") or {}
+    if len(mixture) < 2:
+        raise ValueError(
+            f"{BY_SOURCE} leaves out one source after the other: choose data=mixture with two or more"
+        )
+    return [change.replace(BY_SOURCE, f"data.without=source:{name}") for name in mixture]
 
 
 def finished_runs(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[Run]:

@@ -88,14 +88,14 @@ def steps_of(given: str, num_steps: int) -> list[int]:
 
 def show_steps(order: Any, steps: list[int], arguments: Namespace) -> None:
     """Writes a line for each sample of the steps."""
-    from tiryns.runner.cli.order.places import places_of
+    from tiryns.runner.data.origin.places import places_of
 
     places = places_of(order.data)
     columns = [*COLUMNS, *(["phase"] if order.phase_at(1) is not None else [])]
     rows = [
         (step, place, epoch, index, *places.of(index), order.phase_at(step))[: len(columns)]
         for step in steps
-        for place, (epoch, index) in enumerate(order.samples(step).tolist(), 1)
+        for place, (epoch, index) in zip(*(part.tolist() for part in order.in_places(step)), strict=True)
     ]
     if arguments.format == "parquet":
         import pyarrow as pa

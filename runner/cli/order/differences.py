@@ -24,7 +24,7 @@ def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
         ours, theirs = (key.of(step) for key in keys)
         for known, given in zip(seen, (ours, theirs), strict=True):
             known.append(np.unique(given))
-        shared += len(np.intersect1d(ours, theirs)) / max(len(ours), len(theirs))
+        shared += len(np.intersect1d(ours, theirs)) / max(len(ours), len(theirs), 1)
         epochs = [order.samples(step)[:, 0] for order in orders]
         if not (np.array_equal(ours, theirs) and np.array_equal(epochs[0], epochs[1])):
             differ.append(step)

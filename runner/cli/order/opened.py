@@ -54,8 +54,14 @@ class SampleOrder:
         """The last step that was trained."""
 
     def samples(self, step: int) -> NDArray[np.int64]:
-        """Epoch and index of each sample of a global batch, int64 [B, 2]."""
-        return self.data.sampler.global_batch(step - 1)  # type: ignore[no-any-return]
+        """Epoch and index of each sample of a global batch that is trained on, int64 [B, 2]."""
+        return self.in_places(step)[1]
+
+    def in_places(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places of these samples in the global batch, from 1 [B], and the samples."""
+        samples = self.data.sampler.global_batch(step - 1)
+        places = np.flatnonzero(self.data.sampler.is_trained(samples))
+        return places + 1, samples[places]
 
     def phase_at(self, step: int) -> str | None:
         """The name of the phase that the global batch of a step is of; None for a run without phases."""
@@ -74,10 +80,10 @@ class SampleOrder:
         """Every place of some samples in the run: `step`, `place` in the global batch from 1, `epoch`, `index`."""
         found = []
         for step in range(1, self.num_steps + 1) if len(indices) else ():
-            samples = self.samples(step)
-            for place in np.flatnonzero(np.isin(samples[:, 1], indices)).tolist():
-                epoch, index = samples[place].tolist()
-                found.append({"step": step, "place": place + 1, "epoch": epoch, "index": index})
+            places, samples = self.in_places(step)
+            for row in np.flatnonzero(np.isin(samples[:, 1], indices)).tolist():
+                epoch, index = samples[row].tolist()
+                found.append({"step": step, "place": int(places[row]), "epoch": epoch, "index": index})
         return found
 
     @cached_property

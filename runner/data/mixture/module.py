@@ -29,7 +29,7 @@ from tiryns.runner.samplers import LengthGrouped
 from tiryns.runner.samplers.base import PROVISIONAL, GlobalBatchSampler, SeamlessSampler
 from tiryns.runner.samplers.mixed import Mixed, order_of
 from tiryns.runner.samplers.phased import Draws, Phased
-from tiryns.runner.samplers.remaining import Remaining
+from tiryns.runner.samplers.remaining import whole_order
 
 
 class MixedSequences(ShardedStore):
@@ -201,7 +201,7 @@ class MixtureData(PretrainingData):
 
     def _epochs_at(self, step: int) -> dict[str, float]:
         """Passes over each source before a step, of all its lengths."""
-        order = self.sampler.sampler if isinstance(self.sampler, Remaining) else self.sampler
+        order = whole_order(self.sampler)
         assert isinstance(order, Mixed | Phased)
         passed = dict.fromkeys(self.sources, 0.0)
         for store, count in zip(

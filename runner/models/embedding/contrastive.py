@@ -55,7 +55,7 @@ class PairsModel(WrappedModel):
         vectors = self.vectors_of(micro_batch)
         pairs = self.rows_of(vectors, [micro_batch], whole_batch=False)
         with torch.autocast(vectors.device.type, enabled=False):
-            found = {"vectors": vectors, "loss": self.loss(pairs, self.temperature)}
+            found = {"vectors": vectors, "loss": self.batch_loss(pairs)}
         if not self.training:
             found["rows"], found["temperature"] = pairs.vectors, self.temperature.expand(len(pairs.vectors))
         return found
@@ -64,6 +64,13 @@ class PairsModel(WrappedModel):
         """What stands for each text of a micro-batch [X, ...], in fp32 or wider."""
         raise NotImplementedError
 
+    def batch_loss(self, pairs: Pairs) -> Tensor:
+        """The sum of the losses of the rows that have a query, 0-dim."""
+        there = pairs.without_gaps()
+        if not len(there.scores):
+            return (pairs.vectors.sum() + self.temperature) * 0
+        return self.loss(there, self.temperature)
+
     def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:
         """The sum of the losses of the rows of a batch, 0-dim."""
         return self.pair_loss(pairs, temperature)
@@ -71,7 +78,7 @@ class PairsModel(WrappedModel):
     def rows_of(self, vectors: Tensor, micro_batches: Sequence[MicroBatch], whole_batch: bool) -> Pairs:
         """The vectors [X, ...] of the texts of micro-batches as rows, those of fillers left out if of the `whole_batch`.
 
-        Rows of the whole batch are in its order; those of other micro-batches are 0.
+        Rows of the whole batch are in its order; those of other micro-batches, and those that the run leaves out, are 0.
         """
         places = torch.cat([self.places(micro_batch, whole_batch) for micro_batch in micro_batches])
         given: Sequence[Any] = micro_batches

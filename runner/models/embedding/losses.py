@@ -33,6 +33,11 @@ class Pairs(NamedTuple):
         """With vectors of the first so many dimensions."""
         return self._replace(vectors=self.vectors[..., :dimensions])
 
+    def without_gaps(self) -> "Pairs":
+        """Without rows that have no query."""
+        there = self.text_ids[:, 0] != 0
+        return self if there.all() else Pairs(*(part[there] for part in self))
+
     def some(self, start: int, stop: int) -> "Pairs":
         """The rows [start, stop)."""
         return Pairs(*(part[start:stop] for part in self))

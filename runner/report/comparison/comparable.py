@@ -45,7 +45,11 @@ def validation_of(run: Run) -> dict[str, Any]:
 
 def evaluated_on(run: Run, name: str) -> Any:
     """The fingerprint of a validation set; by the settings of the data where the run has none."""
-    return (inputs_of(run).get("evaluation") or {}).get(name) or data_of(run)
+    inputs = inputs_of(run)
+    sets, shares = inputs.get("evaluation") or {}, (inputs.get("order") or {}).get("mixture")
+    if name == "mixture" and sets and shares:  # the mean of its sources' sets, weighted by their shares
+        return {**sets, "shares": shares}
+    return sets.get(name) or data_of(run)
 
 
 def texts_of(run: Run) -> dict[str, Any]:

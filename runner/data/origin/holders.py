@@ -1,0 +1,188 @@
+"""The documents or rows that hold a text, and the sequences of the training set that came of them."""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiryns.runner.data.evaluated import by_name
+from tiryns.runner.data.origin.places import DocumentPlaces, leaves_of, split_where
+from tiryns.runner.data.read.documents import open_source
+from tiryns.runner.data.read.rows import read_rows
+from tiryns.runner.data.text.chunking import Chunker
+from tiryns.runner.data.text.holdout import HELD_OUT, digest
+from tiryns.runner.data.text.pretraining import PretrainingData
+from tiryns.runner.data.text.stored import StoredPretrainingData
+
+TRAINED, LEFT_OUT, CUT_OFF = "training", "left out of training", "cut off: not trained on"
+"""Where a document or row belongs to, beside the names of validation and test sets."""
+
+
+@dataclass
+class Holder:
+    """A document or row that holds a text."""
+
+    source: str
+    file: str
+    row: str
+    set: str
+    """`training`, `validation set NAME`, ..., or why it is in none."""
+    sequences: list[int] = field(default_factory=list)
+    """Its sequences that hold some of the text, by index in the training set."""
+    occurrences: list[dict[str, int]] = field(default_factory=list)
+    """Each place in the run where one of them is trained on: `step`, `place`, `epoch` and `index`."""
+
+
+def holders_of(data: Any, text: str, asked: str) -> list[tuple[str, list[Holder]]]:
+    """The holders of each document of a file, or of a text; one pass over prepared `data`. `asked` names it in errors.
+
+    A text is read as the run reads its data: white space at the ends of lines does not count, and with
+    `data.text_unit=paragraph` blank lines divide it. Raises ValueError for blank text, and data that came as token ids.
+    """
+    labelled = data.train_set is not None
+    wanted = wanted_documents(text, data.settings, labelled, asked)
+    if labelled:
+        found = _holders_in_rows(data, wanted)
+    elif data.stores:
+        found = _holders_in_stores(data, wanted, asked)
+    else:
+        found = _holders_in_documents(data, wanted, asked)
+    return list(zip(wanted, found, strict=True))
+
+
+def wanted_documents(text: str, settings: Any, labelled: bool, asked: str) -> list[str]:
+    """The documents of a file, or of a text as if it were one; raises ValueError for blank text."""
+    unit = "file" if labelled else settings.text_unit
+    column = getattr(settings, "text_column", "text")
+    path = Path(text)
+    with tempfile.TemporaryDirectory() as folder:
+        if len(text) > 255 or not path.is_file():
+            path = Path(folder) / "text.txt"
+            path.write_text(text, encoding="utf-8")
+        source = open_source(path, column, "train", unit) if path.stat().st_size else None
+        found = [] if source is None else list(source.documents())
+    if not found or not all(isinstance(document, str) for document in found):
+        raise ValueError(f"{asked}: {text[:60]!r} holds no text")
+    return found
+
+
+def _holders_in_stores(data: PretrainingData, wanted: list[str], asked: str) -> list[list[Holder]]:
+    """The documents of each source that hold each text, with their sequences in all of its stores."""
+    found: dict[str, list[list[Holder]]] = {}
+    start = 0
+    for store in data.stores:
+        if isinstance(store.data, StoredPretrainingData):
+            raise ValueError(
+                f"{asked}: {store.data.source.describe()} keeps token ids, so its text is not known"
+            )
+        holders = _holders_in_documents(store.data, wanted, asked)
+        for holder in chain.from_iterable(holders):
+            if store.name:
+                holder.source = store.name
+                if holder.set == f"validation set {HELD_OUT}":
+                    holder.set = f"validation set {store.name}"
+            holder.sequences = [index + start for index in holder.sequences]
+        for first, again in zip(
+            chain.from_iterable(found.setdefault(store.name, holders)),
+            chain.from_iterable(holders),
+            strict=True,
+        ):
+            if again is not first:  # the same document in sequences of another length
+                first.sequences += again.sequences
+                first.set = TRAINED if again.set == TRAINED else first.set
+        start += len(store.data.train)
+    return [list(chain.from_iterable(of_text)) for of_text in zip(*found.values(), strict=True)]
+
+
+def _holders_in_documents(data: Any, wanted: list[str], asked: str) -> list[list[Holder]]:
+    """The documents of the training source and of the validation sources that hold each text."""
+    found = [list[Holder]() for _ in wanted]
+    if data.source.tokenized:
+        raise ValueError(f"{asked}: {data.source.describe()} came as token ids, so its text is not known")
+    places, number = DocumentPlaces(data), 0
+    chunker = places.chunker()
+    for _, _, source in places.leaves:
+        for document in source.documents():
+            for text, holders in zip(wanted, found, strict=True):
+                if text in document:
+                    holders.append(_holder(places, chunker, number, document, text))
+            number += 1
+    for name, other in data.validation_sources.items():
+        for source_name, file, source in leaves_of(other):
+            for row, document in enumerate(source.documents(), 1):
+                for text, holders in zip(wanted, found, strict=True):
+                    if text in document:
+                        where = (source_name, file, f"document {row}")
+                        holders.append(Holder(*where, f"validation set {name}"))
+    return found
+
+
+def _holder(places: DocumentPlaces, chunker: Chunker, number: int, document: str, text: str) -> Holder:
+    """A document of the training source, with its sequences that hold some of the text."""
+    sequences = places.sequences_of(number)
+    source, file, row, _ = places.of_document(number)
+    if not len(sequences):
+        digests = places.data.left_out  # of what another source of a mixture holds out
+        other = bool(places.data.validation_sources) or (
+            digests is not None and np.uint64(digest(document)) in digests
+        )
+        return Holder(source, file, row, LEFT_OUT if other else f"validation set {HELD_OUT}")
+    lengths = places.data.train.lengths(sequences) - chunker.num_special
+    parts = parts_with(chunker, document, text, lengths)
+    return Holder(source, file, row, TRAINED if len(parts) else CUT_OFF, sequences[parts].tolist())
+
+
+def parts_with(
+    chunker: Chunker, document: str, text: str, lengths: NDArray[np.integer[Any]]
+) -> NDArray[np.int64]:
+    """The parts of a document, of `lengths` [P] in tokens, that hold a token of the text."""
+    encoding = chunker.backend.encode(document, add_special_tokens=False)
+    starts, ends = np.array(encoding.offsets, np.int64).reshape(-1, 2).T
+    held, first = np.zeros(len(starts), bool), document.find(text)
+    while first >= 0:
+        held |= (ends > first) & (starts < first + len(text))
+        first = document.find(text, first + 1)
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    return np.unique(owners[np.flatnonzero(held[: len(owners)])])
+
+
+def _holders_in_rows(data: Any, wanted: list[str]) -> list[list[Holder]]:
+    """The rows of training, validation and test files that hold each text in a column other than label and id."""
+    found, settings = [list[Holder]() for _ in wanted], data.settings
+    skipped = {getattr(settings, name, None) for name in ("label_column", "id_column")}
+    sets = {"training": data.train_set}
+    sets |= {f"validation set {name}": sequences for name, sequences in data.validation.items()}
+    sets |= {f"test set {name}": sequences for name, sequences in data.test.items()}
+    owner = {getattr(e, "where", ""): (name, i) for name, s in sets.items() for i, e in enumerate(s.examples)}
+    owners = data.train_set.owners()
+    for part in ("train", "validation", "test"):
+        for source in by_name(data.sources[part], part).values():
+            rows = read_rows(source, data.reading, part, f"data.{part}")
+            for where, values in rows.rows:
+                texts = list(texts_in({n: v for n, v in values.items() if n not in skipped}))
+                for text, holders in zip(wanted, found, strict=True):
+                    if any(text in one for one in texts):
+                        name, example = owner.get(where, (LEFT_OUT, -1))
+                        mine = np.flatnonzero(owners == example).tolist() if name == TRAINED else []
+                        holders.append(Holder(rows.description, *split_where(where), name, mine))
+    return found
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Every text in a row's value; a list of words is one text."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from texts_in(inner)
+    elif isinstance(value, list | tuple):
+        if value and all(isinstance(word, str) for word in value):
+            yield " ".join(value)
+        else:
+            for inner in value:
+                yield from texts_in(inner)

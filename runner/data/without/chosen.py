@@ -1,0 +1,110 @@
+"""The training samples that `data.without` names, and what takes their place."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiryns.conf.values import suggest
+from tiryns.runner.data.origin.holders import holders_of
+from tiryns.runner.data.without.order import Without
+from tiryns.runner.samplers import GlobalBatchSampler
+
+log = logging.getLogger("tiryns")
+
+SOURCE = "source:"
+"""What stands before the name of a source of a mixture."""
+
+
+def leaving_out(settings: Any, data: Any) -> Callable[[GlobalBatchSampler], GlobalBatchSampler]:
+    """Makes an order of prepared `data` one without the samples that its settings name.
+
+    Raises ValueError where these are none or all, and where none can take the place of one.
+    """
+    left_out, substitute = samples_named(settings["without"], data), settings["substitute"]
+    substitutes = substitutes_of(left_out, data) if substitute else None
+    digest = sha256(left_out.astype("<i8").tobytes()).hexdigest()[:16]
+    what = f"{len(left_out)} samples {'substituted' if substitute else 'weight 0'}, {digest}"
+    log.info("data.without: %d of %d training samples are left out", len(left_out), len(data.train))
+    return partial(Without, left_out=left_out, substitutes=substitutes, digest=what)
+
+
+def samples_named(given: Any, data: Any) -> NDArray[np.int64]:
+    """The numbers of the samples [D], ascending; raises ValueError for none, all, and numbers that no sample has."""
+    numbers = given if isinstance(given, list) else [given]
+    if all(isinstance(number, int) for number in numbers):
+        found = np.array(numbers, np.int64)
+    elif len(numbers) == 1 and isinstance(given := numbers[0], str):
+        found = np.array(list(_numbers_of(given, data)), np.int64)
+    else:
+        raise ValueError(
+            f"data.without={given}: expected numbers of samples, a file, a text, or {SOURCE}NAME"
+        )
+    found, count = np.unique(found), len(data.train)
+    if not len(found):
+        raise ValueError(f"data.without={given!r} names no training sample: nothing would be left out")
+    if outside := [int(number) for number in found[[0, -1]] if not 0 <= number < count]:
+        raise ValueError(
+            f"data.without names sample {outside[0]}: the training set has samples 0 to {count - 1:,} "
+            "(`index` of `tiryns order`)"
+        )
+    if len(found) == count:
+        raise ValueError(f"data.without names all {count:,} training samples: leave some to train on")
+    return found
+
+
+def _numbers_of(given: str, data: Any) -> Iterator[int]:
+    """The samples of a source, those that a file lists, or those that hold a text."""
+    if given.startswith(SOURCE):
+        name, names = given.removeprefix(SOURCE), getattr(data.train, "source_names", [])
+        if name not in names:
+            known = f"the mixture has {', '.join(names)}" if names else "the data is no mixture"
+            raise ValueError(f"data.without={given}: {known}{suggest(name, names)}")
+        yield from np.flatnonzero(
+            data.train.sources_of(np.arange(len(data.train))) == names.index(name)
+        ).tolist()
+        return
+    path = Path(given)
+    text = path.read_text(encoding="utf-8", errors="replace") if len(given) < 256 and path.is_file() else ""
+    if text and all(word.isdecimal() for word in text.split()):
+        yield from map(int, text.split())
+    elif path.suffix == ".json" and text:
+        yield from _found_in(path, text)
+    else:
+        for _, holders in holders_of(data, given, "data.without"):
+            for holder in holders:
+                yield from holder.sequences
+
+
+def _found_in(path: Path, text: str) -> Iterator[int]:
+    """The samples that `tiryns order RUN --find TEXT --json` has found."""
+    try:
+        holders = [holder for one in json.loads(text)["texts"] for holder in one["found"]]
+        for holder in holders:
+            yield from holder["sequences"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"data.without={path}: expected numbers of samples, or what `tiryns order RUN --find TEXT --json` writes"
+        ) from error
+
+
+def substitutes_of(left_out: NDArray[np.int64], data: Any) -> NDArray[np.int64]:
+    """The next sample of the same set that is not left out [D], after the last one the first; ValueError without one."""
+    sizes = [len(store.data.train) for store in data.stores] or [len(data.train)]
+    ends = np.cumsum(sizes)
+    found = np.empty_like(left_out)
+    for first, end in zip(ends - sizes, ends, strict=True):
+        mine = (first <= left_out) & (left_out < end)
+        kept = np.setdiff1d(np.arange(first, end), left_out[mine], assume_unique=True)
+        if mine.any() and not len(kept):
+            raise ValueError(
+                "data.substitute=true: data.without names all samples of a source, so none can take their place"
+            )
+        found[mine] = kept[np.searchsorted(kept, left_out[mine]) % max(len(kept), 1)]
+    return found

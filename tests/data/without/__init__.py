@@ -1,0 +1,1 @@
+"""Samples that a run leaves out."""
