@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from tiryns.conf.data.common import Tokenizing
+from tiryns.conf.data.common import LeavingOut, Tokenizing
 from tiryns.runner.manifest.inputs import Manifest, read_manifest
 from tiryns.runner.report.comparison.differences import FOLD, fold_of, is_execution
 from tiryns.runner.run.folder import Run
@@ -21,6 +21,9 @@ TOKENISING = frozenset(
     for name in ("tokenizer", "max_length", "doc_stride", *(field.name for field in fields(Tokenizing)))
 )
 """Settings of labelled data that change how examples are tokenised, not which there are."""
+
+NOT_MEASURED = frozenset(f"data.{field.name}" for field in fields(LeavingOut))
+"""Settings of the data that leave what a run is measured on as it is."""
 
 
 def inputs_of(run: Run) -> Manifest:
@@ -61,8 +64,8 @@ def texts_of(run: Run) -> dict[str, Any]:
 
 
 def data_of(run: Run) -> dict[str, Any]:
-    """The settings of the data, but for those of execution and for the fold."""
-    names = (n for n in run.settings if n.startswith("data.") and n != FOLD)
+    """The settings of the data that is measured: not those of execution, the fold, and what is not trained on."""
+    names = (n for n in run.settings if n.startswith("data.") and n not in (FOLD, *NOT_MEASURED))
     return {name: run.settings[name] for name in names if not is_execution(run, name)}
 
 
