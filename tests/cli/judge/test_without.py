@@ -48,9 +48,8 @@ def test_runs_without_samples_are_measured_on_the_same(
 
 
 def test_mixtures_in_other_shares_are_measured_on_other_data(tmp_path: Path) -> None:
-    sweep = make_sweep(
-        tmp_path / "sweep", {"evaluation": {"a": "1"}, "order": {"mixture": {"a": "1/2"}}}, "val/mixture/loss"
-    )
+    inputs = {"evaluation": {"a": "1"}, "order": {"mixture": {"a": "1/2"}}}
+    sweep = make_sweep(tmp_path / "sweep", inputs, "val/mixture/loss")
     for run in sweep.glob("1-*"):
         manifest = run / "manifest.json"
         manifest.write_text(manifest.read_text().replace('"1/2"', '"1/3"'))
