@@ -53,6 +53,9 @@ class Predictions(ABC):
     kind: ClassVar[str]
     """The kind of prediction, for which metrics are registered."""
 
+    keeps_all = False
+    """Whether what only some figures are made of is kept without them."""
+
     monitor: str
     """The figure that chooses the best checkpoint."""
 

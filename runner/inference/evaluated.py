@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tiryns.conf.values import check_choice, suggest
 from tiryns.runner.data.labelled.examples import CHANGEABLE
 from tiryns.runner.data.read.bad_rows import BadRows
+from tiryns.runner.evaluation.calibration.report import calibration, fitted
 from tiryns.runner.evaluation.files import entry_of, write_content, write_lines, write_sets
 from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.evaluation.resampling import intervals
@@ -65,6 +66,8 @@ class Asked(NamedTuple):
     """Questions about images of each set that an answer is written for, 0 for all; in the place of the run's."""
     max_new_tokens: int | None = None
     """Longest such answer in tokens, in the place of the run's."""
+    calibration: str | None = None
+    """The set, one of the sources, that the calibration of the others is fitted on."""
     skipping: str = "data.on_bad_row=skip"
     """What leaves out labelled rows that cannot be used, as messages name it."""
 
@@ -135,6 +138,12 @@ def evaluate(
             sets[name] = model.labelled_samples(source, name, bad)
         else:
             sets[name] = model.read(source, name), {}
+    if asked.calibration is not None:
+        if not isinstance(model, Labels):
+            raise ValueError(
+                f"calibration is for one label of several, which the model in {run!r} does not predict"
+            )
+        model.keeps_all = True
     predictions, documents, entries = {}, [], {}
     for name, (sequences, of_rows) in sets.items():
         if isinstance(model, LanguageModel):
@@ -147,6 +156,10 @@ def evaluate(
             found.predictions, found.figures, found.sums, asked.resamples, asked.seed
         )
         entries[name] = entry | of_rows
+    if asked.calibration is not None:
+        fit = fitted(asked.calibration, predictions[asked.calibration])
+        for name in predictions.keys() - {asked.calibration}:
+            entries[name]["calibration"] = calibration(predictions[name], fit, asked.resamples, asked.seed)
     return Evaluation(plain({**facts, "sets": entries}), predictions, documents)
 
 

@@ -58,6 +58,7 @@ class Labels(Kind):
     those of its run.
     """
 
+    keeps_all = False
     at_once = 2048  # a multiple of the samples that an evaluation sorts by length
 
     def __init__(
@@ -144,7 +145,9 @@ class Labels(Kind):
     def measure(self, sequences: Any, tokens: int | None = None, **how: Any) -> Measured:
         """Predicts for the samples of a set, and measures it, as a run tests its model; `how` is for `measure_set`."""
         parts = self.model, self.collator, self.computation.bounded(tokens)
-        return measure_set(self.task.predictions(sequences, self.collator), *parts, **how)
+        predictions = self.task.predictions(sequences, self.collator)
+        predictions.keeps_all = self.keeps_all
+        return measure_set(predictions, *parts, **how)
 
     def labelled(self, rows: Sequence[Row]) -> bool:
         """Whether a row has a label."""

@@ -11,7 +11,7 @@ a file cannot be measured: then nothing is written.
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--resamples", type=int, default=1000, metavar="N", help="of each interval (1000); 0 for none")
     about = "of the resamples, and of the choice of documents (0)"
     add("--seed", type=int, default=0, metavar="N", help=about)
+    about = "a validation file that a temperature and sets of labels are fitted on, and calibration is measured with"
+    add("--calibration", metavar="FILE", help=about)
     about = "a module of yours that registers the model's task, or metrics"
     add("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
     add_reading_arguments(parser)
@@ -83,13 +85,18 @@ def main(arguments: Namespace) -> None:
     asked = Asked(
         settings, arguments.precision, arguments.objective, arguments.resamples, arguments.seed,
         _number_or_all("--pseudo-perplexity", arguments.pseudo_perplexity), answers,
-        arguments.max_new_tokens, "--on-bad-row skip",
+        arguments.max_new_tokens, arguments.calibration, "--on-bad-row skip",
     )  # fmt: skip
     if not files:
         raise ValueError("name a file to measure the model on: tiryns evaluate RUN FILE")
     if twice := next((file for file in files if files.count(file) > 1), None):
         raise ValueError(f"{twice} is named twice")
-    found = evaluate(arguments.run, {file: file for file in files}, asked, progress)
+    if arguments.calibration in files:
+        raise ValueError(
+            f"--calibration {arguments.calibration} is measured, too: fit on another file than is measured"
+        )
+    every = [*files, *([arguments.calibration] if arguments.calibration else [])]
+    found = evaluate(arguments.run, {file: file for file in every}, asked, progress)
     _show(found, arguments.out, arguments.json)
     monitor = str(Run(Path(arguments.run)).status.get("monitor") or "")
     figure = monitor.rpartition("/")[2]
@@ -112,6 +119,7 @@ def _show(found: "Evaluation", folder: Path | None, as_json: bool = False) -> No
         print_json(found.content)
     else:
         print(figures_table(found.content), end="")
+        print(*calibration_lines(found.content), sep="\n", end="")
     for name, entry in found.content["sets"].items():
         if told := described(entry.get("left_out", {})):
             print(f"{name}: {told}", file=sys.stderr)
@@ -173,6 +181,18 @@ def figures_table(content: Mapping[str, Any]) -> str:
     from tiryns.runner.report.table import as_text
 
     return as_text(*figures_rows(content))
+
+
+def calibration_lines(content: Mapping[str, Any]) -> Iterator[str]:
+    """What calibration has come to, a line for each set that it was measured on."""
+    for name, entry in content["sets"].items():
+        if found := entry.get("calibration"):
+            fit = found["fitted_on"]
+            yield (
+                f"{name}: calibration error {found['error']:.3f}, with temperature {fit['temperature']:.2f} (fitted on "
+                f"{fit['set']}) {found['calibrated_error']:.3f}; sets of {found['set_size']:.2f} labels hold the true "
+                f"one in {found['coverage']:.1%} (wanted {found['level']:.0%})\n"
+            )
 
 
 def _number_or_all(option: str, given: str) -> int | None:

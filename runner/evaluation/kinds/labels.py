@@ -53,8 +53,9 @@ class ClassificationPredictions(OfLabels):
     kind, monitor = "classification", "accuracy"
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The most probable label and its probability; for registered metrics also those of the others."""
-        every = {"probabilities": output["logits"].softmax(-1)} if self.registered else {}
+        """The most probable label and its probability; where further figures need them also those of the others."""
+        wanted = self.registered or self.keeps_all
+        every = {"probabilities": output["logits"].softmax(-1)} if wanted else {}
         return super().read(micro_batch, output) | every
 
     def scored(self) -> tuple[Any, Any]:

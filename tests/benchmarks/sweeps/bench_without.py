@@ -45,8 +45,8 @@ Losses = NDArray[np.float64]
 def write_files(folder: Path) -> None:
     """The examples, clean and poisoned, and a file of numbers for each setting."""
     draw = random.Random(0)
-    rows = [row for part in ("train", "validation", "test") for row in StdlibDocstrings(part).rows()]
-    rows = [(" ".join(row["text"].split()), row["label"]) for row in rows if row["label"] in LABELS]
+    every = [row for part in ("train", "validation", "test") for row in StdlibDocstrings(part).rows()]
+    rows = [(" ".join(row["text"].split()), row["label"]) for row in every if row["label"] in LABELS]
     draw.shuffle(rows)
     chosen = sorted(draw.sample(range(COUNT), LEFT_OUT))
     wrong, shuffled = list(rows[:COUNT]), [text for text, _ in rows[:COUNT]]
@@ -111,10 +111,9 @@ def main() -> None:
     )
     for what, found in poisoned.items():
         own = found[1] - found[0]
-        after = clear_after(own)
-        print(
-            f"| {what} | {own.mean():+.4f} | {f'{after} pairs' if after else 'not in 8 pairs'} | {t_test(own).t:.1f} |"
-        )
+        after, paired = clear_after(own), t_test(own).statistic
+        told = f"{after} pairs" if after else "not in 8 pairs"
+        print(f"| {what} | {own.mean():+.4f} | {told} | {paired:.1f} |")
 
 
 if __name__ == "__main__":

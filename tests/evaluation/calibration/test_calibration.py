@@ -1,0 +1,140 @@
+"""Calibration: figures equal to scikit-learn's and to formulas, sets that cover what they say, and the command."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from sklearn.calibration import CalibratedClassifierCV, calibration_curve
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+
+from tests.modules.conftest import Finetune
+from tests.support.in_process import tiryns_here
+from tiryns.runner.evaluation.calibration.figures import (
+    calibration_error,
+    fitted_temperature,
+    in_set,
+    set_threshold,
+    with_temperature,
+)
+
+
+def drawn(count: int, seed: int, sharpness: float = 1.0, classes: int = 5) -> tuple[Any, Any]:
+    """Probabilities that are too sure by a factor of the logits, and classes drawn of the right ones."""
+    draw = np.random.default_rng(seed)
+    logits = draw.normal(size=(count, classes)) * 1.5
+    right = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    true = (right.cumsum(1) < draw.random((count, 1))).sum(1)
+    sure = np.exp(sharpness * logits)
+    return sure / sure.sum(1, keepdims=True), true
+
+
+def test_error_is_that_of_the_bins_of_scikit_learn() -> None:
+    probabilities, true = drawn(3000, 0, 2.0, classes=2)
+    confidence, correct = probabilities.max(1), probabilities.argmax(1) == true
+    shares, means = calibration_curve(correct, confidence, n_bins=15, strategy="uniform")
+    counts = np.histogram(confidence, np.linspace(0, 1, 16))[0]
+    expected = (np.abs(shares - means) * counts[counts > 0]).sum() / len(true)
+    assert calibration_error(probabilities, true)[0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_weights_count_examples_as_often_as_they_were_drawn() -> None:
+    probabilities, true = drawn(60, 1, 3.0)
+    weights = np.random.default_rng(2).integers(0, 4, (3, 60)).astype(float)
+    repeated = [np.repeat(np.arange(60), row.astype(int)) for row in weights]
+    expected = [calibration_error(probabilities[rows], true[rows])[0] for rows in repeated]
+    assert calibration_error(probabilities, true, weights) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("sharpness", [0.4, 1.0, 3.0])
+def test_temperature_has_the_least_loss(sharpness: float) -> None:
+    probabilities, true = drawn(2000, 3, sharpness)
+
+    def loss(log_temperature: float) -> float:
+        scaled = with_temperature(probabilities, np.exp(log_temperature))
+        return float(-np.log(scaled[np.arange(len(true)), true]).mean())
+
+    found = fitted_temperature(probabilities, true)
+    best = minimize_scalar(loss, bounds=(-4, 4), method="bounded", options={"xatol": 1e-10})
+    assert found == pytest.approx(np.exp(best.x), rel=1e-5)
+    assert found == pytest.approx(sharpness, rel=0.1), "the logits were multiplied by it"
+
+
+def test_temperature_is_that_of_scikit_learn() -> None:
+    draw = np.random.default_rng(4)
+    features, true = draw.normal(size=(900, 6)), draw.integers(0, 3, 900)
+    features[:, 0] += true
+    model = LogisticRegression(C=100).fit(features[:60], true[:60])
+    scaled = CalibratedClassifierCV(FrozenEstimator(model), method="temperature").fit(
+        features[60:], true[60:]
+    )
+    own = with_temperature(
+        model.predict_proba(features), fitted_temperature(model.predict_proba(features[60:]), true[60:])
+    )
+    assert own == pytest.approx(scaled.predict_proba(features), abs=1e-4)
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 3.0])
+def test_sets_cover_what_they_say_in_200_splits(sharpness: float) -> None:
+    probabilities, true = drawn(1200, 5, sharpness)
+    draw, coverages, sizes = np.random.default_rng(6), [], []
+    for _ in range(200):
+        order = draw.permutation(len(true))
+        fitting, rest = order[:500], order[500:]
+        sets = in_set(probabilities[rest], set_threshold(probabilities[fitting], true[fitting]))
+        coverages.append(sets[np.arange(len(rest)), true[rest]].mean())
+        sizes.append(sets.sum(1).mean())
+    assert np.mean(coverages) == pytest.approx(0.9, abs=0.02)
+    assert 1 < np.mean(sizes) < 5
+
+
+def test_few_examples_give_sets_of_all_classes_and_none_is_empty() -> None:
+    probabilities, true = drawn(8, 7)
+    assert set_threshold(probabilities, true) == 0.0
+    assert in_set(probabilities, 0.0).all()
+    assert (in_set(probabilities, 2.0).sum(1) == 1).all()
+
+
+def files_of(finetune: Finetune, tmp_path: Path) -> tuple[Any, Path, Path]:
+    run = finetune("classification", "trainer.max_steps=20")
+    lines = Path(run.settings["data.train"]).read_text().splitlines()
+    for name, rows in (("validation", lines[::2]), ("later", lines[1::2])):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(rows))
+    return run, tmp_path / "validation.jsonl", tmp_path / "later.jsonl"
+
+
+def test_evaluation_tells_calibration_on_another_file(finetune: Finetune, tmp_path: Path) -> None:
+    run, validation, later = files_of(finetune, tmp_path)
+    words = ["evaluate", str(run.path), later.name, "--calibration", validation.name, "--resamples", "50"]
+    shown = tiryns_here(tmp_path, *words, "--out", "found")
+    assert shown.returncode == 0, shown.stderr
+    assert "later.jsonl: calibration error 0." in shown.stdout
+    assert "(fitted on validation.jsonl)" in shown.stdout
+    sets = json.loads((tmp_path / "found/evaluation.json").read_text())["sets"]
+    assert "calibration" not in sets["validation.jsonl"]
+    found = sets["later.jsonl"]["calibration"]
+    plain = json.loads(tiryns_here(tmp_path, *words[:3], "--json", "--resamples", "0").stdout)["sets"][
+        "later.jsonl"
+    ]
+    assert "calibration" not in plain
+    assert plain["metrics"] == sets["later.jsonl"]["metrics"]
+    assert found["loss"] == pytest.approx(plain["metrics"]["loss"], rel=1e-4)
+    low, high = found["intervals"]["coverage"]
+    assert low <= found["coverage"] <= high
+    assert found["fitted_on"]["examples"] > 5
+
+
+def test_calibration_of_what_has_no_classes_is_one_line(finetune: Finetune, tmp_path: Path) -> None:
+    run, _, later = files_of(finetune, tmp_path)
+    again = tiryns_here(tmp_path, "evaluate", str(run.path), later.name, "--calibration", later.name)
+    assert again.returncode == 1
+    assert "fit on another file than is measured" in again.stderr
+    tagged = finetune("token_classification", "trainer.max_steps=2", folder="tags")
+    file = tagged.settings["data.train"]
+    (tmp_path / "other.jsonl").write_text(Path(file).read_text())
+    refused = tiryns_here(tmp_path, "evaluate", str(tagged.path), file, "--calibration", "other.jsonl")
+    assert refused.returncode == 1
+    assert "calibration is for one label of several" in refused.stderr
