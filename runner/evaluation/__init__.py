@@ -9,6 +9,7 @@
 - `frozen`: what features tell by linear probes, nearest neighbours, cosines and ranks.
 - `totals`: sums over an evaluated set, and its figures.
 - `resampling`, `statistics`: how far a figure, or the difference of two settings, may be chance.
+- `calibration`: whether probabilities can be believed, and sets of labels.
 - `joined`: figures of predictions by several runs, such as those of folds.
 - `files`: predictions and tables in the run folder.
 """
