@@ -27,12 +27,12 @@ class RankingPredictions(Predictions):
         """Scores and grades of the candidates of each list whose grades are known: lists of arrays [C]."""
         known = self.owners()
         return [self._scores(i) for i in known], [
-            np.array(self.sequences.examples[i].grades, np.float32) for i in known
+            np.array(self.sequences.examples[i].label, np.float32) for i in known
         ]
 
     def owners(self) -> NDArray[np.int64]:
         """The lists whose grades are known."""
-        known = [example.grades is not None for example in self.sequences.examples]
+        known = [example.label is not None for example in self.sequences.examples]
         return np.flatnonzero(self.seen & known)
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -41,7 +41,7 @@ class RankingPredictions(Predictions):
         for i in np.flatnonzero(self.seen):
             example, scores = self.sequences.examples[i], self._scores(i)
             order = np.argsort(-scores, kind="stable").tolist()
-            candidates, grades = [example.candidates[n] for n in order], example.grades
+            candidates, grades = [example.candidates[n] for n in order], example.label
             sorted_grades = [grades[n] for n in order] if grades else None
             yield {
                 "id": example.id,
@@ -77,9 +77,9 @@ class ChoicePredictions(OfLabels):
                 "id": example.id,
                 **({} if example.context is None else {"context": example.context}),
                 "text": example.text,
-                "choices": example.choices,
-                "gold": example.choices[label] if label >= 0 else None,
-                "predicted": example.choices[chosen],
+                "choices": example.candidates,
+                "gold": example.candidates[label] if label >= 0 else None,
+                "predicted": example.candidates[chosen],
                 "predicted_choice": example.names[chosen],
                 "probability": round(probability, 6),
             }
