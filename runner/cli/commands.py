@@ -92,16 +92,8 @@ MEANT = {
 """What is typed instead of commands that there are not."""
 
 VALUED = (
-    "--config-dir",
-    "-cd",
-    "--config-path",
-    "-cp",
-    "--config-name",
-    "-cn",
-    "--cfg",
-    "-c",
-    "--package",
-    "-p",
+    *("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn"),
+    *("--cfg", "-c", "--package", "-p"),
 )
 """Hydra's flags with a value behind them."""
 

@@ -70,16 +70,10 @@ def about(model: Any, run: Run, settings: dict[str, Any], figures: dict[str, flo
     theirs = _metadata_of(base)
     named = base if HUB_NAME.fullmatch(base) and not Path(base).exists() else theirs.get("base_model")
     tags = ["tiryns", *kinds.get(task, [])]
-    library = (
-        "sentence-transformers"
-        if task in kinds
-        else "peft"
-        if is_separate(model.pretrained)
-        else "transformers"
-    )
+    library = "peft" if is_separate(model.pretrained) else "transformers"
     data = list(dict.fromkeys(hub_data_sets(settings.get("data") or {})))
     known = {
-        "library_name": library,
+        "library_name": "sentence-transformers" if task in kinds else library,
         "pipeline_tag": task,
         "license": theirs.get("license"),
         "language": theirs.get("language"),

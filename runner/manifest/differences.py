@@ -14,14 +14,7 @@ from tiryns.runner.manifest.digests import file_digest
 from tiryns.runner.manifest.inputs import Manifest
 
 NUMERIC = (
-    "torch",
-    "numpy",
-    "transformers",
-    "mkl",
-    "triton",
-    "nvidia",
-    "pytorch-optimizer",
-    "lightning",
+    *("torch", "numpy", "transformers", "mkl", "triton", "nvidia", "pytorch-optimizer", "lightning"),
     "tokenizers",
 )
 """Beginnings of the names of packages that compute, or choose what is computed."""
@@ -100,11 +93,8 @@ def _settings(then: Manifest, now: Manifest) -> Iterator[Change]:
 def _phases(manifest: Manifest) -> dict[str, Any]:
     """The phases of a run, if it has any, with their lengths in steps: a rebuilt run has its shares as steps."""
     known = manifest["resolved"].get("phases") or []
-    in_steps = [
-        {n: v for n, v in one["given"].items() if v is not None and n not in LENGTHS}
-        | {"steps": one["steps"]}
-        for one in known
-    ]
+    given = ({n: v for n, v in one["given"].items() if v is not None and n not in LENGTHS} for one in known)
+    in_steps = [own | {"steps": one["steps"]} for own, one in zip(given, known, strict=True)]
     return {"phases": in_steps} if known else {}
 
 

@@ -17,18 +17,8 @@ LISTED = 50
 """Confusions listed."""
 
 KNOWN = (
-    *(
-        "kind",
-        "examples",
-        "metrics",
-        "intervals",
-        "labels",
-        "confusion",
-        "confusions",
-        "per_class",
-        "entities",
-    ),
-    *("kinds", "shown"),
+    *("kind", "examples", "metrics", "intervals", "labels", "confusion", "confusions", "per_class"),
+    *("entities", "kinds", "shown"),
 )
 """Entries with a place of their own in a section; rows under another name become a table."""
 
@@ -76,17 +66,14 @@ def _section(folder: Path, name: str, entry: Entry, is_folded: bool) -> Part:
             f"{samples:,} samples (loss and token accuracy), {examples:,} answered in writing (the rest)"
         )
     images = [row for row in entry.get("shown") or [] if str(row["image"]).startswith(DATA_URI)]
+    shown = [page.part("label", text="Some images and answers"), page.part("images", images=images)]
     return page.section(
         f"Evaluation: {name}, {counted}",
         page.figures(_figures(entry)),
         predictions_table(folder, name),
         *(part for column in columns or [""] for part in _of_classes(entry, column)),
         *page.listed("Types of questions", QUESTIONS, entry.get("kinds") or []),
-        *(
-            [page.part("label", text="Some images and answers"), page.part("images", images=images)]
-            if images
-            else []
-        ),
+        *(shown if images else []),
         *(part for title, rows in entry.items() if title not in known for part in _own_table(title, rows)),
         is_folded=is_folded,
     )
@@ -122,10 +109,8 @@ def _classes(title: str, kind: str, rows: list[dict[str, Any]]) -> list[Part]:
     """The figures of each class, and the interval of its F1 where there is one; of many classes the worst come first."""
     columns = {kind: "label", **SCORES}
     if len(rows) > page.IN_SIGHT:
-        title, rows = (
-            f"{title}, the lowest F1 first",
-            sorted(rows, key=lambda row: (row["f1"], -row["support"])),
-        )
+        title = f"{title}, the lowest F1 first"
+        rows = sorted(rows, key=lambda row: (row["f1"], -row["support"]))
     if rows and "threshold" in rows[0]:
         columns["threshold"] = "threshold"
     if rows and all("intervals" in row for row in rows):
@@ -144,22 +129,16 @@ def _own_table(title: str, rows: Any) -> list[Part]:
 
 
 def _cell(value: Any) -> Any:
-    return (
-        value
-        if value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-        else str(value)
-    )
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if value is None or is_number else str(value)
 
 
 def _confusions(of: str, labels: list[str], counts: list[list[int]]) -> list[Part]:
     """The confusion matrix; of many labels the most frequent confusions."""
     if len(labels) <= MATRIX_LABELS:
         title = f"Confusion matrix{of}: a row per true class, a column per predicted one"
-        return (
-            [page.part("label", text=title), page.part("matrix", labels=labels, counts=counts)]
-            if counts
-            else []
-        )
+        matrix = [page.part("label", text=title), page.part("matrix", labels=labels, counts=counts)]
+        return matrix if counts else []
     pairs: list[dict[str, Any]] = [
         {"true": labels[i], "as": labels[j], "count": count, "share": count / sum(row)}
         for i, row in enumerate(counts)
@@ -177,11 +156,8 @@ def samples_section(folder: Path) -> Part:
         shown = {name: [[*map(_piece, pieces)] for pieces in texts] for name, texts in sets.items() if texts}
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return {}
-    return (
-        page.section("Samples", page.part("label", text=HINT), page.part("samples", sets=shown))
-        if shown
-        else {}
-    )
+    samples = page.part("samples", sets=shown)
+    return page.section("Samples", page.part("label", text=HINT), samples) if shown else {}
 
 
 def _piece(piece: Any) -> Any:

@@ -2,10 +2,7 @@
 
 from collections.abc import Sequence
 
-MEANING = {
-    "seeds": ("seed={each}",),
-    "folds": ("data.folds={count}", "data.fold={each}"),
-}
+MEANING = {"seeds": ("seed={each}",), "folds": ("data.folds={count}", "data.fold={each}")}
 """What each word stands for, where it counts up to `count`."""
 
 LEAST = {"seeds": 1, "folds": 2}

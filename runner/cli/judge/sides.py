@@ -41,6 +41,17 @@ class Pair(NamedTuple):
     against: Run
     change: Run
 
+    def difference(self, key: str) -> float:
+        """The figure of the change less that of the setting compared with."""
+        return value(self.change, key) - value(self.against, key)
+
+
+def value(run: Run, key: str) -> float:
+    """The figure of a run that has one."""
+    found = run.final(key)
+    assert found is not None, f"{run.path} has no {key}"
+    return found
+
 
 def setting_of(given: str) -> Setting:
     """The setting that an argument names: overrides with spaces between them, or none."""
@@ -102,12 +113,9 @@ def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
             continue
         own = Replicate(seed, fold_of(run))
         if own in found:
-            differ = differing([found[own], run])
-            why = (
-                f"they differ in {', '.join(differ)}: say which with --change and --against"
-                if differ
-                else "name one"
-            )
+            why = "name one"
+            if differ := differing([found[own], run]):
+                why = f"they differ in {', '.join(differ)}: say which with --change and --against"
             raise ValueError(
                 f"{name}: {str(found[own].path)!r} and {str(run.path)!r} have one seed, {own}; {why}"
             )

@@ -74,10 +74,7 @@ def measured(
     figures, greedy = soups.measure()
     members = greedy if soup == "greedy" else list(range(len(found)))
     facts = {"kind": soup, "monitor": soups.monitor, "figures": figures, "members": members}
-    return {
-        "soup": {**facts, "greedy": [str(runs[i]) for i in greedy]},
-        "task": soups.settings[soup],
-    }
+    return {"soup": {**facts, "greedy": [str(runs[i]) for i in greedy]}, "task": soups.settings[soup]}
 
 
 class _Measuring:

@@ -6,12 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiryns.runner.cli.reproduce.rebuilding import Recorded
-from tiryns.runner.manifest.differences import (
-    LEVELS,
-    NUMERIC,
-    Difference,
-    differences,
-)
+from tiryns.runner.manifest.differences import LEVELS, NUMERIC, Difference, differences
 from tiryns.runner.manifest.inputs import Manifest
 from tiryns.runner.manifest.steps import Step
 from tiryns.runner.run.audit import FILE_NAME as ORDER
@@ -143,16 +138,10 @@ def _rounding(resolved: Manifest) -> float:
 
 def _files(before: Manifest, after: Manifest) -> tuple[list[str], list[str]]:
     """Files of both that are the same to the byte, and those that differ."""
-    kept = [
-        {
-            name: digest
-            for name, digest in one.get("outputs", {}).items()
-            if name.startswith(("model/", "predictions")) or name == ORDER
-        }
-        for one in (before, after)
-    ]
-    both = [name for name in kept[0] if name in kept[1] and name not in HOLD_TIMES]
-    same = [name for name in both if kept[0][name] == kept[1][name]]
+    was, is_now = (one.get("outputs", {}) for one in (before, after))
+    kept = [name for name in was if name.startswith(("model/", "predictions")) or name == ORDER]
+    both = [name for name in kept if name in is_now and name not in HOLD_TIMES]
+    same = [name for name in both if was[name] == is_now[name]]
     return same, [name for name in both if name not in same]
 
 

@@ -92,10 +92,9 @@ class LateInteractionModel(PairsModel):
         weight = self.projection.weight.detach().cpu().contiguous()
         dense = {"in_features": weight.shape[1], "out_features": weight.shape[0], "bias": False}
         expansion = {"strategy": "min", "attend": True, "length": self.query_expansion}
+        transformer = {"query_expansion": expansion} if self.query_expansion else {}
         modules: dict[str, dict[str, Any]] = {
-            "base.modules.transformer.Transformer": {"query_expansion": expansion}
-            if self.query_expansion
-            else {},
+            "base.modules.transformer.Transformer": transformer,
             "base.modules.dense.Dense": {
                 **dense,
                 **tokens,
