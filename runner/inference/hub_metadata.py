@@ -45,15 +45,11 @@ def task_of_head(model: Any) -> tuple[str, str]:
         return "text-generation", "continues texts"
     if getattr(model.pretrained.config, "problem_type", None) == "regression":
         return "text-classification", "gives texts numbers"
-    if is_cross_encoder(model.pretrained.config):
+    config = model.pretrained.config  # one that says so to sentence-transformers scores pairs of texts
+    if getattr(config, "sentence_transformers", None) is not None and config.num_labels == 1:
         return "text-ranking", "ranks texts for a query"
     name = type(model.pretrained).__name__
     return next((found for head, found in HEADS.items() if name.endswith(head)), ("", ""))
-
-
-def is_cross_encoder(config: Any) -> bool:
-    """Returns whether a model scores pairs of texts, as the config says to sentence-transformers."""
-    return getattr(config, "sentence_transformers", None) is not None and config.num_labels == 1
 
 
 def about(model: Any, run: Run, settings: dict[str, Any], figures: dict[str, float]) -> dict[str, Any]:

@@ -60,11 +60,7 @@ MOST = 65_536
 
 
 def nodes_of(trainer: Any) -> Nodes:
-    """The nodes that a trainer config asks for: a number, a range such as `1:4`, or `auto`.
-
-    Raises:
-        ValueError: it is none of these.
-    """
+    """The nodes that a trainer config asks for: a number, a range such as `1:4`, or `auto`; ValueError for others."""
     asked = str(trainer.get("num_nodes", 1))
     if asked == "auto":
         return ANY_NODES

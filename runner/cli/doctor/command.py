@@ -20,7 +20,7 @@ from tiryns.runner.data.store.cached import cache_folder
 from tiryns.runner.report.summary import show
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.command.status import DIFFERENT
-from tiryns.runner.run.environment import PACKAGES
+from tiryns.runner.run.environment import PACKAGES, environment
 
 SHOWN_FEATURES = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16", "asimd", "sve", "sve2", "bf16")
 """Units of a processor by which matrices are multiplied, for the screen."""
@@ -53,7 +53,6 @@ def main(arguments: Namespace) -> None:
 def findings(outputs: Path) -> dict[str, Any]:
     """What there is, as values."""
     cache = cache_folder()
-    python = {"python": machine.machine()["python"]}
     return {
         "processor": machine.processor(),
         "memory": machine.memory(),
@@ -62,7 +61,7 @@ def findings(outputs: Path) -> dict[str, Any]:
         "disk": {"outputs": machine.disk(outputs), "cache": machine.disk(cache)},
         "slurm": machine.slurm(),
         "compiler": machine.compiler(),
-        "versions": {**python, **libraries.versions(*PACKAGES)},
+        "versions": {name: environment()[name] for name in ("python", *PACKAGES)},
         "extras": libraries.extras(),
     }
 

@@ -47,10 +47,8 @@ class Measure(NamedTuple):
 def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
     """The figure to compare pairs by: `metric`, or the one that both settings monitor.
 
-    Losses per token of other vocabularies cannot be compared, so bits per byte take their place.
-
-    Raises:
-        ValueError: the settings monitor different figures, have none of this name, or do not measure the same.
+    Losses per token of other vocabularies cannot be compared, so bits per byte take their place. Raises ValueError where
+    the settings monitor different figures, have none of this name, or do not measure the same.
     """
     runs = list(chain.from_iterable((pair.against, pair.change) for pair in pairs))
     key = metric or _monitored(pairs)

@@ -61,10 +61,7 @@ def setting_of(given: str) -> Setting:
 def canonical(words: Iterable[str]) -> list[str]:
     """Overrides as a sweep notes them in its jobs, such as `optimizer.lr=0.001` for `optimizer.lr=1e-3`.
 
-    Of two for one setting the later counts.
-
-    Raises:
-        ValueError: an override has several values, or gives the seed or a run to resume.
+    Of two for one setting the later counts. Raises ValueError for several values, the seed or a run to resume.
     """
     found: dict[str, str] = {}
     for override in OverridesParser.create().parse_overrides(list(words)):
@@ -103,8 +100,7 @@ def that_have(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
 def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
     """The finished runs of a setting by their seed and fold.
 
-    Raises:
-        ValueError: none has finished, two have one seed and fold, or they differ in more than these.
+    Raises ValueError where none has finished, two have one seed and fold, or they differ in more than these.
     """
     found: dict[Replicate, Run] = {}
     for run in runs:

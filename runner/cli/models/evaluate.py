@@ -105,13 +105,15 @@ def main(arguments: Namespace) -> None:
 def _show(found: "Evaluation", folder: Path | None, as_json: bool = False) -> None:
     """Writes an evaluation where a folder is given, and prints its figures, and what is left out."""
     from tiryns.runner.data.read.bad_rows import described
+    from tiryns.runner.report.evaluated import figures_rows
+    from tiryns.runner.report.table import as_text
 
     if folder is not None:
         write(found, folder)
     if as_json:
         print_json(found.content)
     else:
-        print(figures_table(found.content), end="")
+        print(as_text(*figures_rows(found.content)), end="")
     for name, entry in found.content["sets"].items():
         if told := described(entry.get("left_out", {})):
             print(f"{name}: {told}", file=sys.stderr)
@@ -165,14 +167,6 @@ def _written(folder: Path | None) -> list[Path]:
     """The files that an evaluation is written to."""
     names = ("evaluation.json", "predictions.jsonl", "documents.jsonl", "report.html")
     return [folder / name for name in names] if folder is not None else []
-
-
-def figures_table(content: Mapping[str, Any]) -> str:
-    """A row for each set, with its figures and their intervals, as text."""
-    from tiryns.runner.report.evaluated import figures_rows
-    from tiryns.runner.report.table import as_text
-
-    return as_text(*figures_rows(content))
 
 
 def _number_or_all(option: str, given: str) -> int | None:

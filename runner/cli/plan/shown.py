@@ -6,8 +6,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from tiryns.runner.cli.plan.content import plan_of
-from tiryns.runner.cli.plan.gpus import UTILISATION
-from tiryns.runner.cli.plan.nominal import nominal_plan
+from tiryns.runner.cli.plan.nominal import UTILISATION, nominal_plan
 from tiryns.runner.cli.plan.phases import phase_table
 from tiryns.runner.config.checks import lacks_data
 from tiryns.runner.report.summary import clock, group_summary, show

@@ -58,7 +58,8 @@ def compare(then: Recorded, now: Recorded) -> Report:
     same, other = _files(before, after) if whole else ([], [])
     reasons = [] if first is None and not other else _reasons(first, before, after)
     verdict = IDENTICAL if first is None and not other else DIFFERENT
-    small = loss["relative"] <= _rounding(before["resolved"])
+    rounding = ROUNDING.get(str(before["resolved"].get("precision")), ROUNDING_OF_HALF)
+    small = loss["relative"] <= rounding
     if first is not None and first.what != "order" and small and not any(map(_is_more, reasons)):
         verdict = TO_ROUNDING
     return {
@@ -130,10 +131,6 @@ def _largest_loss_difference(pairs: Iterable[tuple[Step, Step]]) -> dict[str, fl
 def _is_more(reason: Difference) -> bool:
     """Whether a difference is more than another way to compute the same: then losses are near, but not to rounding."""
     return reason.part not in ("computed", "packages", "machine") or reason.what.startswith("precision ")
-
-
-def _rounding(resolved: Manifest) -> float:
-    return ROUNDING.get(str(resolved.get("precision")), ROUNDING_OF_HALF)
 
 
 def _files(before: Manifest, after: Manifest) -> tuple[list[str], list[str]]:

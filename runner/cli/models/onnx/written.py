@@ -78,7 +78,8 @@ def add_onnx(run: Path, folder: Path, int8: bool, most: float, allowed: Sequence
             continue
         found = {kind: measure(model, sequences, f"{name}, {kind}", one) for kind, one in forwards.items()}
         check_agreement(agreement, name)
-        sets[name], figure = entry_of(first, found), main_figure(run, first)
+        chosen_by = str(Run(run).monitor).rpartition("/")[2]
+        sets[name], figure = entry_of(first, found), chosen_by if chosen_by in first.figures else "loss"
         if int8:
             check_cost(sets[name], figure, name, most)
         lines = [described(sets[name][figure], kind) for kind in forwards]
@@ -100,12 +101,6 @@ def network_of(folder: Path, model: Opened) -> Network:
     auto = class_named(type(model.model.pretrained).__name__)
     pretrained, _ = load_weights(auto, str(folder))
     return Network(pretrained, "token_type_ids" in model.tokenizer.model_input_names, embedding)
-
-
-def main_figure(run: Path, found: Measured) -> str:
-    """The figure that chose the run's checkpoint, else the loss."""
-    name = str(Run(run).monitor).rpartition("/")[2]
-    return name if name in found.figures else "loss"
 
 
 def entry_of(first: Measured, others: dict[str, Measured]) -> Entry:
