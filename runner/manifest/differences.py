@@ -98,16 +98,6 @@ def _phases(manifest: Manifest) -> dict[str, Any]:
     return {"phases": in_steps} if known else {}
 
 
-def _computed(then: Manifest, now: Manifest) -> Iterator[Change]:
-    """What `auto` came to."""
-    return changes(then["resolved"], now["resolved"], but=("phases",))
-
-
-def _machine(then: Manifest, now: Manifest) -> Iterator[Change]:
-    """Processor and kernels; threads are among what is resolved."""
-    return changes(then["machine"], now["machine"], but=("hostname", "cores", "OMP_NUM_THREADS"))
-
-
 def _code(then: Manifest, now: Manifest) -> Iterator[str]:
     program, program_now = then["code"], now["code"]
     if "files" in program:
@@ -154,14 +144,18 @@ def _began(then: Manifest, now: Manifest) -> Iterator[str]:
             yield f"{kind} {place}: {line}"
 
 
+_NOT_COMPARED = ("hostname", "cores", "OMP_NUM_THREADS")
+
 LEVELS: dict[str, Callable[[Manifest, Manifest], Iterable[object]]] = {
     "setting": _settings,
     "data": _data,
     "code": _code,
     "begins with": _began,
-    "computed": _computed,
+    # what `auto` came to
+    "computed": lambda then, now: changes(then["resolved"], now["resolved"], but=("phases",)),
     "packages": _packages,
-    "machine": _machine,
+    # processor and kernels; threads are among what is resolved
+    "machine": lambda then, now: changes(then["machine"], now["machine"], but=_NOT_COMPARED),
 }
 """What can differ: the likeliest reason for other results first."""
 

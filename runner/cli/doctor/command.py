@@ -71,10 +71,12 @@ def screen(found: dict[str, Any], choice: Choice) -> dict[str, dict[str, str]]:
     versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items() if number)
     ready = [each["extra"] for each in found["extras"] if each["installed"]]
     lacking = {each["extra"]: each["for"] for each in found["extras"] if each["installed"] is False}
+    of_driver = ", ".join(found["driver"]["gpus"])
+    unusable = f" that torch can use ({of_driver})" if of_driver else ""
     here = {
         "processor": _processor(found["processor"]),
         "memory": f"{_size(found['memory']['total'])}, {_size(found['memory']['available'])} free",
-        "GPU": "; ".join(map(_gpu, found["gpus"])) or _no_gpu(found["driver"]["gpus"]),
+        "GPU": "; ".join(map(_gpu, found["gpus"])) or f"none{unusable}",
         "disk": ", ".join(f"{_size(each['free'])} free for {each['folder']}" for each in found["disk"].values()),
         "SLURM": _slurm(found["slurm"]),
         "compiler": found["compiler"] or "none",
@@ -109,10 +111,6 @@ def _processor(facts: dict[str, Any]) -> str:
 def _gpu(facts: dict[str, Any]) -> str:
     flash = "with" if facts["flash"] else "without"
     return f"{facts['name']}, {_size(facts['memory'])}, compute capability {facts['capability']}, {flash} flash attention"
-
-
-def _no_gpu(of_driver: list[str]) -> str:
-    return f"none that torch can use ({', '.join(of_driver)})" if of_driver else "none"
 
 
 def _slurm(facts: dict[str, Any]) -> str:

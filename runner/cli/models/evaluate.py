@@ -105,7 +105,7 @@ def main(arguments: Namespace) -> None:
 def _show(found: "Evaluation", folder: Path | None, as_json: bool = False) -> None:
     """Writes an evaluation where a folder is given, and prints its figures, and what is left out."""
     from tiryns.runner.data.read.bad_rows import described
-    from tiryns.runner.report.evaluated import figures_rows
+    from tiryns.runner.report.evaluation import figures_rows
     from tiryns.runner.report.table import as_text
 
     if folder is not None:
@@ -153,7 +153,7 @@ def evaluate_sets(config: Any, folder: Path) -> None:
 
 def write(found: "Evaluation", folder: Path) -> None:
     """Writes figures, predictions and page into a folder."""
-    from tiryns.runner.report.evaluated import write_page
+    from tiryns.runner.report.evaluation import write_page
 
     with replaceable(*_written(folder)):
         found.write(folder)

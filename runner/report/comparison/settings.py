@@ -256,7 +256,8 @@ def _ranked_by(runs: Sequence[Run]) -> tuple[Goal, dict[int, int], list[str]]:
     them. Runs that are not done count only where none is.
     """
     goal = goals.goal_of(runs)
-    scored = _scored(runs, goal.key)
+    have = [i for i, r in enumerate(runs) if (v := r.final(goal.key)) is not None and math.isfinite(v)]
+    scored = [i for i in have if runs[i].state == "done"] or have
     kinds = kinds_of([runs[i] for i in scored], goal.key)
     if "tokenizer" in kinds.differ_in:
         names = [run.monitor if goal.key == "objective" else goal.key for run in (runs[i] for i in scored)]
@@ -274,8 +275,3 @@ def _apart(kinds: Kinds) -> list[str]:
     count = len(set(kinds.numbers))
     differ = " and ".join(kinds.differ_in)
     return [f"Not all runs can be compared: {count} kinds differ in their {differ}."] if count > 1 else []
-
-
-def _scored(runs: Sequence[Run], key: str) -> list[int]:
-    have = [i for i, run in enumerate(runs) if (value := run.final(key)) is not None and math.isfinite(value)]
-    return [i for i in have if runs[i].state == "done"] or have
