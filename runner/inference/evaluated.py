@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.conf.values import check_choice, suggest
+from tiryns.conf.values import check_choice
 from tiryns.runner.data.labelled.examples import CHANGEABLE
 from tiryns.runner.data.read.bad_rows import BadRows
 from tiryns.runner.evaluation.files import entry_of, write_content, write_lines, write_sets
@@ -17,6 +17,7 @@ from tiryns.runner.evaluation.resampling import intervals
 from tiryns.runner.evaluation.statistics.intervals import LEVEL, RESAMPLES
 from tiryns.runner.inference.answering import SETTINGS as ANSWERED
 from tiryns.runner.inference.answering import AnswersAsTested, sees_images
+from tiryns.runner.inference.kinds import check_settable
 from tiryns.runner.inference.labelled import Labels, task_of
 from tiryns.runner.inference.language.figures import SETTINGS, DocumentSequences, LanguageModel
 from tiryns.runner.inference.language.infill import open_model
@@ -110,12 +111,7 @@ def evaluate(
             without a column that the model reads, or without text; a setting that is not known.
         FileNotFoundError: no such file.
     """
-    for name in asked.settings:
-        if name not in KNOWN_SETTINGS:
-            known = ", ".join(KNOWN_SETTINGS)
-            raise ValueError(
-                f"data.{name} cannot be set here; there are: {known}{suggest(name, KNOWN_SETTINGS)}"
-            )
+    check_settable(asked.settings, KNOWN_SETTINGS)
     if asked.resamples < 0:
         raise ValueError(
             f"the number of resamples is {asked.resamples}: expected 1 or more, or 0 for no intervals"
