@@ -6,7 +6,7 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from tiryns.runner.checkpoints.monitored import monitored_metric
+from tiryns.runner.evaluation.monitor import monitored_metric
 
 log = logging.getLogger("tiryns")
 

@@ -1,7 +1,6 @@
 """Checkpoints.
 
 - `callback`: when to save, what to keep, and which checkpoint to resume from.
-- `monitored`: the metric that chooses the best checkpoint.
 - `rewind`: takes a run folder back to a checkpoint from before its loss diverged.
 - `files`: whole checkpoints, written atomically and checked.
 - `averages`: one set of weights from several.

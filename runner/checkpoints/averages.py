@@ -43,17 +43,16 @@ def read_folder(folder: Path) -> Source:
 def read_checkpoint(path: Path, ema: bool) -> Source:
     """The weights in a checkpoint, or with `ema` their running average where there is one of them.
 
-    Raises:
-        ValueError: the checkpoint is damaged, has no average, or is of a model that no run exports, or whose tables are
-            differences.
+    Raises ValueError for a checkpoint that is damaged, has no average, or is of a model that no run exports, or whose
+    tables are differences.
     """
     if (damage := damage_of(path)) is not None:
         raise ValueError(f"the checkpoint {str(path)!r} is damaged: {damage}")
-    saved: Any = (
-        AtomicCheckpointIO().load_checkpoint(path)
-        if path.is_dir()
-        else torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    )
+    saved: Any
+    if path.is_dir():
+        saved = AtomicCheckpointIO().load_checkpoint(path)
+    else:
+        saved = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     state = dict(saved["state_dict"])
     if ema:
         optimizer = saved["optimizer_states"][0]

@@ -2,13 +2,7 @@
 
 from typing import Any
 
-from tiryns.runner.checkpoints.callback import (
-    checkpoint_to_resume,
-    file_name,
-    link,
-    newest_checkpoint,
-    step_of,
-)
+from tiryns.runner.checkpoints import callback
 from tiryns.runner.checkpoints.files import delete_checkpoint, entry_of
 from tiryns.runner.config.skipped import NOTED, noted_rewinds
 from tiryns.runner.order.skipping import Pairs, number_of
@@ -23,21 +17,21 @@ def rewind(folder: Run, step: int, first: int, skipped: Pairs) -> dict[str, Any]
     checkpoint it began with. Returns the note, as `runner.config.skipped` describes it.
     """
     files = [path for path in folder.checkpoint_dir.glob("*.ckpt") if not path.is_symlink()]
-    late = [path for path in files if step_of(path) >= first]
-    for path in sorted(late, key=step_of, reverse=True):  # a rewind that is killed is done again
+    late = [path for path in files if callback.step_of(path) >= first]
+    for path in sorted(late, key=callback.step_of, reverse=True):  # a rewind that is killed is done again
         delete_checkpoint(path)
-    start = checkpoint_to_resume(folder, None)
+    start = callback.checkpoint_to_resume(folder, None)
     reached = start.step if start else 0
     for path in folder.checkpoint_dir.glob("phase-*.ckpt"):
         if not path.exists():
             path.unlink()
-    newest = newest_checkpoint(folder.checkpoint_dir)
+    newest = callback.newest_checkpoint(folder.checkpoint_dir)
     callbacks = (entry_of(newest.path, "callbacks") or {}) if newest else {}
     best = callbacks.get("Checkpoint", {}).get("best_step", -1)
     for name, named in (("last.ckpt", newest.step if newest else -1), ("best.ckpt", best)):
         (folder.checkpoint_dir / name).unlink(missing_ok=True)
-        if (folder.checkpoint_dir / file_name(named)).exists():
-            link(folder.checkpoint_dir, name, named)
+        if (folder.checkpoint_dir / callback.file_name(named)).exists():
+            callback.link(folder.checkpoint_dir, name, named)
     batches = [number_of(max(first, reached + 1), skipped), number_of(step, skipped)]
     note = {"batches": batches, "step": step, "checkpoint": reached}
     folder.update_status(step=reached, **{NOTED: [*noted_rewinds(folder.path), note]})

@@ -18,46 +18,40 @@ from tiryns.runner.run.command.json_output import asks_for_json, json_alone
 from tiryns.runner.run.command.status import ERROR, INTERRUPTED
 
 COMMANDS = {
-    "train": ("pretrains or finetunes; the default command", "tiryns.runner.train"),
-    "plan": ("shows what a run would do, and trains nothing", "tiryns.runner.train"),
-    "info": ("lists groups and options, and the fields of those that are named", "tiryns.runner.cli.info"),
-    "runs": ("lists runs, shows one, or compares several", "tiryns.runner.cli.runs"),
+    "train": ("pretrains or finetunes; the default command", "train"),
+    "plan": ("shows what a run would do, and trains nothing", "train"),
+    "info": ("lists groups and options, and the fields of those that are named", "cli.info"),
+    "runs": ("lists runs, shows one, or compares several", "cli.runs"),
     "judge": (
         "tells whether one setting is better than another, by pairs of equal seeds",
-        "tiryns.runner.cli.judge.command",
+        "cli.judge.command",
     ),
-    "report": ("makes a page, Markdown or csv of runs", "tiryns.runner.cli.report"),
-    "audit": ("compares the samples and masks of two runs, step by step", "tiryns.runner.cli.audit"),
+    "report": ("makes a page, Markdown or csv of runs", "cli.report"),
+    "audit": ("compares the samples and masks of two runs, step by step", "cli.audit"),
     "order": (
         "shows the samples of any step, finds a text in them, or compares two runs",
-        "tiryns.runner.cli.order.command",
+        "cli.order.command",
     ),
-    "verify": ("tells whether a finished run or its model was changed", "tiryns.runner.cli.verify"),
-    "reproduce": (
-        "builds a run again, and tells whether it came out the same",
-        "tiryns.runner.cli.reproduce.command",
-    ),
-    "predict": ("predicts with a model for a text or a file", "tiryns.runner.cli.models.predict"),
-    "evaluate": ("measures a model on labelled files, or on text", "tiryns.runner.cli.models.evaluate"),
-    "mine": ("finds hard negatives for pairs of texts", "tiryns.runner.cli.models.mine"),
-    "push": ("copies an exported model to a folder or the hub", "tiryns.runner.cli.models.push"),
-    "consolidate": ("exports the model of any checkpoint", "tiryns.runner.cli.models.consolidate"),
-    "average": ("makes one model of several", "tiryns.runner.cli.models.average"),
-    "prepare": ("makes an energon data set of images and text", "tiryns.runner.cli.prepare"),
-    "schedule": ("draws the learning rate over the steps", "tiryns.runner.cli.schedule"),
-    "new": ("makes a project of your own: configs, code and tests", "tiryns.runner.cli.new.command"),
-    "doctor": (
-        "tells what this machine can do, and what a run would choose here",
-        "tiryns.runner.cli.doctor.command",
-    ),
-    "schema": ("prints a JSON schema of recipes, for editors, or of commands", "tiryns.runner.cli.schema"),
-    "mcp": ("serves the commands to software agents", "tiryns.runner.cli.agents.server"),
-    "version": ("prints the versions of this program and its libraries", "tiryns.runner.cli.version"),
+    "verify": ("tells whether a finished run or its model was changed", "cli.verify"),
+    "reproduce": ("builds a run again, and tells whether it came out the same", "cli.reproduce.command"),
+    "predict": ("predicts with a model for a text or a file", "cli.models.predict"),
+    "evaluate": ("measures a model on labelled files, or on text", "cli.models.evaluate"),
+    "mine": ("finds hard negatives for pairs of texts", "cli.models.mine"),
+    "push": ("copies an exported model to a folder or the hub", "cli.models.push"),
+    "consolidate": ("exports the model of any checkpoint", "cli.models.consolidate"),
+    "average": ("makes one model of several", "cli.models.average"),
+    "prepare": ("makes an energon data set of images and text", "cli.prepare"),
+    "schedule": ("draws the learning rate over the steps", "cli.schedule"),
+    "new": ("makes a project of your own: configs, code and tests", "cli.new.command"),
+    "doctor": ("tells what this machine can do, and what a run would choose here", "cli.doctor.command"),
+    "schema": ("prints a JSON schema of recipes, for editors, or of commands", "cli.schema"),
+    "mcp": ("serves the commands to software agents", "cli.agents.server"),
+    "version": ("prints the versions of this program and its libraries", "cli.version"),
 }
-"""Each subcommand with its description and its module."""
+"""Each subcommand with its description and its module in `tiryns.runner`."""
 
 OF_TWO_WORDS = {
-    "prepare corpus": ("tokenises a large corpus with many tasks", "tiryns.runner.cli.prepare_corpus"),
+    "prepare corpus": ("tokenises a large corpus with many tasks", "cli.prepare_corpus"),
 }
 """Subcommands of two words, as those of one."""
 
@@ -92,16 +86,8 @@ MEANT = {
 """What is typed instead of commands that there are not."""
 
 VALUED = (
-    "--config-dir",
-    "-cd",
-    "--config-path",
-    "-cp",
-    "--config-name",
-    "-cn",
-    "--cfg",
-    "-c",
-    "--package",
-    "-p",
+    *("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn"),
+    *("--cfg", "-c", "--package", "-p"),
 )
 """Hydra's flags with a value behind them."""
 
@@ -177,7 +163,7 @@ def parser_of(name: str) -> ArgumentParser:
 
 
 def _module_of(name: str) -> Any:
-    return import_module((COMMANDS | OF_TWO_WORDS)[name][1])
+    return import_module(f"tiryns.runner.{(COMMANDS | OF_TWO_WORDS)[name][1]}")
 
 
 class _Parser(ArgumentParser):

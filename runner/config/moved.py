@@ -1,7 +1,7 @@
 """Runs that go on elsewhere: relative paths lead from where a run was begun, and the same data may lie anywhere."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from glob import glob
 from pathlib import Path
@@ -11,10 +11,14 @@ from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import NAMED, rules_of
+from tiryns.runner.config.completed import completed
+from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.manifest.inputs import DATA, data_files, read_manifest
 from tiryns.runner.run.files import named_path, read_status
 from tiryns.runner.run.folder import Run
+from tiryns.runner.run.model_folder import own_words
 from tiryns.runner.run.recording import config_hash, without_secrets
+from tiryns.runner.run.yaml_files import read_config
 
 GROUPS = ("data", "model", "objective")
 """Groups with settings that name files."""
@@ -51,6 +55,16 @@ def from_begin(config: DictConfig, folder: Path) -> DictConfig:
             for inner, key, text in _named(node, False):
                 inner[key] = found_from(text, places)
     return copy
+
+
+def recorded_config(folder: Path, allowed: Sequence[str]) -> DictConfig:
+    """The completed config of a run, whose relative paths lead from where it was begun.
+
+    `allowed` are settings that let code of others run, beside those that the user has begun the run with.
+    """
+    config = read_config(folder / "config.yaml")
+    check_permissions(config, [*own_words(folder), *allowed])
+    return completed(from_begin(config, folder))
 
 
 def with_data(config: DictConfig, folder: Path) -> DictConfig:

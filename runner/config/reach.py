@@ -118,9 +118,8 @@ def variables_in(text: str) -> list[str]:
 def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
     """The settings of a config, or of Hydra's part of it, that reach outside of the run."""
     if not of_hydra:
-        others = (
-            ("hydra",) if "hydra" in config else ("outputs", "resume")
-        )  # the latter count where a run begins
+        # the latter count where a run begins
+        others = ("hydra",) if "hydra" in config else ("outputs", "resume")
         for name, node in OmegaConf.to_container(config, resolve=False).items():  # type: ignore[union-attr]
             if name not in others:
                 yield from _reached(config, name, node, str(name))
@@ -172,9 +171,8 @@ def _places_of(used: str, value: str, key: str, is_place: bool, library: bool = 
     by_position = library and "._args_[" in key and re.search(r"[^\d:]", used) is not None
     if is_place and not in_component:
         roots = [Path.cwd(), *_places]
-        inside = not used.startswith("~") and any(
-            Path(os.path.realpath(used)).is_relative_to(root) for root in roots
-        )
+        whole = Path(os.path.realpath(used))
+        inside = not used.startswith("~") and any(map(whole.is_relative_to, roots))
         if not inside and used not in ("auto", "None"):
             yield Reached(key, value, used, "is outside of this folder")
     elif is_place or by_position or (library and is_path):

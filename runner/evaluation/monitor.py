@@ -1,13 +1,17 @@
-"""The figure that chooses the best checkpoint, known before the first step. Imports no torch."""
+"""The figure that chooses the best checkpoint, known before the first step, and its values. Imports no torch."""
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.data.mixture import MIXTURE
 from tiryns.conf.registry import TASKS, better_when, option_of
 from tiryns.conf.values import suggest
+
+if TYPE_CHECKING:
+    from lightning.pytorch import Trainer
 
 MIXED_LOSS = f"val/{MIXTURE}/loss"
 """The losses of a mixture's validation sets, each by its source's share in the tokens that are trained on."""
@@ -52,3 +56,21 @@ def direction_of(config: DictConfig) -> str:
         return str(mode or better_when(str(monitor)))
     labelled = config.data.get("task") is not None or option_of("objective", config.objective) in TASKS
     return "max" if labelled else "min"
+
+
+def monitored_metric(trainer: "Trainer", monitor: str | None, setting: str) -> tuple[str, float] | None:
+    """Name and value of a metric, or of the first validation loss if any; ValueError names those that are logged."""
+    metrics = trainer.callback_metrics
+    losses = (name for name in metrics if name.startswith("val") and name.endswith("loss"))
+    name = monitor or next(losses, None)
+    if name is None:
+        return None
+    if name not in metrics:
+        raise ValueError(f"{setting}.monitor={name} is not logged; there are: {', '.join(sorted(metrics))}")
+    return name, float(metrics[name])
+
+
+def loss_beside(trainer: "Trainer", name: str) -> float:
+    """The loss of the set that the metric `name` was computed on; infinity where it is not logged or not a number."""
+    loss = float(trainer.callback_metrics.get(f"{name.rpartition('/')[0]}/loss", math.inf))
+    return math.inf if math.isnan(loss) else loss

@@ -15,6 +15,19 @@ DEPTH = 10
 Numbers = NDArray[np.float64]
 
 
+def ndcg(gains: Numbers, grades: Numbers) -> float:
+    """The discounted cumulative gain of the first 10 by that of the best order (Jarvelin and Kekalainen 2002).
+
+    `gains` are the grades at each rank [R], `grades` those of all candidates, the largest first. The discount is
+    log2(rank + 1), and gains are linear, as in trec_eval and BEIR.
+    """
+    own, ideal = (
+        float(values[:DEPTH] @ (1 / np.log2(np.arange(2, len(values) + 2))[:DEPTH]))
+        for values in (gains, grades)
+    )
+    return own / ideal if ideal else 0.0
+
+
 class TiedRanks(NamedTuple):
     """A list of C candidates in the order of their scores, of which those with equal scores share what they are.
 
@@ -50,13 +63,8 @@ class TiedRanks(NamedTuple):
         return cls(-np.sort(-worth), *(np.repeat(values, sizes) for values in of_groups))
 
     def ndcg(self) -> float:
-        """The discounted cumulative gain of the first 10 by that of the best order (Jarvelin and Kekalainen 2002).
-
-        The gain is the grade, and the discount log2(rank + 1).
-        """
-        discounts = 1 / np.log2(np.arange(2, len(self.gains) + 2))[:DEPTH]
-        ideal = float(self.grades[:DEPTH] @ discounts)
-        return float(self.gains[:DEPTH] @ discounts) / ideal if ideal else 0.0
+        """See the function `ndcg`."""
+        return ndcg(self.gains, self.grades)
 
     def reciprocal_rank(self) -> float:
         """1 by the rank of the first relevant candidate, 0 if that is below 10."""

@@ -83,12 +83,7 @@ LONGEST_EXAMPLE = 300
 
 
 def model_card(
-    model: Any,
-    preprocessor: Any,
-    run: Run,
-    results: dict[str, float],
-    step: int,
-    with_manifest: bool = False,
+    model: Any, preprocessor: Any, run: Run, results: dict[str, float], step: int, with_manifest: bool = False
 ) -> str:
     """Returns the README of a model: metadata of the hub, what it is, figures, an example, usage, command and config."""
     name = type(model.pretrained).__name__

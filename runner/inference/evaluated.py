@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.conf.values import check_choice, suggest
+from tiryns.conf.values import check_choice
 from tiryns.runner.data.labelled.examples import CHANGEABLE
 from tiryns.runner.data.read.bad_rows import BadRows
 from tiryns.runner.evaluation.calibration.report import calibration, fitted
@@ -18,6 +18,7 @@ from tiryns.runner.evaluation.resampling import intervals
 from tiryns.runner.evaluation.statistics.intervals import LEVEL, RESAMPLES
 from tiryns.runner.inference.answering import SETTINGS as ANSWERED
 from tiryns.runner.inference.answering import AnswersAsTested, sees_images
+from tiryns.runner.inference.kinds import check_settable
 from tiryns.runner.inference.labelled import Labels, task_of
 from tiryns.runner.inference.language.figures import SETTINGS, DocumentSequences, LanguageModel
 from tiryns.runner.inference.language.infill import open_model
@@ -113,12 +114,7 @@ def evaluate(
             without a column that the model reads, or without text; a setting that is not known.
         FileNotFoundError: no such file.
     """
-    for name in asked.settings:
-        if name not in KNOWN_SETTINGS:
-            known = ", ".join(KNOWN_SETTINGS)
-            raise ValueError(
-                f"data.{name} cannot be set here; there are: {known}{suggest(name, KNOWN_SETTINGS)}"
-            )
+    check_settable(asked.settings, KNOWN_SETTINGS)
     if asked.resamples < 0:
         raise ValueError(
             f"the number of resamples is {asked.resamples}: expected 1 or more, or 0 for no intervals"
@@ -127,7 +123,8 @@ def evaluate(
     model.computation = computation_of(model.computation, asked)
     what = {"objective": model.objective} if isinstance(model, LanguageModel) else {"task": model.name}
     over = "documents" if isinstance(model, LanguageModel) else "examples"
-    facts = facts_of(run, what, model.computation, asked, over)
+    interval = {"level": LEVEL, "resamples": asked.resamples, "seed": asked.seed, "over": over}
+    facts: dict[str, Any] = {"model": run, **what, **model.computation._asdict(), "interval": interval}
     if isinstance(model, AnswersAsTested):
         facts |= model.writer._asdict()
     # All sources are read before the first is computed
@@ -239,11 +236,3 @@ def _measured_text(
     columns = {"bytes": sequences.num_bytes, **sums}
     rows = zip(*(values.tolist() for values in columns.values()), strict=True)
     return entry, [{"document": i, **dict(zip(columns, row, strict=True))} for i, row in enumerate(rows)]
-
-
-def facts_of(
-    run: str, kind: dict[str, str], computation: Computation, asked: Asked, over: str
-) -> dict[str, Any]:
-    """What `evaluation.json` tells of the model, how it was computed, and of the intervals."""
-    interval = {"level": LEVEL, "resamples": asked.resamples, "seed": asked.seed, "over": over}
-    return {"model": run, **kind, **computation._asdict(), "interval": interval}

@@ -35,9 +35,7 @@ def export_model(
 
     Of a plain LightningModule, the model of transformers in it is written, if there is one. `preprocessor` is a tokenizer
     or processor; `weights` are given where the model's own are in shards; `task` holds the settings for `tiryns predict`.
-
-    Raises:
-        OSError: the folder cannot be written or is full.
+    Raises OSError where the folder cannot be written or is full.
     """
     model, evaluated = getattr(module, "model", None), getattr(module, "evaluation_weights", nullcontext)
     if not hasattr(model, "pretrained"):

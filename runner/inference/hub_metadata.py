@@ -45,15 +45,11 @@ def task_of_head(model: Any) -> tuple[str, str]:
         return "text-generation", "continues texts"
     if getattr(model.pretrained.config, "problem_type", None) == "regression":
         return "text-classification", "gives texts numbers"
-    if is_cross_encoder(model.pretrained.config):
+    config = model.pretrained.config  # one that says so to sentence-transformers scores pairs of texts
+    if getattr(config, "sentence_transformers", None) is not None and config.num_labels == 1:
         return "text-ranking", "ranks texts for a query"
     name = type(model.pretrained).__name__
     return next((found for head, found in HEADS.items() if name.endswith(head)), ("", ""))
-
-
-def is_cross_encoder(config: Any) -> bool:
-    """Returns whether a model scores pairs of texts, as the config says to sentence-transformers."""
-    return getattr(config, "sentence_transformers", None) is not None and config.num_labels == 1
 
 
 def about(model: Any, run: Run, settings: dict[str, Any], figures: dict[str, float]) -> dict[str, Any]:
@@ -70,16 +66,10 @@ def about(model: Any, run: Run, settings: dict[str, Any], figures: dict[str, flo
     theirs = _metadata_of(base)
     named = base if HUB_NAME.fullmatch(base) and not Path(base).exists() else theirs.get("base_model")
     tags = ["tiryns", *kinds.get(task, [])]
-    library = (
-        "sentence-transformers"
-        if task in kinds
-        else "peft"
-        if is_separate(model.pretrained)
-        else "transformers"
-    )
+    library = "peft" if is_separate(model.pretrained) else "transformers"
     data = list(dict.fromkeys(hub_data_sets(settings.get("data") or {})))
     known = {
-        "library_name": library,
+        "library_name": "sentence-transformers" if task in kinds else library,
         "pipeline_tag": task,
         "license": theirs.get("license"),
         "language": theirs.get("language"),

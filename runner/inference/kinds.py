@@ -1,7 +1,7 @@
 """The kinds of trained models: what turns rows into predictions, and those that read one text of each row."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -141,6 +141,13 @@ def check_settings(changes: Mapping[str, Any], known: Sequence[str]) -> None:
     for name in changes:
         if name not in known:
             raise ValueError(f"data.{name} is not read by this model{suggest(name, known)}")
+
+
+def check_settable(settings: Iterable[str], known: Sequence[str]) -> None:
+    """Raises ValueError for a setting of data that a command does not take."""
+    if unknown := next((name for name in settings if name not in known), None):
+        told = f"{', '.join(known)}{suggest(unknown, known)}"
+        raise ValueError(f"data.{unknown} cannot be set here; there are: {told}")
 
 
 def option_defaults(group: str, option: str) -> dict[str, Any]:

@@ -173,9 +173,8 @@ class Labels(Kind):
                 sequences = self.samples(self.arranged(read))
             except ValueError as error:
                 kept = without_left_out(read)._replace(bad=RAISED)
-                sequences = self.samples(
-                    self.arranged(self.unlabelled(kept))
-                )  # raises if the labels are right
+                # raises if the labels are right
+                sequences = self.samples(self.arranged(self.unlabelled(kept)))
                 log.warning("the labels are left out, and no figures computed: %s", error)
         except MissingColumn as error:
             labels = self.reader.state_dict().get("labels") or ()
@@ -215,10 +214,9 @@ class Labels(Kind):
             raise AdvisedError(told, **cure)
         if not (sequences := self.samples(rows, usable=True)):
             raise ValueError(f"{rows.description} holds no row that can be used: {bad.first}")
-        facts: dict[str, Any] = {
-            "unlabelled": sum(not has_label(row, column) for row in without_left_out(rows).rows)
-        }
-        return sequences, facts | ({"left_out": noted} if (noted := bad.noted()) else {})
+        unlabelled = sum(not has_label(row, column) for row in without_left_out(rows).rows)
+        noted = bad.noted()
+        return sequences, {"unlabelled": unlabelled, **({"left_out": noted} if noted else {})}
 
 
 def has_label(row: Row, column: str) -> bool:

@@ -13,12 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tiryns.conf.values import suggest
 from tiryns.runner.data.pairs.module import PairsData
 from tiryns.runner.data.pairs.reader import Pair
 from tiryns.runner.data.read.opened import Reading
 from tiryns.runner.evaluation.frozen.ranking import largest, score_blocks
-from tiryns.runner.inference.kinds import option_defaults
+from tiryns.runner.inference.kinds import check_settable, option_defaults
 from tiryns.runner.inference.passes import Report
 from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.inference.vectors import Vectors
@@ -180,10 +179,7 @@ def mine(
     if out.exists() or out.suffix != ".jsonl":
         problem = "is there already" if out.exists() else "does not end in .jsonl"
         raise ValueError(f"{str(out)!r} {problem}; choose a file that is not there, such as mined.jsonl")
-    known = (*COLUMNS, *Reading._fields)
-    if unknown := next((name for name in settings if name not in known), None):
-        told = f"{', '.join(known)}{suggest(unknown, known)}"
-        raise ValueError(f"data.{unknown} cannot be set here; there are: {told}")
+    check_settable(settings, (*COLUMNS, *Reading._fields))
     given = {"task": get_task("contrastive"), "train": pairs, "validation_documents": 0, "tokenizer": None}
     rows, sets = PairsData(**(option_defaults("data", "pairs") | given | dict(settings))).read_examples()
     examples, added = sets["train"], ("negative", "scores")[: 1 + with_scores]

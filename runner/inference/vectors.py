@@ -1,18 +1,24 @@
-"""Vectors of texts, by a model that was trained for them or a folder of sentence-transformers."""
+"""Vectors of texts: by a model trained for them, a folder of sentence-transformers, or a model of other vectors."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from transformers import AutoModel
 
+from tiryns.conf.registry import TASKS
+from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
+from tiryns.runner.data.pairs.reader import Pair
 from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.inference.frozen.encoder import FrozenEncoder
 from tiryns.runner.inference.kinds import Kept, OfTexts, PredictOptions
-from tiryns.runner.inference.passes import as_trained
-from tiryns.runner.models.embedding.folder import Embedding
+from tiryns.runner.inference.labelled import Labels, saved_task
+from tiryns.runner.inference.passes import as_trained, passes
+from tiryns.runner.models.embedding.folder import PASSAGE, Embedding
 from tiryns.runner.models.positions import longest_text
 from tiryns.runner.models.weights import load_weights
 from tiryns.runner.run.model_folder import model_folder
+from tiryns.runner.tasks import get_task
+from tiryns.runner.tasks.contrastive import Contrastive
 
 
 class Vectors(OfTexts):
@@ -41,3 +47,45 @@ class Vectors(OfTexts):
         vectors = self.model.embed(texts, prompt=options.prompt)[:, : options.dimensions] if texts else []
         pairs = zip(texts, vectors, strict=True)
         return Kept(kept, [{"text": text, "embedding": vector.tolist()} for text, vector in pairs])
+
+
+def encoding_task(run: str) -> Contrastive | None:
+    """The task that a run has learnt other vectors than single ones for; None for other models."""
+    name = (saved_task(run) or {"data": {"task": None}})["data"]["task"]
+    task = get_task(name) if name in TASKS else None
+    return task if isinstance(task, Contrastive) and not task.single else None
+
+
+class Encoded(OfTexts):
+    """What the task of a run says of the vectors of each text, as a query or as a passage."""
+
+    name, at_once = "vectors", 2048  # a multiple of the samples that an evaluation sorts by length
+
+    def __init__(
+        self, run: str, task: Contrastive, config: Any, tokenizer: Any, changes: Mapping[str, Any]
+    ) -> None:
+        super().__init__(changes)
+        self.trained, self.task = Labels(run, task, config, tokenizer), task
+        self.model = self.trained.model
+
+    def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
+        """The `embedding` of each text. Raises ValueError for a prompt of neither, and for fewer dimensions."""
+        if options.prompt not in (None, "query", *PASSAGE):
+            raise ValueError(f"prompt={options.prompt} is none of the model's: expected query or passage")
+        if options.dimensions is not None:
+            raise ValueError("dimensions: vectors of this model cannot be cut")
+        kept, texts = self.texts(rows)
+        if not texts:
+            return Kept(kept, [])
+        column = 0 if options.prompt == "query" else 1
+        both = [(text, "") if column == 0 else ("", text) for text in texts]
+        pairs = [Pair("", *each, negatives=[], score=float("nan"), match=None, where="") for each in both]
+        trained, made = self.trained, [dict[str, Any]()] * len(texts)
+        length = trained.collator.max_sequence_length
+        sequences = trained.reader.tokenize(pairs, trained.tokenizer, length, training=False)
+        computation = trained.computation.bounded(options.tokens or None)
+        for passed in passes(trained.model, trained.collator, sequences, computation, 0, EVALUATED_AT_ONCE):
+            vectors = passed.output["rows"][:, column].cpu()
+            for place, vector in zip(passed.micro_batch["samples"].tolist(), vectors, strict=True):
+                made[place] = {"text": texts[place], "embedding": self.task.shown(vector, trained.tokenizer)}
+        return Kept(kept, made)

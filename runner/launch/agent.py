@@ -128,9 +128,8 @@ class RankAgent(LocalElasticAgent):
         seen = bool(self.round.ends)
         self.round.ends |= {r: s for r, s in statuses.items() if s and r not in self.round.ends}
         if self.round.ends and not seen:
-            saving = (
-                self.round.stopped or self.round.rewound
-            )  # the first rank writes a checkpoint, or deletes some
+            # the first rank writes a checkpoint, or deletes some
+            saving = self.round.stopped or self.round.rewound
             self.round.deadline = now + (SECONDS_TO_STOP if saving else SECONDS_TO_FOLLOW)
         if signals.noted() is not None and not self.round.told:
             self.round.told = True
@@ -146,11 +145,8 @@ class RankAgent(LocalElasticAgent):
         if not self.round.ends and not self.round.told:
             self.round.hung = [rank for rank in alive if self._is_hung(rank)]
             if self.round.hung:
-                log.warning(
-                    "%s in %g seconds; the stacks of the ranks that answer follow in train.log",
-                    self.round.cause(),
-                    self.plan.timeout,
-                )
+                stacks = "the stacks of the ranks that answer follow in train.log"
+                log.warning("%s in %g seconds; %s", self.round.cause(), self.plan.timeout, stacks)
                 _signal(ranks, signal.SIGQUIT)  # each writes its stacks
                 time.sleep(SECONDS_TO_WRITE_STACKS)
                 self.round.deadline = now
@@ -166,9 +162,8 @@ class RankAgent(LocalElasticAgent):
         return result
 
     def _shutdown(self, death_sig: signal.Signals = signal.SIGTERM, *timeout: int, **named: int) -> None:
-        super()._shutdown(
-            signal.SIGKILL if self.round.told else death_sig, *timeout, **named
-        )  # older torch has none
+        death_sig = signal.SIGKILL if self.round.told else death_sig
+        super()._shutdown(death_sig, *timeout, **named)  # older torch has no timeout
         for rank, process in self._ranks().items():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # a rank's session holds its loader processes too
@@ -176,10 +171,8 @@ class RankAgent(LocalElasticAgent):
             heartbeat_of(self.folder.path, rank).unlink(missing_ok=True)
 
     def _restart_workers(self, worker_group: WorkerGroup) -> None:
-        count, most = (
-            worker_group.spec.max_restarts - self._remaining_restarts,
-            worker_group.spec.max_restarts,
-        )
+        most = worker_group.spec.max_restarts
+        count = most - self._remaining_restarts
         if not self.round.ends:
             log.warning("another node joins: the ranks save and start anew with it")
         elif self.round.stopped:

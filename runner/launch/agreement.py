@@ -1,13 +1,21 @@
-"""The run folder that ranks and nodes of one run agree on, and the word that it is prepared."""
+"""What ranks and nodes of one run agree on: a name for their launch, the run folder, and the word that it is prepared.
+
+Each of torchrun's agents counts its own restarts: after one rank has died the ranks of two nodes have different counts,
+and nothing in their environment says which of them were started together.
+"""
 
 import json
 import os
 import re
+import secrets
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
-from tiryns.runner.run.cluster import SECONDS_TO_AGREE, Member, agent_store, member, slurm_job, slurm_launch
+from tiryns.runner.run import cluster
+from tiryns.runner.run.cluster import SECONDS_TO_AGREE, Member, agent_store, member, slurm_job
 from tiryns.runner.run.files import locked, read_json, write_atomically
 from tiryns.runner.run.folder import Run
 
@@ -18,13 +26,17 @@ SECONDS_TO_START = 60.0
 """How long a node may take from choosing a run folder to holding it."""
 
 
+KEY = "tiryns/launch"
+"""Start of the names in torchrun's store."""
+
+SECONDS_BETWEEN_LOOKS = 0.05
+
+
 def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> str:
     """The run folder that rank 0 has chosen, on every rank; a requeued job keeps the one it had.
 
-    Commands that start nodes of one run without a cluster's help meet in the outputs folder that they share.
-
-    Raises:
-        ValueError: the choice of rank 0 does not arrive, or the ranks cannot communicate.
+    Commands that start nodes of one run without a cluster's help meet in the outputs folder that they share. Raises
+    ValueError where the choice of rank 0 does not arrive, or the ranks cannot communicate.
     """
     here, job = member(), slurm_job()
     if here is not None and not here.slurm:
@@ -37,7 +49,7 @@ def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> st
         known = read_json(note, {}).get("folder") if int(os.environ.get("SLURM_RESTART_COUNT", 0)) else None
         folder = known or choose()
         note.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(note, json.dumps({"launch": slurm_launch(), "folder": folder}))
+        write_atomically(note, json.dumps({"launch": cluster.slurm_launch(), "folder": folder}))
         return folder
     _await_note(note, here, outputs)
     return str(read_json(note, {})["folder"])
@@ -96,3 +108,52 @@ def _await_note(note: Path, here: Member, where: Path) -> None:
                 "failed, or the nodes do not share that folder; set outputs=<a folder they share>"
             )
         time.sleep(0.1)
+
+
+def agree_on_launch() -> None:
+    """Gives the ranks that torchrun started together one name for this launch; ValueError if the others do not come."""
+    here = member()
+    if here is None or here.slurm or cluster.AGREED_LAUNCH in os.environ:
+        return
+    if (store := agent_store()) is not None:
+        os.environ[cluster.AGREED_LAUNCH] = name_launch(store, here.rank, here.world_size)
+
+
+def name_launch(store: Any, rank: int, world_size: int, patience: float = SECONDS_TO_AGREE) -> str:
+    """The name that rank 0 gives this launch; what ranks of earlier launches have left in the store is passed over.
+
+    Rank 0 answers each question with the name until every rank has taken it: a question may be that of a dead rank.
+    Raises ValueError where the other ranks have not come after `patience` seconds.
+    """
+    try:
+        return _offered(store, world_size, patience) if rank == 0 else _taken(store, rank, patience)
+    except (TimeoutError, RuntimeError) as error:
+        raise ValueError(
+            f"rank {rank} has waited {patience:.0f} seconds for the other {world_size - 1} that torchrun started with it"
+        ) from error
+
+
+def _offered(store: Any, world_size: int, patience: float) -> str:
+    name, missing = secrets.token_hex(4), set(range(1, world_size))
+    deadline = time.monotonic() + patience
+    while missing:
+        for rank in list(missing):
+            if store.check([f"{KEY}/{name}/{rank}"]):
+                missing.remove(rank)
+            elif store.check([f"{KEY}/{rank}"]):
+                question = store.get(f"{KEY}/{rank}").decode()
+                store.set(f"{KEY}/answer/{question}", name)
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+    return name
+
+
+def _taken(store: Any, rank: int, patience: float) -> str:
+    question = secrets.token_hex(8)
+    store.set(f"{KEY}/{rank}", question)
+    answer = f"{KEY}/answer/{question}"
+    store.wait([answer], timedelta(seconds=patience))
+    name: str = store.get(answer).decode()
+    store.set(f"{KEY}/{name}/{rank}", "")
+    return name

@@ -17,8 +17,7 @@ from omegaconf import DictConfig
 
 from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.launch import agreement
-from tiryns.runner.launch.leftovers import clear_leftovers
-from tiryns.runner.launch.nodes import Leadership
+from tiryns.runner.launch.nodes import Leadership, clear_leftovers
 from tiryns.runner.launch.processes import launch, quiet_threads
 from tiryns.runner.launch.rank import RANK_ERROR, Train, leave_error, left_error
 from tiryns.runner.launch.requeue import stops_explained
@@ -94,8 +93,7 @@ def run_job(config: DictConfig, folder: Run, here: Member | None, train: Train) 
 def nodes_to_join(config: DictConfig, here: Member | None) -> Nodes:
     """The nodes whose agents this process has to meet as one of them; 1:1 where it is none.
 
-    Raises:
-        ValueError: SLURM has started another number of nodes than the config asks for.
+    Raises ValueError where SLURM has started another number of nodes than the config asks for.
     """
     asked = cluster.nodes_of(config.trainer)
     if here is None:
@@ -110,11 +108,7 @@ def nodes_to_join(config: DictConfig, here: Member | None) -> Nodes:
 
 
 def _alone(config: DictConfig, folder: Run, here: Member | None, measure: Train) -> Figures:
-    """Measures a model in this process, whatever number of processes a training has; other ranks have nothing to do.
-
-    Raises:
-        ValueError: `resume` names a run that is not this one.
-    """
+    """Measures a model in this process, whatever number of processes a training has; other ranks have nothing to do."""
     if here is not None and here.rank > 0:
         return {}
     if config.resume not in (None, "auto") and not folder.is_same(Path(str(config.resume))):

@@ -1,14 +1,18 @@
-"""One run on several nodes: each has an agent, one of which holds the run folder; when it is gone another takes over."""
+"""One run on several nodes: each has an agent, one of which holds the run folder; when it is gone another takes over.
+
+`clear_leftovers` removes the temporary files that killed processes of any run have left in its folder.
+"""
 
 import logging
+import os
+import re
 import shutil
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from omegaconf import DictConfig
 
-from tiryns.runner.launch.leftovers import MEETING, clear_leftovers
 from tiryns.runner.launch.rank import clear
 from tiryns.runner.launch.resume import inherit
 from tiryns.runner.run.cluster import SECONDS_TO_AGREE
@@ -16,6 +20,12 @@ from tiryns.runner.run.files import read_text
 from tiryns.runner.run.folder import Run
 
 log = logging.getLogger("tiryns")
+
+MEETING = ".rendezvous"
+"""In the run folder: what the agents of several nodes know of each other."""
+
+PATTERNS = (".*.tmp", ".*.gone", ".heartbeat-*", ".rank-error")
+"""What is being written and what is being deleted in a run folder and among its checkpoints, and what ranks leave."""
 
 READY = "ready"
 """In the meeting folder, once nothing of agents that are gone is left."""
@@ -108,3 +118,33 @@ def is_attended(meeting: Path, seconds: float = 2.5 * SECONDS_BETWEEN_HEARTBEATS
 
 def _written(file: Path) -> bytes:
     return file.read_bytes() if file.exists() else b""
+
+
+def clear_leftovers(run: Path) -> None:
+    """Removes what no living process can be at work on; only for the process that holds the lock of the run folder.
+
+    Example:
+        >>> with folder.lock():
+        ...     clear_leftovers(folder.path)
+    """
+    shutil.rmtree(run / MEETING, ignore_errors=True)
+    for path in [
+        path for folder in (run, run / "checkpoints") for one in PATTERNS for path in folder.glob(one)
+    ]:
+        if not _is_of_living(path):
+            with suppress(FileNotFoundError):
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _is_of_living(path: Path) -> bool:
+    """Whether the process that a name such as `.status.json.123.tmp` tells is alive on this machine."""
+    found = re.search(r"\.(\d+)\.tmp$", path.name)
+    if found is None:
+        return False
+    try:
+        os.kill(int(found[1]), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # somebody else's
+        pass
+    return True

@@ -29,11 +29,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
 def launch(
-    config: DictConfig,
-    folder: Run,
-    nodes: Nodes,
-    train: Train,
-    lead: Callable[[], bool] = lambda: True,
+    config: DictConfig, folder: Run, nodes: Nodes, train: Train, lead: Callable[[], bool] = lambda: True
 ) -> dict[str, float]:
     """Trains in this process for one device, in fresh rank processes for several; returns the run's figures.
 

@@ -14,8 +14,7 @@ from torch.distributed.elastic.rendezvous.dynamic_rendezvous import (
     RendezvousTimeout,
 )
 
-from tiryns.runner.launch.leftovers import MEETING
-from tiryns.runner.launch.nodes import SECONDS_BETWEEN_HEARTBEATS, STATE
+from tiryns.runner.launch.nodes import MEETING, SECONDS_BETWEEN_HEARTBEATS, STATE
 from tiryns.runner.run.cluster import Nodes
 from tiryns.runner.run.files import locked, replacing
 

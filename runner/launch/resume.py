@@ -21,8 +21,7 @@ from tiryns.conf.registry import GONE
 from tiryns.conf.trainer import BUDGETS
 from tiryns.runner.config.moved import begun_in, config_of, found_from, is_moved
 from tiryns.runner.config.skipped import NOTED, noted_rewinds
-from tiryns.runner.launch.agreement import agreed_folder
-from tiryns.runner.launch.torchrun import agree_on_launch
+from tiryns.runner.launch.agreement import agree_on_launch, agreed_folder
 from tiryns.runner.patches.hydra.arguments import only_shows
 from tiryns.runner.run.cluster import member, nodes_of, slurm_job
 from tiryns.runner.run.command.words import CONFIG_FLAGS, flags, public_overrides, quoted, typed_overrides
@@ -45,20 +44,13 @@ _OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][^=\s]*=.*|~[A-Za-z_]\S*", re.DOTALL)
 
 
 def run_folder(*, _root_: DictConfig) -> str:
-    """The folder of the run that a composed config asks for: the resolver `${run_folder:}`.
-
-    Raises:
-        ValueError: `resume` names a folder that is no run, or one that another process is training in.
-    """
+    """The folder of the run that a composed config asks for, the resolver `${run_folder:}`; raises as `named_run`."""
     identity = config_hash(_root_)
-    if only_shows() or not (member() or slurm_job() or _has_several_nodes(_root_)):
+    has_several_nodes = nodes_of(_root_.trainer) != (1, 1) and _root_.mode == "train"
+    if only_shows() or not (member() or slurm_job() or has_several_nodes):
         return _chosen_folder(_root_, identity)
     agree_on_launch()
     return agreed_folder(Path(_root_.outputs), identity, lambda: _chosen_folder(_root_, identity))
-
-
-def _has_several_nodes(config: DictConfig) -> bool:
-    return nodes_of(config.trainer) != (1, 1) and config.mode == "train"
 
 
 def _chosen_folder(_root_: DictConfig, identity: str) -> str:
@@ -81,8 +73,7 @@ def _chosen_folder(_root_: DictConfig, identity: str) -> str:
 def newest_or_claimed(outputs: Path, identity: str) -> Path:
     """The newest run of this config hash, else a new folder, which other commands of the same instant find.
 
-    Raises:
-        ValueError: another process is training in it.
+    Raises ValueError where another process is training in it.
     """
     outputs.mkdir(parents=True, exist_ok=True)
     with locked(outputs / ".resume-auto.lock"):
@@ -124,8 +115,7 @@ def _is_of(run: Run, identity: str, config: DictConfig) -> bool:
 def named_run(resume: str, to_train: bool = True) -> Run:
     """The run that `resume` names by its folder or by one of its checkpoints.
 
-    Raises:
-        ValueError: it is no run, or one that another process is training in.
+    Raises ValueError where it is no run, or one that another process is training in.
     """
     path = Path(resume)
     if path.suffix == ".ckpt":
@@ -234,8 +224,7 @@ def _saved_sweep(sweep: dict[str, Any], folder: Path, arguments: list[str]) -> l
 def _replayed(noted: Any, arguments: list[str], file: str, of_hydra: bool = False) -> list[str]:
     """Overrides that a file notes, less those given again; the file may be a stranger's.
 
-    Raises:
-        ValueError: something else is among them, such as a flag, or the value of one was a secret.
+    Raises ValueError where something else is among them, such as a flag, or the value of one was a secret.
     """
     given, kept = {_name(word) for word in arguments}, []
     for word in noted if isinstance(noted, list) else [noted]:

@@ -17,14 +17,7 @@ from omegaconf import OmegaConf
 
 from tiryns.conf.logger import check_packages
 from tiryns.runner.logging import log_file
-from tiryns.runner.logging.resumable import (
-    Resumable,
-    config_of,
-    earlier_rows,
-    group_of,
-    keep_id,
-    kept_id,
-)
+from tiryns.runner.logging.resumable import Resumable, config_of, earlier_rows, group_of, keep_id, kept_id
 from tiryns.runner.logging.wandb import ResumableWandbLogger, finish_run
 from tiryns.runner.run.files import naming, replacing
 from tiryns.runner.run.folder import Run

@@ -14,14 +14,7 @@ from tiryns.runner.manifest.digests import file_digest
 from tiryns.runner.manifest.inputs import Manifest
 
 NUMERIC = (
-    "torch",
-    "numpy",
-    "transformers",
-    "mkl",
-    "triton",
-    "nvidia",
-    "pytorch-optimizer",
-    "lightning",
+    *("torch", "numpy", "transformers", "mkl", "triton", "nvidia", "pytorch-optimizer", "lightning"),
     "tokenizers",
 )
 """Beginnings of the names of packages that compute, or choose what is computed."""
@@ -100,22 +93,9 @@ def _settings(then: Manifest, now: Manifest) -> Iterator[Change]:
 def _phases(manifest: Manifest) -> dict[str, Any]:
     """The phases of a run, if it has any, with their lengths in steps: a rebuilt run has its shares as steps."""
     known = manifest["resolved"].get("phases") or []
-    in_steps = [
-        {n: v for n, v in one["given"].items() if v is not None and n not in LENGTHS}
-        | {"steps": one["steps"]}
-        for one in known
-    ]
+    given = ({n: v for n, v in one["given"].items() if v is not None and n not in LENGTHS} for one in known)
+    in_steps = [own | {"steps": one["steps"]} for own, one in zip(given, known, strict=True)]
     return {"phases": in_steps} if known else {}
-
-
-def _computed(then: Manifest, now: Manifest) -> Iterator[Change]:
-    """What `auto` came to."""
-    return changes(then["resolved"], now["resolved"], but=("phases",))
-
-
-def _machine(then: Manifest, now: Manifest) -> Iterator[Change]:
-    """Processor and kernels; threads are among what is resolved."""
-    return changes(then["machine"], now["machine"], but=("hostname", "cores", "OMP_NUM_THREADS"))
 
 
 def _code(then: Manifest, now: Manifest) -> Iterator[str]:
@@ -164,14 +144,18 @@ def _began(then: Manifest, now: Manifest) -> Iterator[str]:
             yield f"{kind} {place}: {line}"
 
 
+_NOT_COMPARED = ("hostname", "cores", "OMP_NUM_THREADS")
+
 LEVELS: dict[str, Callable[[Manifest, Manifest], Iterable[object]]] = {
     "setting": _settings,
     "data": _data,
     "code": _code,
     "begins with": _began,
-    "computed": _computed,
+    # what `auto` came to
+    "computed": lambda then, now: changes(then["resolved"], now["resolved"], but=("phases",)),
     "packages": _packages,
-    "machine": _machine,
+    # processor and kernels; threads are among what is resolved
+    "machine": lambda then, now: changes(then["machine"], now["machine"], but=_NOT_COMPARED),
 }
 """What can differ: the likeliest reason for other results first."""
 

@@ -42,7 +42,8 @@ def chained(before: str, order: str) -> str:
 def steps_of(lines: Iterable[str]) -> list[Step]:
     """The steps of lines as `Step.line` makes them; others are left out."""
     words = [line.split(" ") for line in lines]
-    return [Step(int(one[0]), one[1], one[2], tuple(one[3:])) for one in words if _is_step(one)]
+    whole = [one for one in words if len(one) > 3 and one[0].isdecimal()]
+    return [Step(int(number), order, loss, tuple(states)) for number, order, loss, *states in whole]
 
 
 def read_steps(folder: Path) -> list[Step]:
@@ -55,7 +56,3 @@ def kept_lines(folder: Path) -> list[str]:
     lines = whole_lines(folder / FILE_NAME)
     every = -(-len(lines) // MOST) or 1
     return lines[::-1][::every][::-1]
-
-
-def _is_step(words: list[str]) -> bool:
-    return len(words) > 3 and words[0].isdecimal()

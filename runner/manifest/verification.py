@@ -3,23 +3,16 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from tiryns.runner.manifest import inputs
 from tiryns.runner.manifest.differences import SINCE, digest_changes
 from tiryns.runner.manifest.digests import value_digest
-from tiryns.runner.manifest.inputs import (
-    FILE_NAME,
-    Manifest,
-    checkpoint_of,
-    model_digests,
-    read_manifest,
-    weights_of,
-)
 from tiryns.runner.manifest.record import outputs_of
 from tiryns.runner.run.command.failure import coded
 from tiryns.runner.run.files import meant_run
 
 LINKS = {
-    "weights": ("the weights that it began with", weights_of),
-    "checkpoint": ("the checkpoint that it branched from", lambda path: checkpoint_of(Path(path))),
+    "weights": ("the weights that it began with", inputs.weights_of),
+    "checkpoint": ("the checkpoint that it branched from", lambda path: inputs.checkpoint_of(Path(path))),
 }
 """Inputs that other runs have made, in words, and how they are looked at."""
 
@@ -33,33 +26,35 @@ def verify(folder: Path, alone: bool = False) -> list[str]:
         raise coded(
             "no_such_run", f"there is no run folder or exported model {str(folder)!r}{meant_run(folder)}"
         )
-    manifest = read_manifest(folder)
+    manifest = inputs.read_manifest(folder)
     if not manifest:
         why = "it is no run folder or exported model, the file is damaged, or callback.manifest was off"
-        raise ValueError(f"{str(folder)!r} has no {FILE_NAME}: {why}")
+        raise ValueError(f"{str(folder)!r} has no {inputs.FILE_NAME}: {why}")
     if not manifest.get("complete"):
-        raise ValueError(f"the run {str(folder)!r} is not done, so its {FILE_NAME} has no results to compare")
-    found = [*_own(manifest, FILE_NAME), *_outputs(folder, manifest)]
+        raise ValueError(
+            f"the run {str(folder)!r} is not done, so its {inputs.FILE_NAME} has no results to compare"
+        )
+    found = [*_own(manifest, inputs.FILE_NAME), *_outputs(folder, manifest)]
     return found if alone else [*found, *_lineage(manifest, set())]
 
 
-def _own(manifest: Manifest, name: str) -> Iterator[str]:
+def _own(manifest: inputs.Manifest, name: str) -> Iterator[str]:
     """Whether a manifest is what was written."""
     content = {key: value for key, value in manifest.items() if key != "digest"}
     if manifest.get("complete") and manifest.get("digest") != value_digest(content):
         yield f"{name} was changed"
 
 
-def _outputs(folder: Path, manifest: Manifest) -> Iterator[str]:
+def _outputs(folder: Path, manifest: inputs.Manifest) -> Iterator[str]:
     """What is no longer what the run has left."""
     noted: dict[str, str] = manifest["outputs"]
     if (folder / "config.json").is_file():  # an exported model by itself
-        noted, found = _below("model/", noted), model_digests(folder)
+        noted, found = _below("model/", noted), inputs.model_digests(folder)
     else:
         found = {name: one for name, one in outputs_of(folder).items() if name in noted or "/" in name}
         model = folder / "model"
-        if model.is_dir() and read_manifest(model) != manifest:
-            yield f"model/{FILE_NAME} is not the {FILE_NAME} of the run"
+        if model.is_dir() and inputs.read_manifest(model) != manifest:
+            yield f"model/{inputs.FILE_NAME} is not the {inputs.FILE_NAME} of the run"
     yield from digest_changes(noted, found, SINCE)
 
 
@@ -68,7 +63,7 @@ def _below(folder: str, digests: dict[str, str]) -> dict[str, str]:
     return {name.removeprefix(folder): found for name, found in digests.items() if name.startswith(folder)}
 
 
-def _lineage(manifest: Manifest, seen: set[str]) -> Iterator[str]:
+def _lineage(manifest: inputs.Manifest, seen: set[str]) -> Iterator[str]:
     """What is wrong with what a run began with, and with what that was made from."""
     for kind, (what, look) in LINKS.items():
         given = manifest["inputs"].get(kind)
@@ -77,7 +72,7 @@ def _lineage(manifest: Manifest, seen: set[str]) -> Iterator[str]:
             continue
         seen.add(path)
         link, above = f"{what}, {path!r}", given.get("manifest") or {}
-        yield from _own(above, f"{link}: its manifest in {FILE_NAME}")
+        yield from _own(above, f"{link}: its manifest in {inputs.FILE_NAME}")
         if above.get("complete") and not _made(given["files"], above["outputs"], kind, Path(path)):
             yield f"{link}: its manifest describes other files"
         if not Path(path).exists():
@@ -87,7 +82,7 @@ def _lineage(manifest: Manifest, seen: set[str]) -> Iterator[str]:
             here = {name: digest for name, digest in now.get("files", {}).items() if name in files}
             yield from (f"{link}: {line}" for line in digest_changes(files, here, SINCE))
             if above.get("complete") and now.get("manifest") != above:
-                yield f"{link}: its {FILE_NAME} was changed"
+                yield f"{link}: its {inputs.FILE_NAME} was changed"
         yield from _lineage(above, seen) if above else ()
 
 

@@ -1,9 +1,15 @@
-"""Shows what a model gets right and wrong: figures per class, confusions, predictions to browse, masked text."""
+"""Shows what a model gets right and wrong: figures per class, confusions, predictions to browse, masked text.
 
+In sections of a run's page, and as `report.html` of `tiryns evaluate`: the figures of each file, then each file apart.
+"""
+
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tiryns.conf.values import count_of
+from tiryns.runner.evaluation.files import EVALUATION
 from tiryns.runner.report import page
 from tiryns.runner.report.curves import in_words
 from tiryns.runner.report.page import Part
@@ -17,18 +23,8 @@ LISTED = 50
 """Confusions listed."""
 
 KNOWN = (
-    *(
-        "kind",
-        "examples",
-        "metrics",
-        "intervals",
-        "labels",
-        "confusion",
-        "confusions",
-        "per_class",
-        "entities",
-    ),
-    *("kinds", "shown"),
+    *("kind", "examples", "metrics", "intervals", "labels", "confusion", "confusions", "per_class"),
+    *("entities", "kinds", "shown"),
 )
 """Entries with a place of their own in a section; rows under another name become a table."""
 
@@ -76,17 +72,14 @@ def _section(folder: Path, name: str, entry: Entry, is_folded: bool) -> Part:
             f"{samples:,} samples (loss and token accuracy), {examples:,} answered in writing (the rest)"
         )
     images = [row for row in entry.get("shown") or [] if str(row["image"]).startswith(DATA_URI)]
+    shown = [page.part("label", text="Some images and answers"), page.part("images", images=images)]
     return page.section(
         f"Evaluation: {name}, {counted}",
         page.figures(_figures(entry)),
         predictions_table(folder, name),
         *(part for column in columns or [""] for part in _of_classes(entry, column)),
         *page.listed("Types of questions", QUESTIONS, entry.get("kinds") or []),
-        *(
-            [page.part("label", text="Some images and answers"), page.part("images", images=images)]
-            if images
-            else []
-        ),
+        *(shown if images else []),
         *(part for title, rows in entry.items() if title not in known for part in _own_table(title, rows)),
         is_folded=is_folded,
     )
@@ -122,10 +115,8 @@ def _classes(title: str, kind: str, rows: list[dict[str, Any]]) -> list[Part]:
     """The figures of each class, and the interval of its F1 where there is one; of many classes the worst come first."""
     columns = {kind: "label", **SCORES}
     if len(rows) > page.IN_SIGHT:
-        title, rows = (
-            f"{title}, the lowest F1 first",
-            sorted(rows, key=lambda row: (row["f1"], -row["support"])),
-        )
+        title = f"{title}, the lowest F1 first"
+        rows = sorted(rows, key=lambda row: (row["f1"], -row["support"]))
     if rows and "threshold" in rows[0]:
         columns["threshold"] = "threshold"
     if rows and all("intervals" in row for row in rows):
@@ -144,22 +135,16 @@ def _own_table(title: str, rows: Any) -> list[Part]:
 
 
 def _cell(value: Any) -> Any:
-    return (
-        value
-        if value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-        else str(value)
-    )
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if value is None or is_number else str(value)
 
 
 def _confusions(of: str, labels: list[str], counts: list[list[int]]) -> list[Part]:
     """The confusion matrix; of many labels the most frequent confusions."""
     if len(labels) <= MATRIX_LABELS:
         title = f"Confusion matrix{of}: a row per true class, a column per predicted one"
-        return (
-            [page.part("label", text=title), page.part("matrix", labels=labels, counts=counts)]
-            if counts
-            else []
-        )
+        matrix = [page.part("label", text=title), page.part("matrix", labels=labels, counts=counts)]
+        return matrix if counts else []
     pairs: list[dict[str, Any]] = [
         {"true": labels[i], "as": labels[j], "count": count, "share": count / sum(row)}
         for i, row in enumerate(counts)
@@ -177,11 +162,8 @@ def samples_section(folder: Path) -> Part:
         shown = {name: [[*map(_piece, pieces)] for pieces in texts] for name, texts in sets.items() if texts}
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return {}
-    return (
-        page.section("Samples", page.part("label", text=HINT), page.part("samples", sets=shown))
-        if shown
-        else {}
-    )
+    samples = page.part("samples", sets=shown)
+    return page.section("Samples", page.part("label", text=HINT), samples) if shown else {}
 
 
 def _piece(piece: Any) -> Any:
@@ -189,3 +171,63 @@ def _piece(piece: Any) -> Any:
         return piece
     guesses = [(str(guess), float(share)) for guess, share in piece["guesses"]]
     return {"text": str(piece["true"]), "right": bool(piece["right"] or not guesses), "guesses": guesses}
+
+
+def write_page(folder: Path) -> Path:
+    """Writes the page of an evaluation beside its `evaluation.json`, and returns its path; OSError if it cannot."""
+    content = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))
+    measured = content.get("task") or content.get("objective")
+    settings = ("precision", "layout", "micro_batch_tokens", "micro_batch_size")
+    facts = {name.replace("_", " "): str(content[name]) for name in settings if content[name] is not None}
+    files = [file.name for file in sorted(folder.glob("*.json*"))]
+    heads, rows = figures_rows(content)
+    cells = [[_below(cell) for cell in row] for row in rows]
+    # of one file that was read whole its section has them
+    is_whole = len(rows) == 1 and heads[2:] == list(next(iter(content["sets"].values()))["metrics"])
+    several = {} if is_whole else page.table(map(in_words, heads), cells)
+    parts = [
+        page.section("Figures", several),
+        page.note(intervals_in_words(content)),
+        *evaluation_sections(folder),
+        page.section("How it was computed", page.part("facts", facts=facts)),
+        page.section("Files", page.part("links", files=files)),
+    ]
+    meta = [str(measured), f"{count_of(len(content['sets']), 'file')} of {content['interval']['over']}"]
+    return page.save_page(
+        folder / "report.html", "Tiryns evaluation", str(content["model"]), parts, meta=meta
+    )
+
+
+def _below(cell: str) -> Any:
+    """A figure with its interval below it."""
+    figure, bracket, ends = cell.partition(" [")
+    return {"text": figure, "small": f"[{ends}"} if bracket and ends.endswith("]") else cell
+
+
+def figures_rows(content: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
+    """Heads and rows of a table with a row for each set, its figures with their intervals."""
+    sets = content["sets"]
+    names = list(dict.fromkeys(name for entry in sets.values() for name in entry["metrics"]))
+    counts = {
+        "without label": [entry.get("unlabelled") for entry in sets.values()],
+        "left out": [
+            sum(part["rows"] for part in entry.get("left_out", {}).values()) for entry in sets.values()
+        ],
+    }
+    counts = {head: [str(count or "") for count in column] for head, column in counts.items() if any(column)}
+    rows = [
+        [name, str(entry["examples"]), *counted, *(with_interval(entry, n) for n in names)]
+        for (name, entry), *counted in zip(sets.items(), *counts.values(), strict=True)
+    ]
+    return ["file", content["interval"]["over"], *counts, *names], rows
+
+
+def intervals_in_words(content: Mapping[str, Any]) -> str:
+    """Where the intervals are from."""
+    noted = content["interval"]
+    if not noted["resamples"]:
+        return ""
+    return (
+        f"In brackets: {noted['level']:.0%} percentile intervals from {noted['resamples']:,} bootstrap resamples of the "
+        f"{noted['over']} (seed {noted['seed']})."
+    )

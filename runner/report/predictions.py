@@ -43,11 +43,8 @@ def predictions_table(folder: Path, name: str) -> page.Part:
     wrong = sorted((j for j in judged if has_numbers or j.wrong), key=lambda j: -j.weight)
     right = [] if has_numbers else [j for j in judged if not j.wrong]
     listed = wrong[: 2 * LISTED] if has_numbers else [*wrong[:LISTED], *right[:LISTED]]
-    counted = (
-        f"{len(judged):,}, the farthest off first"
-        if has_numbers
-        else f"{len(wrong):,} wrong, {len(right):,} right"
-    )
+    counted = f"{len(wrong):,} wrong, {len(right):,} right"
+    counted = f"{len(judged):,}, the farthest off first" if has_numbers else counted
     cut = f", of which {len(listed):,} are listed" if len(listed) < len(judged) else ""
     heads = HEADS[:-1] if has_numbers else HEADS
     return page.table(
@@ -103,9 +100,8 @@ def _judge(row: dict[str, Any]) -> Judged:
     values = probability if isinstance(probability, list) else [probability]
     certainty = max((v for v in values if v is not None), default=row.get("none", 0.0))
     weight = abs(gold - predicted) if isinstance(gold, int | float) else certainty
-    has_other = (
-        row.get("pair") and row["pair"] != row["gold"]
-    )  # a passage that was looked for is the gold one
+    # a passage that was looked for is the gold one
+    has_other = row.get("pair") and row["pair"] != row["gold"]
     text = _cut(f"{row['text']} / {row['pair']}" if has_other else str(row["text"]))
     shown: Any = {"text": text, "small": row["excerpt"], "kind": "wrap"} if row.get("excerpt") else text
     return Judged(

@@ -62,9 +62,7 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
         _warning(run),
         *evaluation_sections(run.path),
         page.section(
-            "Curves",
-            page.charts(first),
-            page.section("More curves", page.charts(more), is_folded=True),
+            "Curves", page.charts(first), page.section("More curves", page.charts(more), is_folded=True)
         ),
         measured_once,
         {} if drawn or _is_probe(run) else page.note("Nothing has been logged yet."),
@@ -160,10 +158,8 @@ def _tiles(run: Run) -> list[Tile]:
 
 def _measured_once(single: list[Chart], tiles: list[Tile]) -> page.Part:
     """The figures of charts that would have a single point, but for those that a tile has."""
-    said, steps = (
-        {tile.value for tile in tiles},
-        {float(c.steps[0]) for chart in single for c in chart.curves},
-    )
+    said = {tile.value for tile in tiles}
+    steps = {float(c.steps[0]) for chart in single for c in chart.curves}
     shown = {}
     for chart in single:
         for curve in chart.curves:

@@ -49,11 +49,7 @@ def length(folder: Path) -> int:
 
 
 def whole_lines(path: Path) -> list[str]:
-    """The lines of an order log, without one that a kill has cut off; none where there is no file.
-
-    Raises:
-        ValueError: its first line does not begin with a step.
-    """
+    """The lines of an order log, without one that a kill has cut off; none without a file. ValueError where damaged."""
     lines = path.read_text(errors="replace").split("\n")[:-1] if path.exists() else []
     if lines and not lines[0].split(" ")[0].isdecimal():
         raise ValueError(f"{str(path)!r} is damaged: its first line has no step, {lines[0]!r:.60}")

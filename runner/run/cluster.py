@@ -60,11 +60,7 @@ MOST = 65_536
 
 
 def nodes_of(trainer: Any) -> Nodes:
-    """The nodes that a trainer config asks for: a number, a range such as `1:4`, or `auto`.
-
-    Raises:
-        ValueError: it is none of these.
-    """
+    """The nodes that a trainer config asks for: a number, a range such as `1:4`, or `auto`; ValueError for others."""
     asked = str(trainer.get("num_nodes", 1))
     if asked == "auto":
         return ANY_NODES
@@ -94,11 +90,8 @@ def member() -> Member | None:
     alone = int(env.get("WORLD_SIZE", 1)) == 1 and "TORCHELASTIC_RUN_ID" not in env
     if not alone and "RANK" in env and "LOCAL_WORLD_SIZE" in env:
         # without the store of the agents each launch has a port of its own
-        counts = (
-            []
-            if env.get("TORCHELASTIC_USE_AGENT_STORE") == "False"
-            else [env.get("TORCHELASTIC_RESTART_COUNT", 0)]
-        )
+        without_store = env.get("TORCHELASTIC_USE_AGENT_STORE") == "False"
+        counts = [] if without_store else [env.get("TORCHELASTIC_RESTART_COUNT", 0)]
         words = (env.get("TORCHELASTIC_RUN_ID", 0), *counts, env.get("MASTER_PORT", 0))
         launch = env.get(AGREED_LAUNCH) or "-".join(map(str, words))
         rank, size, per_node = (int(env[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"))

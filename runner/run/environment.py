@@ -20,7 +20,7 @@ def environment() -> dict[str, str | bool | None]:
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
-        **{package: _version(package) for package in PACKAGES},
+        **{package: version_of(package) for package in PACKAGES},
         "cpu": _cpu(),
         "gpus": output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"),
         "hostname": platform.node(),
@@ -37,7 +37,8 @@ def checkout() -> Path | None:
     return here if top and Path(top).resolve() == here else None
 
 
-def _version(package: str) -> str | None:
+def version_of(package: str) -> str | None:
+    """The version of a package; None where it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

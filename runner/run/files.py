@@ -93,12 +93,9 @@ def meant_run(name: Path, outputs: Path = Path("outputs")) -> str:
     """`. Did you mean ...?` with the newest run or sweep under `outputs` that has this part of a name; empty without."""
     folders = {file.parent for mark in ("status.json", "sweep.json") for file in outputs.glob(f"**/{mark}")}
     found = [folder for folder in folders if str(name) in str(folder.relative_to(outputs))]
-    return f". Did you mean {str(min(found, key=_age))!r}?" if found else ""
-
-
-def _age(folder: Path) -> tuple[int, float]:
-    """Sorts the newest first, and a sweep before its runs."""
-    return len(folder.parts), -folder.stat().st_mtime
+    # the newest first, and a sweep before its runs
+    found.sort(key=lambda folder: (len(folder.parts), -folder.stat().st_mtime))
+    return f". Did you mean {str(found[0])!r}?" if found else ""
 
 
 @contextlib.contextmanager

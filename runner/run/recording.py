@@ -98,9 +98,8 @@ class Recording:
         """
         version = None
         with contextlib.suppress(OSError):
-            number = os.open(
-                f"{self.path}/status.json", os.O_RDONLY
-            )  # which asks a file server, where stat may not
+            # which asks a file server, where stat may not
+            number = os.open(f"{self.path}/status.json", os.O_RDONLY)
             about = os.fstat(number)
             os.close(number)
             version = about.st_ino, about.st_mtime_ns, about.st_size

@@ -80,9 +80,8 @@ def _named(file: Path) -> Iterator[None]:
         yield
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        if mark and "maximum nesting depth" in (
-            error.problem or ""
-        ):  # libyaml reads ahead, and has a bound too
+        # libyaml reads ahead, and has a bound too
+        if mark and "maximum nesting depth" in (error.problem or ""):
             raise _too_deep(file, mark) from None
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         told = " ".join(str(error.problem or error.context).split())

@@ -1,7 +1,7 @@
 """Many runs.
 
-- `sweeper`: grids of runs in one folder; `job_configs`: the configs of their jobs; `sweep_page`, `job_lines`: what is
-  shown of them; `same_failure`: what the first jobs have all failed by.
+- `sweeper`: grids of runs in one folder; `job_configs`: the configs of their jobs; `sweep_page`: what is shown
+  of them; `same_failure`: what the first jobs have all failed by.
 - `replicates`: the words `seeds=5` and `folds=5`.
 - `optuna`: search with Optuna; `study`: its storage, which sweepers share; `pruning`: stops hopeless trials;
   `importance`: which settings of a search mattered.

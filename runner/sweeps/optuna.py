@@ -195,12 +195,9 @@ class Search(JobSweeper):
             return None
         best = self.study.best_trial
         settings = " ".join(f"{name}={value}" for name, value in best.params.items())
-        complete = [
-            trial for trial in reversed(trials) if trial.state.name == "COMPLETE"
-        ]  # of repeats the first
-        same = {
-            str(t.params): t.number for t in complete if t.value == best.value and t.params != best.params
-        }
+        complete = [trial for trial in trials if trial.state.name == "COMPLETE"]
+        equal_ones = [t for t in complete if t.value == best.value and t.params != best.params]
+        same = {str(t.params): t.number for t in reversed(equal_ones)}  # of repeats the first
         equal = f"; trial {', '.join(map(str, sorted(same.values())))} is as good" if same else ""
         print(
             f"{len(trials)} trials ({found}); the best is {best.number}: {best.value:.4f} with {settings}{equal}"

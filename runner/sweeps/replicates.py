@@ -2,10 +2,7 @@
 
 from collections.abc import Sequence
 
-MEANING = {
-    "seeds": ("seed={each}",),
-    "folds": ("data.folds={count}", "data.fold={each}"),
-}
+MEANING = {"seeds": ("seed={each}",), "folds": ("data.folds={count}", "data.fold={each}")}
 """What each word stands for, where it counts up to `count`."""
 
 LEAST = {"seeds": 1, "folds": 2}
@@ -14,8 +11,7 @@ LEAST = {"seeds": 1, "folds": 2}
 def with_replicates(words: Sequence[str]) -> list[str]:
     """The words of a command, in which `seeds=N` is `-m seed=1,...,N`, and `folds=N` `-m data.folds=N data.fold=1,...,N`.
 
-    Raises:
-        ValueError: N is no such number, what the word stands for is given too, or a search would choose the values.
+    Raises ValueError where N is no such number, what the word stands for is given too, or a search chooses the values.
 
     Example:
         >>> with_replicates(["optimizer=lion", "seeds=3"])

@@ -100,11 +100,7 @@ def as_typed(override: str) -> str:
 
 
 def combinations(overrides: Sequence[Override]) -> list[list[str]]:
-    """The overrides of each job of a grid; of two overrides of one setting the later counts.
-
-    Raises:
-        ValueError: an interval, of which a grid has no values.
-    """
+    """The overrides of each job of a grid; of two for one setting the later counts. Raises ValueError for an interval."""
     values: dict[str, list[str]] = {}
     for override in overrides:
         key = override.get_key_element()

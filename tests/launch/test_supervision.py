@@ -20,8 +20,7 @@ from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElas
 from tiryns.runner.launch import nodes
 from tiryns.runner.launch.agent import RankAgent
 from tiryns.runner.launch.job import nodes_to_join
-from tiryns.runner.launch.leftovers import MEETING
-from tiryns.runner.launch.nodes import STATE, Leadership
+from tiryns.runner.launch.nodes import MEETING, STATE, Leadership
 from tiryns.runner.launch.rank import leave_error, lost_peer, packed, unpacked
 from tiryns.runner.launch.rendezvous import FolderBackend
 from tiryns.runner.launch.round import Round

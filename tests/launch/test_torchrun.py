@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from tests.launch.test_agent import RUN, SLOWLY, assert_same_curve, said, wait_until
 from tests.launch.test_kill import only_run
 from tests.support.processes import ranks_in, start, wait_for_steps
-from tiryns.runner.launch.torchrun import name_launch
+from tiryns.runner.launch.agreement import name_launch
 from tiryns.runner.run.folder import Run
 
 RENDEZVOUS = "--rdzv-conf=last_call_timeout=3,keep_alive_interval=1"

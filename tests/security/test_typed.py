@@ -11,7 +11,8 @@ from tests.config.test_foreign_code import strangers_run
 from tests.report.pages import make_run
 from tests.security.attacks import LOOKUPS, SUITES
 from tests.security.conftest import COUNTS, Problem
-from tiryns.runner.cli.models import average, soups
+from tiryns.runner.cli.models import average
+from tiryns.runner.config import moved
 from tiryns.runner.config.permissions import check_permissions, on_command_line, words_to_repeat
 from tiryns.runner.run.command.words import literal, sealed
 from tiryns.runner.run.folder import Run
@@ -151,12 +152,12 @@ def test_words_of_a_recipe_for_its_suites_are_none_that_are_typed(
 def test_what_runs_from_elsewhere_reach_is_allowed_for_their_soup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(soups, "completed", lambda config: config)
+    monkeypatch.setattr(moved, "completed", lambda config: config)
     run = make_run(tmp_path / "theirs")
     (run / "config.yaml").write_text("data: {cache_dir: /elsewhere}\n")
     with pytest.raises(ValueError, match=r"give it there: data\.cache_dir=/elsewhere"):
-        soups._config_of(run)
-    assert soups._config_of(run, ["data.cache_dir=/elsewhere"]).data.cache_dir == "/elsewhere"
+        moved.recorded_config(run, [])
+    assert moved.recorded_config(run, ["data.cache_dir=/elsewhere"]).data.cache_dir == "/elsewhere"
     given = dict[str, object]()
     parser = ArgumentParser()
     average.add_arguments(parser)

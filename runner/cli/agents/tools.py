@@ -58,20 +58,18 @@ def commands_schema() -> dict[str, Any]:
 
 def command_schema(name: str) -> dict[str, Any]:
     """A command: its arguments, whether it writes, and the top-level keys of its document, by what it is asked for."""
-    properties = SETTINGS if name in OF_HYDRA else {argument(a): _property(a) for a in _arguments(name)}
+    actions = [] if name in OF_HYDRA else _arguments(name)
+    properties = SETTINGS if name in OF_HYDRA else {argument(a): _property(a) for a in actions}
     writing = READERS.get(name, ())
+    marked = {key: one | ({"writes": True} if key in writing else {}) for key, one in properties.items()}
     return {
         "command": name,
         "about": (COMMANDS | OF_TWO_WORDS)[name][0],
         "writes": name not in READERS,
         "arguments": {
             "type": "object",
-            "properties": {
-                key: value | ({"writes": True} if key in writing else {}) for key, value in properties.items()
-            },
-            "required": []
-            if name in OF_HYDRA
-            else [argument(a) for a in _arguments(name) if _is_required(a)],
+            "properties": marked,
+            "required": [argument(a) for a in actions if a.required and a.nargs not in ("*", "?")],
             "additionalProperties": False,
         },
         "prints": {form: _top_level(form) for form in DOCUMENTS if _command_of(form) == name},
@@ -139,10 +137,6 @@ def _property(action: Action) -> dict[str, Any]:
 def _is_repeated(action: Action) -> bool:
     """Whether a flag may be given several times; argparse has no public name for this."""
     return bool(action.option_strings) and action.default == [] and action.nargs != 0
-
-
-def _is_required(action: Action) -> bool:
-    return action.required and action.nargs not in ("*", "?")
 
 
 def _flag(action: Action, value: Any) -> list[str]:

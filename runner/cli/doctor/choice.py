@@ -69,7 +69,8 @@ def _choose(config: DictConfig, choice: Choice) -> None:
     nodes = nodes_to_join(config, here)
     asked, trainer = config.trainer, choose_hardware(config, {}).trainer
     automatic = asked.get("precision", "auto") == "auto" and trainer.accelerator == "cpu"
-    narrow = automatic and is_slower(width_of(config))
+    width = (config.model or {}).get("hidden_size")  # saved weights have it where it is not set
+    narrow = automatic and is_slower(width if isinstance(width, int) else None)
     if narrow:
         trainer.precision = "32-true"
     per_node, gpus = processes_per_node(trainer), gpus_of_torch() if trainer.accelerator == "gpu" else []
@@ -105,12 +106,6 @@ def _counted(gpus: list[Any]) -> str:
 
 def _given(asked: Mapping[str, Any], name: str) -> str:
     return "" if asked.get(name, "auto") == "auto" else f"as trainer.{name} says"
-
-
-def width_of(config: DictConfig) -> int | None:
-    """The hidden size that the model's settings name; None where saved weights have it."""
-    width = (config.model or {}).get("hidden_size")
-    return width if isinstance(width, int) else None
 
 
 def _why_precision(accelerator: str, narrow: bool) -> str:

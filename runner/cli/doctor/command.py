@@ -20,7 +20,7 @@ from tiryns.runner.data.store.cached import cache_folder
 from tiryns.runner.report.summary import show
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.command.status import DIFFERENT
-from tiryns.runner.run.environment import PACKAGES
+from tiryns.runner.run.environment import PACKAGES, environment
 
 SHOWN_FEATURES = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16", "asimd", "sve", "sve2", "bf16")
 """Units of a processor by which matrices are multiplied, for the screen."""
@@ -53,7 +53,6 @@ def main(arguments: Namespace) -> None:
 def findings(outputs: Path) -> dict[str, Any]:
     """What there is, as values."""
     cache = cache_folder()
-    python = {"python": machine.machine()["python"]}
     return {
         "processor": machine.processor(),
         "memory": machine.memory(),
@@ -62,7 +61,7 @@ def findings(outputs: Path) -> dict[str, Any]:
         "disk": {"outputs": machine.disk(outputs), "cache": machine.disk(cache)},
         "slurm": machine.slurm(),
         "compiler": machine.compiler(),
-        "versions": {**python, **libraries.versions(*PACKAGES)},
+        "versions": {name: environment()[name] for name in ("python", *PACKAGES)},
         "extras": libraries.extras(),
     }
 
@@ -72,10 +71,12 @@ def screen(found: dict[str, Any], choice: Choice) -> dict[str, dict[str, str]]:
     versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items() if number)
     ready = [each["extra"] for each in found["extras"] if each["installed"]]
     lacking = {each["extra"]: each["for"] for each in found["extras"] if each["installed"] is False}
+    of_driver = ", ".join(found["driver"]["gpus"])
+    unusable = f" that torch can use ({of_driver})" if of_driver else ""
     here = {
         "processor": _processor(found["processor"]),
         "memory": f"{_size(found['memory']['total'])}, {_size(found['memory']['available'])} free",
-        "GPU": "; ".join(map(_gpu, found["gpus"])) or _no_gpu(found["driver"]["gpus"]),
+        "GPU": "; ".join(map(_gpu, found["gpus"])) or f"none{unusable}",
         "disk": ", ".join(f"{_size(each['free'])} free for {each['folder']}" for each in found["disk"].values()),
         "SLURM": _slurm(found["slurm"]),
         "compiler": found["compiler"] or "none",
@@ -110,10 +111,6 @@ def _processor(facts: dict[str, Any]) -> str:
 def _gpu(facts: dict[str, Any]) -> str:
     flash = "with" if facts["flash"] else "without"
     return f"{facts['name']}, {_size(facts['memory'])}, compute capability {facts['capability']}, {flash} flash attention"
-
-
-def _no_gpu(of_driver: list[str]) -> str:
-    return f"none that torch can use ({', '.join(of_driver)})" if of_driver else "none"
 
 
 def _slurm(facts: dict[str, Any]) -> str:

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, requires
 from typing import Any, NamedTuple
+
+from tiryns.runner.run.environment import version_of
 
 EXTRAS = {
     "quantized": "optimizer.quantized=true",
@@ -52,11 +54,6 @@ def extras() -> list[dict[str, Any]]:
     return found
 
 
-def versions(*names: str) -> dict[str, str | None]:
-    """Packages with the versions that are installed."""
-    return {name: _version(name) for name in names}
-
-
 @cache
 def _requirements() -> tuple[tuple[str, str | None], ...]:
     """Every requirement, such as `torch<3,>=2.10`, with the extra that it is of."""
@@ -83,12 +80,5 @@ def _package(line: str) -> Package:
     from packaging.requirements import Requirement
 
     wanted = Requirement(line)
-    here = _version(wanted.name)
+    here = version_of(wanted.name)
     return Package(line, here, here is not None and wanted.specifier.contains(here, prereleases=True))
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

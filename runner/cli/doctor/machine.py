@@ -40,9 +40,8 @@ def memory() -> dict[str, int | None]:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    with contextlib.suppress(
-        OSError, ValueError, StopIteration
-    ):  # free pages and what the kernel would give up
+    # free pages and what the kernel would give up
+    with contextlib.suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
     for name in MEMORY_LIMITS:

@@ -8,7 +8,7 @@ import numpy as np
 from tiryns.conf.values import count_of
 from tiryns.runner.cli.judge.budgets import AtEqual, at_equal_budgets
 from tiryns.runner.cli.judge.measure import Measure, shared_by
-from tiryns.runner.cli.judge.sides import Pair
+from tiryns.runner.cli.judge.sides import Pair, value
 from tiryns.runner.evaluation.statistics import paired
 from tiryns.runner.evaluation.statistics.student import t_interval
 from tiryns.runner.report.page import number
@@ -30,14 +30,7 @@ class Compared(NamedTuple):
 
     def differences(self, key: str) -> list[float]:
         """The figure of the change less that of the setting compared with, pair by pair."""
-        return [change - against for against, change in self.figures(key)]
-
-
-def value(run: Any, key: str) -> float:
-    """The figure of a run that has one."""
-    found = run.final(key)
-    assert found is not None, f"{run.path} has no {key}"
-    return float(found)
+        return [pair.difference(key) for pair in self.pairs]
 
 
 def answer(compared: Sequence[Compared], measures: Sequence[Measure], error: float) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.cli.judge.sides import Pair
+from tiryns.runner.cli.judge.sides import Pair, value
 from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.metrics_file import Series
@@ -16,6 +16,8 @@ Floats = NDArray[np.float64]
 
 ALIKE = 0.005
 """Budgets that differ by this share are equal."""
+
+NOT_COUNTED = "a run has not counted them from its beginning"
 
 
 class AtEqual(NamedTuple):
@@ -66,24 +68,16 @@ def _at_equal(pairs: Sequence[Pair], key: str, budget: str, use: Callable[[Run],
     used = [(use(pair.against), use(pair.change)) for pair in pairs]
     if any(None in both for both in used):
         noted = all(read_manifest(run.path) for pair in pairs for run in (pair.against, pair.change))
-        why = (
-            "a run was interrupted"
-            if budget == "seconds"
-            else "a run has not counted them from its beginning"
-        )
+        why = "a run was interrupted" if budget == "seconds" else NOT_COUNTED
         return AtEqual(budget, None, why=why if noted else "a run has no manifest.json")
     known = [(against, change) for against, change in used if against and change]
     if all(abs(a.total - c.total) <= ALIKE * max(a.total, c.total) for a, c in known):
-        return AtEqual(
-            budget, [_final(pair.change, key) - _final(pair.against, key) for pair in pairs], same=True
-        )
+        return AtEqual(budget, [pair.difference(key) for pair in pairs], same=True)
     found = []
     for pair, (against, change) in zip(pairs, known, strict=True):
         budgeted = min(against.total, change.total)
-        before, after = (
-            _reached(pair.against, key, against, budgeted),
-            _reached(pair.change, key, change, budgeted),
-        )
+        before = _reached(pair.against, key, against, budgeted)
+        after = _reached(pair.change, key, change, budgeted)
         if before is None or after is None:
             return AtEqual(
                 budget, None, why="a run logged no figure before it: set a smaller trainer.validate_every"
@@ -95,7 +89,7 @@ def _at_equal(pairs: Sequence[Pair], key: str, budget: str, use: Callable[[Run],
 def _reached(run: Run, key: str, used: Used, budget: float) -> float | None:
     """The figure at a budget: at the end, else on the line between the points around it; None before the first."""
     if budget >= used.total * (1 - 1e-9):
-        return _final(run, key)
+        return value(run, key)
     if not len(used.at) or budget < used.at[0]:
         return None
     return float(np.interp(budget, used.at, _curve(run, key).values))
@@ -108,9 +102,3 @@ def _curve(run: Run, key: str) -> Series:
     series = run.series[key]
     last = len(series.steps) - 1 - np.unique(series.steps[::-1], return_index=True)[1]
     return Series(series.steps[last], series.values[last], series.times[last])
-
-
-def _final(run: Run, key: str) -> float:
-    value = run.final(key)
-    assert value is not None, f"{run.path} has no {key}"
-    return value

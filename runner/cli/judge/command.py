@@ -16,20 +16,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tiryns.runner.cli.judge import missing
+from tiryns.runner.cli.judge import missing, sides
 from tiryns.runner.cli.judge.answer import Compared, answer
 from tiryns.runner.cli.judge.forest import check_figure_file, write_figure
 from tiryns.runner.cli.judge.measure import check_figure, check_metric, measure_of
 from tiryns.runner.cli.judge.picture import page_in, title_of, write_page
-from tiryns.runner.cli.judge.sides import (
-    Setting,
-    by_replicate,
-    canonical,
-    noted,
-    pairs_of,
-    setting_of,
-    that_have,
-)
 from tiryns.runner.evaluation.statistics.paired import first_look
 from tiryns.runner.evaluation.statistics.student import ERROR
 from tiryns.runner.run.command.failure import coded
@@ -86,8 +77,8 @@ def main(arguments: Namespace) -> None:
     check_figure_file(arguments.figure)
     with replaceable(arguments.out, arguments.figure):
         pass  # nothing is trained for a page that could not be written
-    changes = [setting_of(change) for change in arguments.change]
-    against = setting_of(arguments.against or "")
+    changes = [sides.setting_of(change) for change in arguments.change]
+    against = sides.setting_of(arguments.against or "")
     if len(folders) == 2:
         compared, place = two_folders(folders), arguments.out and arguments.out.parent
     elif folders and arguments.seeds is None:
@@ -113,21 +104,25 @@ def two_folders(folders: Sequence[Path]) -> list[Compared]:
     """The second folder's runs against those of the first."""
     names = [str(folder) for folder in folders]
     against, change = (
-        by_replicate(runs_in(folder), name) for folder, name in zip(folders, names, strict=True)
+        sides.by_replicate(runs_in(folder), name) for folder, name in zip(folders, names, strict=True)
     )
-    return [Compared(names[1], names[0], pairs_of(against, change, names))]
+    return [Compared(names[1], names[0], sides.pairs_of(against, change, names))]
 
 
 def of_sweep(
-    folder: Path, words: Sequence[str], against: Setting, changes: Sequence[Setting]
+    folder: Path, words: Sequence[str], against: sides.Setting, changes: Sequence[sides.Setting]
 ) -> list[Compared]:
     """Settings of one sweep, of the runs in it that have the other settings."""
-    runs = that_have(runs_in(folder), words)
-    return _compared(against, changes, lambda setting: that_have(runs, setting.words))
+    runs = sides.that_have(runs_in(folder), words)
+    return _compared(against, changes, lambda setting: sides.that_have(runs, setting.words))
 
 
 def trained(
-    folder: Path, common: Sequence[str], against: Setting, changes: Sequence[Setting], arguments: Namespace
+    folder: Path,
+    common: Sequence[str],
+    against: sides.Setting,
+    changes: Sequence[sides.Setting],
+    arguments: Namespace,
 ) -> list[Compared]:
     """Pairs of seeds 1, 2, ... in a folder, trained until each change is clear or there are `--seeds` of them."""
     settings, folders = [against, *changes], [Path(word) for word in arguments.words if Path(word).is_dir()]
@@ -180,24 +175,25 @@ def _answer(compared: Sequence[Compared], arguments: Namespace) -> dict[str, Any
 
 
 def _compared(
-    against: Setting, changes: Sequence[Setting], runs_of: Callable[[Setting], list[Run]]
+    against: sides.Setting, changes: Sequence[sides.Setting], runs_of: Callable[[sides.Setting], list[Run]]
 ) -> list[Compared]:
-    base = by_replicate(runs_of(against), against.name)
+    base = sides.by_replicate(runs_of(against), against.name)
     pairs = [
-        (c.name, pairs_of(base, by_replicate(runs_of(c), c.name), [against.name, c.name])) for c in changes
+        (c.name, sides.pairs_of(base, sides.by_replicate(runs_of(c), c.name), [against.name, c.name]))
+        for c in changes
     ]
     return [Compared(name, against.name, found) for name, found in pairs]
 
 
 def _common(
-    folders: Sequence[Path], words: list[str], against: Setting, changes: Sequence[Setting]
+    folders: Sequence[Path], words: list[str], against: sides.Setting, changes: Sequence[sides.Setting]
 ) -> tuple[list[str], Path]:
     """The overrides that both settings share, and the folder of their runs: of a sweep, those that its runs share."""
     if not folders:
-        canonical(words)
+        sides.canonical(words)
         return words, missing.comparison_folder(words)
     own = [set(setting.words) for setting in (against, *changes)]
-    runs = [noted(run) for run in that_have(runs_in(folders[0]), words)]
+    runs = [sides.noted(run) for run in sides.that_have(runs_in(folders[0]), words)]
     rest = [run - setting for setting in own for run in runs if setting and setting <= run]
     if not rest or any(other != rest[0] for other in rest):
         raise ValueError(

@@ -10,15 +10,7 @@ from tiryns.conf.registry import better_when
 from tiryns.conf.values import suggest
 from tiryns.runner.cli.judge.sides import Pair
 from tiryns.runner.manifest.differences import changes
-from tiryns.runner.report.comparison.comparable import (
-    PER_BYTE,
-    evaluated_on,
-    examples_of,
-    inputs_of,
-    objective_of,
-    texts_of,
-    validation_of,
-)
+from tiryns.runner.report.comparison import comparable
 from tiryns.runner.report.comparison.goal import HELD_OUT
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
@@ -47,16 +39,14 @@ class Measure(NamedTuple):
 def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
     """The figure to compare pairs by: `metric`, or the one that both settings monitor.
 
-    Losses per token of other vocabularies cannot be compared, so bits per byte take their place.
-
-    Raises:
-        ValueError: the settings monitor different figures, have none of this name, or do not measure the same.
+    Losses per token of other vocabularies cannot be compared, so bits per byte take their place. Raises ValueError where
+    the settings monitor different figures, have none of this name, or do not measure the same.
     """
     runs = list(chain.from_iterable((pair.against, pair.change) for pair in pairs))
     key = metric or _monitored(pairs)
-    _check_same(runs, "objective", objective_of)
+    _check_same(runs, "objective", comparable.objective_of)
     if pairs[0].shared.fold is not None:
-        _check_same(runs, "examples", examples_of)
+        _check_same(runs, "examples", comparable.examples_of)
         key = metric or f"{HELD_OUT}{key.rpartition('/')[2]}"
         return _logged(
             runs, Measure(key, runs[0].larger_is_better if metric is None else _larger(runs, key), SHARED)
@@ -64,15 +54,17 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
     if not key.startswith("val/"):
         if key.startswith("train/"):
             _check_same(
-                runs, "training data and objective", lambda run: (inputs_of(run).get("data"), _losses(run))
+                runs,
+                "training data and objective",
+                lambda run: (comparable.inputs_of(run).get("data"), _losses(run)),
             )
         return _logged(runs, Measure(key, _larger(runs, key)))
-    _check_same(runs, "validation", validation_of)
+    _check_same(runs, "validation", comparable.validation_of)
     name = key.split("/")[1]
-    if _agree(runs, lambda run: evaluated_on(run, name)):
+    if _agree(runs, lambda run: comparable.evaluated_on(run, name)):
         return _logged(runs, Measure(key, _larger(runs, key)))
-    _check_same(runs, f"data of val/{name}", texts_of)
-    per_byte = f"val/{name}/{PER_BYTE}"
+    _check_same(runs, f"data of val/{name}", comparable.texts_of)
+    per_byte = f"val/{name}/{comparable.PER_BYTE}"
     if key == per_byte or (metric is None and all(run.final(per_byte) is not None for run in runs)):
         note = "The vocabularies differ, so bits per byte are compared."
         return _logged(runs, Measure(per_byte, False, note))
@@ -163,4 +155,4 @@ def _losses(run: Run) -> dict[str, Any]:
 def _initial(run: Run) -> Any:
     """What decides the weights that a seed begins with."""
     model = {name: value for name, value in run.settings.items() if name.startswith("model.")}
-    return model, inputs_of(run).get("tokenizer"), run.results.get("uniform_entropy")
+    return model, comparable.inputs_of(run).get("tokenizer"), run.results.get("uniform_entropy")

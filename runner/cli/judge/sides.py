@@ -41,6 +41,17 @@ class Pair(NamedTuple):
     against: Run
     change: Run
 
+    def difference(self, key: str) -> float:
+        """The figure of the change less that of the setting compared with."""
+        return value(self.change, key) - value(self.against, key)
+
+
+def value(run: Run, key: str) -> float:
+    """The figure of a run that has one."""
+    found = run.final(key)
+    assert found is not None, f"{run.path} has no {key}"
+    return found
+
 
 def setting_of(given: str) -> Setting:
     """The setting that an argument names: overrides with spaces between them, or none."""
@@ -50,10 +61,7 @@ def setting_of(given: str) -> Setting:
 def canonical(words: Iterable[str]) -> list[str]:
     """Overrides as a sweep notes them in its jobs, such as `optimizer.lr=0.001` for `optimizer.lr=1e-3`.
 
-    Of two for one setting the later counts.
-
-    Raises:
-        ValueError: an override has several values, or gives the seed or a run to resume.
+    Of two for one setting the later counts. Raises ValueError for several values, the seed or a run to resume.
     """
     found: dict[str, str] = {}
     for override in OverridesParser.create().parse_overrides(list(words)):
@@ -92,8 +100,7 @@ def that_have(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
 def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
     """The finished runs of a setting by their seed and fold.
 
-    Raises:
-        ValueError: none has finished, two have one seed and fold, or they differ in more than these.
+    Raises ValueError where none has finished, two have one seed and fold, or they differ in more than these.
     """
     found: dict[Replicate, Run] = {}
     for run in runs:
@@ -102,12 +109,9 @@ def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
             continue
         own = Replicate(seed, fold_of(run))
         if own in found:
-            differ = differing([found[own], run])
-            why = (
-                f"they differ in {', '.join(differ)}: say which with --change and --against"
-                if differ
-                else "name one"
-            )
+            why = "name one"
+            if differ := differing([found[own], run]):
+                why = f"they differ in {', '.join(differ)}: say which with --change and --against"
             raise ValueError(
                 f"{name}: {str(found[own].path)!r} and {str(run.path)!r} have one seed, {own}; {why}"
             )

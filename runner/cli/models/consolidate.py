@@ -9,13 +9,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from tiryns.runner.config.completed import completed
-from tiryns.runner.config.moved import from_begin
-from tiryns.runner.config.permissions import check_permissions
+from tiryns.runner.config.moved import recorded_config
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.folder import Run
-from tiryns.runner.run.model_folder import own_words
-from tiryns.runner.run.yaml_files import read_config
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -60,10 +56,8 @@ def consolidate(
     from tiryns.runner.models.initial.dtypes import weights_dtype
     from tiryns.runner.optim.hooks import exported_weights
 
-    config = read_config(run.path / "config.yaml")
-    check_permissions(config, [*own_words(run.path), *allowed])
-    chosen = completed(from_begin(config, run.path))
-    began = config.get("resolved") or {}
+    chosen = recorded_config(run.path, allowed)
+    began = chosen.get("resolved") or {}
     take_over(chosen, began)
     parts = assemble(chosen, began)
     data, module = parts.data, parts.module

@@ -112,14 +112,17 @@ def main(arguments: Namespace) -> None:
 def _show(found: "Evaluation", folder: Path | None, as_json: bool = False) -> None:
     """Writes an evaluation where a folder is given, and prints its figures, and what is left out."""
     from tiryns.runner.data.read.bad_rows import described
+    from tiryns.runner.report.evaluation import figures_rows
+    from tiryns.runner.report.table import as_text
 
     if folder is not None:
         write(found, folder)
     if as_json:
         print_json(found.content)
     else:
-        print(figures_table(found.content), end="")
-        print(*calibration_lines(found.content), sep="\n", end="")
+        print(as_text(*figures_rows(found.content)), end="")
+        for line in calibration_lines(found.content):
+            print(line)
     for name, entry in found.content["sets"].items():
         if told := described(entry.get("left_out", {})):
             print(f"{name}: {told}", file=sys.stderr)
@@ -159,7 +162,7 @@ def evaluate_sets(config: Any, folder: Path) -> None:
 
 def write(found: "Evaluation", folder: Path) -> None:
     """Writes figures, predictions and page into a folder."""
-    from tiryns.runner.report.evaluated import write_page
+    from tiryns.runner.report.evaluation import write_page
 
     with replaceable(*_written(folder)):
         found.write(folder)
@@ -175,14 +178,6 @@ def _written(folder: Path | None) -> list[Path]:
     return [folder / name for name in names] if folder is not None else []
 
 
-def figures_table(content: Mapping[str, Any]) -> str:
-    """A row for each set, with its figures and their intervals, as text."""
-    from tiryns.runner.report.evaluated import figures_rows
-    from tiryns.runner.report.table import as_text
-
-    return as_text(*figures_rows(content))
-
-
 def calibration_lines(content: Mapping[str, Any]) -> Iterator[str]:
     """What calibration has come to, a line for each set that it was measured on."""
     for name, entry in content["sets"].items():
@@ -191,7 +186,7 @@ def calibration_lines(content: Mapping[str, Any]) -> Iterator[str]:
             yield (
                 f"{name}: calibration error {found['error']:.3f}, with temperature {fit['temperature']:.2f} (fitted on "
                 f"{fit['set']}) {found['calibrated_error']:.3f}; sets of {found['set_size']:.2f} labels hold the true "
-                f"one in {found['coverage']:.1%} (wanted {found['level']:.0%})\n"
+                f"one in {found['coverage']:.1%} (wanted {found['level']:.0%})"
             )
 
 

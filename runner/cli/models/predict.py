@@ -22,19 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiryns.conf.values import count_of
-from tiryns.runner.cli.models.predict_files import (
-    Written,
-    as_typed,
-    bar,
-    check_apart,
-    figures_file,
-    format_of,
-    joined,
-    spooled,
-    tell_replaced,
-    typed_as_flags,
-    write_array,
-)
+from tiryns.runner.cli.models import predict_files
 from tiryns.runner.cli.models.reading import READ_BY, add_reading_arguments, reading_settings
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.files import writing
@@ -99,7 +87,7 @@ def main(arguments: Namespace) -> None:
     arguments.input = inputs[0] if inputs else None
     arguments.on_bad_row = settings.pop("on_bad_row", "error")
     arguments.input_format = settings.pop("format", None)
-    with typed_as_flags(READ_BY):
+    with predict_files.typed_as_flags(READ_BY):
         _predict(arguments, settings)
 
 
@@ -120,7 +108,7 @@ def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
     if named and not is_file:
         raise FileNotFoundError(f"there is no file {given!r}")
     if is_file:
-        check_apart(arguments.out, arguments.input)
+        predict_files.check_apart(arguments.out, arguments.input)
     import_modules(arguments.imports, "--import")
     predictor = Predictor(arguments.run, settings)
     _check(predictor.task, is_file, arguments)
@@ -132,35 +120,35 @@ def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
     options = PredictOptions(images=images, **{name: getattr(arguments, name) for name in names})
     found = _found(predictor, is_file, options, bad, arguments)
     by_rows = is_file or arguments.input == STDIN
-    chosen = arguments.format or format_of(arguments.out) or ("jsonl" if by_rows else "text")
+    chosen = arguments.format or predict_files.format_of(arguments.out) or ("jsonl" if by_rows else "text")
     figures, replaced, count = dict[str, float](), dict[str, None](), 0
     if arguments.json:
         rows = []
         for kept in found:
             figures |= kept.figures
             pairs = zip(kept.rows, kept.predictions, strict=True)
-            rows += [joined(row.values if by_rows else {}, one, replaced) for row, one in pairs]
+            rows += [predict_files.joined(row.values if by_rows else {}, one, replaced) for row, one in pairs]
         print_json({"predictions": rows, "figures": figures}, arguments.out)
     elif chosen == "npy":
-        write_array(bar(found, True), arguments.out)
+        predict_files.write_array(predict_files.bar(found, True), arguments.out)
     else:
         with writing(arguments.out) as out:
-            written = Written(out, chosen, predictor.kind.separator, replaced)
-            for kept in bar(found, arguments.out is not None):
+            written = predict_files.Written(out, chosen, predictor.kind.separator, replaced)
+            for kept in predict_files.bar(found, arguments.out is not None):
                 for row, prediction in zip(kept.rows, kept.predictions, strict=True):
                     written.add(row.values if by_rows else {}, prediction)
                 figures |= kept.figures
                 count += len(kept.rows)
         for name, value in figures.items():
             print(f"{name} {value:.6g}", file=sys.stderr)
-    tell_replaced(replaced)
+    predict_files.tell_replaced(replaced)
     if bad.places:
-        print(as_typed(bad.described()), file=sys.stderr)
+        print(predict_files.as_typed(bad.described()), file=sys.stderr)
     if arguments.out is None or arguments.json or chosen == "npy":
         return
     print(f"predictions for {count_of(count, 'row')}: {arguments.out}")
     if figures:
-        with writing(figures_file(arguments.out)) as file:
+        with writing(predict_files.figures_file(arguments.out)) as file:
             file.write(json.dumps(figures, indent=1) + "\n")
 
 
@@ -170,7 +158,11 @@ def _found(
     """The predictions for what is given, in batches."""
     input_format = arguments.input_format
     if is_file or (arguments.input == STDIN and input_format not in (None, "txt")):
-        with nullcontext(arguments.input) if is_file else spooled(sys.stdin, input_format) as path:
+        with (
+            nullcontext(arguments.input)
+            if is_file
+            else predict_files.spooled(sys.stdin, input_format) as path
+        ):
             rows = predictor.rows_of_file(path, options, bad, input_format)
             if arguments.samples != 1:
                 rows = rows._replace(rows=_repeated(rows.rows, arguments.samples))
@@ -210,7 +202,7 @@ def _check(task: str, is_file: bool, arguments: Namespace) -> None:
         for flag in ("prompt", "dimensions"):
             if getattr(arguments, flag) is not None:
                 raise ValueError(f"--{flag} is for models of vectors; the model in {run} is none")
-        if "npy" in (arguments.format, format_of(arguments.out)):
+        if "npy" in (arguments.format, predict_files.format_of(arguments.out)):
             raise ValueError(f"an array holds vectors, and the model in {run} makes none: write csv or jsonl")
     for flag, unset in (("samples", 1), ("top_k", None)):
         if (value := getattr(arguments, flag)) != unset:

@@ -17,8 +17,7 @@ PRECISIONS = {"auto": "32-true", "32": "32-true"}
 def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
     """Computes features, measures them, and writes figures and page into the folder of the run; returns the figures.
 
-    Raises:
-        ValueError: data that this does not measure, or a model that is no encoder of text.
+    Raises ValueError for data that this does not measure, or a model that is no encoder of text.
     """
     from tiryns.runner.evaluation.files import write_sets
     from tiryns.runner.inference.evaluated import plain

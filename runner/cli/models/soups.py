@@ -16,8 +16,7 @@ from torch.func import functional_call
 from tiryns.conf.objective.labelled import THRESHOLDS
 from tiryns.conf.registry import better_when
 from tiryns.runner.checkpoints.averages import Source, combined, mean
-from tiryns.runner.config.completed import completed
-from tiryns.runner.config.permissions import check_permissions
+from tiryns.runner.config.moved import recorded_config
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.thresholds import Thresholds
 from tiryns.runner.inference.labelled import Labels, task_of
@@ -25,8 +24,6 @@ from tiryns.runner.inference.language.infill import open_model
 from tiryns.runner.inference.passes import device_here
 from tiryns.runner.loop.assembly import make_data
 from tiryns.runner.run.folder import Run
-from tiryns.runner.run.model_folder import own_words
-from tiryns.runner.run.yaml_files import read_config
 
 UNIFORM, GREEDY, ENSEMBLE = "uniform", "greedy", "ensemble"
 
@@ -52,10 +49,10 @@ def measured(
                 f"--soup measures the models of finished runs, and {str(source.path)!r} is none of them"
             )
     runs = [source.path.parent for source in found]
-    config = _config_of(runs[0], allow)
+    config = recorded_config(runs[0], allow)
     mine: Any = OmegaConf.to_container(config.data, resolve=True)
     for run in runs[1:]:
-        theirs: Any = OmegaConf.to_container(_config_of(run, allow).data, resolve=True)
+        theirs: Any = OmegaConf.to_container(recorded_config(run, allow).data, resolve=True)
         for name in {**mine, **theirs}:
             if mine.get(name) != theirs.get(name):
                 raise ValueError(
@@ -74,10 +71,7 @@ def measured(
     figures, greedy = soups.measure()
     members = greedy if soup == "greedy" else list(range(len(found)))
     facts = {"kind": soup, "monitor": soups.monitor, "figures": figures, "members": members}
-    return {
-        "soup": {**facts, "greedy": [str(runs[i]) for i in greedy]},
-        "task": soups.settings[soup],
-    }
+    return {"soup": {**facts, "greedy": [str(runs[i]) for i in greedy]}, "task": soups.settings[soup]}
 
 
 class _Measuring:
@@ -149,9 +143,3 @@ class _Measuring:
         sources = [self.members[i] for i in numbers]
         made = combined(sources[0], sources, lambda name, tensors: mean(tensors, [1.0] * len(tensors)))
         return {f"pretrained.{name}": tensor.to(device_here()) for name, tensor in made}
-
-
-def _config_of(run: Path, allowed: Sequence[str] = ()) -> DictConfig:
-    config = read_config(run / "config.yaml")
-    check_permissions(config, [*own_words(run), *allowed])
-    return completed(config)

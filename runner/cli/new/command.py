@@ -87,17 +87,13 @@ def own_requirement() -> str:
     if (checkout / "pyproject.toml").is_file():
         return f"tiryns @ {checkout.as_uri()}"
     installed = distribution("tiryns")
-    origin = json.loads(
-        installed.read_text("direct_url.json") or "{}"
-    )  # PEP 610: none for a package of an index
+    # PEP 610: none for a package of an index
+    origin = json.loads(installed.read_text("direct_url.json") or "{}")
     if not origin:
         return f"tiryns>={installed.version}"
-    commit = origin.get("vcs_info")
-    return (
-        f"tiryns @ {commit['vcs']}+{origin['url']}@{commit['commit_id']}"
-        if commit
-        else f"tiryns @ {origin['url']}"
-    )
+    if commit := origin.get("vcs_info"):
+        return f"tiryns @ {commit['vcs']}+{origin['url']}@{commit['commit_id']}"
+    return f"tiryns @ {origin['url']}"
 
 
 def rendered(project: str, package: str) -> dict[str, str]:

@@ -153,7 +153,7 @@ def _line(one: Any, trained: int) -> str:
 
 def show_differences(orders: list[Any], arguments: Namespace) -> None:
     """Writes where two runs differ."""
-    from tiryns.runner.cli.order.differences import differences
+    from tiryns.runner.cli.order.opened import differences
 
     found = differences(*orders)
     if arguments.json:

@@ -1,6 +1,6 @@
 """`tiryns plan`: data, samples, lengths, parameter groups, learning rate and costs of a run, which it does not train.
 
-- `content`: the parts of the plan, as numbers; `phases`: those of its phases.
-- `nominal`: the plan of a run whose data is not given, and `nominal_run` the run; `gpus`: hours on GPUs of other types.
+- `content`: the parts of the plan, as numbers.
+- `nominal`: the plan of a run whose data is not given, with hours on GPUs of other types, and `nominal_run` the run.
 - `shown`: the same for people, or as JSON.
 """

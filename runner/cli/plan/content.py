@@ -1,12 +1,12 @@
 """The parts of a plan: data, samples, lengths, parameter groups, learning rate and costs of a run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig
 
-from tiryns.runner.cli.plan.phases import phase_rows
+from tiryns.conf.phases import Phase
 from tiryns.runner.config.completed import completed
 from tiryns.runner.config.skipped import leave_out_rewinds
 from tiryns.runner.data.micro_batch import Share
@@ -14,8 +14,10 @@ from tiryns.runner.launch.processes import quiet_threads
 from tiryns.runner.launch.resume import named_run
 from tiryns.runner.loop.assembly import Parts, assemble
 from tiryns.runner.loop.budget import budget_of
+from tiryns.runner.loop.phases import phases_in
 from tiryns.runner.loop.token_ramps import take_over_lengths
 from tiryns.runner.modules.texts import marked_texts
+from tiryns.runner.optim.schedule.chain import timeline_of
 from tiryns.runner.run.cluster import num_nodes, processes_per_node
 from tiryns.runner.run.lazy import many_imports
 
@@ -23,6 +25,9 @@ HISTOGRAM_LINES = 8
 MOST_MEASURED = 200_000  # sequences of the histogram
 ALONE = {"devices": 1, "num_nodes": 1, "strategy": "auto", "tensor_parallel_size": 1}
 COLLATED = 8  # global batches that tell the tokens of a step
+
+OWN = ("model", "optimizer", "scheduler")
+"""Groups of which the settings are shown that a phase has of its own."""
 
 Part = tuple[str, Any]
 
@@ -64,6 +69,47 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     yield "steps", parts.max_steps
     yield "epochs", parts.data.epoch_at(parts.max_steps) if indexed else None
     yield from _costs(config, parts, shares, ranks) if own and shares else NO_COSTS.items()
+
+
+def phase_rows(config: DictConfig, data: Any) -> list[dict[str, Any]]:
+    """The phases of a config whose lengths are settled, given its connected data; tokens are about as many."""
+    phases = phases_in(config)
+    timeline, rows = timeline_of(phases), []
+    for place, phase in enumerate(phases):
+        drawn = _drawn(data, phase, timeline.starts[place], timeline.ends[place])
+        own = {name: value for group in OWN for name, value in getattr(phase, group).items()}
+        rate = _masking(config.objective, phase)
+        rows.append({"name": phase.name, "steps": phase.steps, **drawn, "masking": rate, "own": own})
+    return rows
+
+
+def _drawn(data: Any, phase: Phase, start: int, end: int) -> dict[str, Any]:
+    """The tokens of a phase, the share of each source of a mixture in them, and the sizes of its batches."""
+    order, stores = data.phased_order, data.stores
+    if order is None:
+        return {"tokens": None, "max_length": None, "batch": None, "shares": {}}
+    names = [store.name for store in stores] or [""]
+    sequences = [store.data.train for store in stores] or [data.train]
+    tokens: dict[str, float] = dict.fromkeys(names, 0.0)
+    for name, samples, count in zip(names, sequences, order.counts(end) - order.counts(start), strict=True):
+        tokens[name] += int(count) * getattr(samples, "num_tokens", 0) / len(samples)
+    total = sum(tokens.values())
+    sizes = [order.samples_before(step + 1) - order.samples_before(step) for step in (start, end - 1)]
+    return {
+        "tokens": round(total) or None,
+        "max_length": data.length_of(phase),
+        "batch": sizes,
+        "shares": {name: count / total for name, count in tokens.items() if name and count},
+    }
+
+
+def _masking(objective: Mapping[str, Any], phase: Phase) -> list[float] | None:
+    """The share of tokens that are targets, at the beginning and the end of what it follows."""
+    rate = {**objective, **phase.objective}
+    if (first := rate.get("mlm_probability")) is None or rate.get("causal_share") == 1:
+        return None
+    last = rate.get("final_mlm_probability")
+    return [first, first if last is None else last]
 
 
 def _optimizer(parts: Parts) -> dict[str, Any]:

@@ -6,13 +6,19 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from tiryns.runner.cli.plan.gpus import on_gpus
 from tiryns.runner.cli.plan.nominal_run import NominalPhase, NominalRun, nominal_objective
 from tiryns.runner.config.search_path import file_on_search_path
+from tiryns.runner.models.flops import peak_flops
 from tiryns.runner.run.lazy import many_imports
 
 if TYPE_CHECKING:
     from tiryns.runner.models.flops import FlopCounts
+
+GPUS = ("A100", "H100", "H200", "RTX 4090")
+"""The types that a plan counts hours for."""
+
+UTILISATION = 0.4
+"""Share of the peak at which a GPU is assumed to train; what a run reaches is `perf/mfu` in its log."""
 
 POINTS = 20
 """Steps for which the plan shows what they train with."""
@@ -123,3 +129,22 @@ def parameters_of(model: Any) -> dict[str, int]:
     of_tables = {id(table.weight): table.weight.numel() for table in tables if table is not None}
     total = sum(parameter.numel() for parameter in model.parameters())
     return {"total": total, "without_embeddings": total - sum(of_tables.values())}
+
+
+def on_gpus(flops: float, tokens: int) -> list[dict[str, Any]]:
+    """Returns the hours of one GPU of each type for a run of so many FLOPs.
+
+    Example:
+        >>> [(gpu["name"], round(gpu["hours"])) for gpu in on_gpus(flops=1e21, tokens=10**12)][:2]
+        [('A100', 2226), ('H100', 702)]
+    """
+    peaks = {name: peak_flops(name, "bf16-mixed") or 0.0 for name in GPUS}
+    return [
+        {
+            "name": name,
+            "peak_tflops": peak / 1e12,
+            "hours": flops / (UTILISATION * peak) / 3600,
+            "tokens": tokens,
+        }
+        for name, peak in peaks.items()
+    ]

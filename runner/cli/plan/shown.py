@@ -6,9 +6,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from tiryns.runner.cli.plan.content import plan_of
-from tiryns.runner.cli.plan.gpus import UTILISATION
-from tiryns.runner.cli.plan.nominal import nominal_plan
-from tiryns.runner.cli.plan.phases import phase_table
+from tiryns.runner.cli.plan.nominal import UTILISATION, nominal_plan
 from tiryns.runner.config.checks import lacks_data
 from tiryns.runner.report.summary import clock, group_summary, show
 from tiryns.runner.report.table import as_text
@@ -89,7 +87,27 @@ def _show_data(data: Mapping[str, Any]) -> None:
 
 
 def _show_phases(phases: list[dict[str, Any]]) -> None:
-    print("phases", as_text(*phase_table(phases)), sep="\n", flush=True)
+    """A table of phases; columns that no phase has are left out."""
+    cells = [
+        {
+            "phase": row["name"],
+            "steps": f"{row['steps']:,}",
+            "about tokens": f"{row['tokens']:,}" if row["tokens"] else "",
+            "max_length": str(row["max_length"] or ""),
+            "sequences": _range(row["batch"]),
+            "masking": _range(row["masking"]),
+            "sources": ", ".join(f"{name} {share:.1%}" for name, share in row["shares"].items()),
+            "own settings": ", ".join(f"{name} {value}" for name, value in row["own"].items()),
+        }
+        for row in phases
+    ]
+    heads = [head for head in cells[0] if any(row[head] for row in cells)]
+    table = as_text(heads, [[row[head] for head in heads] for row in cells])
+    print("phases", table, sep="\n", flush=True)
+
+
+def _range(ends: list[Any] | None) -> str:
+    return "" if ends is None else f"{ends[0]:g}" if ends[0] == ends[1] else f"{ends[0]:g} to {ends[1]:g}"
 
 
 def _show_samples(samples: list[dict[str, Any]]) -> None:

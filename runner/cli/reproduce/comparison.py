@@ -6,12 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiryns.runner.cli.reproduce.rebuilding import Recorded
-from tiryns.runner.manifest.differences import (
-    LEVELS,
-    NUMERIC,
-    Difference,
-    differences,
-)
+from tiryns.runner.manifest.differences import LEVELS, NUMERIC, Difference, differences
 from tiryns.runner.manifest.inputs import Manifest
 from tiryns.runner.manifest.steps import Step
 from tiryns.runner.run.audit import FILE_NAME as ORDER
@@ -63,7 +58,8 @@ def compare(then: Recorded, now: Recorded) -> Report:
     same, other = _files(before, after) if whole else ([], [])
     reasons = [] if first is None and not other else _reasons(first, before, after)
     verdict = IDENTICAL if first is None and not other else DIFFERENT
-    small = loss["relative"] <= _rounding(before["resolved"])
+    rounding = ROUNDING.get(str(before["resolved"].get("precision")), ROUNDING_OF_HALF)
+    small = loss["relative"] <= rounding
     if first is not None and first.what != "order" and small and not any(map(_is_more, reasons)):
         verdict = TO_ROUNDING
     return {
@@ -137,22 +133,12 @@ def _is_more(reason: Difference) -> bool:
     return reason.part not in ("computed", "packages", "machine") or reason.what.startswith("precision ")
 
 
-def _rounding(resolved: Manifest) -> float:
-    return ROUNDING.get(str(resolved.get("precision")), ROUNDING_OF_HALF)
-
-
 def _files(before: Manifest, after: Manifest) -> tuple[list[str], list[str]]:
     """Files of both that are the same to the byte, and those that differ."""
-    kept = [
-        {
-            name: digest
-            for name, digest in one.get("outputs", {}).items()
-            if name.startswith(("model/", "predictions")) or name == ORDER
-        }
-        for one in (before, after)
-    ]
-    both = [name for name in kept[0] if name in kept[1] and name not in HOLD_TIMES]
-    same = [name for name in both if kept[0][name] == kept[1][name]]
+    was, is_now = (one.get("outputs", {}) for one in (before, after))
+    kept = [name for name in was if name.startswith(("model/", "predictions")) or name == ORDER]
+    both = [name for name in kept if name in is_now and name not in HOLD_TIMES]
+    same = [name for name in both if was[name] == is_now[name]]
     return same, [name for name in both if name not in same]
 
 

@@ -66,7 +66,9 @@ def words_of(
     config = OmegaConf.create(manifest["config"]["resolved"])
     config.pop("resolved", None)
     named = {word.partition("=")[0].lstrip("+~") for word in given}
-    _check_secrets(config, named)
+    for name in _hidden(OmegaConf.to_container(config, resolve=False), ""):
+        if name not in named:
+            raise ValueError(f"{name} held a secret, which is not written down: give it again, as {name}=...")
     check_permissions(config, [*(own_words(folder) if folder else ()), *given])
     config.update({"mode": "train", "outputs": "outputs", "resume": None})
     if point := manifest["inputs"].get("checkpoint"):
@@ -83,8 +85,8 @@ def words_of(
         config.trainer.max_seconds, ended = None, manifest["totals"]["steps"]
         stop_after = min(stop_after or ended, ended)
     config.skip_batches = left_out(config.get("skip_batches"), manifest.get(NOTED) or [])
-    stop = [] if stop_after is None else [f"+callback.stop_after={_stop(stop_after)}"]
-    return [*overrides_of(config), *stop, *given]
+    stop = f"+callback.stop_after={{_target_:runner.callbacks.StopAfter,steps:{stop_after}}}"
+    return [*overrides_of(config), *([] if stop_after is None else [stop]), *given]
 
 
 def environment_of(manifest: Manifest, given: Sequence[str]) -> dict[str, str]:
@@ -98,10 +100,6 @@ def environment_of(manifest: Manifest, given: Sequence[str]) -> dict[str, str]:
     elif threads := manifest["resolved"].get("threads"):
         found["OMP_NUM_THREADS"] = str(threads)
     return {name: value for name, value in found.items() if HIDDEN not in value}
-
-
-def _stop(steps: int) -> str:
-    return f"{{_target_:runner.callbacks.StopAfter,steps:{steps}}}"
 
 
 def _pin(config: DictConfig, resolved: Manifest) -> None:
@@ -124,14 +122,8 @@ def _pin(config: DictConfig, resolved: Manifest) -> None:
         trainer.devices, trainer.num_nodes = resolved["processes"], 1
 
 
-def _check_secrets(config: DictConfig, given: set[str]) -> None:
-    """Raises ValueError for a setting whose value was a secret, and so is not in the manifest."""
-    for name in _hidden(OmegaConf.to_container(config, resolve=False), ""):
-        if name not in given:
-            raise ValueError(f"{name} held a secret, which is not written down: give it again, as {name}=...")
-
-
 def _hidden(value: Any, name: str) -> list[str]:
+    """The settings whose values were secrets, and so are not in the manifest."""
     if isinstance(value, dict):
         return [found for key in value for found in _hidden(value[key], f"{name}.{key}".lstrip("."))]
     if isinstance(value, list):

@@ -9,15 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tiryns.runner.evaluation.frozen.neighbours import AT_ONCE, unit
+from tiryns.runner.evaluation.ranks import DEPTH, Numbers, ndcg
 from tiryns.runner.evaluation.similarity import COSINE, DotProduct
-
-DEPTH = 10
-"""Ranks that count."""
 
 DEEP = 100
 """Ranks of `map_at_100` and `recall_at_100`."""
-
-Numbers = NDArray[np.float64]
 
 
 def cosines(left: Tensor, right: Tensor) -> Tensor:
@@ -82,8 +78,7 @@ def rank(
 ) -> Ranking:
     """Ranks all passages [P, H] for each of the queries [Q, H]; `relevant` are the passages that belong to a query [Q].
 
-    nDCG with a discount of log2(rank + 1) and the `grades` of relevant passages as gains, 1 if unset (Jarvelin and
-    Kekalainen 2002; linear gains, as in trec_eval and BEIR), the reciprocal rank of the first relevant passage, and the
+    `ndcg` with the `grades` of relevant passages, 1 if unset, the reciprocal rank of the first relevant passage, and the
     share of the relevant passages, each among the first 10. With a `depth` of 100 also that share among 100, and the mean
     over the relevant passages of the precision at their ranks, 0 below rank 100. Of equal cosines the first passage is
     ahead. `excluded` is the number of a passage that is not ranked for a query, -1 for none.
@@ -108,11 +103,9 @@ def rank(
     )
     hits = (gains > 0).astype(np.float64)
     counts, ranks = np.array([len(own) for own in relevant]), np.arange(1, first.shape[1] + 1)
-    discounts = 1 / np.log2(np.arange(2, DEPTH + 2))
-    best = [sorted(own, reverse=True)[:DEPTH] for own in grades]
-    ideal = np.array([discounts[: len(own)] @ own for own in best])
+    best = [-np.sort(-np.asarray(own, np.float64)) for own in grades]
     figures = {
-        "ndcg_at_10": gains[:, :DEPTH] @ discounts[: first.shape[1]] / ideal,
+        "ndcg_at_10": np.array([ndcg(*both) for both in zip(gains, best, strict=True)]),
         "mrr_at_10": (hits / ranks)[:, :DEPTH].max(1),
         "recall_at_10": hits[:, :DEPTH].sum(1) / counts,
     }

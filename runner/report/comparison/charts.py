@@ -60,9 +60,8 @@ def curve_charts(compared: Comparison) -> list[Chart]:
             levels, note = _levels(compared, key, curves)
             unit, wide = "smoothed" if smoothed else "", not found
             found.append(Chart(titles[key], unit, curves, levels, wide=wide, note=note))
-    several = [
-        chart for chart in found if not is_single(chart)
-    ]  # what was measured once is in the table of runs
+    # what was measured once is in the table of runs
+    several = [chart for chart in found if not is_single(chart)]
     return with_phases(several, shared_phases(compared.runs))
 
 

@@ -120,11 +120,8 @@ def shown_setting(run: Run, name: str) -> str:
     options = [o for o, node in OPTIONS.get(name, {}).items() if target and target_of(node) == target]
     if len(options) == 1:
         return options[0]
-    return (
-        f"as in {run.override_values[RECIPE]}"
-        if RECIPE in run.override_values and name in OPTIONS
-        else "default"
-    )
+    recipe = run.override_values.get(RECIPE) if name in OPTIONS else None
+    return "default" if recipe is None else f"as in {recipe}"
 
 
 def label_of(values: Mapping[str, str]) -> str:

@@ -39,8 +39,9 @@ class Joined(NamedTuple):
     def rows(self) -> Iterator[Row]:
         """The predictions of all folds, as in a run, with the `fold`."""
         for fold, run in self.runs.items():
-            for row in _predictions(run):
-                yield {"fold": fold, **row}
+            with (run.path / PREDICTIONS).open(encoding="utf-8") as lines:
+                rows = (row for row in map(json.loads, lines) if row.get("set") == TEST)
+                yield from ({"fold": fold, **row} for row in rows)
 
 
 def joined_folds(compared: Comparison) -> list[Joined]:
@@ -77,11 +78,6 @@ def _entry(run: Run) -> Row:
     sets = read_json(run.path / "evaluation.json", {}).get("sets")
     found: Row = sets.get(TEST) or {} if isinstance(sets, dict) else {}
     return found
-
-
-def _predictions(run: Run) -> Iterator[Row]:
-    with (run.path / PREDICTIONS).open(encoding="utf-8") as lines:
-        yield from (row for row in map(json.loads, lines) if row.get("set") == TEST)
 
 
 def folds_table(compared: Comparison, joined: list[Joined]) -> Cells:

@@ -51,6 +51,7 @@ def write_page(folder: Path, compared: Comparison, name: str, importance: Import
     parents = {str(run.path.parent) for run in runs}
     meta = [f"{finished} of {len(runs)} done", *(parents if len(parents) == 1 else ())]
     against = setting_charts(compared)
+    across = against[0].across if len(against) == 1 else "the settings"
     joined = joined_folds(compared)
     if joined and all(run.path.resolve().parent == folder.resolve() for run in runs):
         write_folds(folder, compared, joined)
@@ -61,11 +62,7 @@ def write_page(folder: Path, compared: Comparison, name: str, importance: Import
         page.section("Folds joined", *_folds(compared, joined)),
         page.section("What mattered", *_importance(importance or variance_explained(compared))),
         page.section("Runs", _runs(compared, folder)),
-        page.section(
-            f"Against {against[0].across if len(against) == 1 else 'the settings'}", page.charts(against)
-        )
-        if against
-        else {},
+        page.section(f"Against {across}", page.charts(against)),
         page.section("Curves", *_curves(compared)),
     ]
     return page.save_page(folder / name, "Tiryns comparison", f"{len(runs)} runs", parts, meta=meta)
@@ -186,20 +183,16 @@ def _runs(compared: Comparison, folder: Path) -> Part:
 def _parent(compared: Comparison, branch: Branch, folder: Path) -> dict[str, Any]:
     """The run that another one branched from, as a link where it is on the page."""
     known = next((each for each in compared.runs if each.path.resolve() == branch.parent), None)
-    return (
-        {"text": str(branch)}
-        if known is None
-        else {**_link(known, folder), "text": f"{known.path.name} {branch.checkpoint}".rstrip()}
-    )
+    if known is None:
+        return {"text": str(branch)}
+    return {**_link(known, folder), "text": f"{known.path.name} {branch.checkpoint}".rstrip()}
 
 
 def _link(run: Run, folder: Path) -> dict[str, Any]:
     """A link to a run's own page, else to its log, which has the traceback where it failed early, else to its folder."""
     files = (run.path / name for name in ("report.html", log_file.NAME))
-    return {
-        "text": run.path.name,
-        "href": relpath(next((file for file in files if file.exists()), run.path), folder),
-    }
+    target = next((file for file in files if file.exists()), run.path)
+    return {"text": run.path.name, "href": relpath(target, folder)}
 
 
 def _mark(is_best: bool, name: str, number: int | None) -> dict[str, Any]:

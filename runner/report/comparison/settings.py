@@ -7,17 +7,10 @@ from typing import Any, NamedTuple
 
 from tiryns.conf.values import count_of
 from tiryns.runner.evaluation.statistics.student import Spread, spread_of
+from tiryns.runner.report.comparison import goal as goals
 from tiryns.runner.report.comparison.comparable import PER_BYTE, Kinds, kinds_of
 from tiryns.runner.report.comparison.differences import Values, differences, label_of
-from tiryns.runner.report.comparison.goal import (
-    Goal,
-    goal_of,
-    is_test,
-    keys_of,
-    losses_of,
-    tests_of,
-    titles_of,
-)
+from tiryns.runner.report.comparison.goal import Goal, keys_of, losses_of, titles_of
 from tiryns.runner.report.curves import in_words
 from tiryns.runner.report.summary import noted_plateau, plateau_note
 from tiryns.runner.run.files import JUDGE
@@ -87,7 +80,7 @@ class Comparison:
         self.runs, self.differences = runs, differences(runs)
         self.judged = all((run.path.parent / JUDGE).exists() for run in runs)
         self.goal, kinds, self.notes = _ranked_by(runs)
-        self.tests = tests_of([runs[i] for i in kinds])
+        self.tests = goals.tests_of([runs[i] for i in kinds])
         self.settings = self._grouped(kinds)
         self.setting_of = {run: i for i, each in enumerate(self.settings) for run in each.runs}
         self.kinds = sorted({each.kind for each in self.settings if each.kind is not None})
@@ -104,11 +97,9 @@ class Comparison:
     @property
     def replicated(self) -> str:
         """What means are over."""
-        return (
-            ("folds and seeds" if len(set(self.differences.seeds)) > 1 else "folds")
-            if self.has_folds
-            else "seeds"
-        )
+        if not self.has_folds:
+            return "seeds"
+        return "folds and seeds" if len(set(self.differences.seeds)) > 1 else "folds"
 
     def name(self, number: int) -> str:
         """What a setting differs in from those that it is ranked with."""
@@ -137,7 +128,7 @@ class Comparison:
 
     def columns(self) -> list[str]:
         """The figures in the tables, that which ranks first."""
-        keys = [key for key in keys_of(self.runs) if key.startswith("val/") or is_test(key)]
+        keys = [key for key in keys_of(self.runs) if key.startswith("val/") or goals.is_test(key)]
         baselines = ("/unigram_entropy", "/tokens_per_byte", "/majority_accuracy", "/chance_accuracy")
         figures = [key for key in keys if not key.endswith(baselines)]
         found = dict.fromkeys([self.goal.key, *figures, "train/loss", "perf/tokens_per_second"])
@@ -253,12 +244,9 @@ class Comparison:
             return text, f"T{next_one[1:]} has {one}{more}"
         if self.judged:  # by pairs, which tell more than intervals of each
             return text, ""
-        apart = own.interval[1] < other.interval[0] or own.interval[0] > other.interval[1]
-        return text, (
-            f"The interval of {next_one} lies apart from it."
-            if apart
-            else f"The interval of {next_one} overlaps: `tiryns judge` tells whether it may be luck."
-        )
+        if own.interval[1] < other.interval[0] or own.interval[0] > other.interval[1]:
+            return text, f"The interval of {next_one} lies apart from it."
+        return text, f"The interval of {next_one} overlaps: `tiryns judge` tells whether it may be luck."
 
 
 def _ranked_by(runs: Sequence[Run]) -> tuple[Goal, dict[int, int], list[str]]:
@@ -267,8 +255,9 @@ def _ranked_by(runs: Sequence[Run]) -> tuple[Goal, dict[int, int], list[str]]:
     Losses per token of other vocabularies cannot be compared, so bits per byte take their place where all runs have
     them. Runs that are not done count only where none is.
     """
-    goal = goal_of(runs)
-    scored = _scored(runs, goal.key)
+    goal = goals.goal_of(runs)
+    have = [i for i, r in enumerate(runs) if (v := r.final(goal.key)) is not None and math.isfinite(v)]
+    scored = [i for i in have if runs[i].state == "done"] or have
     kinds = kinds_of([runs[i] for i in scored], goal.key)
     if "tokenizer" in kinds.differ_in:
         names = [run.monitor if goal.key == "objective" else goal.key for run in (runs[i] for i in scored)]
@@ -286,8 +275,3 @@ def _apart(kinds: Kinds) -> list[str]:
     count = len(set(kinds.numbers))
     differ = " and ".join(kinds.differ_in)
     return [f"Not all runs can be compared: {count} kinds differ in their {differ}."] if count > 1 else []
-
-
-def _scored(runs: Sequence[Run], key: str) -> list[int]:
-    have = [i for i, run in enumerate(runs) if (value := run.final(key)) is not None and math.isfinite(value)]
-    return [i for i in have if runs[i].state == "done"] or have

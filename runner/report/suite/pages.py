@@ -8,18 +8,8 @@ from tiryns.runner.report.suite.figures import Content, setting_text
 from tiryns.runner.report.suite.table import best_rows, notes, suite_rows
 
 CHOSEN = (
-    *(
-        "model",
-        "task",
-        "figure",
-        "chosen by",
-        "measured on",
-        "setting",
-        "seeds",
-        "settings",
-        "dropped",
-        "failed",
-    ),
+    *("model", "task", "figure", "chosen by", "measured on", "setting", "seeds", "settings", "dropped"),
+    "failed",
 )
 RUNS = ("run", "model", "task", "setting", "seed", "state", "chosen by", "figure")
 """Heads of the tables."""
@@ -29,10 +19,7 @@ def write_suite(folder: Path, content: Content, path: Path | None = None) -> Pat
     """Writes `suite.html` into the folder of a suite, or the page to another path; returns the path."""
     done = sum(run["state"] == "done" for run in content["runs"])
     facts = [f"{len(content['models'])} models", f"{len(content['tasks'])} tasks"]
-    facts += [
-        f"{done} of {len(content['runs'])} runs done",
-        *([] if content["complete"] else ["not complete"]),
-    ]
+    facts += [f"{done} of {len(content['runs'])} runs done", *["not complete"] * (not content["complete"])]
     failures = {f"{run['run']} ({run['task']})": run["problem"] for run in content["runs"] if run["problem"]}
     heads, rows = suite_rows(content)
     best = best_rows(content)

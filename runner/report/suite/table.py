@@ -37,18 +37,8 @@ def _table(content: Content) -> Table:
 
 def suite_csv(content: Content) -> str:
     """A row for each model and column with figures in full; empty cells where a model has none."""
-    heads = [
-        "model",
-        "task",
-        "mean",
-        "deviation",
-        "low",
-        "high",
-        "seeds",
-        "measured_on",
-        "setting",
-        "problem",
-    ]
+    heads = ["model", "task", "mean", "deviation", "low", "high", "seeds"]
+    heads += ["measured_on", "setting", "problem"]
     rows = []
     for row in content["models"]:
         for name, cell in cells_of(row).items():
@@ -88,11 +78,10 @@ def notes(content: Content) -> Iterator[str]:
     scaled = ", in hundredths" if _scale(content) == 100 else ""
     yield f"Suite {content['suite']}: means ± standard deviations over seeds{scaled}."
     for where in ("test", "validation"):
-        tasks = [
-            t
-            for t in content["tasks"]
-            if any(row["tasks"][t].get("on") == where for row in content["models"])
+        measured = [
+            {t for t, cell in row["tasks"].items() if cell.get("on") == where} for row in content["models"]
         ]
+        tasks = [t for t in content["tasks"] if any(t in own for own in measured)]
         if tasks and where == "test":
             yield f"Measured on the test set, chosen on the validation set: {', '.join(tasks)}."
         elif tasks:

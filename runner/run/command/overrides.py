@@ -74,8 +74,9 @@ _NOISE = (
 
 def message_of(composing: Sequence[BaseException]) -> str:
     """The message for Hydra's and OmegaConf's errors of one command, the outermost first."""
+    every = (line.strip() for error in composing for line in str(error).splitlines())
     lines = dict.fromkeys(
-        line.strip() for error in composing for line in str(error).splitlines() if _tells(line)
+        line for line in every if line and "$VALUE" not in line and not line.startswith(_NOISE)
     )
     message = "\n".join(lines)
     if NO_FOLDS.match(message):
@@ -107,10 +108,6 @@ def message_of(composing: Sequence[BaseException]) -> str:
         if found := pattern.search(message):
             return explain(found, message)
     return "; ".join(lines) + _what_to_do(message)
-
-
-def _tells(line: str) -> bool:
-    return bool(line.strip()) and "$VALUE" not in line and not line.strip().startswith(_NOISE)
 
 
 def _unreadable(composing: Sequence[BaseException], message: str) -> str:

@@ -1,7 +1,7 @@
 """Suites: models finetuned and measured on a list of tasks, as one sweep with one table.
 
 - `definition`: the YAML of a suite; `fields`: what its fields may say.
-- `words`: the command `tiryns suite=NAME model=A,B` as that of a sweep; `models`: what `model=` may name.
+- `words`: the command `tiryns suite=NAME model=A,B` as that of a sweep, and what `model=` may name.
 - `choosing`: which setting of a grid is chosen, and which get no more seeds.
 - `in_training`: checks the suites that a run evaluates its weights with.
 - `sweep`: launches the jobs stage by stage, and writes the table.

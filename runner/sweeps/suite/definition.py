@@ -36,19 +36,14 @@ from hydra.core.override_parser.types import Override
 
 from tiryns.conf.values import suggest
 from tiryns.runner.config.search_path import file_on_search_path, names_on_search_path
-from tiryns.runner.sweeps.suite.fields import (
-    OF_SUITES,
-    SHARED,
-    Suite,
-    check_mapping,
-    last_of_each,
-    read_suite,
-)
+from tiryns.runner.sweeps.suite import fields
 
 
-def load_suite(name: str, loader: ConfigLoader, data: str | None = None, source: str | None = None) -> Suite:
+def load_suite(
+    name: str, loader: ConfigLoader, data: str | None = None, source: str | None = None
+) -> fields.Suite:
     """The suite of a name or file; raises ValueError for what is wrong in it, FileNotFoundError where there is none."""
-    return read_suite(name, _content(name, loader), data, source)
+    return fields.read_suite(name, _content(name, loader), data, source)
 
 
 def _content(name: str, loader: ConfigLoader, above: Sequence[str] = ()) -> dict[str, Any]:
@@ -71,7 +66,7 @@ def _content(name: str, loader: ConfigLoader, above: Sequence[str] = ()) -> dict
         own = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(f"suite {name}: no valid YAML: {' '.join(str(error).split())}") from None
-    check_mapping(f"suite {name}", own, (*OF_SUITES, *SHARED))
+    fields.check_mapping(f"suite {name}", own, (*fields.OF_SUITES, *fields.SHARED))
     return merged(_content(str(own["base"]), loader, [*above, name]), own) if own.get("base") else own
 
 
@@ -92,7 +87,7 @@ def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     return {**base, **own, "tasks": tasks}
 
 
-def chosen_tasks(suite: Suite, names: Sequence[str]) -> Suite:
+def chosen_tasks(suite: fields.Suite, names: Sequence[str]) -> fields.Suite:
     """The suite with these tasks alone; raises ValueError for an unknown one, and for one that starts from another."""
     for name in names:
         if name not in suite.tasks:
@@ -106,7 +101,7 @@ def chosen_tasks(suite: Suite, names: Sequence[str]) -> Suite:
     return replace(suite, tasks=tasks, summary={mean: kept for mean, kept in summary.items() if kept})
 
 
-def with_typed(suite: Suite, typed: Iterable[Override]) -> Suite:
+def with_typed(suite: fields.Suite, typed: Iterable[Override]) -> fields.Suite:
     """The suite with what was typed beside it: one value counts in every job, several are a grid, or the seeds."""
     tasks = dict(suite.tasks)
     for override in typed:
@@ -121,5 +116,5 @@ def with_typed(suite: Suite, typed: Iterable[Override]) -> Suite:
             if several:
                 grid[key] = values
             words = task.overrides if several else (*task.overrides, str(override.input_line))
-            tasks[name] = replace(task, grid=grid, overrides=tuple(last_of_each(words)))
+            tasks[name] = replace(task, grid=grid, overrides=tuple(fields.last_of_each(words)))
     return replace(suite, tasks=tasks)

@@ -30,11 +30,8 @@ def check_evaluations(config: DictConfig, folder: Path) -> None:
         check_words(key := f"callback.{name}.overrides", list(node.overrides), is_own(config, key))
         words = as_sweep([f"suite={node.suite}", *node.overrides])
         given = {word.partition("=")[0]: word for word in words}
-        found = {
-            field: values_of(word)
-            for field in ("tasks", "data", "source")
-            if (word := given.get(f"hydra.sweeper.{field}"))
-        }
+        named = {field: given.get(f"hydra.sweeper.{field}") for field in ("tasks", "data", "source")}
+        found = {field: values_of(word) for field, word in named.items() if word}
         if GlobalHydra.instance().is_initialized():
             single = {field: values[0] for field, values in found.items() if field != "tasks"}
             suite = load_suite(str(node.suite), GlobalHydra.instance().config_loader(), **single)
@@ -59,9 +56,8 @@ def check_words(setting: str, words: list[str], typed: bool = True) -> None:
                 f"{setting}: {name} lets code of others run: it counts on the command line alone; that of the run "
                 "holds for its suites too"
             )
-        if not typed and (
-            "${" in word or reaches(word)
-        ):  # the suite's command would take it for one that is typed
+        # the suite's command would take it for one that is typed
+        if not typed and ("${" in word or reaches(word)):
             raise ValueError(
                 f"{setting}: {word!r} reaches outside of the run: it counts on the command line, not in a recipe. To "
                 f"allow it, give it there: {shlex.quote(f'{setting}={literal(words)}')}"

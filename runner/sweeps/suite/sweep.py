@@ -21,8 +21,7 @@ from tiryns.runner.run.files import write_atomically
 from tiryns.runner.sweeps.suite.choosing import Standing, standing
 from tiryns.runner.sweeps.suite.definition import chosen_tasks, load_suite, with_typed
 from tiryns.runner.sweeps.suite.fields import Task, last_of_each
-from tiryns.runner.sweeps.suite.models import models_of, pretrained
-from tiryns.runner.sweeps.suite.words import values_of
+from tiryns.runner.sweeps.suite.words import models_of, pretrained, values_of
 from tiryns.runner.sweeps.sweeper import Job, JobSweeper, place, problem_of
 
 log = logging.getLogger("tiryns")

@@ -1,11 +1,16 @@
-"""The command `tiryns suite=NAME model=A,B` as that of a sweep. Imports no torch."""
+"""The command `tiryns suite=NAME model=A,B` as that of a sweep, and what `model=` may name. Imports no torch."""
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
+from tiryns.conf.fields import default_options
 from tiryns.conf.values import suggest
-from tiryns.runner.run.command.words import literal
+from tiryns.runner.run.command.words import literal, quoted
+from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.sweeps.suite.fields import last_of_each
 
 SWEEPER = "hydra/sweeper=suite"
@@ -19,6 +24,9 @@ SETTINGS = ("tasks", "data", "source")
 
 OF_THE_SWEEP = ("outputs", "resume")
 """Settings that say where the sweep's folder is."""
+
+
+_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 def as_sweep(words: Sequence[str]) -> list[str]:
@@ -82,3 +90,37 @@ def values_of(word: str) -> list[str]:
         return [value.strip("'\"") for value in override.sweep_string_iterator()]
     value = override.value()
     return [str(one) for one in value] if isinstance(value, list) else [str(value)]
+
+
+def models_of(names: Sequence[str] | None, loader: ConfigLoader) -> dict[str, list[str]]:
+    """The overrides that choose each model; without names, the default one.
+
+    Raises:
+        ValueError: a name twice, one that can be none of a model, or a run without a trained model.
+        FileNotFoundError: a folder that is not there.
+    """
+    given = list(names or [default_options()["model"]])
+    if twice := [name for name in given if given.count(name) > 1]:
+        raise ValueError(f"model: {twice[0]} is named twice; one row for each model")
+    options = loader.get_group_options("model")
+    return {name: _words(name, options) for name in given}
+
+
+def pretrained(name_or_path: str) -> list[str]:
+    """The overrides of a model with its weights."""
+    return ["model=pretrained", f"model.name_or_path={quoted(name_or_path)}"]
+
+
+def _words(name: str, options: Sequence[str]) -> list[str]:
+    if name in options:
+        return [f"model={name}"]
+    if Path(name).expanduser().is_dir():
+        model_folder(name)  # a run must have finished
+        return pretrained(name)
+    typo = "/" not in name and "_" in name  # no name of the hub is like that
+    if typo or not _HUB_NAME.fullmatch(name) or name.startswith((".", "outputs/")):
+        raise FileNotFoundError(
+            f"model={name}: there is no such folder, option, or name on the hub; options are: {', '.join(options)}"
+            + suggest(name, options)
+        )
+    return pretrained(name)

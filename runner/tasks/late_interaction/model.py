@@ -12,7 +12,6 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedModel
 from transformers.utils import cached_file
 
 from tiryns.runner.data.micro_batch import MicroBatch
@@ -63,11 +62,13 @@ class LateInteractionModel(PairsModel):
         self.skipped, self.query_expansion = dict(skipped), query_expansion
         self.max_length, self.prompts = max_length, prompts
         self.projection = nn.Linear(self.pretrained.config.get_text_config().hidden_size, width, bias=False)
-        if (weight := trained_projection(self.pretrained)) is None:
+        name = self.pretrained.name_or_path  # a folder, or a repository of the hub
+        if not name or (file := cached_file(name, PROJECTION, **ABSENT)) is None:
             return
+        weight = load_file(file)["linear.weight"]
         if weight.shape != self.projection.weight.shape:
             raise ValueError(
-                f"objective.token_dimensions={width}: the projection of {self.pretrained.name_or_path!r} gives tokens "
+                f"objective.token_dimensions={width}: the projection of {name!r} gives tokens "
                 f"{len(weight)} dimensions"
             )
         self.projection.load_state_dict({"weight": weight})
@@ -92,10 +93,9 @@ class LateInteractionModel(PairsModel):
         weight = self.projection.weight.detach().cpu().contiguous()
         dense = {"in_features": weight.shape[1], "out_features": weight.shape[0], "bias": False}
         expansion = {"strategy": "min", "attend": True, "length": self.query_expansion}
+        transformer = {"query_expansion": expansion} if self.query_expansion else {}
         modules: dict[str, dict[str, Any]] = {
-            "base.modules.transformer.Transformer": {"query_expansion": expansion}
-            if self.query_expansion
-            else {},
+            "base.modules.transformer.Transformer": transformer,
             "base.modules.dense.Dense": {
                 **dense,
                 **tokens,
@@ -115,10 +115,3 @@ class LateInteractionModel(PairsModel):
         write_modules(folder, "MultiVectorEncoder", modules, embedding, arguments)
         save_file({"linear.weight": weight}, folder / PROJECTION)
         return []
-
-
-def trained_projection(pretrained: PreTrainedModel) -> Tensor | None:
-    """The weight [E, H] in the folder or repository of the hub that a model was loaded from; None if it has none."""
-    name = pretrained.name_or_path
-    file = cached_file(name, PROJECTION, **ABSENT) if name else None
-    return None if file is None else load_file(file)["linear.weight"]

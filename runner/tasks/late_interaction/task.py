@@ -1,11 +1,77 @@
-"""The task of late interaction."""
+"""The task of late interaction, and its pairs of texts. Letters in shapes: X texts, N tokens."""
 
-from typing import Any
+import string
+from dataclasses import fields
+from typing import Any, ClassVar
 
+import numpy as np
 from torch import Tensor
+from transformers import PreTrainedModel
 
+from tiryns.conf.objective.late_interaction import LateInteraction as Options
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.evaluation.similarity import DotProduct
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives.contrastive import PairsCollator
+from tiryns.runner.objectives.options import takes_options
+from tiryns.runner.order.ranges import ranges
 from tiryns.runner.tasks.contrastive import Contrastive
-from tiryns.runner.tasks.late_interaction.collator import LateInteractionCollator
+from tiryns.runner.tasks.late_interaction.similarity import MaxSim
+
+
+class LateInteractionCollator(PairsCollator):
+    """Vectors of tokens from pairs, compared by MaxSim, with hard negatives or with a teacher's margins.
+
+    Example:
+        >>> collator = LateInteractionCollator(0, 4, 50, query_expansion=4)
+        >>> flat = {"input_ids": np.array([2, 7, 3, 2, 3]), "text_lengths": np.array([3, 2], np.int32)}
+        >>> expanded = collator.expanded({**flat, "text_counts": np.array([2])})
+        >>> expanded["input_ids"].tolist(), expanded["text_lengths"].tolist()
+        ([2, 7, 3, 4, 2, 3], [4, 2])
+    """
+
+    auto = "AutoModel"
+    options: Options
+    similarity: ClassVar[DotProduct] = MaxSim()
+    built_with = tuple(f.name for f in fields(Options) if f.name not in ("_target_", "validation_batch_size"))
+    __init__ = takes_options(Options, text_column="query")(PairsCollator.__init__)
+
+    def expanded(self, tokenized: FlatSamples) -> FlatSamples:
+        """Queries filled up with mask tokens."""
+        counts, lengths = tokenized["text_counts"], tokenized["text_lengths"]
+        longer = lengths.copy()
+        queries = np.cumsum(counts) - counts
+        longer[queries] = np.maximum(lengths[queries], self.options.query_expansion)
+        ids = np.full(longer.sum(), self.mask_token_id, tokenized["input_ids"].dtype)
+        starts = np.cumsum(longer) - longer
+        ids[ranges(starts, lengths.astype(np.int64))] = tokenized["input_ids"]
+        return {**tokenized, "input_ids": ids, "text_lengths": longer}
+
+    def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
+        """As `PairsCollator.micro_batch`, with expanded queries."""
+        return super().micro_batch(self.expanded(tokenized) if self.options.query_expansion else tokenized)
+
+    def settings(self) -> dict[str, Any]:
+        """How vectors are made of a text."""
+        names = ("token_dimensions", "skip_punctuation", "query_expansion")
+        return {name: getattr(self.options, name) for name in names}
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        """The tokens that are left out of passages, with their numbers."""
+        vocabulary = self.tokenizer.get_vocab() if self.options.skip_punctuation and self.tokenizer else {}
+        return {mark: vocabulary[mark] for mark in string.punctuation if mark in vocabulary}
+
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
+        """The encoder with its projection and the loss, and with what its folder says of texts."""
+        from tiryns.runner.tasks.late_interaction.model import LateInteractionModel
+
+        chosen, expansion = self.options, self.options.query_expansion
+        model = LateInteractionModel(
+            pretrained, self.pair_loss, chosen.temperature, chosen.learn_temperature, self.texts_per_row
+        )
+        model.set_up(chosen.token_dimensions, self.skipped, expansion, self.max_sequence_length, self.prompts)
+        return model
 
 
 class LateInteraction(Contrastive):

@@ -1,34 +1,22 @@
 """Multiple choice data, as in SWAG, RACE and COPA: texts with choices, of which one is right."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.examples import TaskSequences, column, example_id, text_of
+from tiryns.runner.data.labelled.examples import TaskSequences
 from tiryns.runner.data.labelled.labels import UNLABELLED, majority_accuracy
 from tiryns.runner.data.labelled.spelling import is_missing, unwrapped, whole_number
 from tiryns.runner.data.read.bad_rows import BadRow
-from tiryns.runner.data.read.rows import Rows
-from tiryns.runner.tasks.ranking.lists import ListReader, ListSequences
+from tiryns.runner.data.read.rows import Row, Rows
+from tiryns.runner.tasks.ranking.lists import Candidates, ListReader, ListSequences
 
 KINDS = ("text", "name", "number")
 """How labels tell the choice that is right: by its text, by its name (a letter), or by its number."""
-
-
-class Choices(NamedTuple):
-    """A text with its choices; `names` are those that the data gives them, else letters."""
-
-    id: str
-    text: str
-    context: str | None
-    choices: list[str]
-    names: list[str]
-    label: Any
-    where: str
 
 
 @dataclass(eq=False)
@@ -40,47 +28,23 @@ class MultipleChoiceReader(ListReader):
     number is 0 and one is that of the last choice.
     """
 
-    text_column: str
-    context_column: str | None
-    choices_column: str
-    choice_columns: list[str] | None
-    label_column: str
-    id_column: str | None
-    label_separator: str | None
+    context_column: str | None = None
     told_by: str = field(default="number", init=False)
     first: int = field(default=0, init=False)
 
-    def columns(self) -> tuple[str, ...]:
-        """Those of context, text, choices and label."""
-        context = (self.context_column,) if self.context_column else ()
-        choices = tuple(self.choice_columns or (self.choices_column,))
-        return (*context, self.text_column, *choices, self.label_column)
+    def label(self, row: Row, count: int, labelled: bool) -> Any:
+        """What tells the choice that is right."""
+        label = row.values.get(self.label_column)
+        label = None if is_missing(label) else unwrapped(label)
+        if labelled and label is None:
+            raise BadRow(row.where, f"there is no label in column {self.label_column!r}", "no label")
+        return label
 
-    def examples(self, rows: Rows, labelled: bool) -> list[Choices]:
-        """One example per row; without `labelled`, labels may be missing."""
-        found = []
-        for number, row in enumerate(rows.rows):
-            with rows.bad.row():
-                text = text_of(row, self.text_column, "data.text_column")
-                context = None
-                if self.context_column:
-                    context = text_of(row, self.context_column, "data.context_column")
-                choices, names = self.choices(row)
-                if labelled:
-                    column(row, self.label_column, "data.label_column")
-                label = row.values.get(self.label_column)
-                label = None if is_missing(label) else unwrapped(label)
-                if labelled and label is None:
-                    raise BadRow(row.where, f"there is no label in column {self.label_column!r}", "no label")
-                name = example_id(row, self.id_column, number)
-                found.append(Choices(name, text, context, choices, names, label, row.where))
-        return found
-
-    def learn(self, examples: list[Choices], rows: Rows) -> None:
+    def learn(self, examples: list[Candidates], rows: Rows) -> None:
         """Takes how labels tell the choice that is right, the first way in which all of them do."""
         labelled = [e for e in examples if e.label is not None]
         numbers = [_number(e.label) for e in labelled]
-        last = any(number == len(e.choices) for e, number in zip(labelled, numbers, strict=True))
+        last = any(number == len(e.candidates) for e, number in zip(labelled, numbers, strict=True))
         self.first = int(last and 0 not in numbers)
         problems = {}
         for self.told_by in KINDS:
@@ -96,21 +60,11 @@ class MultipleChoiceReader(ListReader):
             "Expected all to be texts of choices, or letters, or numbers"
         )
 
-    def pairs(self, example: Choices) -> list[tuple[str, str]]:
-        """The text, or the context, and each choice behind it."""
-        if example.context is None:
-            return [(example.text, choice) for choice in example.choices]
-        return [(example.context, f"{example.text} {choice}") for choice in example.choices]
-
-    def labels(self, examples: list[Choices]) -> NDArray[np.int64]:
+    def labels(self, examples: list[Candidates]) -> NDArray[np.int64]:
         """The number of the choice that is right [E], from 0; -100 for unknown."""
         return np.array(list(map(self.target, examples)), dtype=np.int64)
 
-    def texts(self, examples: list[Choices]) -> Iterator[str]:
-        """Context, text and choices, so that none is in both training and held-out examples."""
-        return ("\n".join((*([e.context] if e.context else ()), e.text, *e.choices)) for e in examples)
-
-    def strata(self, examples: list[Choices]) -> list[str]:
+    def strata(self, examples: list[Candidates]) -> list[str]:
         """The number of the choice that is right."""
         return [str(self.target(e)) for e in examples]
 
@@ -134,23 +88,23 @@ class MultipleChoiceReader(ListReader):
         from_one = ", from 1" if self.told_by == "number" and self.first == 1 else ""
         return {"labels": f"the {self.told_by} of the choice{from_one}"}
 
-    def target(self, example: Choices) -> int:
+    def target(self, example: Candidates) -> int:
         """The number of the choice that is right, -100 where it is not known; BadRow for a label that is none."""
         if example.label is None:
             return UNLABELLED
         if (found := self._place(example)) is None:
-            among = f"none of the {len(example.choices)} choices"
+            among = f"none of the {len(example.candidates)} choices"
             problem = f"the label {example.label!r:.60} is the {self.told_by} of {among}"
             raise BadRow(example.where, problem, "label of no choice")
         return found
 
-    def _place(self, example: Choices) -> int | None:
+    def _place(self, example: Candidates) -> int | None:
         """The number of the choice that the label tells, from 0; None where it is none."""
         if self.told_by == "number":
             place = (_number(example.label) or 0) - self.first
-            known = _number(example.label) is not None and 0 <= place < len(example.choices)
+            known = _number(example.label) is not None and 0 <= place < len(example.candidates)
             return place if known else None
-        told = example.choices if self.told_by == "text" else example.names
+        told = example.candidates if self.told_by == "text" else example.names
         label = str(example.label).strip() if isinstance(example.label, str) else None
         return told.index(label) if label in told else None
 

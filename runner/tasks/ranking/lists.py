@@ -2,10 +2,11 @@
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from string import ascii_uppercase
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,28 @@ from tiryns.runner.data.labelled.examples import (
     TaskSequences,
     column,
     concatenated,
+    example_id,
     parts_of,
+    text_of,
     tokenized,
 )
 from tiryns.runner.data.labelled.spelling import is_missing, spelled, unwrapped
 from tiryns.runner.data.read.bad_rows import BadRow
-from tiryns.runner.data.read.rows import Row
+from tiryns.runner.data.read.rows import Row, Rows
+
+
+class Candidates(NamedTuple):
+    """A query with its candidates, or a text with its choices, which may be read behind a `context`."""
+
+    id: str
+    text: str
+    context: str | None
+    candidates: list[str]
+    names: list[str]
+    """Those that the data gives to candidates, else letters."""
+    label: Any
+    """The grade of each candidate, or what tells the right one; None where it is not known."""
+    where: str
 
 
 class ListSequences(TaskSequences):
@@ -42,6 +59,7 @@ class ListSequences(TaskSequences):
         }
 
 
+@dataclass(eq=False)
 class ListReader(ExampleReader):
     """Reads lists of candidates.
 
@@ -49,20 +67,56 @@ class ListReader(ExampleReader):
     columns of their own, of which those at the end may be empty.
     """
 
+    text_column: str
     choices_column: str
     choice_columns: Sequence[str] | None
+    label_column: str
+    id_column: str | None
     label_separator: str | None
+    context_column: str | None = field(default=None, init=False)
     noun: ClassVar[str] = "choice"
     """A candidate in messages."""
     fewest: ClassVar[int] = 2
 
     @abstractmethod
-    def pairs(self, example: Any) -> list[tuple[str, str]]:
-        """The two texts that a model reads together, for each candidate."""
+    def label(self, row: Row, count: int, labelled: bool) -> Any:
+        """The label of a row with so many candidates; None where it is missing, which it may be unless `labelled`."""
 
     @abstractmethod
     def labels(self, examples: list[Any]) -> NDArray[Any]:
         """The labels of the examples [E], or of their candidates [X]."""
+
+    def columns(self) -> tuple[str, ...]:
+        """Those of context, query, candidates and label."""
+        context = (self.context_column,) if self.context_column else ()
+        choices = tuple(self.choice_columns or (self.choices_column,))
+        return (*context, self.text_column, *choices, self.label_column)
+
+    def examples(self, rows: Rows, labelled: bool) -> list[Candidates]:
+        """One example per row; without `labelled`, labels may be missing."""
+        found = []
+        for number, row in enumerate(rows.rows):
+            with rows.bad.row():
+                text, context = text_of(row, self.text_column, "data.text_column"), None
+                if self.context_column:
+                    context = text_of(row, self.context_column, "data.context_column")
+                candidates, names = self.choices(row)
+                if labelled:
+                    column(row, self.label_column, "data.label_column")
+                label = self.label(row, len(candidates), labelled)
+                name = example_id(row, self.id_column, number)
+                found.append(Candidates(name, text, context, candidates, names, label, row.where))
+        return found
+
+    def pairs(self, example: Candidates) -> list[tuple[str, str]]:
+        """The two texts that a model reads together, for each candidate: the query, or the context, and what follows."""
+        if example.context is None:
+            return [(example.text, candidate) for candidate in example.candidates]
+        return [(example.context, f"{example.text} {candidate}") for candidate in example.candidates]
+
+    def texts(self, examples: list[Candidates]) -> Iterator[str]:
+        """Context, query and candidates, so that none is in both training and held-out examples."""
+        return ("\n".join((*([e.context] if e.context else ()), e.text, *e.candidates)) for e in examples)
 
     def tokenize(self, examples: list[Any], tokenizer: Any, max_length: int, training: bool) -> ListSequences:
         """One sample per example; each of its candidates is cut off, with the query, at `max_length` tokens."""

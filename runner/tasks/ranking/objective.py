@@ -138,11 +138,8 @@ class MultipleChoiceCollator(ListCollator):
                 f"samples have {min(counts)} to {max(counts)} choices: a list of samples has equally many of each"
             )
         label = str(self.label_column)
-        taken = [
-            name
-            for name in ("input_ids", "attention_mask", *self.columns, *self.extra_columns)
-            if name in samples[0]
-        ]
+        fields = ("input_ids", "attention_mask", *self.columns, *self.extra_columns)
+        taken = [name for name in fields if name in samples[0]]
         every = [
             {**{name: sample[name][choice] for name in taken}, label: sample[label]}
             for sample, _ in zip(samples, column_of(samples, label), strict=True)

@@ -1,45 +1,29 @@
 """Rows of a query and candidates with grades."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.examples import TaskSequences, column, example_id, text_of
+from tiryns.runner.data.labelled.examples import TaskSequences, column, text_of
 from tiryns.runner.data.labelled.spelling import is_missing, parsed, unwrapped
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import Row, Rows
 from tiryns.runner.evaluation.metrics import get_metrics_for_task
-from tiryns.runner.tasks.ranking.lists import ListReader, ListSequences
-
-
-class RankedList(NamedTuple):
-    """A query with its candidates; `grades` are 0 or more, above 0 for the relevant ones, None where unknown."""
-
-    id: str
-    text: str
-    candidates: list[str]
-    grades: list[float] | None
-    where: str
+from tiryns.runner.tasks.ranking.lists import Candidates, ListReader, ListSequences
 
 
 @dataclass(eq=False)
 class RankingReader(ListReader):
     """Lists of candidates with grades; `arranged` makes them of relevant and other texts, or of rows of pairs."""
 
-    text_column: str
     pair_column: str | None
     negative_columns: Sequence[str] | str | None
-    choices_column: str
-    choice_columns: Sequence[str] | None
-    label_column: str
-    id_column: str | None
-    label_separator: str | None
 
     rows_hold = "lists"
     joins_rows = True
@@ -54,7 +38,7 @@ class RankingReader(ListReader):
         """Those of query, candidates and grades."""
         if self.pair_column:
             return (self.text_column, self.pair_column, *self.negatives)
-        return (self.text_column, *(self.choice_columns or (self.choices_column,)), self.label_column)
+        return super().columns()
 
     def label_names(self) -> tuple[str, ...]:
         """The column of grades, or of the relevant candidates."""
@@ -98,22 +82,8 @@ class RankingReader(ListReader):
             raise BadRow(row.where, problem, "no text")
         return texts
 
-    def examples(self, rows: Rows, labelled: bool) -> list[RankedList]:
-        """One example per list; without `labelled`, grades may be missing."""
-        found = []
-        for number, row in enumerate(rows.rows):
-            with rows.bad.row():
-                query = text_of(row, self.text_column, "data.text_column")
-                candidates, _ = self.choices(row)
-                grades = self._grades(row, len(candidates), labelled)
-                name = example_id(row, self.id_column, number)
-                found.append(RankedList(name, query, candidates, grades, row.where))
-        return found
-
-    def _grades(self, row: Row, count: int, labelled: bool) -> list[float] | None:
-        """The grades of a row's candidates; None where one is missing and need not be known."""
-        if labelled:
-            column(row, self.label_column, "data.label_column")
+    def label(self, row: Row, count: int, labelled: bool) -> list[float] | None:
+        """The grades of a row's candidates, 0 or more, above 0 for the relevant ones."""
         given = unwrapped(row.values.get(self.label_column))
         with suppress(ValueError):
             given = json.loads(given) if isinstance(given, str) and given else given
@@ -132,26 +102,18 @@ class RankingReader(ListReader):
         problem = f"the grade of candidate {number} is {grade!r:.40}, expected a number from 0"
         raise BadRow(row.where, problem, "no grade")
 
-    def check(self, example: RankedList) -> None:
+    def check(self, example: Candidates) -> None:
         """Raises BadRow for a list with grades of which nothing can be learnt."""
-        if example.grades is not None and len(example.grades) < 2:
+        if example.label is not None and len(example.label) < 2:
             raise BadRow(example.where, "there is one candidate only, expected two or more", "one candidate")
-        if example.grades is not None and not any(example.grades):
+        if example.label is not None and not any(example.label):
             problem = "no candidate is relevant, expected a grade above 0"
             raise BadRow(example.where, problem, "no relevant candidate")
 
-    def pairs(self, example: RankedList) -> list[tuple[str, str]]:
-        """The query and each candidate."""
-        return [(example.text, candidate) for candidate in example.candidates]
-
-    def labels(self, examples: list[RankedList]) -> NDArray[np.float32]:
+    def labels(self, examples: list[Candidates]) -> NDArray[np.float32]:
         """The grade of each candidate [X]."""
-        grades = [e.grades or [np.nan] * len(e.candidates) for e in examples]
+        grades = [e.label or [np.nan] * len(e.candidates) for e in examples]
         return np.concatenate([np.empty(0), *grades]).astype(np.float32)
-
-    def texts(self, examples: list[RankedList]) -> Iterator[str]:
-        """Query and candidates."""
-        return ("\n".join((e.text, *e.candidates)) for e in examples)
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing is learnt from the examples."""

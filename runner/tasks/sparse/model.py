@@ -75,9 +75,8 @@ class SparseModel(PairsModel):
         ):
             logits = self.pretrained(input_ids=None).logits[0]
         highest = torch.stack([of_text.amax(0) for of_text in logits.split(list(lengths))])
-        return (
-            widened(highest).relu().log1p()
-        )  # which keeps the order of logits, so that the maximum may come first
+        # it keeps the order of logits, so that the maximum may come first
+        return widened(highest).relu().log1p()
 
     def rows_of(self, vectors: Tensor, micro_batches: Sequence[MicroBatch], whole_batch: bool) -> Pairs:
         """As `PairsModel.rows_of`, for the loss of a step with its scale of the regulariser."""
@@ -104,14 +103,10 @@ class SparseModel(PairsModel):
     def export_beside(self, folder: Path) -> list[Path]:
         """Makes the folder one of sentence-transformers' SparseEncoder as well."""
         width = self.pretrained.config.get_text_config().vocab_size
-        pooling = {
-            "pooling_strategy": "max",
-            "activation_function": "relu",
-            "word_embedding_dimension": width,
-        }
+        pooling = {"pooling_strategy": "max", "activation_function": "relu"}
         modules: dict[str, dict[str, Any]] = {
             "sparse_encoder.models.MLMTransformer": {},
-            "sparse_encoder.models.SpladePooling": pooling,
+            "sparse_encoder.models.SpladePooling": {**pooling, "word_embedding_dimension": width},
         }
         embedding = Embedding(
             "max", prompts=prompts_of(*self.prompts), max_length=self.max_length, similarity="dot"

@@ -18,7 +18,7 @@ from tests.support.in_process import Done, tiryns_here
 from tests.support.precision import pretend_units
 from tiryns.runner.cli.doctor import choice, libraries, machine
 from tiryns.runner.loop import resolved as resolving
-from tiryns.runner.run.environment import environment
+from tiryns.runner.run.environment import environment, version_of
 from tiryns.runner.run.folder import Run
 
 GIB = 2**30
@@ -232,7 +232,7 @@ def test_packages_that_are_missing_or_of_another_version(
         found = doctor(status=4)
     finally:
         libraries._requirements.cache_clear()
-    numpy = libraries.versions("numpy")["numpy"]
+    numpy = version_of("numpy")
     assert found["problems"] == [
         "nowhere>=3 is needed, and it is missing: pip install 'nowhere>=3'",
         f"numpy<1 is needed, and {numpy} is installed: pip install 'numpy<1'",

@@ -90,7 +90,7 @@ def test_greedy_soup_takes_in_what_does_not_fall_on_validation(sweep: list[Run],
             self.settings[name], self.outputs = {}, set[str]()
             return {self.monitor: scores[key]}
 
-    config = soups._config_of(sweep[0].path)
+    config = soups.recorded_config(sweep[0].path, [])
     measuring = Scored(config, members, {"val/validation": None})
     figures, greedy = measuring.measure()
     assert (measuring.monitor, greedy) == ("val/validation/accuracy", [0, 1])

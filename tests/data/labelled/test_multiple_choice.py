@@ -76,7 +76,7 @@ def test_published_forms(row: dict[str, Any], labels: dict[str, Any], fields: di
     assert data.train.labels.tolist() == [0, count - 1]
     context = fields.get("context_column")
     first = row[context] if context else row["question"]
-    chosen = data.train.examples[0].choices[0]
+    chosen = data.train.examples[0].candidates[0]
     second = f"{row[fields['text_column']]} {chosen}" if context else chosen
     ids, _ = data.train.gather(np.array([0]))
     assert ids[: int(data.train.choice_lengths[0])].tolist() == data.tokenizer(first, second)["input_ids"]
@@ -90,7 +90,7 @@ def test_choices_in_a_table_are_json_or_cut_at_the_separator(tmp_path: Path) -> 
         path = tmp_path / name
         path.write_text(json.dumps({"text": "which", "choices": cell, "label": "c"}) + "\n")
         data = prepared(path, **fields)
-        assert (data.train.examples[0].choices, data.train.labels.tolist()) == (["a b", "c"], [1])
+        assert (data.train.examples[0].candidates, data.train.labels.tolist()) == (["a b", "c"], [1])
 
 
 def test_columns_at_the_end_may_be_empty() -> None:

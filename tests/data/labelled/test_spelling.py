@@ -270,7 +270,7 @@ def test_ids_groups_and_choices_keep_their_spelling(tmp_path: Path) -> None:
     file.write_text("\n".join(map(json.dumps, choices)))
     chosen = prepared_data("multiple_choice", train=str(file))
     found: Any = chosen.train
-    assert [example.choices for example in found.examples] == [["01", "1", "10"], ["true", "false"]]
+    assert [example.candidates for example in found.examples] == [["01", "1", "10"], ["true", "false"]]
     assert found.labels.tolist() == [1, 1]
 
 

@@ -17,7 +17,7 @@ from tests.runs.test_train import losses
 from tests.support.precision import rounding
 from tiryns.runner.inference.evaluated import evaluate
 from tiryns.runner.inference.predictor import Predictor
-from tiryns.runner.report.evaluated import write_page
+from tiryns.runner.report.evaluation import write_page
 from tiryns.runner.run.folder import Run
 
 DROPOUT = ["model.dropout=0.2", "sampler.global_batch_size=7"]

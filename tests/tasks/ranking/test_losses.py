@@ -16,7 +16,7 @@ from tests.support import needs
 from tiryns.runner.data.batches import GlobalBatches
 from tiryns.runner.samplers import Sequential
 from tiryns.runner.tasks.ranking.losses import LOSSES, list_losses, list_weights
-from tiryns.runner.tasks.ranking.predictions import RankingPredictions
+from tiryns.runner.tasks.ranking.task import RankingPredictions
 
 COUNTS = [4, 2, 3, 5]
 DRAW = torch.Generator().manual_seed(7)

@@ -20,7 +20,7 @@ def prepared(rows: Any, **fields: Any) -> Any:
 
 
 def lists(data: Any) -> list[tuple[str, list[str], list[float]]]:
-    return [(e.text, e.candidates, e.grades) for e in data.train.examples]
+    return [(e.text, e.candidates, e.label) for e in data.train.examples]
 
 
 def test_each_candidate_is_read_behind_its_query() -> None:
@@ -110,7 +110,7 @@ def test_lists_that_cannot_be_used_are_told_or_left_out(change: dict[str, Any], 
 def test_test_sets_may_lack_grades() -> None:
     test = [{"query": "who", "passage": ["herons", "stones"]}, {**GOOD, "label": [1, None]}, GOOD]
     data = prepared([GOOD], test=test)
-    assert [example.grades for example in data.test["test"].examples] == [None, None, [1.0, 0.0]]
+    assert [example.label for example in data.test["test"].examples] == [None, None, [1.0, 0.0]]
     assert np.isnan(data.test["test"].labels).tolist() == [True] * 4 + [False] * 2
     assert data.baselines()["test/test/chance_mrr_at_10"] == pytest.approx(0.75)
 

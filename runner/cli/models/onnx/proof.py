@@ -14,9 +14,7 @@ from torch import Tensor
 
 from tiryns.runner.cli.models.evaluate import progress
 from tiryns.runner.cli.models.onnx.graph import SPANS, Network, Session, complete_rows
-from tiryns.runner.config.completed import completed
-from tiryns.runner.config.moved import from_begin
-from tiryns.runner.config.permissions import check_permissions
+from tiryns.runner.config.moved import recorded_config
 from tiryns.runner.evaluation.resampling import weighted_figures
 from tiryns.runner.evaluation.statistics.intervals import Statistic, Weights, bootstrap, each
 from tiryns.runner.inference.answering import sees_images
@@ -30,8 +28,6 @@ from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.patches.transformers import takes_attention
 from tiryns.runner.run.folder import Run
-from tiryns.runner.run.model_folder import own_words
-from tiryns.runner.run.yaml_files import read_config
 from tiryns.runner.tasks.ranking.model import MultipleChoiceModel
 
 KINDS = (SparseMaskedLM, SequenceClassifier, TokenClassifier, QuestionAnswerer, ContrastiveModel)
@@ -88,9 +84,7 @@ def rows_of_run(run: Path, model: Opened, allowed: list[str]) -> dict[str, Any]:
         raise ValueError(
             f"--format onnx measures on the rows of a run, and {str(run)!r} is none: name a run folder"
         )
-    config = read_config(run / "config.yaml")
-    check_permissions(config, [*own_words(run), *allowed])
-    data = make_data(completed(from_begin(config, run)), Run(run).status.get("resolved"))
+    data = make_data(recorded_config(run, allowed), Run(run).status.get("resolved"))
     sets: dict[str, Any] = {}
     if data.serves_global_batches:
         data.prepare_data()

@@ -7,18 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tiryns.conf.registry import better_when
+from tiryns.runner.cli.models.onnx import proof
 from tiryns.runner.cli.models.onnx.graph import Network, Session, export_graph, library, quantize
-from tiryns.runner.cli.models.onnx.proof import (
-    TOLERANCE,
-    Agreement,
-    Forward,
-    Measured,
-    Opened,
-    measure,
-    open_for_graph,
-    paired_intervals,
-    rows_of_run,
-)
 from tiryns.runner.inference.labelled import Labels
 from tiryns.runner.manifest.digests import value_digest
 from tiryns.runner.manifest.inputs import FILE_NAME, SIGNATURE, model_digests, read_manifest
@@ -59,13 +49,15 @@ def add_onnx(run: Path, folder: Path, int8: bool, most: float, allowed: Sequence
     """
     for name in ("onnx", "onnxscript", "onnxruntime"):
         library(name)
-    model = open_for_graph(str(run))
-    rows = rows_of_run(run, model, list(allowed))
-    network = network_of(folder, model)
+    model = proof.open_for_graph(str(run))
+    rows = proof.rows_of_run(run, model, list(allowed))
+    embedding = read_embedding(str(folder)) if isinstance(model, Labels) else None
+    pretrained, _ = load_weights(class_named(type(model.model.pretrained).__name__), str(folder))
+    network = Network(pretrained, "token_type_ids" in model.tokenizer.model_input_names, embedding)
     (folder / GRAPH).parent.mkdir()
     export_graph(network, folder / GRAPH)
-    agreement = Agreement(Session(folder / GRAPH), network)
-    forwards: dict[str, Forward] = {"onnx": agreement}
+    agreement = proof.Agreement(Session(folder / GRAPH), network)
+    forwards: dict[str, proof.Forward] = {"onnx": agreement}
     if int8:
         quantize(folder / GRAPH, folder / QUANTIZED)
         forwards["int8"] = Session(folder / QUANTIZED)
@@ -73,12 +65,15 @@ def add_onnx(run: Path, folder: Path, int8: bool, most: float, allowed: Sequence
     for name, sequences in rows.items():
         if sets and name.startswith("val/"):  # the test sets are enough
             break
-        first = measure(model, sequences, f"{name}, torch")
+        first = proof.measure(model, sequences, f"{name}, torch")
         if not first.figures:  # it has no labels
             continue
-        found = {kind: measure(model, sequences, f"{name}, {kind}", one) for kind, one in forwards.items()}
+        found = {
+            kind: proof.measure(model, sequences, f"{name}, {kind}", one) for kind, one in forwards.items()
+        }
         check_agreement(agreement, name)
-        sets[name], figure = entry_of(first, found), main_figure(run, first)
+        chosen_by = str(Run(run).monitor).rpartition("/")[2]
+        sets[name], figure = entry_of(first, found), chosen_by if chosen_by in first.figures else "loss"
         if int8:
             check_cost(sets[name], figure, name, most)
         lines = [described(sets[name][figure], kind) for kind in forwards]
@@ -94,23 +89,9 @@ def add_onnx(run: Path, folder: Path, int8: bool, most: float, allowed: Sequence
     write_manifest(folder, facts)
 
 
-def network_of(folder: Path, model: Opened) -> Network:
-    """The plain network in a model's folder."""
-    embedding = read_embedding(str(folder)) if isinstance(model, Labels) else None
-    auto = class_named(type(model.model.pretrained).__name__)
-    pretrained, _ = load_weights(auto, str(folder))
-    return Network(pretrained, "token_type_ids" in model.tokenizer.model_input_names, embedding)
-
-
-def main_figure(run: Path, found: Measured) -> str:
-    """The figure that chose the run's checkpoint, else the loss."""
-    name = str(Run(run).monitor).rpartition("/")[2]
-    return name if name in found.figures else "loss"
-
-
-def entry_of(first: Measured, others: dict[str, Measured]) -> Entry:
+def entry_of(first: proof.Measured, others: dict[str, proof.Measured]) -> Entry:
     """By figure, what torch measures, what each graph does, and the interval of the difference, where known."""
-    ends = {kind: paired_intervals(first, one) for kind, one in others.items()}
+    ends = {kind: proof.paired_intervals(first, one) for kind, one in others.items()}
     return {
         name: {"torch": value}
         | {kind: one.figures[name] for kind, one in others.items()}
@@ -119,12 +100,12 @@ def entry_of(first: Measured, others: dict[str, Measured]) -> Entry:
     }
 
 
-def check_agreement(agreement: Agreement, name: str) -> None:
+def check_agreement(agreement: proof.Agreement, name: str) -> None:
     """Raises ValueError where the outputs of a graph are not those of torch."""
-    if not agreement.largest <= TOLERANCE:
+    if not agreement.largest <= proof.TOLERANCE:
         raise ValueError(
             f"the ONNX graph of {type(agreement.network.pretrained).__name__} gives other outputs than torch on {name} "
-            f"(by {agreement.largest:.2g}, where {TOLERANCE:g} is allowed), so it is not written"
+            f"(by {agreement.largest:.2g}, where {proof.TOLERANCE:g} is allowed), so it is not written"
         )
 
 
