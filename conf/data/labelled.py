@@ -5,8 +5,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from tiryns.conf.data.common import Batching, Tokenizing, demo_part
-from tiryns.conf.data.tables import Tables
+from tiryns.conf.data.common import Batching, Tables, Tokenizing, demo_part
 from tiryns.conf.registry import OPTIONS, register, target_of
 from tiryns.conf.values import (
     AT_LEAST_0,

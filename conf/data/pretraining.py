@@ -5,8 +5,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from tiryns.conf.data.common import Batching, Tokenizing
-from tiryns.conf.data.tables import Tables
+from tiryns.conf.data.common import Batching, Tables, Tokenizing
 from tiryns.conf.registry import register
 from tiryns.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 

@@ -5,9 +5,8 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from tiryns.conf.data.common import Batching, ImagesAndText
+from tiryns.conf.data.common import Batching, ImagesAndText, Tables
 from tiryns.conf.data.labelled import check_demonstration
-from tiryns.conf.data.tables import Tables
 from tiryns.conf.registry import register
 from tiryns.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, check_of, setting
 

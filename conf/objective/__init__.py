@@ -1,23 +1,5 @@
 """Group `objective`: targets and losses."""
 
-from tiryns.conf.objective import (
-    causal,
-    contrastive,
-    distillation,
-    labelled,
-    late_interaction,
-    pretraining,
-    ranking,
-    sparse,
-)
+from tiryns.conf.objective import contrastive, distillation, labelled, pretraining
 
-__all__ = [
-    "causal",
-    "contrastive",
-    "distillation",
-    "labelled",
-    "late_interaction",
-    "pretraining",
-    "ranking",
-    "sparse",
-]
+__all__ = ["contrastive", "distillation", "labelled", "pretraining"]

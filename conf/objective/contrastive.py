@@ -1,11 +1,11 @@
-"""The objective of vectors of texts, learnt from pairs."""
+"""Objectives of vectors learnt from pairs: of texts, of tokens compared late, and sparse ones over the vocabulary."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tiryns.conf.registry import register, register_task
-from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, POSITIVE, Choice, Settings, check_of, setting
+from tiryns.conf.registry import SMALLER_IS_BETTER, register, register_task
+from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, POSITIVE, SHARE, Choice, Settings, check_of, setting
 
 SCORED = ("cosent", "cosine")
 """Losses that compare the cosines of pairs with their scores."""
@@ -95,3 +95,81 @@ def check_pairs(objective: Settings, config: Settings) -> None:
 register("objective", contrastive=Contrastive)
 
 register_task("contrastive", "tiryns.runner.tasks.contrastive.Contrastive")
+
+
+@dataclass
+class LateInteraction:
+    """A vector for each token; a query's tokens each find the nearest of a passage (ColBERT, arXiv 2112.01488)."""
+
+    _target_: str = "runner.tasks.late_interaction.LateInteractionCollator"
+    loss: str = setting("infonce", allowed=Choice(("infonce", *MARGINS)))
+    """`infonce`: a query's own passage against all others of the global batch; `margin_mse`: the squared difference of
+    MaxSim with passage and hard negative to a cross-encoder's margin, which is the score of the row; `margin_kl`: the
+    divergence of both softmaxes over passage and hard negative."""
+    token_dimensions: int = setting(128, allowed=COUNT)
+    """Width of a token's vector, which a linear layer without a bias makes of its hidden state."""
+    skip_punctuation: bool = True
+    """Leaves tokens that are a punctuation mark out of passages."""
+    query_expansion: Any = setting(None, allowed=COUNT)
+    """Fills queries up with mask tokens to this number of tokens, such as 32; none leaves them as they are. All tokens
+    attend to them, unlike in the original."""
+    temperature: float = setting(1.0, allowed=POSITIVE)
+    """Divisor of the scores in `infonce`, and of those and the margins in `margin_kl`."""
+    learn_temperature: bool = False
+    """Learns the temperature of `infonce`, beginning with `temperature`; it has no weight decay."""
+    symmetric: bool = False
+    """Averages the loss of `infonce` with that of finding the query of each passage."""
+    false_negative_margin: Any = None
+    """Leaves out negatives whose score is above that of a query's own passage by more than this; none leaves out none.
+    Equal texts, and passages of equal queries or equal `data.match_column`, are left out in any case."""
+    max_score: float = setting(1.0, allowed=POSITIVE)
+    """Scores of rows are divided by it."""
+    validation_batch_size: int = setting(64, allowed=COUNT)
+    """Pairs in a batch of the validation loss, so that runs with other batches can be compared."""
+
+
+check_of(LateInteraction)(check_pairs)
+
+register("objective", late_interaction=LateInteraction)
+
+register_task("late_interaction", "tiryns.runner.tasks.late_interaction.LateInteraction")
+
+
+@dataclass
+class Sparse:
+    """Weights of the tokens of the vocabulary for each text, by a masked language model (SPLADE, arXiv 2109.10086)."""
+
+    _target_: str = "runner.tasks.sparse.SparseCollator"
+    loss: str = setting("infonce", allowed=Choice(("infonce", *MARGINS)))
+    """`infonce`: a query's own passage against all others of the global batch; `margin_mse`: the squared difference of
+    dot products with passage and hard negative to a cross-encoder's margin, which is the score of the row; `margin_kl`:
+    the divergence of both softmaxes over passage and hard negative."""
+    query_flops_weight: float = setting(5e-5, allowed=AT_LEAST_0)
+    """Weight of the FLOPS regulariser of queries: the sum over the vocabulary of the squared mean activation in the
+    global batch. Larger ones leave fewer entries."""
+    passage_flops_weight: float = setting(3e-5, allowed=AT_LEAST_0)
+    """The same of passages and hard negatives."""
+    flops_warmup: float = setting(0.33, allowed=SHARE)
+    """The share of the run in which both weights grow, with the square of the steps, from 0 to their values."""
+    temperature: float = setting(1.0, allowed=POSITIVE)
+    """Divisor of the dot products in `infonce`, and of those and the margins in `margin_kl`."""
+    learn_temperature: bool = False
+    """Learns the temperature of `infonce`, beginning with `temperature`; it has no weight decay."""
+    symmetric: bool = False
+    """Averages the loss of `infonce` with that of finding the query of each passage."""
+    false_negative_margin: Any = None
+    """Leaves out negatives whose dot product is above that of a query's own passage by more than this; none leaves out
+    none. Equal texts, and passages of equal queries or equal `data.match_column`, are left out in any case."""
+    max_score: float = setting(1.0, allowed=POSITIVE)
+    """Scores are divided by it."""
+    validation_batch_size: int = setting(64, allowed=COUNT)
+    """Pairs in a batch of the validation loss, so that runs with other batches can be compared."""
+
+
+check_of(Sparse)(check_pairs)
+
+register("objective", sparse=Sparse)
+
+register_task("sparse", "tiryns.runner.tasks.sparse.Sparse")
+
+SMALLER_IS_BETTER.update(("active_dims", "retrieval_flops"))

@@ -5,7 +5,7 @@ from typing import Any
 
 from tiryns.conf.objective.distillation import Taught
 from tiryns.conf.registry import register, register_task
-from tiryns.conf.values import AT_LEAST_0, COUNT, Bounds, Settings, check_of, setting
+from tiryns.conf.values import AT_LEAST_0, COUNT, Bounds, Choice, Settings, check_of, setting
 
 BALANCED = "balanced"
 THRESHOLDS = ("global", "per_label")
@@ -141,3 +141,18 @@ register_task("question_answering", "tiryns.runner.tasks.question_answering.Ques
 register_task("vision_language", "tiryns.runner.tasks.vision_language.VisionLanguage")
 register_task("multiple_choice", "tiryns.runner.tasks.ranking.task.MultipleChoice")
 register_task("joint_tagging", "tiryns.runner.tasks.joint_tagging.JointTagging")
+
+
+@dataclass
+class Ranking:
+    """The order of a query's candidates, by one score of query and candidate read together."""
+
+    _target_: str = "runner.tasks.ranking.RankingCollator"
+    loss: str = setting("listwise", allowed=Choice(("listwise", "ranknet", "margin", "pointwise")))
+    """`listwise`, the cross-entropy of a list's softmax, whose mass relevant candidates share by grade (ListNet); for
+    each pair of a better and a worse candidate `ranknet`, the logistic loss, or `margin`, the squared difference of
+    their margin to that of the grades (MarginMSE, arXiv 2010.02666); `pointwise`, the binary cross-entropy of each."""
+
+
+register("objective", ranking=Ranking)
+register_task("ranking", "tiryns.runner.tasks.ranking.task.Ranking")

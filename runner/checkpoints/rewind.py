@@ -11,7 +11,7 @@ from tiryns.runner.checkpoints.callback import (
 )
 from tiryns.runner.checkpoints.files import delete_checkpoint, entry_of
 from tiryns.runner.config.skipped import NOTED, noted_rewinds
-from tiryns.runner.order.skipping import Pairs, number_of
+from tiryns.runner.order.timeline import Pairs, number_of
 from tiryns.runner.run.folder import Run
 
 

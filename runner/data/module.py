@@ -15,21 +15,22 @@ from tiryns.conf.trainer import check_length
 from tiryns.runner.data.batches import (
     MASK_STREAM,
     VALIDATION_STREAM,
+    GatheredSequences,
     GlobalBatches,
+    LengthWarmup,
+    PhaseCollators,
+    PhaseParts,
 )
-from tiryns.runner.data.length_warmup import GatheredSequences, LengthWarmup
 from tiryns.runner.data.micro_batch import Collate
-from tiryns.runner.data.phases import PhaseCollators, PhaseParts
 from tiryns.runner.data.read.files import whole_folders
 from tiryns.runner.data.replicas import replica_of
 from tiryns.runner.data.workers import StepLoader, StepSampler
-from tiryns.runner.order.skipping import Pairs, merged, number_of, passed
+from tiryns.runner.order.timeline import Pairs, merged, number_of, passed
 from tiryns.runner.protocols import RunData
 from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential
 from tiryns.runner.samplers.base import SeamlessSampler
-from tiryns.runner.samplers.mixed import Mixed
+from tiryns.runner.samplers.mixed import SKIPPED, Mixed, Remaining
 from tiryns.runner.samplers.phased import PHASES, Draws, Phased
-from tiryns.runner.samplers.remaining import SKIPPED, Remaining
 
 log = logging.getLogger("tiryns")
 

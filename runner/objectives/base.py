@@ -18,8 +18,18 @@ from tiryns.runner.config.calling import parameters
 from tiryns.runner.config.targets import locate
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch, TaskArguments
 from tiryns.runner.models.task_model import TaskModel
-from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, lay_out, sample_hashes, spread
-from tiryns.runner.objectives.rows.padded import column_of, flat_column, label_tensor, pad_samples
+from tiryns.runner.objectives.rows.layout import (
+    IGNORED,
+    Places,
+    Shape,
+    column_of,
+    flat_column,
+    label_tensor,
+    lay_out,
+    pad_samples,
+    sample_hashes,
+    spread,
+)
 from tiryns.runner.protocols import RunObjective
 
 

@@ -16,7 +16,7 @@ from tiryns.runner.samplers import (
     LengthGrouped,
     SplitModality,
     length_grouped,
-    modalities,
+    modality_batches,
 )
 from tiryns.runner.samplers.modality_batches import BATCHES
 
@@ -80,7 +80,7 @@ def test_batches_of_one_modality_are_those_of_the_table(
     if drop_last and max(data.has_image.sum(), (~data.has_image).sum()) < size:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(modalities, "_BLOCK", 256)
+        patch.setattr(modality_batches, "_BLOCK", 256)
         sampler = SplitModality(data, 2, None, size, seed, image_patches=9, drop_last=drop_last)
     for epoch in range(2):
         expected = split_epoch(data, size, drop_last, 9, epoch_seed(seed, epoch))

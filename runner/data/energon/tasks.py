@@ -15,14 +15,13 @@ from megatron import energon
 from megatron.energon import CaptioningSample, Sample, TaskEncoder, VQASample, stateless
 from megatron.energon import edataclass as sample_type
 
-from tiryns.runner.data.energon.errors import ErrorCollector
+from tiryns.runner.data.energon.source import ErrorCollector
 from tiryns.runner.data.micro_batch import Collate, FlatSamples, MicroBatch
 from tiryns.runner.data.read.rows import Row
 from tiryns.runner.data.text.holdout import digest
 from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
 from tiryns.runner.data.vision.conversations import Conversation, ConversationReader
-from tiryns.runner.data.vision.image_inputs import EncodesInPlaces, ImageEncoder, join_images
-from tiryns.runner.data.vision.images import decode_image
+from tiryns.runner.data.vision.images import EncodesInPlaces, ImageEncoder, decode_image, join_images
 from tiryns.runner.order.packing import pack
 
 

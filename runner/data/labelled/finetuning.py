@@ -13,8 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from tiryns.conf.data import labelled as options
 from tiryns.conf.data.labelled import FOLD_SET, check_fold
-from tiryns.conf.data.mteb import Mteb
-from tiryns.conf.data.retrieval import Retrieval
+from tiryns.conf.data.pairs import Mteb, Retrieval
 from tiryns.conf.values import count_of
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.evaluated import EvaluatedDataModule, by_name

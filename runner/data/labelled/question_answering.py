@@ -20,7 +20,7 @@ from tiryns.runner.data.labelled.examples import (
     tokenized,
 )
 from tiryns.runner.data.labelled.spelling import is_missing, truth_of, whole_number
-from tiryns.runner.data.labelled.words.offsets import Mark, file_of, offset_units
+from tiryns.runner.data.labelled.words.annotations import Mark, file_of, offset_units
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows

@@ -19,9 +19,7 @@ from tiryns.runner.data.labelled.examples import (
 )
 from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy
 from tiryns.runner.data.labelled.spelling import ClassNames, counting_names, spelled, unwrapped
-from tiryns.runner.data.labelled.words.fields import labels_of, words_of
-from tiryns.runner.data.labelled.words.label_studio import chosen_of, is_contested
-from tiryns.runner.data.labelled.words.offsets import file_of, offset_units
+from tiryns.runner.data.labelled.words.annotations import chosen_of, file_of, is_contested, offset_units
 from tiryns.runner.data.labelled.words.running_text import read_words_as_text
 from tiryns.runner.data.labelled.words.spans import (
     ANNOTATIONS,
@@ -30,10 +28,12 @@ from tiryns.runner.data.labelled.words.spans import (
     TEXT,
     Annotated,
     annotated,
+    labels_of,
     signs_alone,
     span_of,
     tags_of,
     word_places,
+    words_of,
 )
 from tiryns.runner.data.labelled.words.tags import described_scheme, kept_scheme, tagging_of
 from tiryns.runner.data.micro_batch import TaskArguments

@@ -23,13 +23,12 @@ from tiryns.runner.data.store.sharded import ShardedStore
 from tiryns.runner.data.text.prepare import PreparedText
 from tiryns.runner.data.text.pretraining import NamedStore, PretrainingData, joined
 from tiryns.runner.data.text.stored import StoredPretrainingData
-from tiryns.runner.order.skipping import number_of
+from tiryns.runner.order.timeline import number_of
 from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.samplers import LengthGrouped
 from tiryns.runner.samplers.base import PROVISIONAL, GlobalBatchSampler, SeamlessSampler
-from tiryns.runner.samplers.mixed import Mixed, order_of
+from tiryns.runner.samplers.mixed import Mixed, Remaining, order_of
 from tiryns.runner.samplers.phased import Draws, Phased
-from tiryns.runner.samplers.remaining import Remaining
 
 
 class MixedSequences(ShardedStore):

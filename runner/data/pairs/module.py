@@ -14,7 +14,7 @@ from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.order.mixture import parts_of
 from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped
 from tiryns.runner.samplers.base import SeamlessSampler
-from tiryns.runner.samplers.one_set import OneSet
+from tiryns.runner.samplers.mixed import OneSet
 
 
 class PairsData(FinetuningData):

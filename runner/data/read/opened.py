@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from tiryns.conf.data.tables import Tables
+from tiryns.conf.data.common import Tables
 from tiryns.runner.data.read.bad_rows import RAISED, AdvisedError, BadRows
 from tiryns.runner.data.read.content import (
     COMPRESSED,
@@ -22,7 +22,7 @@ from tiryns.runner.data.read.content import (
 
 
 class Reading(NamedTuple):
-    """Settings for reading files, by the fields of `tiryns.conf.data.tables`.
+    """Settings for reading files, by the fields of `tiryns.conf.data.common`.
 
     Example:
         >>> Reading(delimiter=";", encoding="latin-1").format

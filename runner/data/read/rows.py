@@ -9,7 +9,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tiryns.runner.data.read.arrow_files.batches import arrow_batches
+from tiryns.runner.data.read.arrow_files import arrow_batches
 from tiryns.runner.data.read.bad_rows import RAISED, BadRow, BadRows
 from tiryns.runner.data.read.cards import card_class_names, class_names, schema_class_names
 from tiryns.runner.data.read.delimited import dialect_of

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.data.read.documents import Document, Source
-from tiryns.runner.data.read.pieces import WHOLE, Piece, documents_of, pieces_of
+from tiryns.runner.data.read.file_documents import WHOLE, Piece, documents_of, pieces_of
 from tiryns.runner.data.text.pool import PIECE, given, num_workers, workers
 from tiryns.runner.order.keyed import derive_seed, mix64
 

@@ -16,7 +16,7 @@ from tiryns.conf.data import pretraining as options
 from tiryns.conf.phases import Phase
 from tiryns.runner.config.loading import from_pretrained
 from tiryns.runner.config.settings import takes_settings
-from tiryns.runner.data.length_warmup import LengthWarmup
+from tiryns.runner.data.batches import LengthWarmup
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from tiryns.runner.data.module import GlobalBatchDataModule
 from tiryns.runner.data.read.documents import Source, open_source, tables_of

@@ -20,7 +20,7 @@ from tiryns.runner.data.vision.conversations import (
     ConversationReader,
     Turn,
 )
-from tiryns.runner.data.vision.image_inputs import ImageEncoder, ImageInputs, ImageTokens, Size
+from tiryns.runner.data.vision.images import ImageEncoder, ImageInputs, ImageTokens, Size
 
 PLAIN_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}"

@@ -13,9 +13,9 @@ from tiryns.runner.data.micro_batch import FlatSamples
 from tiryns.runner.evaluation.thresholds import Thresholds
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.labelled import finetuning
-from tiryns.runner.objectives.labelled.label_options import SETTINGS, LabelCollator
+from tiryns.runner.objectives.labelled.finetuning import SETTINGS, LabelCollator
 from tiryns.runner.objectives.options import TAUGHT, takes_options
-from tiryns.runner.objectives.rows.padded import column_of
+from tiryns.runner.objectives.rows.layout import column_of
 
 
 class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):

@@ -14,8 +14,15 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, positions, spread
-from tiryns.runner.objectives.rows.padded import column_of, flat_column
+from tiryns.runner.objectives.rows.layout import (
+    IGNORED,
+    Places,
+    Shape,
+    column_of,
+    flat_column,
+    positions,
+    spread,
+)
 
 
 class QuestionAnsweringCollator(FlatCollator):

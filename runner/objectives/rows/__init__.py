@@ -1,5 +1,5 @@
 """Samples as rows of a micro-batch.
 
-- `layout`: places of tokens in padded and packed rows, and the hashes of samples.
-- `padded`: lists of samples as padded rows; `flat`: flat samples as the batch of a `DataLoader`.
+- `layout`: places of tokens in padded and packed rows, the hashes of samples, and lists of samples as padded rows.
+- `flat`: flat samples as the batch of a `DataLoader`.
 """

@@ -1,5 +1,9 @@
-"""Places of flat tokens in rows. Letters in shapes: D samples, T tokens of a row, N tokens of all samples."""
+"""Samples as rows of a micro-batch: places of flat tokens in rows, their hashes, and lists of samples as padded rows.
 
+Letters in shapes: B or D samples, T tokens of a row, N tokens of all samples.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,3 +68,94 @@ def spread(values: NDArray[Any], places: Places, shape: Shape, fill: int) -> Ten
     rows = np.full(shape[0] * shape[1], fill, dtype=np.int64)
     rows[places] = values
     return torch.from_numpy(rows.reshape(shape))
+
+
+def pad_samples(
+    samples: Sequence[Mapping[str, Any]], pad_token_id: int, longest: int, columns: Sequence[str]
+) -> dict[str, Any]:
+    """`input_ids`, `attention_mask` and those of `columns` that the samples have, int64 [B, T, ...]; their `keys` [B].
+
+    Samples are cut after `longest` tokens. Raises ValueError for no samples, a sample without `input_ids`, or a column
+    of another length.
+    """
+    if not len(samples):
+        raise ValueError("there are no samples to make a batch of")
+    for number, sample in enumerate(samples):
+        is_mapping = isinstance(sample, Mapping)
+        if not is_mapping or "input_ids" not in sample:
+            given = f"with {', '.join(sample)}" if is_mapping else f"a {type(sample).__name__}"
+            raise ValueError(f"sample {number} has no input_ids, but is {given}: tokenise the samples first")
+    ids = [_array(sample, number, "input_ids") for number, sample in enumerate(samples)]
+    lengths = [len(values) for values in ids]
+    width = min(max(lengths), longest)
+    padded: dict[str, Any] = {"input_ids": _rows(ids, width, pad_token_id)}
+    masked = [{"attention_mask": np.ones(n), **sample} for sample, n in zip(samples, lengths, strict=True)]
+    for name in ("attention_mask", *(name for name in columns if name in samples[0])):
+        values = [_array(sample, i, name, lengths[i]) for i, sample in enumerate(masked)]
+        padded[name] = _rows(values, width, 0)
+    if "key" in samples[0]:
+        keys = np.array([int(sample["key"]) % 2**64 for sample in samples], dtype=np.uint64)
+        padded["keys"] = torch.from_numpy(keys.view(np.int64))
+    return padded
+
+
+def column_of(samples: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
+    """A column of the samples. Raises ValueError for a sample without it, naming those that it has."""
+    for number, sample in enumerate(samples):
+        if name not in sample:
+            raise ValueError(f"sample {number} has no {name!r}; it has {', '.join(sample)}")
+    return [sample[name] for sample in samples]
+
+
+def label_tensor(values: Sequence[Any], lengths: Sequence[int], width: int) -> Tensor:
+    """Labels of samples: integers int64 [B], numbers float32 [B], or one per token [B, T], -100 for none.
+
+    `lengths` are the tokens of the samples before they were cut to `width`. Raises ValueError for text, and for lists of
+    another length than their tokens.
+    """
+    arrays = [np.asarray(value) for value in values]
+    for array in arrays:
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"labels must be numbers, not {array.tolist()!r}: number the classes first")
+    kind = torch.float32 if any(array.dtype.kind == "f" for array in arrays) else torch.int64
+    if not any(array.ndim for array in arrays):
+        return torch.tensor([array.item() for array in arrays], dtype=kind)
+    rows = torch.full((len(arrays), width), IGNORED, dtype=kind)
+    for number, (array, length) in enumerate(zip(arrays, lengths, strict=True)):
+        if array.shape != (length,):
+            raise ValueError(
+                f"sample {number} has {array.size} labels for {length} tokens: give one for each, -100 for none"
+            )
+        rows[number, :length] = torch.from_numpy(array[:width]).to(kind)
+    return rows
+
+
+def flat_column(tokenized: Mapping[str, Any], name: str, real: NDArray[np.bool_]) -> NDArray[Any]:
+    """A column of padded rows [B, T, ...] at the `real` tokens, [N, ...]."""
+    values = torch.as_tensor(tokenized[name]).cpu().numpy()
+    if values.shape[:2] != real.shape:
+        raise ValueError(f"{name} has shape {values.shape}, but the tokens {real.shape}")
+    return values[real]
+
+
+def _array(sample: Mapping[str, Any], number: int, name: str, length: int | None = None) -> NDArray[Any]:
+    """A column of a sample along its tokens."""
+    values = sample[name]
+    if isinstance(values, Tensor):
+        values = values.cpu().numpy()
+    elif name == "sequence_ids":  # fast tokenizers give None for special tokens
+        values = [-1 if value is None else value for value in values]
+    array = np.asarray(values, dtype=np.int64)
+    if name == "input_ids" and array.ndim != 1:
+        raise ValueError(f"sample {number} has input_ids of shape {array.shape}: expected one row of tokens")
+    if length is not None and len(array) != length:
+        raise ValueError(f"sample {number} has {len(array)} of {name} for {length} tokens")
+    return array
+
+
+def _rows(values: Sequence[NDArray[Any]], width: int, fill: int) -> Tensor:
+    """Values along the tokens of samples, cut or filled to `width`, int64 [B, T, ...]."""
+    rows = np.full((len(values), width, *values[0].shape[1:]), fill, dtype=np.int64)
+    for row, value in zip(rows, values, strict=True):
+        row[: len(value)] = value[:width]
+    return torch.from_numpy(rows)

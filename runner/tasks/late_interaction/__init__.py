@@ -5,7 +5,7 @@
 - `model`: token vectors of an encoder's hidden states, and the exported folder.
 - `task`: the task; its figures are those of single vectors, by MaxSim.
 
-Settings: `conf/objective/late_interaction.py`.
+Settings: `conf/objective/contrastive.py`.
 """
 
 from tiryns.runner.tasks.late_interaction.collator import LateInteractionCollator

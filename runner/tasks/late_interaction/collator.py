@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from transformers import PreTrainedModel
 
-from tiryns.conf.objective.late_interaction import LateInteraction
+from tiryns.conf.objective.contrastive import LateInteraction
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.evaluation.similarity import DotProduct
 from tiryns.runner.models.task_model import TaskModel

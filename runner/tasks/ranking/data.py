@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tiryns.conf.data import ranking as options
+from tiryns.conf.data import pairs as options
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.labelled.examples import READER_SETTINGS
 from tiryns.runner.data.labelled.finetuning import FinetuningData

@@ -4,7 +4,7 @@
 - `model`: vectors of a masked language model's logits, the FLOPS regulariser, and the exported folder.
 - `task`: the task, and the figures of an evaluated set: ranks by dot product, and how sparse vectors are.
 
-Settings: `conf/objective/sparse.py`.
+Settings: `conf/objective/contrastive.py`.
 """
 
 from tiryns.runner.tasks.sparse.collator import SparseCollator

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from transformers import PreTrainedModel
 
-from tiryns.conf.objective.sparse import Sparse
+from tiryns.conf.objective.contrastive import Sparse
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.evaluation.similarity import DOT, DotProduct
 from tiryns.runner.models.task_model import TaskModel

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiryns.runner.data.text.chunking import SHORTEST_CHUNK, Chunker, cut, surrounding_tokens
-from tiryns.runner.data.text.encoding import TextEncoder, WordEncoder, encoder_for, sentence_starts
+from tiryns.runner.data.text.chunking import (
+    SHORTEST_CHUNK,
+    Chunker,
+    TextEncoder,
+    WordEncoder,
+    cut,
+    encoder_for,
+    sentence_starts,
+    surrounding_tokens,
+)
 from tiryns.runner.data.text.tokenizer import train_tokenizer
 from tiryns.runner.order.ranges import ranges
 

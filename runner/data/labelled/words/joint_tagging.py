@@ -20,8 +20,7 @@ from tiryns.runner.data.labelled.token_classification import (
     TokenClassificationReader,
     sentence_of,
 )
-from tiryns.runner.data.labelled.words.fields import labels_of, words_of
-from tiryns.runner.data.labelled.words.spans import OFFSETS, TEXT, word_places
+from tiryns.runner.data.labelled.words.spans import OFFSETS, TEXT, labels_of, word_places, words_of
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow, MissingColumn
 from tiryns.runner.data.read.formats import no_column
