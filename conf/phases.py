@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from tiryns.conf.data.mixture import Mixture, check_weights, mixed_sources
+from tiryns.conf.data.pretraining import Mixture, check_weights, mixed_sources
 from tiryns.conf.trainer import BUDGETS, Trainer
 from tiryns.conf.values import POSITIVE, Choice, Settings, check_of, rules_of, suggest
 

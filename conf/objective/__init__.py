@@ -1,5 +1,5 @@
 """Group `objective`: targets and losses."""
 
-from tiryns.conf.objective import contrastive, distillation, labelled, pretraining
+from tiryns.conf.objective import contrastive, labelled, pretraining
 
-__all__ = ["contrastive", "distillation", "labelled", "pretraining"]
+__all__ = ["contrastive", "labelled", "pretraining"]

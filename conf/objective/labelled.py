@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tiryns.conf.objective.distillation import Taught
+from tiryns.conf.objective.pretraining import Taught
 from tiryns.conf.registry import register, register_task
 from tiryns.conf.values import AT_LEAST_0, COUNT, Bounds, Choice, Settings, check_of, setting
 

@@ -4,12 +4,12 @@ A sample goes from source to tokenizer, `store`, sampler (global batch k), parti
 
 - `micro_batch`: the types of flat samples, micro-batches and shares. Read it first.
 - `batches`: global batch k as a rank's micro-batches, with what phases change in it, and shorter samples at first.
-- `module`: the base class of data modules; `evaluated`: with labelled validation and test sets.
+- `module`: the base class of data modules; `evaluated`: with labelled validation and test sets, and their
+  problems in one error.
 - `workers`: loader processes and their batches; `replicas`: a rank's place among those of the model.
 - `read`: files; `text`: documents for pretraining; `store`: token sequences on disk.
 - `labelled`: rows of finetuning tasks, queries with passages; `vision`: conversations about images; `energon`: streams.
 - `pairs`: queries with passages, hard negatives or scores, to train on.
-- `problems`: all problems of labelled files in one error.
 - `mixture`: several sources of text in given shares.
 - `corpus`: large corpora, tokenised by datatrove into sharded stores.
 - `demo`: generated data.

@@ -8,8 +8,8 @@ from typing import Any, Generic, Protocol, SupportsIndex, TypeVar
 
 from torch.utils.data import Dataset
 
-from tiryns.runner.order.epochs import EpochIndex
 from tiryns.runner.order.permutation import epoch_seed, permute
+from tiryns.runner.samplers.base import EpochIndex
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -18,10 +18,8 @@ from tiryns.runner.data.store.reader import TokenStore, sampled_counts
 from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.data.text.prepare import PreparedText, prepare_text
 from tiryns.runner.data.text.tokenizer import load_tokenizer
-from tiryns.runner.loaders.base import PassesDataModule
-from tiryns.runner.loaders.passes import PassLoader, StoredPasses
-from tiryns.runner.loaders.reading import open_splits, validation_sets
-from tiryns.runner.loaders.streaming import StreamedPasses
+from tiryns.runner.loaders.base import PassesDataModule, open_splits, validation_sets
+from tiryns.runner.loaders.passes import PassLoader, StoredPasses, StreamedPasses
 from tiryns.runner.objectives import get_collator_cls
 from tiryns.runner.run.model_folder import model_folder
 

@@ -4,7 +4,7 @@
 - `mlm`, also enhanced or with replaced tokens, `diffusion`: pretraining; `masking` chooses tokens, words or spans.
 - `causal`: pretraining on next tokens, alone or beside masked ones.
 - `contrastive`: pairs of texts; `labelled`: finetuning; `vision_language`: conversations about images.
-- `rows`: samples as rows of a micro-batch.
+- `rows`: places of tokens in padded and packed rows, the hashes of samples, and lists of samples as padded rows.
 
 Read `base`, then `mlm`.
 """

@@ -18,7 +18,7 @@ from tiryns.runner.config.calling import parameters
 from tiryns.runner.config.targets import locate
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch, TaskArguments
 from tiryns.runner.models.task_model import TaskModel
-from tiryns.runner.objectives.rows.layout import (
+from tiryns.runner.objectives.rows import (
     IGNORED,
     Places,
     Shape,

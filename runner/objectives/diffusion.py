@@ -13,7 +13,7 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.masking import lowest
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape
 from tiryns.runner.order.keyed import mix64, token_bits, uniform
 
 TIME_SALT = np.uint64(0x7469_6D65)

@@ -13,7 +13,7 @@ from tiryns.conf.objective.pretraining import check_shares
 from tiryns.runner.data.micro_batch import FlatSamples
 from tiryns.runner.data.text.tokenizer import inside_words
 from tiryns.runner.objectives.base import Collator
-from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows import IGNORED
 from tiryns.runner.order.keyed import mix64, token_bits, uniform
 
 BEGINS, ENDS = np.uint8(1), np.uint8(2)

@@ -17,7 +17,7 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.masking import Masking
 from tiryns.runner.objectives.options import TAUGHT, takes_options
-from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, spread
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape, spread
 from tiryns.runner.order.keyed import mix64, token_bits
 
 

@@ -8,11 +8,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.order.epochs import SizedSequences
 from tiryns.runner.order.keyed import derive_seed
 from tiryns.runner.order.mixture import MixedDraws
 from tiryns.runner.order.timeline import Pairs, merged, number_of
-from tiryns.runner.samplers.base import GlobalBatchSampler, ResumableSampler, SeamlessSampler
+from tiryns.runner.samplers.base import GlobalBatchSampler, ResumableSampler, SeamlessSampler, SizedSequences
 
 
 class Mixed(GlobalBatchSampler):

@@ -66,7 +66,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
         "tests/documented/training/test_schedules.py",
     ),
     "runner/objectives/base.py": OBJECTIVES,
-    "runner/objectives/rows/layout.py": (*OBJECTIVES, "tests/documented/training/test_task_collators.py"),
+    "runner/objectives/rows.py": (*OBJECTIVES, "tests/documented/training/test_task_collators.py"),
     "runner/objectives/mlm.py": (
         "tests/objectives/test_mlm.py",
         "tests/objectives/test_enhanced_mlm.py",

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tests.samplers.sequences import sequences
 from tiryns.runner.loaders.multi_epoch import MultiEpochDatasetResampler
-from tiryns.runner.order.epochs import EpochIndex
 from tiryns.runner.samplers import (
     GlobalBatchSampler,
     LengthGrouped,
@@ -20,6 +19,7 @@ from tiryns.runner.samplers import (
     Shuffled,
     SplitModality,
 )
+from tiryns.runner.samplers.base import EpochIndex
 
 Make = Callable[..., GlobalBatchSampler]
 

@@ -12,7 +12,7 @@ from megatron.energon.cache.file_store import WebdatasetFileStore
 from megatron.energon.epathlib import EPath
 from PIL import Image
 
-from tiryns.conf.data import energon as options
+from tiryns.conf.data.vision import Energon
 from tiryns.conf.trainer import check_length
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.batches import share_of
@@ -143,10 +143,10 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
     """
 
     serves_global_batches = True
-    settings: options.Energon
+    settings: Energon
 
-    @takes_settings(options.Energon)
-    def __init__(self, settings: options.Energon) -> None:
+    @takes_settings(Energon)
+    def __init__(self, settings: Energon) -> None:
         super().__init__(
             tokenizer=None,
             image_processor=None,

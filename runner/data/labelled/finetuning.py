@@ -16,7 +16,7 @@ from tiryns.conf.data.labelled import FOLD_SET, check_fold
 from tiryns.conf.data.pairs import Mteb, Retrieval
 from tiryns.conf.values import count_of
 from tiryns.runner.config.settings import takes_settings
-from tiryns.runner.data.evaluated import EvaluatedDataModule, by_name
+from tiryns.runner.data.evaluated import EvaluatedDataModule, all_problems, by_name
 from tiryns.runner.data.labelled.columns import labels_in, meant_error, warn_of_unread, without_hidden
 from tiryns.runner.data.labelled.examples import (
     READER_SETTINGS,
@@ -26,13 +26,11 @@ from tiryns.runner.data.labelled.examples import (
     column,
     first_of,
 )
-from tiryns.runner.data.labelled.folds import fold_numbers
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
-from tiryns.runner.data.problems import all_problems
 from tiryns.runner.data.read.bad_rows import BadRow, BadRows, MissingColumn
 from tiryns.runner.data.read.opened import Dialect, reading_of
 from tiryns.runner.data.read.rows import HowRead, LabelRule, Rows, described_tables, read_rows
-from tiryns.runner.data.text.holdout import are_held_out
+from tiryns.runner.data.text.holdout import are_held_out, fold_numbers
 from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from tiryns.runner.data.text.vocabulary import describe_vocabulary
 from tiryns.runner.run.model_folder import model_folder

@@ -20,7 +20,6 @@ from tiryns.runner.data.labelled.examples import (
 from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy
 from tiryns.runner.data.labelled.spelling import ClassNames, counting_names, spelled, unwrapped
 from tiryns.runner.data.labelled.words.annotations import chosen_of, file_of, is_contested, offset_units
-from tiryns.runner.data.labelled.words.running_text import read_words_as_text
 from tiryns.runner.data.labelled.words.spans import (
     ANNOTATIONS,
     ENTITIES_FORM,
@@ -39,6 +38,7 @@ from tiryns.runner.data.labelled.words.tags import described_scheme, kept_scheme
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
+from tiryns.runner.data.text.vocabulary import read_words_as_text
 
 log = logging.getLogger("tiryns")
 

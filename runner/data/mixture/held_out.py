@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.conf.data.mixture import Mixture
+from tiryns.conf.data.pretraining import Mixture
 from tiryns.runner.data.store.cached import key_of, locked, write_errors, write_json
 from tiryns.runner.data.text import tokenizer as text_tokenizer
 from tiryns.runner.data.text.holdout import TRAIN, Part, among

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.conf.data import mixture as options
-from tiryns.conf.data.pretraining import PretrainingData as PretrainingOptions
+from tiryns.conf.data import pretraining as options
 from tiryns.conf.phases import Phase, named_sources
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.mixture.held_out import decide_together
@@ -78,7 +77,7 @@ class MixtureData(PretrainingData):
 
     def _one(self, name: str, given: options.MixedSource) -> PretrainingData:
         """A source as the data of a run of its own; what it leaves out is as the mixture's settings say."""
-        names = [field.name for field in fields(PretrainingOptions) if field.name != "_target_"]
+        names = [field.name for field in fields(options.PretrainingData) if field.name != "_target_"]
         own = {n: value for n, value in vars(given).items() if n in names and value is not None}
         own["validation"] = {name: given.validation} if given.validation is not None else None
         made: PretrainingData = PretrainingData(**{**{n: getattr(self.settings, n) for n in names}, **own})

@@ -15,7 +15,7 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.labelled.finetuning import SETTINGS, LabelCollator
 from tiryns.runner.objectives.options import TAUGHT, takes_options
-from tiryns.runner.objectives.rows.layout import column_of
+from tiryns.runner.objectives.rows import column_of
 
 
 class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):

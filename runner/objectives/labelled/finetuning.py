@@ -14,7 +14,7 @@ from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.models.label_loss import LabelLoss
 from tiryns.runner.models.packed.dropout import has_dropout
 from tiryns.runner.objectives.base import Collator, FlatCollator
-from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, spread
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape, spread
 
 
 def label_config(names: Sequence[str]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.labelled.finetuning import SETTINGS, LabelCollator
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, flat_column, label_tensor
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape, flat_column, label_tensor
 
 
 class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):

@@ -19,7 +19,7 @@ from tiryns.runner.models.head import Head
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows.layout import Places, Shape, column_of, positions
+from tiryns.runner.objectives.rows import Places, Shape, column_of, positions
 from tiryns.runner.order.keyed import token_bits
 from tiryns.runner.tasks.ranking.losses import list_weights
 from tiryns.runner.tasks.ranking.model import AutoModelForMultipleChoice, MultipleChoiceModel, RankingModel

@@ -11,7 +11,7 @@ from tiryns.runner.evaluation.similarity import DOT, DotProduct
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.contrastive import PairsCollator
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows.layout import Places, Shape
+from tiryns.runner.objectives.rows import Places, Shape
 
 
 class SparseCollator(PairsCollator):

@@ -17,7 +17,7 @@ DOCUMENTED = [
         "tiryns.former",
         "tiryns.runner.in_python",
         "tiryns.runner.run.errors",
-        "tiryns.runner.order.epochs",
+        "tiryns.runner.samplers.base",
     ],
     *["tiryns.runner.data.energon.tasks", "tiryns.runner.data.read.documents"],
 ]
