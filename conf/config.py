@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import MISSING, DictConfig
 
 from tiryns.conf.module import RECOMMENDED_COMPILE
-from tiryns.conf.registry import register_config, register_root
+from tiryns.conf.registry import register_config
 from tiryns.conf.trainer import BUDGETS
 from tiryns.conf.values import PAIRS, Choice, Named, setting
 
@@ -210,4 +210,4 @@ def scaled(*, _root_: DictConfig) -> str:
 
 
 register_config(UNSCALED, {})
-register_root(Config)
+register_config("config", Config)

@@ -6,7 +6,7 @@ from typing import Any
 
 from tiryns.conf.data.pretraining import Mixture, check_weights, mixed_sources
 from tiryns.conf.trainer import BUDGETS, Trainer
-from tiryns.conf.values import POSITIVE, Choice, Settings, check_of, rules_of, suggest
+from tiryns.conf.values import POSITIVE, Settings, check_of, rules_of, suggest
 
 OF_MIXTURES = ("mixture", "mixture_by", "mixture_tau")
 """Settings of a phase that data with one source has not."""
@@ -202,19 +202,13 @@ def check_data(phases: Sequence[Phase], data: Mapping[str, Any]) -> None:
                 raise ValueError(f"{key}: the run's data is no mixture (data=mixture) with sources by name")
             if name == "mixture":
                 _check_weights(key, value, sources or {})
-            else:
-                _check_value(key, value, rules_of(Mixture)[name].get("allowed"))
+            elif value is not None and (problem := rules_of(Mixture)[name]["allowed"].problem(value)):
+                raise ValueError(f"{key}={value}: {problem}")
         if phase.data.get("mixture") is not None and phase.data.get("mixture_tau") is not None:
             raise ValueError(
                 f"{place_of(number, phase.name)}.data has mixture and mixture_tau: shares are of weights or of sizes, "
                 "not both"
             )
-
-
-def _check_value(key: str, value: Any, allowed: Any) -> None:
-    if value is not None and (problem := allowed.problem(value)):
-        match = suggest(str(value), allowed.words) if isinstance(allowed, Choice) else ""
-        raise ValueError(f"{key}={value}: {problem}{match}")
 
 
 def _check_weights(key: str, weights: Any, sources: Mapping[str, Any]) -> None:

@@ -120,11 +120,6 @@ def register_parts(group: str, together: str | None = None, **options: type) -> 
         _store(group, together, dict(options))
 
 
-def register_root(node: type) -> None:
-    """Registers the dataclass of the whole config."""
-    register_config("config", node)
-
-
 def register_config(name: str, source: Any) -> None:
     """Registers a config that is of no group."""
     _store(None, name, source)

@@ -23,7 +23,7 @@ class Choice(NamedTuple):
         """The error message for a value that is not allowed."""
         fits = isinstance(value, bool) if self.switch and value not in self.words else value in self.words
         fits = fits or (self.prefix is not None and str(value).startswith(self.prefix))
-        return None if fits else f"there are: {', '.join(self._shown())}"
+        return None if fits else f"there are: {', '.join(self._shown())}{suggest(str(value), self.words)}"
 
     def _shown(self) -> tuple[str, ...]:
         words = ("true", "false", *self.words) if self.switch else self.words

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from tiryns.conf.values import COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
+
+Option = TypeVar("Option", bound=type)
 
 FORMATS = "auto csv tsv jsonl json parquet arrow txt md conll conllu squad fasta"
 
@@ -27,14 +29,26 @@ class Tables:
     """Names of the columns of csv and tsv files whose first line is a row like the others; none takes the first line."""
 
 
-def demo_part(target: str, part: str) -> Callable[[], dict[str, str]]:
-    """Returns what makes the default of a field: a part of a data set below `runner.data.demo`.
+def demonstration(target: str) -> Callable[[Option], Option]:
+    """Makes a dataclass of a class whose sets are the parts of a data set below `runner.data.demo`.
 
     Example:
-        >>> demo_part("stdlib_pairs.StdlibRetrieval", "test")()["part"]
-        'test'
+        >>> @demonstration("stdlib_pairs.StdlibRetrieval")
+        ... class Shown:
+        ...     max_length: int = 64
+        >>> Shown().test
+        {'_target_': 'runner.data.demo.stdlib_pairs.StdlibRetrieval', 'part': 'test'}
     """
-    return lambda: {"_target_": f"runner.data.demo.{target}", "part": part}
+
+    def made(option: Option) -> Option:
+        for part in ("train", "validation", "test"):
+            node = {"_target_": f"runner.data.demo.{target}", "part": part}
+            setattr(option, part, field(default_factory=node.copy))
+            option.__annotations__[part] = Any
+        dataclass(option)
+        return option
+
+    return made
 
 
 @dataclass

@@ -1,11 +1,11 @@
 """Group `data`, pairs: queries with passages or candidates to train on, and data that `mode=probe` alone measures on."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import MISSING
 
-from tiryns.conf.data.common import Batching, Tables, Tokenizing, demo_part
+from tiryns.conf.data.common import Batching, Tables, Tokenizing, demonstration
 from tiryns.conf.data.labelled import FinetuningData
 from tiryns.conf.registry import option_of, register
 from tiryns.conf.values import NAMED, Bounds, Settings, check_of, setting
@@ -44,13 +44,9 @@ class PairsData(FinetuningData):
     micro_batch_tokens: Any = 4096
 
 
-@dataclass
+@demonstration("stdlib_pairs.StdlibRetrieval")
 class StdlibPairs(PairsData):
     """The first paragraph of a docstring of the standard library as query, what follows it as passage."""
-
-    train: Any = field(default_factory=demo_part("stdlib_pairs.StdlibRetrieval", "train"))
-    validation: Any = field(default_factory=demo_part("stdlib_pairs.StdlibRetrieval", "validation"))
-    test: Any = field(default_factory=demo_part("stdlib_pairs.StdlibRetrieval", "test"))
 
 
 register("data", pairs=PairsData, stdlib_pairs=StdlibPairs)
@@ -76,13 +72,9 @@ class RankingData(FinetuningData):
     micro_batch_tokens: Any = 4096
 
 
-@dataclass
+@demonstration("stdlib_choices.StdlibRanking")
 class StdlibRanking(RankingData):
     """Docstrings of the standard library with eight modules: their own, others of its package, and others."""
-
-    train: Any = field(default_factory=demo_part("stdlib_choices.StdlibRanking", "train"))
-    validation: Any = field(default_factory=demo_part("stdlib_choices.StdlibRanking", "validation"))
-    test: Any = field(default_factory=demo_part("stdlib_choices.StdlibRanking", "test"))
 
 
 register("data", ranking=RankingData, stdlib_ranking=StdlibRanking)
@@ -112,13 +104,9 @@ class Retrieval(Tables, Tokenizing, Batching):
     num_workers: int = 0
 
 
-@dataclass
+@demonstration("stdlib_pairs.StdlibRetrieval")
 class StdlibRetrieval(Retrieval):
     """The first paragraph of a docstring of the standard library as query, what follows it as passage."""
-
-    test: Any = field(default_factory=demo_part("stdlib_pairs.StdlibRetrieval", "test"))
-    validation: Any = field(default_factory=demo_part("stdlib_pairs.StdlibRetrieval", "validation"))
-    train: Any = field(default_factory=demo_part("stdlib_pairs.StdlibRetrieval", "train"))
 
 
 register("data", retrieval=Retrieval, stdlib_retrieval=StdlibRetrieval)

@@ -199,9 +199,8 @@ def _source(key: str, name: Any, entry: Any) -> MixedSource:
         rule = rules[setting_name].get("allowed")
         unknown = value is None or (isinstance(value, str) and "${" in value)
         if rule and not unknown and (problem := rule.problem(value)):
-            more = suggest(str(value), rule.words) if isinstance(rule, Choice) else ""
-            if (setting_name, value) == ("weight", 0):
-                more = "; leave the source out to train on none of it"
+            of_none = "; leave the source out to train on none of it"
+            more = of_none if (setting_name, value) == ("weight", 0) else ""
             raise ValueError(f"{key}.{setting_name}={value}: {problem}{more}")
     return MixedSource(**entry)
 

@@ -28,9 +28,7 @@ class EvaluatedDataModule(GlobalBatchDataModule):
     """The source of the training examples."""
 
     def __init__(self, settings: labelled.FinetuningData | vision.ImageText) -> None:
-        super().__init__(
-            settings.layout, settings.micro_batch_tokens, settings.micro_batch_size, settings.num_workers
-        )
+        super().__init__(settings)
         self.sources = {"train": settings.train, "validation": settings.validation, "test": settings.test}
         self.test: dict[str, Any] = {}
         self.prepared = False
@@ -79,7 +77,7 @@ def by_name(sources: Any, name: str) -> dict[str, Any]:
 
 
 def all_problems(error: ValueError, data: Any) -> ValueError:
-    """The error that reading `data`, a `FinetuningData`, ended with, and those that follow once the settings which cure it are assumed.
+    """The error that reading finetuning `data` ended with, and those that follow once its cures are assumed.
 
     Each error with `settings` (see `AdvisedError`) is cured by them, and the files are read again, until they can be used
     or an error has no cure. Of several problems the message ends in all settings to add.

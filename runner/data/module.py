@@ -10,6 +10,7 @@ import lightning.pytorch as pl
 import torch
 from torch.utils.data import DataLoader
 
+from tiryns.conf.data.common import Batching
 from tiryns.conf.phases import Phase, place_of
 from tiryns.conf.trainer import check_length
 from tiryns.runner.data.batches import (
@@ -47,16 +48,12 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
     train: GatheredSequences
     validation: Mapping[str, GatheredSequences]
 
-    def __init__(
-        self,
-        layout: str,
-        micro_batch_tokens: int | str | None,
-        micro_batch_size: int | None,
-        num_workers: int,
-    ) -> None:
+    def __init__(self, settings: Batching) -> None:
         super().__init__()
-        self.layout, self.num_workers, self.micro_batch_size = layout, num_workers, micro_batch_size
-        self.micro_batch_tokens: Any = TOKENS_OF_CPUS if micro_batch_tokens == "auto" else micro_batch_tokens
+        self.settings: Any = settings
+        self.layout, self.num_workers = settings.layout, settings.num_workers
+        self.micro_batch_size, tokens = settings.micro_batch_size, settings.micro_batch_tokens
+        self.micro_batch_tokens: Any = TOKENS_OF_CPUS if tokens == "auto" else tokens
         """Tokens of a micro-batch; None sets no bound."""
         self.start = 0
         self.skipped: Pairs = []
@@ -230,7 +227,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
 
     def advice(self) -> str:
         """What to type for a run that was begun when folders of splits were read whole; empty without such a folder."""
-        typed = whole_folders(vars(getattr(self, "settings", self)))
+        typed = whole_folders(vars(self.settings))
         return f". Runs of 0.3 and earlier read all files of a folder: type {typed} for them" if typed else ""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

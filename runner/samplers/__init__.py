@@ -1,7 +1,7 @@
 """Samplers: which samples make global batch k, a function of the settings, the seed and k alone.
 
-- `base`: how a sample of an epoch is named; the base classes, which iterate, resume and check that a saved state is of the
-  same order.
+- `base`: how a sample of an epoch is named; the base classes, which iterate, resume and check that a saved state is of
+  the same order.
 - `shuffled`: `Shuffled`, every epoch in an order of its own, the default; `Growing`, the same in batches that grow at the
   beginning; `Sequential`, the dataset's order.
 - `length_grouped`: `LengthGrouped`, batches of similar lengths, in shuffled order.

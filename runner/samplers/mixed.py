@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,31 @@ from tiryns.runner.order.mixture import MixedDraws
 from tiryns.runner.order.timeline import Pairs, merged, number_of
 from tiryns.runner.samplers.base import GlobalBatchSampler, ResumableSampler, SeamlessSampler, SizedSequences
 
+Inner = TypeVar("Inner", bound=GlobalBatchSampler)
 
-class Mixed(GlobalBatchSampler):
+
+class DerivedSampler(GlobalBatchSampler, Generic[Inner]):
+    """Global batches made of those of another `sampler`, which gives their number and their sizes."""
+
+    def __init__(self, sampler: Inner) -> None:
+        ResumableSampler.__init__(self)
+        self.sampler, self.dataset, self.seed = sampler, sampler.dataset, sampler.seed
+        self.global_batch_size = sampler.global_batch_size
+        self.num_epochs, self.num_batches = sampler.num_epochs, sampler.num_batches
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def samples_before(self, step: int) -> int:
+        """Samples of all global batches before that of a step, counted from 0."""
+        return self.sampler.samples_before(step)
+
+    def settled(self) -> dict[str, Any]:
+        """Settings that follow from the run's length, for a sampler of another length with the same first batches."""
+        return self.sampler.settled()
+
+
+class Mixed(DerivedSampler[SeamlessSampler]):
     """Draw n takes the source that `MixedDraws` says, and from it the sample that is its turn in the source's own order.
 
     `sampler` gives the length of the run and the order of each source, under a seed of the source's name. Its dataset is
@@ -31,12 +54,8 @@ class Mixed(GlobalBatchSampler):
     def __init__(
         self, sampler: SeamlessSampler, sources: Mapping[str, SizedSequences], parts: Sequence[int]
     ) -> None:
-        ResumableSampler.__init__(self)
-        self.dataset, self.seed = sampler.dataset, sampler.seed
-        self.global_batch_size = sampler.global_batch_size
-        self.num_epochs, self.num_batches = sampler.num_epochs, sampler.num_batches
+        super().__init__(sampler)
         self.names, self.draws = list(sources), MixedDraws(parts)
-        self.sampler = sampler
         self.orders = [order_of(sampler, source, name) for name, source in sources.items()]
         sizes = [len(source) for source in sources.values()]
         self.starts = np.cumsum(sizes) - sizes
@@ -62,24 +81,13 @@ class Mixed(GlobalBatchSampler):
         """Draws of each source in a period [S]."""
         return self.draws.parts
 
-    def __len__(self) -> int:
-        return len(self.sampler)
-
     def num_samples(self) -> int:
         """Samples of a pass."""
         return self.sampler.num_samples()
 
-    def samples_before(self, step: int) -> int:
-        """Samples of all global batches before that of a step, counted from 0."""
-        return self.sampler.samples_before(step)
-
     def steps_within(self, samples: int) -> int:
         """The most global batches that have no more samples together."""
         return self.sampler.steps_within(samples)
-
-    def settled(self) -> dict[str, Any]:
-        """Settings that follow from the run's length, for a sampler of another length with the same first batches."""
-        return self.sampler.settled()
 
     def fingerprint(self) -> dict[str, Any]:
         """The settings that the order depends on; `mixture` has each source's draws of how many."""
@@ -110,7 +118,7 @@ def in_turn(
     return drawn
 
 
-class OneSet(GlobalBatchSampler):
+class OneSet(DerivedSampler[SeamlessSampler]):
     """Batch k is of the set that `MixedDraws` says, and has the samples whose turn it is in the set's own order.
 
     `sampler` gives the length of the run and the order of each set, under a seed of the set's name. Its dataset is that
@@ -126,11 +134,8 @@ class OneSet(GlobalBatchSampler):
     """
 
     def __init__(self, sampler: SeamlessSampler, sizes: Mapping[str, int], parts: Sequence[int]) -> None:
-        ResumableSampler.__init__(self)
-        self.dataset, self.seed = sampler.dataset, sampler.seed
-        self.global_batch_size = sampler.global_batch_size
-        self.num_epochs, self.num_batches = sampler.num_epochs, sampler.num_batches
-        self.sampler, self.names, self.draws = sampler, list(sizes), MixedDraws(parts)
+        super().__init__(sampler)
+        self.names, self.draws = list(sizes), MixedDraws(parts)
         self.orders = [order_of(sampler, cast(Any, range(size)), name) for name, size in sizes.items()]
         self.starts = np.cumsum(list(sizes.values())) - list(sizes.values())
         if small := next((name for name, size in sizes.items() if size < self.global_batch_size), None):
@@ -153,17 +158,6 @@ class OneSet(GlobalBatchSampler):
         numbered: np.ndarray = samples + np.array([0, self.starts[place]])
         return numbered
 
-    def __len__(self) -> int:
-        return len(self.sampler)
-
-    def samples_before(self, step: int) -> int:
-        """Samples of all global batches before that of a step, counted from 0."""
-        return self.sampler.samples_before(step)
-
-    def settled(self) -> dict[str, Any]:
-        """Settings that follow from the run's length, for a sampler of another length with the same first batches."""
-        return self.sampler.settled()
-
     def fingerprint(self) -> dict[str, Any]:
         """The settings that the order depends on; `sets` has each set's share of the batches."""
         period = int(self.draws.parts.sum())
@@ -175,7 +169,7 @@ SKIPPED = "skip_batches"
 """Entry of a fingerprint with the global batches that are left out; a sampler that leaves none out has none."""
 
 
-class Remaining(GlobalBatchSampler):
+class Remaining(DerivedSampler[GlobalBatchSampler]):
     """Step k is the k-th global batch of `sampler` outside `pairs`; the run has `num_batches` steps.
 
     Example:
@@ -188,11 +182,8 @@ class Remaining(GlobalBatchSampler):
     num_batches: int
 
     def __init__(self, sampler: GlobalBatchSampler, pairs: Pairs, num_batches: int) -> None:
-        ResumableSampler.__init__(self)
-        self.sampler, self.pairs = sampler, merged(pairs)
-        self.num_batches, self.num_epochs = num_batches, None
-        self.dataset, self.seed = sampler.dataset, sampler.seed
-        self.global_batch_size = sampler.global_batch_size
+        super().__init__(sampler)
+        self.pairs, self.num_batches, self.num_epochs = merged(pairs), num_batches, None
 
     def global_batch(self, step: int) -> np.ndarray:
         """Global batch of `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""

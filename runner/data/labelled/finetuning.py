@@ -58,7 +58,7 @@ class FinetuningData(EvaluatedDataModule):
         """Takes the settings, which a subclass may have more of."""
         EvaluatedDataModule.__init__(self, settings)
         check_fold(settings.folds, settings.fold)
-        self.settings, self.max_length = settings, settings.max_length
+        self.max_length = settings.max_length
         task: Any = settings.task  # a `runner.tasks.Task`
         self.task_name = task.name
         self.reader_settings = {name: getattr(settings, name) for name in self.reader_names}

@@ -60,14 +60,8 @@ class MixtureData(PretrainingData):
 
     @takes_settings(options.Mixture)
     def __init__(self, settings: options.Mixture) -> None:
-        GlobalBatchDataModule.__init__(
-            self,
-            settings.layout,
-            settings.micro_batch_tokens,
-            settings.micro_batch_size,
-            settings.num_workers,
-        )
-        self.settings, self.max_length = settings, settings.max_length
+        GlobalBatchDataModule.__init__(self, settings)
+        self.max_length = settings.max_length
         self.given = options.mixed_sources(vars(settings))
         self.sources = {name: self._one(name, given) for name, given in self.given.items()}
         self.source = CombinedSource([one.source for one in self.sources.values()])

@@ -78,10 +78,8 @@ class PretrainingData(GlobalBatchDataModule):
 
     @takes_settings(options.PretrainingData)
     def __init__(self, settings: options.PretrainingData) -> None:
-        super().__init__(
-            settings.layout, settings.micro_batch_tokens, settings.micro_batch_size, settings.num_workers
-        )
-        self.settings, self.max_length = settings, settings.max_length
+        super().__init__(settings)
+        self.max_length = settings.max_length
         self.source = self._open(settings.source)
         self.validation_sources = {n: self._open(source) for n, source in (settings.validation or {}).items()}
         self.tokenizer_name = model_folder(settings.tokenizer) if settings.tokenizer else None
@@ -241,10 +239,6 @@ class PretrainingData(GlobalBatchDataModule):
         """Those of every set of samples, and of the sources that they were made from."""
         sources = {"train": self.source, **self.validation_sources}
         return {**super().lineage(), "sources": {name: one.fingerprint() for name, one in sources.items()}}
-
-    def baselines(self) -> dict[str, float]:
-        """No figures, as they would not apply to every loss: see `token_baselines`."""
-        return {}
 
     def token_baselines(self) -> dict[str, float]:
         """Baselines of a loss in nats per token: ln(vocabulary), and each validation set's unigram entropy.

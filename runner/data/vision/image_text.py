@@ -167,10 +167,6 @@ class ConversationData:
             "data": {**reading, "max_length": self.settings.max_length, "too_long": self.settings.too_long}
         }
 
-    def baselines(self) -> dict[str, float]:
-        """None: the metrics hold the baseline."""
-        return {}
-
 
 class ImageTextDataModule(ConversationData, EvaluatedDataModule):
     """Training, validation and test conversations, tokenised in memory; their images are decoded in the loader.
@@ -184,7 +180,6 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
     @takes_settings(options.ImageText)
     def __init__(self, settings: options.ImageText) -> None:
         super().__init__(settings)
-        self.settings = settings
         self.read_row = ConversationReader(settings.columns, settings.caption_prompt)
         self.reading = reading_of(settings)
 
