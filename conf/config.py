@@ -58,9 +58,7 @@ LATER: dict[str, dict[str, Any]] = {
 """Settings that came later, with their defaults: the hash of a config that does not use them is as it was before."""
 
 FORMER: dict[str, dict[str, dict[Any, Any]]] = {
-    "module": {
-        "compile_model": {RECOMMENDED_COMPILE: False, "auto": False},
-    },
+    "module": {"compile_model": {RECOMMENDED_COMPILE: False, "auto": False}}
 }
 """Values that count in the hash of a config as those that were there before them, and that give the same run."""
 

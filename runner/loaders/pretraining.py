@@ -13,8 +13,8 @@ from tiryns.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from tiryns.runner.data.micro_batch import tokenizer_arguments
 from tiryns.runner.data.read.documents import Source
 from tiryns.runner.data.read.opened import Reading
-from tiryns.runner.data.store.cached import cache_folder
 from tiryns.runner.data.store.reader import TokenStore, sampled_counts
+from tiryns.runner.data.store.writer import cache_folder
 from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.data.text.prepare import PreparedText, prepare_text
 from tiryns.runner.data.text.tokenizer import load_tokenizer

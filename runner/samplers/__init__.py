@@ -3,8 +3,7 @@
 - `base`: how a sample of an epoch is named; the base classes, which iterate, resume and check that a saved state is of
   the same order.
 - `shuffled`: `Shuffled`, every epoch in an order of its own, the default; `Growing`, the same in batches that grow at the
-  beginning; `Sequential`, the dataset's order.
-- `length_grouped`: `LengthGrouped`, batches of similar lengths, in shuffled order.
+  beginning; `Sequential`, the dataset's order; `LengthGrouped`, batches of similar lengths, in shuffled order.
 - `split_modality`: `SplitModality`, every batch with images or without; `modality_batches` finds the examples of
   one modality and makes the batches.
 - `mixed`: `Mixed`, several sources in exact shares; `OneSet`, several sets with batches of one each; `Remaining`, what is
@@ -16,8 +15,7 @@ Samplers know no ranks, loader workers and micro-batches: `runner.order.partitio
 
 from tiryns.runner.run.lazy import lazy_names
 from tiryns.runner.samplers.base import GlobalBatchSampler
-from tiryns.runner.samplers.length_grouped import LengthGrouped
-from tiryns.runner.samplers.shuffled import Growing, Sequential, Shuffled
+from tiryns.runner.samplers.shuffled import Growing, LengthGrouped, Sequential, Shuffled
 from tiryns.runner.samplers.split_modality import SplitModality
 
 # that of a plain DataLoader needs torch

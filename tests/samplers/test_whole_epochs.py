@@ -15,8 +15,8 @@ from tiryns.runner.samplers import (
     GlobalBatchSampler,
     LengthGrouped,
     SplitModality,
-    length_grouped,
     modality_batches,
+    shuffled,
 )
 from tiryns.runner.samplers.modality_batches import BATCHES
 
@@ -64,7 +64,7 @@ def test_batches_grouped_by_length_are_those_of_the_table(
     data, size = sequences(count), min(size, count)
     sampler = LengthGrouped(data, 3, None, size, seed, pool_batches)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(length_grouped, "_KEPT", kept)
+        patch.setattr(shuffled, "_KEPT", kept)
         drawn = np.concatenate([sampler.global_batch(step) for step in range(len(sampler))])
     for epoch in range(3):
         expected = grouped_epoch(data, size, pool_batches, seed, epoch)

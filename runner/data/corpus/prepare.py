@@ -25,10 +25,10 @@ from loguru import logger
 from tiryns.conf.values import check_choice
 from tiryns.runner.data.corpus.plan import CorpusPlan, Step, find_files
 from tiryns.runner.data.corpus.steps import ReadFiles, Stage, WriteShard, deduplication, make, make_filters
-from tiryns.runner.data.store.cached import key_of
 from tiryns.runner.data.store.reader import entropy
 from tiryns.runner.data.store.remote import Folder
 from tiryns.runner.data.store.sharded import FORMAT_VERSION, INDEX, read_index
+from tiryns.runner.data.store.writer import key_of
 from tiryns.runner.data.text.chunking import SHORTEST_CHUNK, check_chunking
 from tiryns.runner.data.text.holdout import HELD_OUT, TRAIN
 from tiryns.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint

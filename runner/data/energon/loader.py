@@ -139,10 +139,7 @@ class EnergonDataloader:
     """
 
     def __init__(
-        self,
-        dataloader: Any,
-        skip_budget: SkipBudget | None = None,
-        remake: Callable[[], Any] | None = None,
+        self, dataloader: Any, skip_budget: SkipBudget | None = None, remake: Callable[[], Any] | None = None
     ) -> None:
         self.dataloader, self.skip_budget, self._remake = dataloader, skip_budget, remake
         self._batches = _Batches(dataloader, cyclic_iter(dataloader))

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from tiryns.conf.data import pretraining as options
 from tiryns.conf.phases import Phase, named_sources
 from tiryns.runner.config.settings import takes_settings
-from tiryns.runner.data.mixture.held_out import decide_together
-from tiryns.runner.data.mixture.shares import Shares, shares_of
+from tiryns.runner.data.mixture.sources import Shares, decide_together, shares_of
 from tiryns.runner.data.module import GlobalBatchDataModule
 from tiryns.runner.data.read.documents import CombinedSource
-from tiryns.runner.data.store.cached import key_of
 from tiryns.runner.data.store.sharded import ShardedStore
+from tiryns.runner.data.store.writer import key_of
 from tiryns.runner.data.text.prepare import PreparedText
 from tiryns.runner.data.text.pretraining import NamedStore, PretrainingData, joined
 from tiryns.runner.data.text.stored import StoredPretrainingData

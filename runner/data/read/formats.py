@@ -13,15 +13,7 @@ from tiryns.runner.data.read.bad_rows import BadRow, MissingColumn
 from tiryns.runner.data.read.blocks import conll, conllu, fasta
 from tiryns.runner.data.read.content import COMPRESSED
 from tiryns.runner.data.read.delimited import delimited
-from tiryns.runner.data.read.opened import (
-    LONGEST,
-    File,
-    Reading,
-    opened,
-    too_long,
-    with_encoding,
-    wrong_byte,
-)
+from tiryns.runner.data.read.opened import LONGEST, File, Reading, opened, too_long, with_encoding, wrong_byte
 
 Records = Iterator[tuple[str, Any]]
 """Records of a file, each with its place in it, such as `line 7`."""

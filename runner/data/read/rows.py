@@ -94,11 +94,7 @@ PLAINLY = HowRead()
 
 
 def read_rows(
-    source: Any,
-    reading: Reading = AS_FOUND,
-    split: str = "train",
-    setting: str = "",
-    how: HowRead = PLAINLY,
+    source: Any, reading: Reading = AS_FOUND, split: str = "train", setting: str = "", how: HowRead = PLAINLY
 ) -> Rows:
     """The rows of files or a data set of the hub (see `locate`), of a list of them, or of rows made in code.
 

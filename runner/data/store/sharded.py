@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.store.cached import key_of, locked, write_errors
 from tiryns.runner.data.store.reader import TokenStore, checked
 from tiryns.runner.data.store.remote import Folder
+from tiryns.runner.data.store.writer import key_of, locked, write_errors
 from tiryns.runner.order.ranges import ranges
 
 INDEX = "store.json"

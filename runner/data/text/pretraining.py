@@ -22,9 +22,9 @@ from tiryns.runner.data.module import GlobalBatchDataModule
 from tiryns.runner.data.read.documents import Source, open_source, tables_of
 from tiryns.runner.data.read.opened import reading_of
 from tiryns.runner.data.read.rows import described_tables
-from tiryns.runner.data.store.cached import key_of
 from tiryns.runner.data.store.reader import TokenStore, sampled_counts
 from tiryns.runner.data.store.sharded import ShardedStore
+from tiryns.runner.data.store.writer import key_of
 from tiryns.runner.data.text.holdout import Part, divide
 from tiryns.runner.data.text.prepare import PreparedText, prepare_text
 from tiryns.runner.data.text.tokenizer import MASKING

@@ -17,8 +17,8 @@ from tiryns.runner.data.batches import MASK_STREAM, keyed_samples, share_of
 from tiryns.runner.data.micro_batch import Collate, MicroBatch, Share
 from tiryns.runner.data.read.documents import Source
 from tiryns.runner.data.replicas import Replica, replica_of
-from tiryns.runner.data.store.cached import key_of
 from tiryns.runner.data.store.reader import TokenStore
+from tiryns.runner.data.store.writer import key_of
 from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.data.text.holdout import HELD_OUT, digest
 from tiryns.runner.data.text.prepare import PreparedText, token_figures

@@ -14,15 +14,7 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows import (
-    IGNORED,
-    Places,
-    Shape,
-    column_of,
-    flat_column,
-    positions,
-    spread,
-)
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape, column_of, flat_column, positions, spread
 
 
 class QuestionAnsweringCollator(FlatCollator):
