@@ -76,11 +76,8 @@ def check_network(model: Settings, config: Settings) -> None:
     for name in ("hidden_size", "num_attention_heads", "max_position_embeddings"):
         if name not in model:
             raise ValueError(f"model: {model['_target_']} lacks {name}; set model.{name}")
-    size, heads, longest = (
-        model["hidden_size"],
-        model["num_attention_heads"],
-        model["max_position_embeddings"],
-    )
+    size, heads = model["hidden_size"], model["num_attention_heads"]
+    longest = model["max_position_embeddings"]
     if size % heads:
         raise ValueError(f"model.hidden_size={size} is not divisible by model.num_attention_heads={heads}")
     length = config["data"].get("max_length")
@@ -179,13 +176,12 @@ def encoder_of(name: str, about: str, values: dict[str, Any]) -> type:
     types = {f.name: f.type for f in fields(Encoder)}
     own = []
     for key, value in values.items():
-        made_anew = (
-            field(default_factory=partial(dict, value)) if isinstance(value, dict) else field(default=value)
-        )
-        own.append((key, types[key], made_anew))
-    made = make_dataclass(name, own, bases=(Encoder,), namespace={"__doc__": about, "__module__": __name__})
-    globals()[name] = made
-    return made
+        is_mapping = isinstance(value, dict)
+        made = field(default_factory=partial(dict, value)) if is_mapping else field(default=value)
+        own.append((key, types[key], made))
+    option = make_dataclass(name, own, bases=(Encoder,), namespace={"__doc__": about, "__module__": __name__})
+    globals()[name] = option
+    return option
 
 
 ENCODERS = {

@@ -26,9 +26,8 @@ def check_class_weights(given: Any) -> None:
 
 def check_thresholds(given: Any) -> None:
     """Raises ValueError unless `thresholds` are none, chosen on validation, or numbers between 0 and 1."""
-    values = (
-        list(given.values()) if isinstance(given, dict) else given if isinstance(given, list) else [given]
-    )
+    given_by_label = list(given.values()) if isinstance(given, dict) else given
+    values = given_by_label if isinstance(given_by_label, list) else [given]
     rule = Bounds(0, 1, open_low=True, open_high=True)
     if given is not None and given not in THRESHOLDS and (not values or any(map(rule.problem, values))):
         raise ValueError(

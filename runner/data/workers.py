@@ -194,12 +194,7 @@ def ask(batches: Any, answer: Callable[[], Any]) -> Any:
         return answer()
     except WorkerDeath:
         raise
-    except (
-        RuntimeError,
-        OSError,
-        EOFError,
-        UnpicklingError,
-    ) as error:  # half a message has many ways to fail
+    except (RuntimeError, OSError, EOFError, UnpicklingError) as error:  # of half a message
         watch.asked = None
         deadline = time.monotonic() + SECONDS_TO_HEAR_OF_DEATH
         while not was_killed(batches):

@@ -80,9 +80,8 @@ class Masking:
             self.word_bounds[self.is_special] = BEGINS | ENDS
         self.weights: NDArray[np.float64] | None = None
         if favour == "rare" and token_counts is not None:
-            counts = (token_counts() if callable(token_counts) else np.asarray(token_counts))[
-                : collator.vocab_size
-            ]
+            counts = np.asarray(token_counts() if callable(token_counts) else token_counts)
+            counts = counts[: collator.vocab_size]
             self.weights = np.ones(collator.vocab_size)
             self.weights[: len(counts)] = np.maximum(counts, 1) ** RARITY
             self.weights /= self.weights.min()
@@ -126,9 +125,8 @@ class Masking:
             begins[1:] |= bounds[:-1] >= ENDS
             return np.flatnonzero(begins)
         # span j of a sample has the length that the bits of its token j say
-        spans = 1 + (
-            (mix64(bits ^ _SPANS) >> np.uint64(32)) * np.uint64(self.max_span) >> np.uint64(32)
-        ).astype(np.int64)
+        drawn = mix64(bits ^ _SPANS) >> np.uint64(32)
+        spans = 1 + (drawn * np.uint64(self.max_span) >> np.uint64(32)).astype(np.int64)
         starts = np.cumsum(spans) - spans
         starts += np.repeat(firsts - starts[firsts], lengths)
         begins[starts[starts < np.repeat(firsts + lengths, lengths)]] = True

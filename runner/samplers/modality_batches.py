@@ -192,9 +192,8 @@ class ModalityBatches:
         for kind, (modality, count) in enumerate(zip(self._modalities, self.num_batches, strict=True)):
             for word, number in modality.longest if count else ():
                 place = locate(number, modality.size, derive_seed(seed, kind))
-                rows = [
-                    base + p // self.size for p in (place, place + modality.size) if p < count * self.size
-                ]
+                places = [p for p in (place, place + modality.size) if p < count * self.size]
+                rows = [base + p // self.size for p in places]
                 if rows:  # else it is left out
                     found.append((word, min(locate(row, total, derive_seed(seed, BATCHES)) for row in rows)))
                     break

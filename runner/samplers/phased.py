@@ -37,9 +37,8 @@ class Draws(NamedTuple):
     def fingerprint(self) -> dict[str, Any]:
         """What the phase has otherwise than the run, and its steps."""
         known = self.sampler.fingerprint() if self.sampler else {}
-        sizes: dict[str, Any] = {
-            name: known[name] for name in ("global_batch_size", "batch_warmup") if name in known
-        }
+        told = ("global_batch_size", "batch_warmup")
+        sizes: dict[str, Any] = {name: known[name] for name in told if name in known}
         return {"steps": self.steps, **sizes, **({"draws": self.own} if self.own else {})}
 
 
@@ -109,11 +108,8 @@ class Phased(DerivedSampler[SeamlessSampler | Mixed]):
     def steps_within(self, samples: int) -> int:
         """The most global batches that have no more samples together."""
         place = min(bisect_right(self._samples, samples), len(self.phases)) - 1
-        start, rest, own = (
-            self.timeline.starts[place],
-            samples - self._samples[place],
-            self.phases[place].sampler,
-        )
+        start, rest = self.timeline.starts[place], samples - self._samples[place]
+        own = self.phases[place].sampler
         if own is not None:
             return start + own.steps_within(rest)
         return self.sampler.steps_within(self.sampler.samples_before(start) + rest)

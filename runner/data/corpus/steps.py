@@ -96,10 +96,8 @@ class WriteShard(PipelineStep):
     def _write(self, data: Documents, folder: Path) -> None:
         from tokenizers import Tokenizer
 
-        cutting = self.plan.attributes
-        chunker = Chunker(
-            Tokenizer.from_str(self.tokenizer), cutting["max_length"], cutting["long_documents"]
-        )
+        cutting, tokenizer = self.plan.attributes, Tokenizer.from_str(self.tokenizer)
+        chunker = Chunker(tokenizer, cutting["max_length"], cutting["long_documents"])
         names = [TRAIN, HELD_OUT] if self.plan.validation else [TRAIN]
         sets = {name: _Set(folder / name, self.plan) for name in names}
         try:

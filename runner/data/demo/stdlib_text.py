@@ -181,9 +181,8 @@ def functions(source: bytes) -> Iterator[str]:
     if tree is None:
         return
     bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]
-    found = [
-        node for body in bodies for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    found = [node for body in bodies for node in body if isinstance(node, kinds)]
     for node in sorted(found, key=lambda node: node.lineno):
         kept = lines[node.lineno - 1 : node.end_lineno]
         if ast.get_docstring(node, clean=False) is not None:

@@ -75,9 +75,8 @@ def write_shards(samples: Iterable[ShardSample], folder: Path, samples_per_shard
                 split_parts_patterns=[(split, f"{split}-.*") for split in ("train", "val", "test")],
                 workers=1,
             )
-        (temporary / META / "index.uuid").write_text(
-            str(uuid.UUID(bytes=digest.digest()))
-        )  # energon's own is random
+        of_content = uuid.UUID(bytes=digest.digest())  # energon's own is random
+        (temporary / META / "index.uuid").write_text(str(of_content))
         (temporary / META / "dataset.yaml").write_text(DATASET_YAML)
     return dict(counts)
 

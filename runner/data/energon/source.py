@@ -198,9 +198,8 @@ def count_samples(path: str, split: str) -> int:
     """Samples of a split; 0 where the data set has no such split."""
     config = WorkerConfig(rank=0, world_size=1, num_workers=0)
     try:
-        found = load_dataset(path).get_datasets(
-            training=False, split_part=split, worker_config=config, decoder=None
-        )
+        loaded = load_dataset(path)
+        found = loaded.get_datasets(training=False, split_part=split, worker_config=config, decoder=None)
     except (EmptyDatasetError, AssertionError, KeyError):
         return 0
     except Exception as error:  # the yaml and json readers, sqlite and energon raise a dozen kinds

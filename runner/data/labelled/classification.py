@@ -272,10 +272,8 @@ def _vector(label: Any) -> list[Any]:
     """The numbers of a vector of 0 and 1, or of one as text; empty for another label."""
     if isinstance(label, str):
         return re.findall(r"([01])(?:\.0*)?", label) if _VECTOR.fullmatch(label.strip()) else []
-    kept = isinstance(label, list) and all(
-        x in ("0", "1") or (isinstance(x, int) and x in (0, 1)) for x in label
-    )
-    return label if kept else []
+    items = label if isinstance(label, list) else []
+    return items if all(x in ("0", "1") or (isinstance(x, int) and x in (0, 1)) for x in items) else []
 
 
 def joined_by(found: Sequence[LocatedLabel]) -> str:

@@ -122,10 +122,8 @@ class TokenClassificationReader(ExampleReader):
         for row in rows.rows:
             with rows.bad.row():
                 words, given = row.values.get(self.text_column), row.values.get(self.label_column)
-                labels = (
-                    isinstance(given, list) and given and all(isinstance(one, str | int) for one in given)
-                )
-                is_text = isinstance(words, str | None) and not labels
+                is_list = isinstance(given, list) and all(isinstance(one, str | int) for one in given)
+                is_text = isinstance(words, str | None) and not (is_list and given)
                 form = (self.text_column, self.label_column, self.rule, chosen)
                 read.append((row, annotated(row.where, row.values, *form) if is_text else None))
         marks = ((row.where, one.text, one.marks or []) for row, one in read if one)
@@ -181,9 +179,8 @@ class TokenClassificationReader(ExampleReader):
         """Takes the names of the labels, the most frequent one, and the scheme of their tags."""
         counts = Counter(label for e in examples for label in e.labels or [])
         self.class_numbers = rows.class_names.get(self.label_column, [])
-        self.names = (
-            self.given or list(self.class_numbers) or sorted(counts, key=lambda name: (name != "O", name))
-        )
+        found = sorted(counts, key=lambda name: (name != "O", name))
+        self.names = self.given or list(self.class_numbers) or found
         if len(self.names) < 2:
             raise ValueError(
                 f"the training data has one label only, {first_names(self.names)}: there is nothing to tell apart"

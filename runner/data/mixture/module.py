@@ -101,9 +101,8 @@ class MixtureData(PretrainingData):
             if not len(one.train):
                 raise ValueError(f"data.mixture.{name}: {one.source.describe()} has no text to train on")
         self.validation = {n: store for n, one in self.sources.items() for store in one.validation.values()}
-        names = [
-            n for n, given in self.given.items() if given.weight or self.settings.mixture_tau is not None
-        ]
+        by_size = self.settings.mixture_tau is not None
+        names = [name for name, given in self.given.items() if given.weight or by_size]
         self.stores = [NamedStore(name, self.sources[name], name) for name in names]
         self.whole_mixture = MixedSequences(self.stores)
         for phase in self.phases:
@@ -195,9 +194,8 @@ class MixtureData(PretrainingData):
         order = self.sampler.sampler if isinstance(self.sampler, Remaining) else self.sampler
         assert isinstance(order, Mixed | Phased)
         passed = dict.fromkeys(self.sources, 0.0)
-        for store, count in zip(
-            self.stores, order.counts(number_of(step, self.skipped)).tolist(), strict=True
-        ):
+        counts = order.counts(number_of(step, self.skipped)).tolist()
+        for store, count in zip(self.stores, counts, strict=True):
             passed[store.name] += count / len(store.data.train)
         return passed
 

@@ -65,9 +65,8 @@ def decide_together(sources: Mapping[str, PretrainingData], settings: Mixture, t
 def _held_out_elsewhere(parts: Mapping[str, Mapping[str, Part]]) -> dict[str, NDArray[np.uint64]]:
     """Digests, ascending, of the training documents of each source that are in a validation set of another one."""
     sets = [part for of_source in parts.values() for name, part in of_source.items() if name != TRAIN]
-    held_out = np.unique(
-        np.concatenate([np.empty(0, np.uint64), *(part.digests[part.kept] for part in sets)])
-    )
+    digests_of_sets = [part.digests[part.kept] for part in sets]
+    held_out = np.unique(np.concatenate([np.empty(0, np.uint64), *digests_of_sets]))
     found = {}
     for name, of_source in parts.items():
         training = of_source[TRAIN]

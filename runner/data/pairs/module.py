@@ -107,7 +107,5 @@ class PairsData(FinetuningData):
     def facts(self) -> dict[str, str]:
         """Also the sets, where there are several."""
         sizes = self.set_sizes()
-        sets = (
-            {"sets": ", ".join(f"{name}: {size:,}" for name, size in sizes.items())} if len(sizes) > 1 else {}
-        )
-        return {**sets, **super().facts()}
+        counts = ", ".join(f"{name}: {size:,}" for name, size in sizes.items())
+        return {**({"sets": counts} if len(sizes) > 1 else {}), **super().facts()}

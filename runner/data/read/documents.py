@@ -83,9 +83,7 @@ class CombinedSource:
 
     def pieces(self, num_bytes: int) -> list[Piece]:
         """The pieces of the sources."""
-        found = [
-            (s, piece) for s in range(len(self.sources)) for piece in pieces_of(self.sources[s], num_bytes)
-        ]
+        found = [(s, piece) for s, one in enumerate(self.sources) for piece in pieces_of(one, num_bytes)]
         return [Piece((s, piece), piece.num_bytes) for s, piece in found]
 
     def documents_of(self, place: tuple[int, Piece]) -> Iterator[Any]:

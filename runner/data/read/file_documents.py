@@ -67,9 +67,8 @@ def cut_file(file: File, unit: str, num_bytes: int) -> Iterator[Piece]:
                 yield Piece(file._replace(span=(first, number)), filled)
                 first, filled = number, 0
         yield Piece(file._replace(span=(first, None)), filled)
-    elif (
-        size > num_bytes and plain and by_line and not packed
-    ):  # ends of lines are found without decoding what is before
+    # ends of lines are found without decoding what is before
+    elif size > num_bytes and plain and by_line and not packed:
         bounds = [0, *_bounds(file.path, size, num_bytes, blank=texts and unit == "paragraph")]
         for first, stop in pairwise(bounds):
             yield Piece(file._replace(span=(first, stop)), stop - first)

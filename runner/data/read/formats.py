@@ -103,12 +103,8 @@ def _items(content: list[Any], path: Path) -> Records:
 
 def is_pair(record: Any) -> bool:
     """Whether a record is a text with a mapping, as spaCy's training data has them."""
-    return (
-        isinstance(record, list)
-        and len(record) == 2
-        and isinstance(record[0], str)
-        and isinstance(record[1], Mapping)
-    )
+    is_two = isinstance(record, list) and len(record) == 2
+    return is_two and isinstance(record[0], str) and isinstance(record[1], Mapping)
 
 
 def _is_object(line: str) -> bool:

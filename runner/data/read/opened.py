@@ -51,9 +51,7 @@ class OfRun(str):
 def of_run(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings of a run's data as they count for later files."""
     given = {name: settings.get(name) for name in ("encoding", "format")}
-    return settings | {
-        name: OfRun(value) for name, value in given.items() if value and isinstance(value, str)
-    }
+    return settings | {n: OfRun(value) for n, value in given.items() if value and isinstance(value, str)}
 
 
 AS_FOUND = Reading()

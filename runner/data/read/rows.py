@@ -108,9 +108,8 @@ def read_rows(
     if isinstance(source, str | Path):
         found = _read_path(str(source), reading, split, how)
     elif isinstance(source, list | tuple) and source and all(isinstance(s, str | Path) for s in source):
-        found = _joined(
-            [_read_path(str(s), reading, split, how) for s in source], ", ".join(map(str, source))
-        )
+        parts = [_read_path(str(path), reading, split, how) for path in source]
+        found = _joined(parts, ", ".join(map(str, source)))
     elif hasattr(source, "rows"):
         name = source.describe()
         found = Rows([Row(f"{name}, row {i}", row) for i, row in enumerate(source.rows())], name)
@@ -159,11 +158,10 @@ def settled(file: File, how: HowRead) -> File:
     file = file._replace(bad=how.bad, reading=file.reading._replace(encoding=file.given_encoding))
     if file.format in ("csv", "tsv"):
         decided = how.decided.get(str(file.path)) or dialect_of(file, how.wanted)
-        given = {
-            n: v for n in ("delimiter", "encoding", "quoting") if (v := getattr(file.reading, n)) is not None
-        }
-        given |= {"names": list(map(str, file.reading.header))} if file.reading.header else {}
-        file = file._replace(dialect=decided._replace(**given))
+        given = {name: getattr(file.reading, name) for name in ("delimiter", "encoding", "quoting")}
+        given["names"] = list(map(str, file.reading.header)) if file.reading.header else None
+        known = {name: value for name, value in given.items() if value is not None}
+        file = file._replace(dialect=decided._replace(**known))
     return file
 
 

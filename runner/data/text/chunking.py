@@ -193,9 +193,8 @@ class Chunker:
         if self.long_documents == "sentences":
             boundaries = dict(zip(long, self.encoder.sentences(texts), strict=True))
         elif self.long_documents == "truncate":
-            for d, encoding in zip(
-                long, self.backend.encode_batch(texts, add_special_tokens=False), strict=True
-            ):
+            encodings = self.backend.encode_batch(texts, add_special_tokens=False)
+            for d, encoding in zip(long, encodings, strict=True):
                 kept[d] = kept[d][: max(encoding.offsets[:budget])[1]]
         sequences = self._sequences(content, sizes, boundaries, np.ones(len(sizes), bool))
         return sequences, sum(len(text.encode("utf-8", "surrogatepass")) for text in kept)

@@ -148,9 +148,7 @@ def _scan(source: Source) -> _Scan:
         pieces, results = [WHOLE], [_digests(source.documents())]
     else:
         with workers(number, source) as pool:
-            shared = [
-                None if piece.num_bytes is None else pool.submit(_digests_of, piece) for piece in pieces
-            ]
+            shared = [pool.submit(_digests_of, one) if one.num_bytes is not None else None for one in pieces]
             try:
                 results = [
                     task.result() if task else _digests(documents_of(source, piece))
@@ -216,9 +214,8 @@ def are_held_out(texts: Iterable[str], validation: float, seed: int) -> NDArray[
 
 def held_out_by_content(texts: Sequence[str], share: float, seed: int) -> NDArray[np.bool_]:
     """Which texts belong to about a `share` of all there may be [D]: each by itself, from its content and the seed."""
-    keys = mix64(
-        np.array([digest(text) for text in texts], np.uint64) ^ np.uint64(derive_seed(seed, _HELD_OUT))
-    )
+    digests = np.array([digest(text) for text in texts], np.uint64)
+    keys = mix64(digests ^ np.uint64(derive_seed(seed, _HELD_OUT)))
     return keys < np.uint64(int(share * (1 << 64)))
 
 

@@ -33,9 +33,7 @@ VERSION = 1
 """Raised when the same inputs would give other sequences."""
 
 _QUICKLY_READ = 1 << 24  # tokens that are hashed in some 0.1 s
-_TOKENIZER_TEXT = (
-    200_000_000  # most characters that a tokenizer is trained on; of more text a sample is taken
-)
+_TOKENIZER_TEXT = 200_000_000  # most characters that a tokenizer is trained on: a sample of more text
 
 
 @dataclass(frozen=True)

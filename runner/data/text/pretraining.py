@@ -280,10 +280,8 @@ class PretrainingData(GlobalBatchDataModule):
         for store in stores:
             counts[store.data.max_length] += len(store.data.train)
         tokens = sum({store.name: store.data.train.num_tokens for store in reversed(stores)}.values())
-        several = len(counts) > 1
-        sequences = [
-            f"{count:,} sequences{f' of {length} tokens' * several}" for length, count in counts.items()
-        ]
+        of = " of {} tokens" if len(counts) > 1 else ""
+        sequences = [f"{count:,} sequences{of.format(length)}" for length, count in counts.items()]
         training = f"{documents:,} documents, {' or '.join(sequences)}, {tokens:,} tokens"
         grows = "".join(
             f"; {what} from {order[name][0]} over {order[name][-1]:,} steps"

@@ -163,9 +163,8 @@ class ConversationData:
     def known_task(self) -> dict[str, Any]:
         """Settings saved beside an exported model, for predictions."""
         reading = {"columns": self.read_row.columns, "caption_prompt": self.read_row.caption_prompt}
-        return {
-            "data": {**reading, "max_length": self.settings.max_length, "too_long": self.settings.too_long}
-        }
+        lengths = {"max_length": self.settings.max_length, "too_long": self.settings.too_long}
+        return {"data": reading | lengths}
 
 
 class ImageTextDataModule(ConversationData, EvaluatedDataModule):
@@ -235,9 +234,8 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
         return {"images": self._encoder.images.describe(), "vocabulary": f"{len(self.tokenizer):,} tokens"}
 
     def _read(self, part: str, source: Any) -> "FoundConversations":
-        return read_conversations(
-            source, self.reading, part, f"data.{part}", self.read_row, self.settings.images
-        )
+        how = (self.read_row, self.settings.images)
+        return read_conversations(source, self.reading, part, f"data.{part}", *how)
 
 
 class FoundConversations(NamedTuple):

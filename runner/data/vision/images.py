@@ -228,9 +228,8 @@ class EncodesWithProcessor:
 
     def __call__(self, image: Image.Image) -> EncodedImage:
         """Raises whatever the processor raises for one image in one place."""
-        found = self.processor(
-            images=[image], text=[self.place], add_special_tokens=False, return_tensors="pt"
-        )
+        given: dict[str, Any] = {"images": [image], "text": [self.place], "add_special_tokens": False}
+        found = self.processor(**given, return_tensors="pt")
         marks = [name for name in MARKS if name in found and bool((found[name] == 1).any())]
         return EncodedImage(found["input_ids"][0].tolist(), _inputs(found), marks[0] if marks else None)
 

@@ -153,9 +153,8 @@ def find_processor(given: ImagesAndText, texts: Callable[[], Iterable[str]]) -> 
             "model.name_or_path=<a vision-language model>"
         )
     if given.tokenizer is None:
-        tokenizer = train_conversation_tokenizer(
-            list(texts()), given.tokenizer_kind, given.vocab_size, given.lowercase
-        )
+        training = (given.tokenizer_kind, given.vocab_size, given.lowercase)
+        tokenizer = train_conversation_tokenizer(list(texts()), *training)
     else:
         tokenizer = load_tokenizer(given.tokenizer, needed=("pad", "eos"))
     return make_processor(given.architecture, tokenizer, given.image_size, given.image_places)
@@ -213,9 +212,8 @@ def make_processor(architecture: str, tokenizer: Any, image_size: int, image_pla
     tokenizer.add_special_tokens(added, replace_extra_special_tokens=False)
     if architecture == "idefics3":
         edge = {"longest_edge": image_size}
-        tiles = transformers.Idefics3ImageProcessorPil(
-            size=edge, max_image_size=edge, do_image_splitting=False
-        )
+        as_it_is: dict[str, Any] = {"size": edge, "max_image_size": edge, "do_image_splitting": False}
+        tiles = transformers.Idefics3ImageProcessorPil(**as_it_is)
         return vision_processor(transformers.Idefics3Processor(tiles, tokenizer, image_seq_len=image_places))
     square = {"height": image_size, "width": image_size}
     processor = transformers.LlavaProcessor(

@@ -149,9 +149,8 @@ class LabelCollator(FlatCollator):
                 )
             self.class_weights = balanced(label_counts(), self.labels, problem_type == MULTI)
         elif class_weights is not None:
-            self.class_weights = np.array(
-                by_label("class_weights", class_weights, self.labels, 1.0), np.float64
-            )
+            weights = by_label("class_weights", class_weights, self.labels, 1.0)
+            self.class_weights = np.array(weights, np.float64)
 
     def weights_of(self, labels: NDArray[np.int64]) -> float:
         """The sum of the weights of targets [M], all of which are labels."""

@@ -106,9 +106,7 @@ class JointTaggingCollator(finetuning.WordLabels):
         super().__init__(**{**shared, "label_column": None})
         self.new_head = self.options.new_head
         self.labels, self.column_labels = list(labels), columns_of_labels(labels)
-        if len(self.column_labels) < 1 or "" in [
-            label for own in self.column_labels.values() for label in own
-        ]:
+        if not self.column_labels or any("" in own for own in self.column_labels.values()):
             raise ValueError(
                 "objective=joint_tagging needs data with several columns of labels: data=joint_tagging"
             )

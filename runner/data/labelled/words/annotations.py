@@ -62,9 +62,8 @@ def offset_units(
     for where, text, marks in annotated:
         files.setdefault(file_of(where), []).extend((where, text, mark) for mark in marks)
     units = {file: _unit(file, marks) for file, marks in files.items()}
-    if by_characters and (
-        other := [file or "the data" for file, unit in units.items() if unit != CHARACTERS]
-    ):
+    other = [file or "the data" for file, unit in units.items() if unit != CHARACTERS]
+    if by_characters and other:
         log.warning("offsets in %s are counted as characters still, as in training before", ", ".join(other))
     return dict.fromkeys(units, CHARACTERS) if by_characters else units
 
