@@ -140,7 +140,4 @@ register_parts(
     divergence=Divergence,
     plateau=Plateau,
 )
-register_parts("callback", early_stopping=EarlyStopping)
-register_parts("callback", stop_after=StopAfter)
-register_parts("callback", suite=Suite)
-register_parts("callback", cpu_time=CpuTime)
+register_parts("callback", early_stopping=EarlyStopping, stop_after=StopAfter, suite=Suite, cpu_time=CpuTime)

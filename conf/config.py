@@ -201,9 +201,8 @@ def scaled(*, _root_: DictConfig) -> str:
     if scale is None:
         return UNSCALED
     if not isinstance(recipe, str):
-        raise ValueError(
-            f"scale={scale} makes a recipe another size: name one, such as experiment=modernbert"
-        )
+        problem = f"scale={scale} makes a recipe another size: name one, such as experiment=modernbert"
+        raise ValueError(problem)
     return f"experiment/{scale}/{recipe}"
 
 

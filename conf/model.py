@@ -95,9 +95,8 @@ def _check_adapter(model: Settings, config: Settings) -> None:
             for f in fields(Pretrained)
             if f.name.startswith("adapter_") and model.get(f.name, f.default) != f.default
         )
-        raise ValueError(
-            f"model.{name} counts with an adapter alone: set model.adapter=lora, or take it away"
-        )
+        problem = f"model.{name} counts with an adapter alone: set model.adapter=lora, or take it away"
+        raise ValueError(problem)
 
 
 register("model", encoder=Encoder, pretrained=Pretrained)

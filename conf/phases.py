@@ -92,9 +92,8 @@ def _phase(number: int, entry: Any) -> Phase:
     """An entry of the list."""
     where = f"phases[{number}]"
     if not isinstance(entry, Mapping) or not entry.get("name"):
-        raise ValueError(
-            f"{where}={entry!r}: expected settings with a name, such as {{name: stable, steps: 90}}"
-        )
+        problem = f"{where}={entry!r}: expected settings with a name, such as {{name: stable, steps: 90}}"
+        raise ValueError(problem)
     where, known = place_of(number, entry["name"]), [field.name for field in fields(Phase)]
     for name, value in entry.items():
         if name not in known:
@@ -103,15 +102,13 @@ def _phase(number: int, entry: Any) -> Phase:
             _check_settings(f"{where}.{name}", value, CHANGED[name])
     lengths = [name for name in LENGTHS if entry.get(name) is not None]
     if len(lengths) != 1:
-        raise ValueError(
-            f"{where} has {' and '.join(lengths) or 'no length'}: give one of {', '.join(LENGTHS)}"
-        )
+        problem = f"{where} has {' and '.join(lengths) or 'no length'}: give one of {', '.join(LENGTHS)}"
+        raise ValueError(problem)
     length = entry[lengths[0]]
     whole = isinstance(length, int) or lengths[0] != "steps"
     if isinstance(length, bool) or not isinstance(length, int | float) or not whole or length <= 0:
-        raise ValueError(
-            f"{where}.{lengths[0]}={length!r}: expected a {'whole ' * (not whole)}number above 0"
-        )
+        problem = f"{where}.{lengths[0]}={length!r}: expected a {'whole ' * (not whole)}number above 0"
+        raise ValueError(problem)
     return Phase(**entry)
 
 
@@ -213,9 +210,8 @@ def check_data(phases: Sequence[Phase], data: Mapping[str, Any]) -> None:
 
 def _check_weights(key: str, weights: Any, sources: Mapping[str, Any]) -> None:
     if not isinstance(weights, Mapping) or not weights:
-        raise ValueError(
-            f"{key}={weights!r}: expected weights by name of source, such as {{books: 1, web: 2}}"
-        )
+        expected = f"{key}={weights!r}: expected weights by name of source, such as {{books: 1, web: 2}}"
+        raise ValueError(expected)
     for name, weight in weights.items():
         if name not in sources:
             raise ValueError(

@@ -132,9 +132,8 @@ class Mteb(Batching):
 def check_measured(data: Settings, config: Settings) -> None:
     """Raises ValueError where data for `mode=probe` alone is trained on."""
     if config["mode"] != "probe":
-        raise ValueError(
-            f"data={option_of('data', data)} is measured by mode=probe, and nothing trains on it"
-        )
+        problem = f"data={option_of('data', data)} is measured by mode=probe, and nothing trains on it"
+        raise ValueError(problem)
 
 
 register("data", mteb=Mteb)

@@ -119,19 +119,12 @@ class MixedSource:
     validation_documents: Any = setting(None, allowed=AT_LEAST_0)
     """As `data.validation_documents`, of this source."""
     text_column: Any = None
-    """As `data.text_column`."""
     split: Any = None
-    """As `data.split`."""
     text_unit: Any = None
-    """As `data.text_unit`."""
     format: Any = None
-    """As `data.format`."""
     delimiter: Any = None
-    """As `data.delimiter`."""
     encoding: Any = None
-    """As `data.encoding`."""
     quoting: Any = None
-    """As `data.quoting`."""
 
 
 @dataclass

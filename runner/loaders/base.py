@@ -109,9 +109,8 @@ def open_splits(paths: str | Path | Iterable[str], split: str | None, default: s
     """
     names = [_with_split(path, split, default) for path in listed(paths)]
     if not names:
-        raise ValueError(
-            "train_dataset_name_or_path is an empty list: name at least one file, folder or data set"
-        )
+        problem = "train_dataset_name_or_path is an empty list: name at least one file, folder or data set"
+        raise ValueError(problem)
     return open_source(names, split=split or default, **reading)
 
 

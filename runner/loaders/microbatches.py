@@ -134,15 +134,13 @@ def _sequence_length(sequences: Any, name: str) -> int:
     """T of sequences [B, T], or of a list of B sequences."""
     if isinstance(sequences, torch.Tensor | np.ndarray):
         if sequences.ndim < 2:
-            raise ValueError(
-                f"batch['{name}'] has shape {tuple(sequences.shape)}: expected [batch, sequence]."
-            )
+            problem = f"batch['{name}'] has shape {tuple(sequences.shape)}: expected [batch, sequence]."
+            raise ValueError(problem)
         return int(sequences.shape[1])
     lengths = {len(sequence) for sequence in sequences}
     if len(lengths) != 1:
-        raise ValueError(
-            f"batch['{name}'] has sequences of lengths {sorted(lengths)}: pad them to one length."
-        )
+        problem = f"batch['{name}'] has sequences of lengths {sorted(lengths)}: pad them to one length."
+        raise ValueError(problem)
     return lengths.pop()
 
 

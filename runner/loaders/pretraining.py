@@ -73,15 +73,13 @@ class PretrainingDataModule(PassesDataModule):
         super().__post_init__()
         check_choice("objective", self.objective, OBJECTIVES)
         if self.streaming and self.validation_documents:
-            raise ValueError(
-                "streaming holds no documents out, as it never knows them all: name a validation set"
-            )
+            problem = "streaming holds no documents out, as it never knows them all: name a validation set"
+            raise ValueError(problem)
         train, validation = self.train_dataset_name_or_path, self.val_dataset_name_or_path
         if self.val_split is not None and validation is None:
             if isinstance(train, list):
-                raise ValueError(
-                    "val_split needs val_dataset_name_or_path, as there are several training sets"
-                )
+                problem = "val_split needs val_dataset_name_or_path, as there are several training sets"
+                raise ValueError(problem)
             validation = train
         reading = {
             "text_column": self.text_column,

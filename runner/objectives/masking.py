@@ -211,9 +211,8 @@ def word_bounds(tokenizer: Any) -> NDArray[np.uint8]:
     """
     if not getattr(tokenizer, "is_fast", False):
         given = "without one" if tokenizer is None else f"not a {type(tokenizer).__name__}"
-        raise ValueError(
-            f"objective.masking=words needs tokenizer, a fast tokenizer of transformers, {given}"
-        )
+        problem = f"objective.masking=words needs tokenizer, a fast tokenizer of transformers, {given}"
+        raise ValueError(problem)
     vocabulary, special = tokenizer.get_vocab(), set(tokenizer.all_special_ids)
     decoder = tokenizer.backend_tokenizer.decoder
     decode = " ".join if decoder is None else decoder.decode

@@ -144,9 +144,8 @@ class OneSet(DerivedSampler[SeamlessSampler]):
                 f"{self.global_batch_size}, which is of one set: lower sampler.global_batch_size, or join sets"
             )
         if sampler.size_at(0) != self.global_batch_size:
-            raise ValueError(
-                "global batches of one set each do not grow: choose sampler=shuffled or sequential"
-            )
+            problem = "global batches of one set each do not grow: choose sampler=shuffled or sequential"
+            raise ValueError(problem)
 
     def global_batch(self, step: int) -> np.ndarray:
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""

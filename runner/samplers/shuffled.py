@@ -107,9 +107,8 @@ class Growing(Shuffled):
         super().__post_init__()
         first, steps, size = self.warmup_from, self.warmup_steps, self.global_batch_size
         if not 1 <= first < size:
-            raise ValueError(
-                f"warmup_from is {first}: expected 1 or more, and less than global_batch_size, {size}."
-            )
+            problem = f"warmup_from is {first}: expected 1 or more, and less than global_batch_size, {size}."
+            raise ValueError(problem)
         if self.warmup_by < 1:
             raise ValueError(f"warmup_by is {self.warmup_by}: expected 1 or more.")
         if steps >= 1 and steps != int(steps):

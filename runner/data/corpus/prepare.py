@@ -205,9 +205,8 @@ def prepare_corpus(
 
 def _check(tasks: int, workers: int, validation: float) -> None:
     if tasks < 1 or workers < 0:
-        raise ValueError(
-            f"--tasks {tasks} --workers {workers}: expected at least one task, and 0 workers or more"
-        )
+        problem = f"--tasks {tasks} --workers {workers}: expected at least one task, and 0 workers or more"
+        raise ValueError(problem)
     if not 0 <= validation < 1:
         raise ValueError(
             f"--validation {validation}: expected a share from 0 to below 1; a number of documents cannot be held out, "
@@ -251,10 +250,7 @@ class WriteIndex(PipelineStep):
         content = {
             "fingerprint": key_of({"attributes": self.plan.attributes, "files": digests}),
             **{what: sum(part[what] for part in parts.values()) for what in sums},
-            "shards": [
-                {"folder": f"{folder}/{name}", "fingerprint": part["fingerprint"]}
-                for folder, part in parts.items()
-            ],
+            "shards": [{"folder": f"{n}/{name}", "fingerprint": p["fingerprint"]} for n, p in parts.items()],
         }
         if name == HELD_OUT:
             counts = np.zeros(self.plan.vocab_size, np.int64)

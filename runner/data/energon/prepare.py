@@ -114,9 +114,8 @@ def prepare(
             raise ValueError(str(error).replace("data.validation_documents", "--validation")) from None
     # Energon shuffles within a buffer only, so neighbours in the file are put apart.
     order: list[int] = np.random.default_rng(seed).permutation(len(found)).tolist()
-    samples = (
-        ("val" if held_out[i] else "train", _files(*found[i], pictures, reader.columns)) for i in order
-    )
+    files = ((i, _files(*found[i], pictures, reader.columns)) for i in order)
+    samples = (("val" if held_out[i] else "train", content) for i, content in files)
     return write_shards(samples, folder, samples_per_shard)
 
 

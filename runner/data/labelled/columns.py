@@ -103,13 +103,12 @@ Meant = dict[str, list[Any]]
 
 def _in_words(meant: Meant) -> str:
     """Settings as they are typed, those of several values with all of them."""
+    several = {name: " or ".join(map(typed, values)) for name, values in meant.items() if len(values) > 1}
     told = [
-        f"data.{name} to {' or '.join(map(typed, values))}"
-        if len(values) > 1
-        else typed_setting(name, values[0])
+        f"data.{name} to {several[name]}" if name in several else typed_setting(name, values[0])
         for name, values in meant.items()
     ]
-    return (" and " if any(len(values) > 1 for values in meant.values()) else " ").join(told)
+    return (" and " if several else " ").join(told)
 
 
 def meant_columns(

@@ -80,9 +80,8 @@ class FinetuningData(EvaluatedDataModule):
         if self.prepared:
             return
         if self.sources["train"] is None:
-            raise ValueError(
-                "data.train names no training data: give a file, folder, glob, or name@split of the hub"
-            )
+            problem = "data.train names no training data: give a file, folder, glob, or name@split of the hub"
+            raise ValueError(problem)
         try:
             rows, examples = self.read_examples()
         except ValueError as error:
@@ -235,11 +234,8 @@ class FinetuningData(EvaluatedDataModule):
         """How tables are written, rows that were left out, the labels, and the vocabulary."""
         read = {"read": described_tables(self.tables)} if self.tables else {}
         left_out = {f"rows of {name}": bad.described() for name, bad in self.bad.items() if bad.places}
-        conflicts = (
-            {"conflicts": f"{count_of(self.conflicts, 'text')} with different labels"}
-            if self.conflicts
-            else {}
-        )
+        told = f"{count_of(self.conflicts, 'text')} with different labels"
+        conflicts = {"conflicts": told} if self.conflicts else {}
         vocabulary = {"vocabulary": describe_vocabulary(self.tokenizer, self.train_set)}
         return {**read, **left_out, **self.reader.describe(), **conflicts, **vocabulary}
 

@@ -117,9 +117,8 @@ def parsed(label: Any, kind: type[int] | type[float] = float) -> Any:
         ([7.0, 100000.0, 3.0], 12)
     """
     if isinstance(label, str) and "_" in label:
-        raise ValueError(
-            f"{label!r:.60} has an underscore, which is part of numbers in Python's source alone"
-        )
+        problem = f"{label!r:.60} has an underscore, which is part of numbers in Python's source alone"
+        raise ValueError(problem)
     return kind(label)
 
 

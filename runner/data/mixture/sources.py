@@ -37,11 +37,8 @@ def decide_together(sources: Mapping[str, PretrainingData], settings: Mixture, t
     for name, one in sources.items():
         given = (one.validation_sources, one.settings.validation_documents, tokenizer, one.settings.seed)
         inputs["texts"].append([name, text_inputs(one.source, *given)])
-    training: dict[str, Any] = {
-        "kind": settings.tokenizer_kind,
-        "vocab_size": settings.vocab_size,
-        "lowercase": settings.lowercase,
-    }
+    training: dict[str, Any] = {"kind": settings.tokenizer_kind, "vocab_size": settings.vocab_size}
+    training["lowercase"] = settings.lowercase
     if tokenizer is None:
         text_tokenizer.check_tokenizer_settings(settings.tokenizer_kind, settings.vocab_size)
         inputs |= {"tokenizer": training, "tokenizer_version": text_tokenizer.VERSION}

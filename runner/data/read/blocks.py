@@ -1,7 +1,7 @@
 """Formats whose records are blocks of lines: CoNLL and CoNLL-U, a word a line, and FASTA, sequences under headers."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -124,9 +124,7 @@ def _sentences(
                     found[name].append(line if broken else field.of(fields))
 
 
-def _problem(
-    fields: list[str], expected: int, columns: int, numbers: Sequence[int]
-) -> tuple[str, str] | None:
+def _problem(fields: list[str], expected: int, columns: int, numbers: list[int]) -> tuple[str, str] | None:
     """What is wrong with the fields of a line, and that in few words."""
     if len(fields) != columns or columns < expected:
         return f"{len(fields)} columns where {expected} are expected", "wrong number of fields"

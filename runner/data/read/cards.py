@@ -99,11 +99,8 @@ def card_class_names(file: Path) -> dict[str, list[str]]:
     for folder in file.absolute().parents[:3]:
         with suppress(*_OF_SOMETHING_ELSE):
             inside, patterns = file.absolute().relative_to(folder), card_files(folder)
-            parts = [
-                class_names(info["features"])
-                for info in _infos(folder)
-                if _is_of(inside, str(info.get("config_name", "default")), patterns)
-            ]
+            infos = [(str(info.get("config_name", "default")), info) for info in _infos(folder)]
+            parts = [class_names(one["features"]) for name, one in infos if _is_of(inside, name, patterns)]
             columns = {name for names in parts for name in names}
             known = {name: [names[name] for names in parts if name in names] for name in columns}
             if parts:

@@ -189,9 +189,8 @@ def open_source(
         raise ValueError(f"data.text_unit={text_unit!r}; there are: {', '.join(TEXT_UNITS)}")
     if isinstance(spec, str | Path):
         if str(spec).startswith("store:"):
-            raise ValueError(
-                f"data.source={str(spec)!r}: a prepared store is read alone, and for pretraining only"
-            )
+            problem = f"data.source={str(spec)!r}: a prepared store is read alone, and for pretraining only"
+            raise ValueError(problem)
         found = locate(str(spec), split, DOCUMENTS, any_format=reading.format != "auto")
         if found.hub:
             return HubSource(found.hub, found.config, found.split, text_column, streaming, options)

@@ -233,9 +233,8 @@ def real_documents(values: Iterable[tuple[Any, Any]], column: str, where: str) -
                 yield ids
         elif isinstance(value, str):
             if len(value) > LONGEST:
-                raise ValueError(
-                    f"row {number} of {where}: a text of more than {LONGEST:,} characters: cut it"
-                )
+                problem = f"row {number} of {where}: a text of more than {LONGEST:,} characters: cut it"
+                raise ValueError(problem)
             if value and not value.isspace():
                 yield value
         elif value is not None:

@@ -99,9 +99,8 @@ def _card_split(folder: Path, splits: Mapping[str, list[str]], split: str) -> li
         )
     files = sorted({path for pattern in splits[chosen] for path in folder.glob(pattern)})
     if not files:
-        raise FileNotFoundError(
-            f"{folder} holds no file {' or '.join(splits[chosen])}, which its card names for {chosen}"
-        )
+        problem = f"{folder} holds no file {' or '.join(splits[chosen])}, which its card names for {chosen}"
+        raise FileNotFoundError(problem)
     return files
 
 

@@ -175,9 +175,8 @@ def _listed(holder: Any, name: str, place: str) -> list[Any]:
 def _part(holder: Any, name: str, place: str) -> Any:
     """What a part of the file has by a name."""
     if not isinstance(holder, Mapping):
-        raise ValueError(
-            f"{place}: expected a mapping with {name!r}, as in SQuAD's format, found {holder!r:.60}"
-        )
+        problem = f"{place}: expected a mapping with {name!r}, as in SQuAD's format, found {holder!r:.60}"
+        raise ValueError(problem)
     if name not in holder:
         raise ValueError(f"{place}: there is no {name!r}, which SQuAD's format has")
     return holder[name]
@@ -249,9 +248,7 @@ def ending_format(path: Path) -> str:
     return "" if compressed and found in ARROW else found
 
 
-def files_of(
-    paths: Iterable[Path], reading: Reading, formats: Iterable[str], lone_object: bool
-) -> list[File]:
+def files_of(paths: list[Path], reading: Reading, formats: Iterable[str], lone_object: bool) -> list[File]:
     """Files of the chosen format, or with `auto`, and for arrow files, that of their endings."""
     chosen = {"text": "txt"}.get(reading.format, reading.format.lower().lstrip("."))
     endings = list(map(ending_format, paths))

@@ -157,9 +157,8 @@ def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
     try:
         has_zeros = b"\0" in "a".encode(encoding)
     except LookupError:
-        raise ValueError(
-            f"data.encoding={encoding!r} is none that Python knows; give one such as utf-8, utf-16 or latin-1"
-        ) from None
+        problem = f"data.encoding={encoding!r} is none that Python knows"
+        raise ValueError(f"{problem}; give one such as utf-8, utf-16 or latin-1") from None
     if not (has_zeros or inside) and path.is_file():  # a pipe can be read once
         check_text(path)
     errors = "surrogateescape" if file.bad.skip else "strict"

@@ -94,9 +94,8 @@ class PretrainingData(GlobalBatchDataModule):
         if cls is PretrainingData and str(settings.get("source")).startswith("store:"):
             if other := next((name for name in ("streaming", "validation") if settings.get(name)), None):
                 what = "has its own held-out documents" if other == "validation" else "is tokenised already"
-                raise ValueError(
-                    f"data.{other} cannot be given for data.source=store:FOLDER: the store {what}"
-                )
+                problem = f"data.{other} cannot be given for data.source=store:FOLDER: the store {what}"
+                raise ValueError(problem)
             from tiryns.runner.data.text.stored import StoredPretrainingData
 
             cls = StoredPretrainingData

@@ -234,9 +234,8 @@ def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool)
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS.values()))
     first = tokenizer.encode_batch(list(islice(documents, 100)))
     if sum(encoding.tokens == [unknown] for encoding in first) > len(first) / 2:
-        raise ValueError(
-            "wordpiece knows no word of over 100 letters: set data.tokenizer_kind=characters or bpe"
-        )
+        problem = "wordpiece knows no word of over 100 letters: set data.tokenizer_kind=characters or bpe"
+        raise ValueError(problem)
     return tokenizer
 
 

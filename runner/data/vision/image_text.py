@@ -188,9 +188,8 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
             return
         given = self.settings
         if given.train is None:
-            raise ValueError(
-                "data.train names no training data: give a jsonl file of conversations about images"
-            )
+            problem = "data.train names no training data: give a jsonl file of conversations about images"
+            raise ValueError(problem)
         sets = {"train": self._read("train", given.train)}
         for part in ("validation", "test"):
             named = by_name(self.sources[part], part)
@@ -258,9 +257,8 @@ def read_conversations(
         first = source[0] if isinstance(source, list | tuple) and source else source
         found = locate(str(first), "train", ROWS, True) if isinstance(first, str | Path) else None
         if found is None or found.hub:
-            raise ValueError(
-                "data.images must name the folder of the images of rows from the hub or made in code"
-            )
+            problem = "data.images must name the folder of the images of rows from the hub or made in code"
+            raise ValueError(problem)
         folder = found.files[0].parent
     images: SizedImages = source if hasattr(source, "read") else ImageFolder(folder)
     conversations = [reader(row, number) for number, row in enumerate(rows.rows)]

@@ -2,7 +2,7 @@
 
 import importlib.util
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isqrt
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,9 +66,7 @@ def _image_only(base: Any) -> Any:
         __init__ = base.__init__  # its parameters tell the parts
 
         @classmethod
-        def from_args_and_dict(
-            cls, args: Sequence[Any], processor_dict: dict[str, Any], **kwargs: Any
-        ) -> Any:
+        def from_args_and_dict(cls, args: Any, processor_dict: dict[str, Any], **kwargs: Any) -> Any:
             found = dict(zip(cls.get_attributes(), args, strict=False))
             parts = [found.get(part) for part in base.get_attributes()]
             return super().from_args_and_dict(parts, processor_dict, **kwargs)

@@ -141,9 +141,8 @@ def _span(answers: Mapping[str, Any] | None) -> tuple[int, int]:
     try:
         texts, starts = (list(answers[name]) if answers else [] for name in ("text", "answer_start"))
     except (KeyError, TypeError):
-        raise ValueError(
-            f"answers are {{'text': [...], 'answer_start': [...]}} for each sample, not {answers!r}"
-        ) from None
+        problem = f"answers are {{'text': [...], 'answer_start': [...]}} for each sample, not {answers!r}"
+        raise ValueError(problem) from None
     if not texts or not starts or not texts[0].strip():
         return -1, -1
     text = texts[0].lstrip()

@@ -107,9 +107,8 @@ class JointTaggingCollator(finetuning.WordLabels):
         self.new_head = self.options.new_head
         self.labels, self.column_labels = list(labels), columns_of_labels(labels)
         if not self.column_labels or any("" in own for own in self.column_labels.values()):
-            raise ValueError(
-                "objective=joint_tagging needs data with several columns of labels: data=joint_tagging"
-            )
+            problem = "objective=joint_tagging needs data with several columns of labels: data=joint_tagging"
+            raise ValueError(problem)
         given = dict(self.options.column_weights or {})
         weights = by_label("column_weights", given, list(self.column_labels), 1.0, "column")
         if any(map(AT_LEAST_0.problem, weights)) or not any(weights):

@@ -149,9 +149,7 @@ def chosen_of(rows: Sequence[Row], text_column: str, label_column: str, rule: La
     return Chosen(text, _one("sets of labels", "data.label_column", label_column, sets, sets))
 
 
-def _one(
-    what: str, setting: str, given: str, found: Mapping[str, str], named: Mapping[str, str]
-) -> str | None:
+def _one(what: str, setting: str, given: str, found: dict[str, str], named: dict[str, str]) -> str | None:
     """The given name if there is one, else the only one found."""
     names = ", ".join(sorted(found))
     told = f"Label Studio's tasks have several {what}, {names}"
@@ -192,11 +190,9 @@ def task_of(
     if not isinstance(results, list) or not all(isinstance(one, Mapping) for one in results):
         raise BadRow(where, f"the result of an annotation is {results!r:.60}, expected a list", "no entity")
     found = [one for one in _marked(values) if chosen.text is None or _is_of(one, chosen.text, texts)]
-    return text, [
-        one["value"]
-        for one in found
-        if chosen.labels is None or str(one.get("from_name", chosen.labels)) == chosen.labels
-    ]
+    if chosen.labels is not None:
+        found = [one for one in found if str(one.get("from_name", chosen.labels)) == chosen.labels]
+    return text, [one["value"] for one in found]
 
 
 def _marked(values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
