@@ -90,11 +90,8 @@ def check_network(model: Settings, config: Settings) -> None:
 @check_of(Pretrained, "adapter_rank", "adapter_alpha", "adapter_dropout", "adapter_targets", "adapter_export")
 def _check_adapter(model: Settings, config: Settings) -> None:
     if not model.get("adapter"):
-        name = next(
-            f.name
-            for f in fields(Pretrained)
-            if f.name.startswith("adapter_") and model.get(f.name, f.default) != f.default
-        )
+        set_ones = (f.name for f in fields(Pretrained) if model.get(f.name, f.default) != f.default)
+        name = next(name for name in set_ones if name.startswith("adapter_"))
         problem = f"model.{name} counts with an adapter alone: set model.adapter=lora, or take it away"
         raise ValueError(problem)
 

@@ -90,12 +90,9 @@ class Stretches(NamedTuple):
 
     def problem(self, value: Any) -> str | None:
         """The error message for a value that is not allowed."""
-        fits = isinstance(value, list) and all(
-            isinstance(pair, list)
-            and [type(number) for number in pair] == [int, int]
-            and self.low <= pair[0] <= pair[1]
-            for pair in value
-        )
+        lists = isinstance(value, list) and all(isinstance(pair, list) for pair in value)
+        pairs = lists and all([type(number) for number in pair] == [int, int] for pair in value)
+        fits = pairs and all(self.low <= first <= last for first, last in value)
         return None if fits else f"expected {self}, such as [[101, 300], [412, 412]]"
 
     def __str__(self) -> str:

@@ -98,15 +98,10 @@ class MaskedLanguageModelingCollator(MaskedTargetsCollator):
 
         known = ("AutoModelForMaskedLM", self.tokenizer)
         loaded = load_teacher(options.teacher, *known, max_length=self.max_sequence_length)
-        teacher = SparseMaskedLM(loaded)
-        weights = Weights(
-            options.label_weight,
-            options.teacher_weight,
-            options.teacher_temperature,
-            options.top_k,
-            options.hidden_weight,
-        )
-        return DistilledMaskedLM(pretrained, teacher, weights, options.hidden_layers == "uniform")
+        names = ("label_weight", "teacher_weight", "teacher_temperature", "top_k", "hidden_weight")
+        weights = Weights(*(getattr(options, name) for name in names))
+        by_layer = options.hidden_layers == "uniform"
+        return DistilledMaskedLM(pretrained, SparseMaskedLM(loaded), weights, by_layer)
 
 
 class ReplacedTokenDetectionCollator(FlatCollator):

@@ -59,10 +59,8 @@ class Growth:
         sizes = list(range(first, size, by)) if steps else []
         ends = [-(-place * steps // len(sizes)) for place in range(1, len(sizes) + 1)]
         self._first_steps, self._sizes = [0, *ends], [*sizes, size]
-        parts = (
-            count * (stop - start)
-            for count, (start, stop) in zip(sizes, pairwise(self._first_steps), strict=True)
-        )
+        steps_of = [stop - start for start, stop in pairwise(self._first_steps)]
+        parts = (size * number for size, number in zip(sizes, steps_of, strict=True))
         self._first_samples = list(accumulate(parts, initial=0))
 
     def size_at(self, step: int) -> int:

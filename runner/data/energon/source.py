@@ -165,10 +165,8 @@ def check_source(path: str, allow_code: bool) -> None:
     for description in _descriptions(EPath(path)):
         content = _yaml(description)
         if description.parent.name == META:
-            index, advice = (
-                description.parent / "index.sqlite",
-                "index the shards again by: energon prepare FOLDER",
-            )
+            index = description.parent / "index.sqlite"
+            advice = "index the shards again by: energon prepare FOLDER"
             if not index.is_file():
                 raise ValueError(f"there is no index {str(index)!r}; {advice.replace(' again', '')}")
             with index.open("rb") as file:

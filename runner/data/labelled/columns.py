@@ -253,10 +253,8 @@ def without_hidden(rows: Rows, columns: Sequence[str], learnt: Iterable[Any] | N
     can be a real label: a label of training (`learnt`) is negative; or no label of training is known (`learnt` is None)
     and another row has a label other than -1.
     """
-    hidden = [
-        is_hidden([one for name in columns if not is_missing(one := unwrapped(row.values.get(name)))])
-        for row in rows.rows
-    ]
+    labels = ([unwrapped(row.values.get(name)) for name in columns] for row in rows.rows)
+    hidden = [is_hidden([one for one in some if not is_missing(one)]) for some in labels]
     if not any(hidden) or (not all(hidden) if learnt is None else any(map(is_negative, learnt))):
         return rows
     said = f"{sum(hidden):,} of {len(hidden):,} labels are hidden (-1)"

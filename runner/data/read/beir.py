@@ -29,11 +29,8 @@ class Beir(NamedTuple):
 
     def rows(self) -> list[dict[str, str]]:
         """A row for each relevant passage: `query` and `passage`."""
-        return [
-            {"query": self.queries[query], "passage": self.passages[passage]}
-            for query, own in self.grades.items()
-            for passage in own
-        ]
+        pairs = ((query, passage) for query, own in self.grades.items() for passage in own)
+        return [{"query": self.queries[q], "passage": self.passages[p]} for q, p in pairs]
 
     def describe(self) -> str:
         """The file of the grades."""

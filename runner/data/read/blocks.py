@@ -142,11 +142,8 @@ def _field(file: File, setting: str, names: tuple[str, ...], default: int | str)
     name, _, feature = field.partition(".")
     if name.lower() in names and (not feature or name.lower() in FEATURED):
         return Field(names.index(name.lower()), feature)
-    kinds = (
-        f"one of {', '.join(names)}, a feature such as feats.Number, or a number"
-        if names
-        else "the number of a column"
-    )
+    named = f"one of {', '.join(names)}, a feature such as feats.Number, or a number"
+    kinds = named if names else "the number of a column"
     raise ValueError(f"data.{setting}={field!r} names no column of {str(file.path)!r}: give {kinds}")
 
 
@@ -190,16 +187,12 @@ def _record(lines: Lines, path: Path) -> dict[str, str]:
     """The record of some lines; BadRow names the line that is wrong."""
     (first, header), *rest = lines
     if not header.startswith(">"):
-        raise BadRow(
-            f"{path}, line {first}", f"expected a header such as '>name', found {header!r:.40}", "no header"
-        )
+        problem = f"expected a header such as '>name', found {header!r:.40}"
+        raise BadRow(f"{path}, line {first}", problem, "no header")
     for number, line in rest:
         if wrong := _NOT_IN_SEQUENCES.search(line):
-            raise BadRow(
-                f"{path}, line {number}",
-                f"{wrong[0]!r} in a sequence; expected letters, gaps (- or .) and stops (*) alone",
-                "no sequence",
-            )
+            problem = f"{wrong[0]!r} in a sequence; expected letters, gaps (- or .) and stops (*) alone"
+            raise BadRow(f"{path}, line {number}", problem, "no sequence")
     name = header[1:].strip()
     if not rest:
         raise BadRow(f"{path}, line {first}", f"the record {name!r:.40} has no sequence", "no sequence")

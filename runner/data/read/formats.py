@@ -158,10 +158,8 @@ def questions(articles: list[Any], path: Path) -> Records:
                 named = f"{place}, question {record['id']}"
                 none = question.get("is_impossible") or "answers" not in question
                 answers = [] if none else _listed(question, "answers", named)
-                record["answers"] = {
-                    name: [_part(answer, name, named) for answer in answers]
-                    for name in ("text", "answer_start")
-                }
+                parts = ("text", "answer_start")
+                record["answers"] = {name: [_part(one, name, named) for one in answers] for name in parts}
                 yield f"question {record['id']}", record
 
 

@@ -250,7 +250,5 @@ def described_tables(tables: Mapping[str, Dialect]) -> str:
     alike: dict[str, list[str]] = {}
     for path, dialect in tables.items():
         alike.setdefault(dialect.described(), []).append(path)
-    return "; ".join(
-        f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: {how}"
-        for how, paths in alike.items()
-    )
+    more = {how: f" and {len(paths) - 1} more" if len(paths) > 1 else "" for how, paths in alike.items()}
+    return "; ".join(f"{paths[0]}{more[how]}: {how}" for how, paths in alike.items())

@@ -191,11 +191,8 @@ class StoreWriter:
             if mark["attributes"] != self.attributes or mark["dtype"] != self.dtype.name:
                 return False
             tokens, offsets = self.partial / "tokens.bin", self.partial / "offsets.bin"
-            sizes = {
-                tokens: mark["num_tokens"] * self.dtype.itemsize,
-                offsets: (mark["num_sequences"] + 1) * 8,
-            }
-            for path, size in sizes.items():
+            size_of_tokens = mark["num_tokens"] * self.dtype.itemsize
+            for path, size in ((tokens, size_of_tokens), (offsets, (mark["num_sequences"] + 1) * 8)):
                 if path.stat().st_size < size:
                     return False
                 os.truncate(path, size)

@@ -97,10 +97,8 @@ def divide(
             held_out = np.union1d(held_out, theirs.digests)
         kept = ~among(digests, held_out)
         if keep_repeated and not kept.all():
-            log.warning(
-                "%d of %d documents of %s are also in a validation set, and are trained on",
-                *(np.count_nonzero(~kept), len(kept), source.describe()),
-            )
+            message = "%d of %d documents of %s are also in a validation set, and are trained on"
+            log.warning(message, np.count_nonzero(~kept), len(kept), source.describe())
             kept[:] = True
         if not kept.any():
             every = f"every document of {source.describe()}"

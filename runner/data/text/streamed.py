@@ -114,11 +114,8 @@ class StreamedGlobalBatches(IterableDataset[Share]):
         """
         cut = self.chunker.tokens if self.source.tokenized else self.chunker.texts
         made = [cut([document]) for *_, document in documents]
-        samples = [
-            (*document[:3], chunk)
-            for document, (_, lengths) in zip(documents, made, strict=True)
-            for chunk in range(len(lengths))
-        ]
+        counts = zip(documents, (len(lengths) for _, lengths in made), strict=True)
+        samples = [(*document[:3], chunk) for document, count in counts for chunk in range(count)]
         ids = np.concatenate([np.empty(0, np.int64), *(tokens for tokens, _ in made)])
         lengths = np.concatenate([np.empty(0, np.int32), *(lengths for _, lengths in made)])
         return np.array(samples, np.int64).reshape(-1, 4), ids, lengths

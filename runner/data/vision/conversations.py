@@ -90,9 +90,8 @@ class ConversationReader:
         elif names["caption"] in values:
             caption = _text(row, names["caption"])
             if not images:
-                raise ValueError(
-                    f"{row.where}: a caption without an image; expected its path in column {names['image']!r}"
-                )
+                expected = f"expected its path in column {names['image']!r}"
+                raise ValueError(f"{row.where}: a caption without an image; {expected}")
             prompt = _with_places(self.caption_prompt, len(images))
             turns = [Turn(USER, prompt), Turn(ASSISTANT, caption)]
         else:

@@ -238,11 +238,8 @@ class JointTaggingReader(ExampleReader):
             majority = majority_accuracy(one.word_labels)
             found |= {f"{figure}_{name}": value for figure, value in majority.items()}
             default, chosen = one.names[one.default_label], self.frequent.get(name, {})
-            right = [
-                chosen.get(word, default) == label
-                for sentence in one.examples
-                for word, label in zip(sentence.words, sentence.labels or [], strict=False)
-            ]
+            pairs = (pair for e in one.examples for pair in zip(e.words, e.labels or [], strict=False))
+            right = [chosen.get(word, default) == label for word, label in pairs]
             if right and chosen:
                 found[f"word_majority_accuracy_{name}"] = sum(right) / len(right)
         return found

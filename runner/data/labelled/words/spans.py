@@ -211,9 +211,8 @@ def words_of(row: Row, name: str) -> list[str]:
     """The words of a row. Raises MissingColumn, or BadRow if they are no list of words."""
     if name not in row.values:
         known = ", ".join(map(str, row.values))
-        expected = (
-            "a list of words with a list of labels, or a text with entities: {text, entities: [[0, 3, PER]]}"
-        )
+        lists = "a list of words with a list of labels"
+        expected = f"{lists}, or a text with entities: {{text, entities: [[0, 3, PER]]}}"
         problem = f"has no column {name!r}; it has: {known}. Expected {expected}; set data.text_column"
         raise MissingColumn(row.where, problem)
     words = row.values[name]
@@ -228,9 +227,8 @@ def labels_of(row: Row, name: str, num_words: int, classes: ClassNames) -> list[
     """The label of each word of a row. Raises BadRow for others than a label for each."""
     labels = unwrapped(column(row, name, "data.label_column"))
     if isinstance(labels, str) or not hasattr(labels, "__len__"):
-        raise BadRow(
-            row.where, f"column {name!r} holds {labels!r:.60}, expected a list of labels", "no label"
-        )
+        problem = f"column {name!r} holds {labels!r:.60}, expected a list of labels"
+        raise BadRow(row.where, problem, "no label")
     if len(labels) != num_words:
         problem = f"{num_words} words, but {len(labels)} labels; each word needs one"
         raise BadRow(row.where, problem, "not a label for each word")
