@@ -64,9 +64,6 @@ class Suite:
     """Settings of every job, which the command has beside these; several values make a grid."""
 
 
-register("hydra/sweeper", grid=Grid, optuna=Optuna, suite=Suite)
-
-
 @dataclass
 class Slurm:
     """A SLURM job per run, submitted as an array: one task on each node, which starts and watches the ranks there."""
@@ -140,3 +137,4 @@ class Ray:
 
 
 register("hydra/launcher", slurm=Slurm, ray=Ray)
+register("hydra/sweeper", grid=Grid, optuna=Optuna, suite=Suite)

@@ -6,7 +6,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from tiryns.conf.registry import SMALLER_IS_BETTER, register, register_task
+from tiryns.conf.registry import SMALLER_IS_BETTER
 from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, POSITIVE, SHARE, Choice, Settings, check_of, setting
 
 SCORED = ("cosent", "cosine")
@@ -134,11 +134,5 @@ class Sparse(PairLoss):
     flops_warmup: float = setting(0.33, allowed=SHARE)
     """The share of the run in which both weights grow, with the square of the steps, from 0 to their values."""
 
-
-register("objective", contrastive=Contrastive, late_interaction=LateInteraction, sparse=Sparse)
-
-register_task("contrastive", "tiryns.runner.tasks.contrastive.Contrastive")
-register_task("late_interaction", "tiryns.runner.tasks.late_interaction.LateInteraction")
-register_task("sparse", "tiryns.runner.tasks.sparse.Sparse")
 
 SMALLER_IS_BETTER.update(("active_dims", "retrieval_flops"))

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiryns.conf.objective.pretraining import Taught
-from tiryns.conf.registry import register, register_task
 from tiryns.conf.values import AT_LEAST_0, COUNT, Bounds, Choice, Settings, check_of, setting
 
 BALANCED = "balanced"
@@ -129,19 +128,6 @@ class VisionLanguage:
     _target_: str = "runner.objectives.VisionLanguageCollator"
 
 
-register("objective", classification=SequenceClassification)
-register("objective", token_classification=TokenClassification, question_answering=QuestionAnswering)
-register("objective", multiple_choice=MultipleChoice, joint_tagging=JointTagging)
-register("objective", vision_language=VisionLanguage)
-
-register_task("classification", "tiryns.runner.tasks.classification.Classification")
-register_task("token_classification", "tiryns.runner.tasks.token_classification.TokenClassification")
-register_task("question_answering", "tiryns.runner.tasks.question_answering.QuestionAnswering")
-register_task("vision_language", "tiryns.runner.tasks.vision_language.VisionLanguage")
-register_task("multiple_choice", "tiryns.runner.tasks.ranking.task.MultipleChoice")
-register_task("joint_tagging", "tiryns.runner.tasks.joint_tagging.JointTagging")
-
-
 @dataclass
 class Ranking:
     """The order of a query's candidates, by one score of query and candidate read together."""
@@ -151,7 +137,3 @@ class Ranking:
     """`listwise`, the cross-entropy of a list's softmax, whose mass relevant candidates share by grade (ListNet); for
     each pair of a better and a worse candidate `ranknet`, the logistic loss, or `margin`, the squared difference of
     their margin to that of the grades (MarginMSE, arXiv 2010.02666); `pointwise`, the binary cross-entropy of each."""
-
-
-register("objective", ranking=Ranking)
-register_task("ranking", "tiryns.runner.tasks.ranking.task.Ranking")

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tiryns.conf.registry import register
 from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, SHARE, Bounds, Choice, Settings, check_of, setting
 
 
@@ -169,11 +168,6 @@ class ReplacedTokenDetection:
     """Also exports the generator, a masked language model, into `model/generator`."""
 
 
-register("objective", mlm=MaskedLanguageModeling, distillation=Distillation)
-register("objective", enhanced_mlm=EnhancedMaskedLanguageModeling)
-register("objective", diffusion=MaskedDiffusion, rtd=ReplacedTokenDetection)
-
-
 @dataclass
 class CausalLanguageModeling:
     """Guesses each token from those before it: a decoder, or an encoder that is read causally."""
@@ -195,6 +189,3 @@ class HybridLanguageModeling(MaskedTargets):
     """Whether a masked token is guessed at the token before it, as next tokens are; otherwise in its own place."""
     z_loss: float = setting(0.0, allowed=AT_LEAST_0)
     """Weight of the mean square of log Z, the logarithm of softmax's divisor, in training (arXiv 2204.02311)."""
-
-
-register("objective", clm=CausalLanguageModeling, hybrid=HybridLanguageModeling)

@@ -9,6 +9,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 
+from tiryns.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from tiryns.runner.data.read.documents import Source, open_source
 from tiryns.runner.data.read.files import SPLIT_NAMES, is_saved, split_files
 from tiryns.runner.data.read.formats import DOCUMENTS
@@ -32,6 +33,8 @@ class PassesDataModule(pl.LightningDataModule):
     """
 
     num_workers: int
+    seed: int
+    collator: Any
 
     def __post_init__(self) -> None:
         """Raises ValueError for a batch size or length below 1, or fewer than 0 `num_workers`."""
@@ -49,6 +52,12 @@ class PassesDataModule(pl.LightningDataModule):
     def replica(self) -> Replica:
         """The rank among those that read different data, their number, and their group; (0, 1, None) without one."""
         return find_replica(None, self.trainer)
+
+    def pass_arguments(self, training: bool, batch_size: int) -> dict[str, Any]:
+        """Arguments of this rank's `Passes` over data that is trained on, or evaluated."""
+        replica, stream = self.replica(), MASK_STREAM if training else VALIDATION_STREAM
+        known = {"collator": self.collator, "batch_size": batch_size, "seed": self.seed, "stream": stream}
+        return {**known, "rank": replica.rank, "num_ranks": replica.size}
 
     def training_loader(self, passes: Passes, uneven: bool) -> PassLoader:
         """Passes from the position in a checkpoint, else from the trainer's epoch, else from the first."""

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from tiryns.conf.values import check_choice
-from tiryns.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from tiryns.runner.data.micro_batch import tokenizer_arguments
 from tiryns.runner.data.read.documents import Source
 from tiryns.runner.data.read.opened import Reading
@@ -175,17 +174,10 @@ class PretrainingDataModule(PassesDataModule):
     def _passes(self, name: str | None) -> StoredPasses | StreamedPasses:
         """Passes over the training data, or over the validation set of that name."""
         training = name is None
-        batch_size, replica = self.train_batch_size if training else self.val_batch_size, self.replica()
-        shared: dict[str, Any] = {
-            "collator": self.collator,
-            "batch_size": batch_size,
-            "seed": self.seed,
-            "stream": MASK_STREAM if training else VALIDATION_STREAM,
-            "rank": replica.rank,
-            "num_ranks": replica.size,
-            "row_tokens": self.max_sequence_length * batch_size if self.packing else None,
-            "pad_rows": self.packing_pad_to_budget,
-        }
+        batch_size = self.train_batch_size if training else self.val_batch_size
+        row_tokens = self.max_sequence_length * batch_size if self.packing else None
+        shared = self.pass_arguments(training, batch_size)
+        shared |= {"row_tokens": row_tokens, "pad_rows": self.packing_pad_to_budget}
         shuffle = training and self.shuffle
         if not self.streaming:
             sequences = self.train if name is None else self.validation[name]

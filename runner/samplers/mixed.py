@@ -17,7 +17,14 @@ Inner = TypeVar("Inner", bound=GlobalBatchSampler)
 
 
 class DerivedSampler(GlobalBatchSampler, Generic[Inner]):
-    """Global batches made of those of another `sampler`, which gives their number and their sizes."""
+    """Global batches made of those of another `sampler`, which gives their number and their sizes.
+
+    Example:
+        >>> from tiryns.runner.samplers import Sequential
+        >>> sampler = Sequential(range(9), num_epochs=None, num_batches=9, global_batch_size=1, seed=0)
+        >>> len(Mixed(sampler, {"all": range(9)}, parts=[1]))
+        9
+    """
 
     def __init__(self, sampler: Inner) -> None:
         ResumableSampler.__init__(self)
