@@ -13,7 +13,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from tiryns.runner.data.batches import GatheredSequences, flat_samples, keyed_samples
 from tiryns.runner.data.micro_batch import FlatSamples
 from tiryns.runner.data.read.documents import Source
-from tiryns.runner.data.text.chunking import Chunker
+from tiryns.runner.data.text.chunking import Chunker, Flat
 from tiryns.runner.data.text.stream import Numbered, ShuffledStream
 from tiryns.runner.data.workers import WorkerLoader, replacing
 from tiryns.runner.loaders.microbatches import row_batch
@@ -210,7 +210,7 @@ class StreamedPasses(Passes):
 
     def _made(self, number: int, documents: list[Numbered]) -> Iterator[dict[str, Any]]:
         """The batches of a window: one, or one for each packed row."""
-        numbers, ids, lengths = self._tokenised(documents)
+        numbers, (ids, lengths) = self._tokenised(documents)
         if not len(lengths):
             if self.can_skip:  # so that later batches keep their numbers
                 yield self.filler()
@@ -241,16 +241,14 @@ class StreamedPasses(Passes):
         order, bounds = pack(lengths, self.row_tokens)
         return np.split(order, bounds[1:-1])
 
-    def _tokenised(
-        self, documents: list[Numbered]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    def _tokenised(self, documents: list[Numbered]) -> tuple[NDArray[np.int64], Flat]:
         """Numbers [D] of the documents that have tokens, these end to end [N], and their lengths [D]."""
         numbers, contents = zip(*documents, strict=True)
         cut = self.chunker.tokens if self.source.tokenized else self.chunker.texts
         ids, lengths = cut(contents)
         if len(lengths) < len(numbers):  # a text without tokens gives no sequence
             numbers = tuple(n for n, content in documents if len(cut([content])[1]))
-        return np.array(numbers, dtype=np.int64), ids, lengths
+        return np.array(numbers, dtype=np.int64), (ids, lengths)
 
     def _windows(self) -> Iterator[list[Numbered]]:
         """Documents in lists of `window`, the last ones of each shard in shorter lists."""

@@ -229,14 +229,14 @@ class Collator(RunObjective, ABC):
         batch |= self.extra_fields(labelled, places, shape)
         counts = not tokenized.get("filler")
         low, high = sample_hashes(labelled) if counts else (0, 0)
-        figures: MicroBatch = {
+        return {
+            **batch,
             "tokens": int(lengths.sum()) if counts else 0,
             "padded_tokens": shape[0] * shape[1] if counts else 0,
             "token_pairs": int((lengths**2).sum()) if counts else 0,
             "hash_low": low,
             "hash_high": high,
         }
-        return {**batch, **figures}
 
 
 class FlatCollator(Collator):
