@@ -103,8 +103,7 @@ class Collator(RunObjective, ABC):
         self.is_special = np.zeros(vocab_size, dtype=bool)
         self.is_special[[*special_token_ids, pad_token_id, mask_token_id]] = True
         self.ordinary_ids = np.flatnonzero(~self.is_special)
-        option: type = type(self.options)
-        for name, rules in rules_of(option).items():
+        for name, rules in rules_of(self.options.__class__).items():
             value, allowed = getattr(self.options, name), rules.get("allowed")
             if allowed and value is not None and allowed.problem(value):
                 raise ValueError(f"objective.{name} must be {allowed}, not {value!r}")
