@@ -1,4 +1,4 @@
-"""Every config group, one file each, registered on import. Imports no torch, so that help and completion are fast.
+"""Every config group, registered on import. Imports no torch, so that help and completion are fast.
 
 Read `conf/config.py` first: it lists the groups and their defaults. `conf/experiment/` holds recipes,
 `conf/published/` those of papers.
@@ -9,7 +9,6 @@ if __name__ == "conf":  # a checkout's folder, whose options would be registered
 
 from tiryns.conf import (
     callback,
-    checkpoint,
     config,
     data,
     logger,
@@ -25,7 +24,7 @@ from tiryns.conf import (
 from tiryns.conf.registry import load_plugins, register_configs
 
 __all__ = [
-    "callback", "checkpoint", "config", "data", "logger", "model", "module", "objective", "optimizer", "sampler",
+    "callback", "config", "data", "logger", "model", "module", "objective", "optimizer", "sampler",
     "scheduler", "sweeps", "trainer",
 ]  # fmt: skip
 

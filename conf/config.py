@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import MISSING, DictConfig
 
 from tiryns.conf.module import RECOMMENDED_COMPILE
-from tiryns.conf.registry import register_config, register_root
+from tiryns.conf.registry import register_config
 from tiryns.conf.trainer import BUDGETS
 from tiryns.conf.values import PAIRS, Choice, Named, setting
 
@@ -58,9 +58,7 @@ LATER: dict[str, dict[str, Any]] = {
 """Settings that came later, with their defaults: the hash of a config that does not use them is as it was before."""
 
 FORMER: dict[str, dict[str, dict[Any, Any]]] = {
-    "module": {
-        "compile_model": {RECOMMENDED_COMPILE: False, "auto": False},
-    },
+    "module": {"compile_model": {RECOMMENDED_COMPILE: False, "auto": False}}
 }
 """Values that count in the hash of a config as those that were there before them, and that give the same run."""
 
@@ -203,11 +201,10 @@ def scaled(*, _root_: DictConfig) -> str:
     if scale is None:
         return UNSCALED
     if not isinstance(recipe, str):
-        raise ValueError(
-            f"scale={scale} makes a recipe another size: name one, such as experiment=modernbert"
-        )
+        problem = f"scale={scale} makes a recipe another size: name one, such as experiment=modernbert"
+        raise ValueError(problem)
     return f"experiment/{scale}/{recipe}"
 
 
 register_config(UNSCALED, {})
-register_root(Config)
+register_config("config", Config)

@@ -14,7 +14,7 @@ from omegaconf import MISSING
 
 from tiryns.conf.config import DEFAULTS, Config
 from tiryns.conf.registry import OPTIONS
-from tiryns.conf.values import Choice, Named, Rule, rules_of, suggest
+from tiryns.conf.values import Named, Rule, rules_of
 
 UNSEEN = ("_target_", "_convert_")
 """Fields that are no settings."""
@@ -76,10 +76,8 @@ def check_fields(node: type, prefix: str, values: Mapping[str, Any]) -> None:
         value, allowed = values.get(name), rules.get("allowed")
         problem = allowed.problem(value) if allowed and value not in (None, MISSING) else None
         if problem:
-            key, match = f"{prefix}.{name}".lstrip("."), ""
-            if isinstance(allowed, Choice):
-                match = suggest(str(value), allowed.words)
-            raise ValueError(f"{key}={value if value != '' else repr(value)}: {problem}{match}")
+            key = f"{prefix}.{name}".lstrip(".")
+            raise ValueError(f"{key}={value if value != '' else repr(value)}: {problem}")
 
 
 def root_fields() -> list[Field]:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from tiryns.conf.data.mixture import Mixture, check_weights, mixed_sources
+from tiryns.conf.data.pretraining import Mixture, check_weights, mixed_sources
 from tiryns.conf.trainer import BUDGETS, Trainer
-from tiryns.conf.values import POSITIVE, Choice, Settings, check_of, rules_of, suggest
+from tiryns.conf.values import POSITIVE, Settings, check_of, rules_of, suggest
 
 OF_MIXTURES = ("mixture", "mixture_by", "mixture_tau")
 """Settings of a phase that data with one source has not."""
@@ -92,9 +92,8 @@ def _phase(number: int, entry: Any) -> Phase:
     """An entry of the list."""
     where = f"phases[{number}]"
     if not isinstance(entry, Mapping) or not entry.get("name"):
-        raise ValueError(
-            f"{where}={entry!r}: expected settings with a name, such as {{name: stable, steps: 90}}"
-        )
+        problem = f"{where}={entry!r}: expected settings with a name, such as {{name: stable, steps: 90}}"
+        raise ValueError(problem)
     where, known = place_of(number, entry["name"]), [field.name for field in fields(Phase)]
     for name, value in entry.items():
         if name not in known:
@@ -103,15 +102,13 @@ def _phase(number: int, entry: Any) -> Phase:
             _check_settings(f"{where}.{name}", value, CHANGED[name])
     lengths = [name for name in LENGTHS if entry.get(name) is not None]
     if len(lengths) != 1:
-        raise ValueError(
-            f"{where} has {' and '.join(lengths) or 'no length'}: give one of {', '.join(LENGTHS)}"
-        )
+        problem = f"{where} has {' and '.join(lengths) or 'no length'}: give one of {', '.join(LENGTHS)}"
+        raise ValueError(problem)
     length = entry[lengths[0]]
     whole = isinstance(length, int) or lengths[0] != "steps"
     if isinstance(length, bool) or not isinstance(length, int | float) or not whole or length <= 0:
-        raise ValueError(
-            f"{where}.{lengths[0]}={length!r}: expected a {'whole ' * (not whole)}number above 0"
-        )
+        problem = f"{where}.{lengths[0]}={length!r}: expected a {'whole ' * (not whole)}number above 0"
+        raise ValueError(problem)
     return Phase(**entry)
 
 
@@ -202,8 +199,8 @@ def check_data(phases: Sequence[Phase], data: Mapping[str, Any]) -> None:
                 raise ValueError(f"{key}: the run's data is no mixture (data=mixture) with sources by name")
             if name == "mixture":
                 _check_weights(key, value, sources or {})
-            else:
-                _check_value(key, value, rules_of(Mixture)[name].get("allowed"))
+            elif value is not None and (problem := rules_of(Mixture)[name]["allowed"].problem(value)):
+                raise ValueError(f"{key}={value}: {problem}")
         if phase.data.get("mixture") is not None and phase.data.get("mixture_tau") is not None:
             raise ValueError(
                 f"{place_of(number, phase.name)}.data has mixture and mixture_tau: shares are of weights or of sizes, "
@@ -211,17 +208,10 @@ def check_data(phases: Sequence[Phase], data: Mapping[str, Any]) -> None:
             )
 
 
-def _check_value(key: str, value: Any, allowed: Any) -> None:
-    if value is not None and (problem := allowed.problem(value)):
-        match = suggest(str(value), allowed.words) if isinstance(allowed, Choice) else ""
-        raise ValueError(f"{key}={value}: {problem}{match}")
-
-
 def _check_weights(key: str, weights: Any, sources: Mapping[str, Any]) -> None:
     if not isinstance(weights, Mapping) or not weights:
-        raise ValueError(
-            f"{key}={weights!r}: expected weights by name of source, such as {{books: 1, web: 2}}"
-        )
+        expected = f"{key}={weights!r}: expected weights by name of source, such as {{books: 1, web: 2}}"
+        raise ValueError(expected)
     for name, weight in weights.items():
         if name not in sources:
             raise ValueError(

@@ -73,9 +73,8 @@ def _open_mappings(config: DictConfig) -> None:
     for name in map(str, config):
         if _is_mapping(hints.get(name)):
             given = MISSING if OmegaConf.is_missing(config, name) else config[name]
-            if not isinstance(
-                given, DictConfig
-            ):  # only a mapping can be opened, and it stays open when it is unset
+            # only a mapping can be opened, and it stays open when it is unset
+            if not isinstance(given, DictConfig):
                 config[name] = {}
             OmegaConf.set_struct(config[name], False)
             if not isinstance(given, DictConfig):
@@ -118,11 +117,6 @@ def register_parts(group: str, together: str | None = None, **options: type) -> 
         _store(group, name, {name: node})
     if together:
         _store(group, together, dict(options))
-
-
-def register_root(node: type) -> None:
-    """Registers the dataclass of the whole config."""
-    register_config("config", node)
 
 
 def register_config(name: str, source: Any) -> None:

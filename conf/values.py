@@ -23,7 +23,7 @@ class Choice(NamedTuple):
         """The error message for a value that is not allowed."""
         fits = isinstance(value, bool) if self.switch and value not in self.words else value in self.words
         fits = fits or (self.prefix is not None and str(value).startswith(self.prefix))
-        return None if fits else f"there are: {', '.join(self._shown())}"
+        return None if fits else f"there are: {', '.join(self._shown())}{suggest(str(value), self.words)}"
 
     def _shown(self) -> tuple[str, ...]:
         words = ("true", "false", *self.words) if self.switch else self.words
@@ -90,12 +90,9 @@ class Stretches(NamedTuple):
 
     def problem(self, value: Any) -> str | None:
         """The error message for a value that is not allowed."""
-        fits = isinstance(value, list) and all(
-            isinstance(pair, list)
-            and [type(number) for number in pair] == [int, int]
-            and self.low <= pair[0] <= pair[1]
-            for pair in value
-        )
+        lists = isinstance(value, list) and all(isinstance(pair, list) for pair in value)
+        pairs = lists and all([type(number) for number in pair] == [int, int] for pair in value)
+        fits = pairs and all(self.low <= first <= last for first, last in value)
         return None if fits else f"expected {self}, such as [[101, 300], [412, 412]]"
 
     def __str__(self) -> str:

@@ -2,19 +2,53 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from tiryns.conf.values import COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, Settings, check_of, setting
 
+Option = TypeVar("Option", bound=type)
 
-def demo_part(target: str, part: str) -> Callable[[], dict[str, str]]:
-    """Returns what makes the default of a field: a part of a data set below `runner.data.demo`.
+FORMATS = "auto csv tsv jsonl json parquet arrow txt md conll conllu squad fasta"
+
+
+@dataclass
+class Tables:
+    """Format of the files."""
+
+    format: str = setting("auto", allowed=Choice(tuple(FORMATS.split())))
+    """Format of the files; `auto` goes by their endings. txt, md hold documents, fasta sequences; conll, conllu, squad
+    labelled rows."""
+    delimiter: str | None = None
+    """Separator of fields; none takes a tab in tsv files, in csv files the `,` `;` `|` or tab that cuts rows alike."""
+    encoding: Any = None
+    """Encoding of text files, such as `latin-1`, or a list of which each file is read in the first that fits; none takes
+    UTF-8, of csv and tsv files also UTF-16 with its mark."""
+    quoting: bool | None = None
+    """Whether double quotes enclose fields; none takes true in csv files, and detects it in tsv files."""
+    header: Any = None
+    """Names of the columns of csv and tsv files whose first line is a row like the others; none takes the first line."""
+
+
+def demonstration(target: str) -> Callable[[Option], Option]:
+    """Makes a dataclass of a class whose sets are the parts of a data set below `runner.data.demo`.
 
     Example:
-        >>> demo_part("stdlib_pairs.StdlibRetrieval", "test")()["part"]
-        'test'
+        >>> @demonstration("stdlib_pairs.StdlibRetrieval")
+        ... class Shown:
+        ...     max_length: int = 64
+        >>> Shown().test
+        {'_target_': 'runner.data.demo.stdlib_pairs.StdlibRetrieval', 'part': 'test'}
     """
-    return lambda: {"_target_": f"runner.data.demo.{target}", "part": part}
+
+    def made(option: Option) -> Option:
+        for part in ("train", "validation", "test"):
+            node = {"_target_": f"runner.data.demo.{target}", "part": part}
+            setattr(option, part, field(default_factory=node.copy))
+            option.__annotations__[part] = Any
+        dataclass(option)
+        return option
+
+    return made
 
 
 @dataclass

@@ -1,12 +1,11 @@
 """Group `data`, labelled: examples of finetuning tasks, from files, the hub, or Python's standard library."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import MISSING
 
-from tiryns.conf.data.common import Batching, LeavingOut, Tokenizing, demo_part
-from tiryns.conf.data.tables import Tables
+from tiryns.conf.data.common import Batching, LeavingOut, Tables, Tokenizing, demonstration
 from tiryns.conf.registry import OPTIONS, register, target_of
 from tiryns.conf.values import (
     AT_LEAST_0,
@@ -154,60 +153,38 @@ def is_demonstration(source: object) -> bool:
     return (target_of(source) or "").startswith("runner.data.demo.")
 
 
-@dataclass
+@demonstration("stdlib_tasks.StdlibDocstrings")
 class StdlibDocstrings(ClassificationData):
     """Docstrings of the standard library with the package that each is from; ships with Python."""
 
-    train: Any = field(default_factory=demo_part("stdlib_tasks.StdlibDocstrings", "train"))
-    validation: Any = field(default_factory=demo_part("stdlib_tasks.StdlibDocstrings", "validation"))
-    test: Any = field(default_factory=demo_part("stdlib_tasks.StdlibDocstrings", "test"))
 
-
-@dataclass
+@demonstration("stdlib_tasks.StdlibTokens")
 class StdlibTokens(TokenClassificationData):
     """Source of the standard library with Python's token types: strings, comments, numbers, keywords, names."""
 
-    train: Any = field(default_factory=demo_part("stdlib_tasks.StdlibTokens", "train"))
-    validation: Any = field(default_factory=demo_part("stdlib_tasks.StdlibTokens", "validation"))
-    test: Any = field(default_factory=demo_part("stdlib_tasks.StdlibTokens", "test"))
 
-
-@dataclass
+@demonstration("stdlib_tags.StdlibTags")
 class StdlibTags(JointTaggingData):
     """Source of the standard library: Python's token types as `kind`, what names are there for as `role`."""
 
-    train: Any = field(default_factory=demo_part("stdlib_tags.StdlibTags", "train"))
-    validation: Any = field(default_factory=demo_part("stdlib_tags.StdlibTags", "validation"))
-    test: Any = field(default_factory=demo_part("stdlib_tags.StdlibTags", "test"))
 
-
-@dataclass
+@demonstration("stdlib_tasks.StdlibQuestions")
 class StdlibQuestions(QuestionAnsweringData):
     """Questions on signatures and docstrings of the standard library, some of which have no answer."""
 
-    train: Any = field(default_factory=demo_part("stdlib_tasks.StdlibQuestions", "train"))
-    validation: Any = field(default_factory=demo_part("stdlib_tasks.StdlibQuestions", "validation"))
-    test: Any = field(default_factory=demo_part("stdlib_tasks.StdlibQuestions", "test"))
     max_length: int = 192
     doc_stride: int = 48
 
 
-@dataclass
+@demonstration("stdlib_choices.StdlibChoices")
 class StdlibChoices(MultipleChoiceData):
     """Docstrings of the standard library with three to five packages, of which each is from one."""
 
-    train: Any = field(default_factory=demo_part("stdlib_choices.StdlibChoices", "train"))
-    validation: Any = field(default_factory=demo_part("stdlib_choices.StdlibChoices", "validation"))
-    test: Any = field(default_factory=demo_part("stdlib_choices.StdlibChoices", "test"))
 
-
-@dataclass
+@demonstration("stdlib_pairs.StdlibSimilarity")
 class StdlibSimilarity(ClassificationData):
     """First paragraphs and bodies of docstrings of the standard library, and how near these are to each other, 0 to 3."""
 
-    train: Any = field(default_factory=demo_part("stdlib_pairs.StdlibSimilarity", "train"))
-    validation: Any = field(default_factory=demo_part("stdlib_pairs.StdlibSimilarity", "validation"))
-    test: Any = field(default_factory=demo_part("stdlib_pairs.StdlibSimilarity", "test"))
     pair_column: Any = "pair"
     problem_type: str = "regression"
 

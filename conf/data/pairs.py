@@ -1,14 +1,14 @@
-"""Group `data`, pairs: queries with passages, hard negatives or scores, from files, the hub, or the standard library."""
+"""Group `data`, pairs: queries with passages or candidates to train on, and data that `mode=probe` alone measures on."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import MISSING
 
-from tiryns.conf.data.common import demo_part
+from tiryns.conf.data.common import Batching, Tables, Tokenizing, demonstration
 from tiryns.conf.data.labelled import FinetuningData
-from tiryns.conf.registry import register
-from tiryns.conf.values import NAMED, Bounds, setting
+from tiryns.conf.registry import option_of, register
+from tiryns.conf.values import NAMED, Bounds, Settings, check_of, setting
 
 
 @dataclass
@@ -44,13 +44,96 @@ class PairsData(FinetuningData):
     micro_batch_tokens: Any = 4096
 
 
-@dataclass
+@demonstration("stdlib_pairs.StdlibRetrieval")
 class StdlibPairs(PairsData):
     """The first paragraph of a docstring of the standard library as query, what follows it as passage."""
 
-    train: Any = field(default_factory=demo_part("stdlib_pairs.StdlibRetrieval", "train"))
-    validation: Any = field(default_factory=demo_part("stdlib_pairs.StdlibRetrieval", "validation"))
-    test: Any = field(default_factory=demo_part("stdlib_pairs.StdlibRetrieval", "test"))
-
 
 register("data", pairs=PairsData, stdlib_pairs=StdlibPairs)
+
+
+@dataclass
+class RankingData(FinetuningData):
+    """Queries with graded candidates: `data=ranking data.train=train.jsonl`."""
+
+    _target_: str = "runner.tasks.ranking.RankingData"
+    task: str = "ranking"
+    text_column: str = "query"
+    """Column of the query."""
+    choices_column: str = "passage"
+    """Column of the candidates: a list, its JSON or text with `label_separator`; or a text, which is one candidate:
+    rows with the same query, or the same id if there is `id_column`, are one list."""
+    label_column: str = "label"
+    """Column of the grades of a list, or of the one candidate: 0, or more for a relevant one."""
+    pair_column: Any = None
+    """Column of the relevant text or a list of them, in the place of candidates with grades."""
+    negative_columns: Any = None
+    """Columns of the others, each with a text or a list of texts: `negative`, or `[negative_1,negative_2]`."""
+    micro_batch_tokens: Any = 4096
+
+
+@demonstration("stdlib_choices.StdlibRanking")
+class StdlibRanking(RankingData):
+    """Docstrings of the standard library with eight modules: their own, others of its package, and others."""
+
+
+register("data", ranking=RankingData, stdlib_ranking=StdlibRanking)
+
+
+@dataclass
+class Retrieval(Tables, Tokenizing, Batching):
+    """Queries, each with a passage that belongs to it: `mode=probe data=retrieval data.test=pairs.csv`."""
+
+    _target_: str = "runner.data.RetrievalPairs"
+    test: Any = setting(MISSING, allowed=NAMED)
+    """A file, folder, glob, hub name, or a list of them; a folder of BEIR, whose split is `test`, or `FOLDER@split`; or
+    several sets by name: `{easy: a.csv, hard: b.csv}`. All passages of a set are ranked for each of its queries."""
+    validation: Any = setting(None, allowed=NAMED)
+    """Further sets, like `test`."""
+    train: Any = setting(None, allowed=NAMED)
+    """Pairs to train a tokenizer on, like `test`, for a model without one."""
+    query_column: str = "query"
+    """Column of the query; rows with the same one name several passages for it."""
+    passage_column: str = "passage"
+    """Column of a passage that belongs to it; the same text is one passage."""
+    tokenizer: Any = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
+    """Name or folder of a tokenizer; none, for a model without a name, trains one on `train`."""
+    max_length: int = setting(128, allowed=Bounds(8, whole=True))
+    """Longest text in tokens; longer ones are cut off."""
+    micro_batch_tokens: Any = 8192
+    num_workers: int = 0
+
+
+@demonstration("stdlib_pairs.StdlibRetrieval")
+class StdlibRetrieval(Retrieval):
+    """The first paragraph of a docstring of the standard library as query, what follows it as passage."""
+
+
+register("data", retrieval=Retrieval, stdlib_retrieval=StdlibRetrieval)
+
+
+@dataclass
+class Mteb(Batching):
+    """Tasks of mteb by name (needs `tiryns[mteb]`): `mode=probe data=mteb data.tasks=[STSBenchmark]`."""
+
+    _target_: str = "runner.data.MtebTasks"
+    tasks: list[str] = MISSING
+    """Names of tasks as mteb has them, or those of a module of yours that `imports` names. mteb fetches their data."""
+    tokenizer: Any = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
+    """Name or folder of a tokenizer; a model with random weights needs one."""
+    max_length: int = setting(128, allowed=Bounds(8, whole=True))
+    """Longest text in tokens; longer ones are cut off."""
+    micro_batch_tokens: Any = 8192
+    num_workers: int = 0
+
+
+@check_of(Mteb)
+@check_of(Retrieval)
+def check_measured(data: Settings, config: Settings) -> None:
+    """Raises ValueError where data for `mode=probe` alone is trained on."""
+    if config["mode"] != "probe":
+        problem = f"data={option_of('data', data)} is measured by mode=probe, and nothing trains on it"
+        raise ValueError(problem)
+
+
+register("data", mteb=Mteb)

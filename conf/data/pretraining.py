@@ -1,14 +1,25 @@
 """Group `data`, pretraining: text, tokenised once into a cache or as a stream."""
 
-from dataclasses import dataclass, field
+import re
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from omegaconf import MISSING
 
-from tiryns.conf.data.common import Batching, LeavingOut, Tokenizing
-from tiryns.conf.data.tables import Tables
+from tiryns.conf.data.common import Batching, LeavingOut, Tables, Tokenizing
 from tiryns.conf.registry import register
-from tiryns.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
+from tiryns.conf.values import (
+    AT_LEAST_0,
+    NAMED,
+    POSITIVE,
+    WHOLE_FROM_0,
+    Bounds,
+    Choice,
+    rules_of,
+    setting,
+    suggest,
+)
 
 
 @dataclass
@@ -86,3 +97,105 @@ class Hub(PretrainingData):
 
 
 register("data", stdlib_text=StdlibText, stdlib_code=StdlibCode, proteins=Proteins, files=Files, hub=Hub)
+
+
+MIXTURE = "mixture"
+"""Name of the figures of all sources together, which no source has."""
+
+
+@dataclass
+class MixedSource:
+    """A source of a mixture; a setting that it leaves out is that of `data`."""
+
+    source: Any = setting(MISSING, allowed=NAMED)
+    """As `data.source`."""
+    weight: Any = setting(None, allowed=POSITIVE)
+    """Its share, as a part of the sum of all weights: .7 of 1, or 26 of 76 billion tokens. A source without one is drawn
+    in the phases alone that name it."""
+    max_epochs: Any = setting(None, allowed=POSITIVE)
+    """Most passes over it in the whole run; none takes `data.mixture_max_epochs`."""
+    validation: Any = setting(None, allowed=NAMED)
+    """Validation documents in place of held-out ones; the set has the name of the source."""
+    validation_documents: Any = setting(None, allowed=AT_LEAST_0)
+    """As `data.validation_documents`, of this source."""
+    text_column: Any = None
+    split: Any = None
+    text_unit: Any = None
+    format: Any = None
+    delimiter: Any = None
+    encoding: Any = None
+    quoting: Any = None
+
+
+@dataclass
+class Mixture(PretrainingData):
+    """Several sources in given shares: `data=mixture 'data.mixture={a: {source: a.txt, weight: 3}, b: {...}}'`."""
+
+    _target_: str = "runner.data.MixtureData"
+    source: Any = None
+    """None: each source stands in `mixture`."""
+    validation: Any = None
+    """None: a validation source stands with its source in `mixture`."""
+    mixture: Any = MISSING
+    """Sources by name: `{books: {source: books/*.txt, weight: .7}, web: {source: web.jsonl, weight: .3, max_epochs: 4}}`.
+    A source has a `weight`, `max_epochs`, and the settings of `data` that say how it is read and held out."""
+    mixture_by: str = setting("tokens", allowed=Choice(("tokens", "samples")))
+    """Unit of the weights and of the sizes that `mixture_tau` reads: `tokens`, or `samples` (sequences)."""
+    mixture_tau: Any = setting(None, allowed=AT_LEAST_0)
+    """Takes shares from sizes in place of weights: size to the power of this; 1 is as they are, 0 equal shares."""
+    mixture_max_epochs: Any = setting(None, allowed=POSITIVE)
+    """Most passes over any source in the whole run; a run that would make more is refused before its first step."""
+
+
+def mixed_sources(settings: Mapping[str, Any]) -> dict[str, MixedSource]:
+    """The sources of the settings of a `Mixture`, by name; raises ValueError for the first thing that is wrong."""
+    mixture = settings["mixture"]
+    if not isinstance(mixture, Mapping) or not mixture:
+        example = "{books: {source: books.txt, weight: 0.7}, web: {source: web.jsonl, weight: 0.3}}"
+        raise ValueError(f"data.mixture={mixture!r}: expected sources by name, such as {example}")
+    for name in ("source", "validation", "streaming"):
+        if settings.get(name):
+            instead = "it is prepared first" if name == "streaming" else f"data.mixture.NAME.{name}"
+            raise ValueError(f"data.{name} cannot be given for a mixture: {instead}")
+    return {str(name): _source(f"data.mixture.{name}", name, entry) for name, entry in mixture.items()}
+
+
+def check_weights(sources: Mapping[str, MixedSource], tau: float | None, named: Container[str] = ()) -> None:
+    """Raises ValueError unless all sources have a weight or none has, with `tau`; those that phases name need none."""
+    weighted = [name for name, one in sources.items() if one.weight is not None]
+    if tau is not None and weighted:
+        raise ValueError(
+            f"data.mixture.{weighted[0]}.weight and data.mixture_tau: shares are of weights or of sizes, not both"
+        )
+    lacking = [name for name in sources if name not in weighted and (not weighted or name not in named)]
+    if tau is None and lacking:
+        raise ValueError(
+            f"data.mixture.{lacking[0]} has no weight: give every source one, or data.mixture_tau, which takes shares "
+            "from sizes"
+        )
+
+
+def _source(key: str, name: Any, entry: Any) -> MixedSource:
+    """An entry of a mixture."""
+    if not re.fullmatch(r"\w[\w-]*", str(name)) or name in ("train", MIXTURE):
+        raise ValueError(f"{key}: names are of letters, digits, - and _, and none is 'train' or {MIXTURE!r}")
+    known, rules = [field.name for field in fields(MixedSource)], rules_of(PretrainingData)
+    rules = {name: {**rules.get(name, {}), **own} for name, own in rules_of(MixedSource).items()}
+    if not isinstance(entry, Mapping) or not entry.get("source"):
+        raise ValueError(
+            f"{key}={entry!r}: expected settings with a source, such as {{source: books.txt, weight: 0.7}}"
+        )
+    for setting_name, value in entry.items():
+        if setting_name not in known:
+            there_are = f"a source has {', '.join(known)}"
+            raise ValueError(f"{key}.{setting_name}: {there_are}" + suggest(str(setting_name), known))
+        rule = rules[setting_name].get("allowed")
+        unknown = value is None or (isinstance(value, str) and "${" in value)
+        if rule and not unknown and (problem := rule.problem(value)):
+            of_none = "; leave the source out to train on none of it"
+            more = of_none if (setting_name, value) == ("weight", 0) else ""
+            raise ValueError(f"{key}.{setting_name}={value}: {problem}{more}")
+    return MixedSource(**entry)
+
+
+register("data", mixture=Mixture)

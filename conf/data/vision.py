@@ -5,11 +5,10 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from tiryns.conf.data.common import Batching, ImagesAndText, LeavingOut
+from tiryns.conf.data.common import Batching, ImagesAndText, LeavingOut, Tables
 from tiryns.conf.data.labelled import check_demonstration
-from tiryns.conf.data.tables import Tables
 from tiryns.conf.registry import register
-from tiryns.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, check_of, setting
+from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, check_of, setting
 
 
 @dataclass
@@ -55,3 +54,41 @@ class Shapes(ImageText):
 
 
 register("data", image_text=ImageText, shapes=Shapes)
+
+
+@dataclass
+class Energon(ImagesAndText):
+    """An energon data set with samples as of `data=image_text`, in energon's order: `data=energon data.path=FOLDER`."""
+
+    _target_: str = "runner.data.EnergonData"
+    path: Any = setting(MISSING, allowed=NAMED)
+    """Folder of a data set, or yaml file of a blend of several (a metadataset); `tiryns prepare` makes a data set."""
+    tokenizer_samples: int = 100_000
+    """Number of training samples, the first in the shards, that a tokenizer is trained on."""
+    max_bad_samples: int = 0
+    """Most samples that a rank may skip because shard, json or image cannot be read; each is named in the log."""
+    allow_dataset_code: bool = setting(False, runs_code=True)
+    """Allows a data set to run its own code: `.nv-meta/sample_loader.py`, or targets in its `dataset.yaml`."""
+    shuffle_buffer_size: Any = 100
+    """Samples of a loader process from which the next is drawn, after the shards are shuffled; none draws none."""
+    max_samples_per_sequence: Any = None
+    """Most consecutive samples from one shard; none sets no bound."""
+    packing_buffer_size: Any = None
+    """Samples that are packed, best-fit, into rows of up to `row_length` tokens; none packs no rows."""
+    row_length: Any = None
+    """Most tokens of a packed row; none takes `max_length`."""
+    train_options: dict[str, Any] = field(default_factory=dict)
+    """Further arguments of energon's `get_train_dataset`: `{shuffle_over_epochs_multiplier: 2}`."""
+    global_batch_size: Any = "${sampler.global_batch_size}"
+    """Samples (or packed rows) of one optimizer step, over all ranks: `micro_batch_size` x ranks x micro-batches."""
+    micro_batch_size: int = setting(8, allowed=COUNT, execution=True)
+    """Samples (or packed rows) of one micro-batch."""
+    num_workers: int = setting(1, allowed=WHOLE_FROM_0, execution=True)
+    """Loader processes per rank; 0 loads in the training process."""
+    num_val_workers: Any = setting(None, execution=True)
+    """Loader processes per rank for validation; none takes `num_workers`."""
+    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded")), execution=True)
+    """`packed`: samples end to end in one row; `padded`: one row per sample; `auto`: packed if the architecture can."""
+
+
+register("data", energon=Energon)

@@ -1,11 +1,13 @@
-"""The objective of vectors of texts, learnt from pairs."""
+"""Objectives of vectors learnt from pairs: of texts, of tokens compared late, and sparse ones over the vocabulary."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tiryns.conf.registry import register, register_task
-from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, POSITIVE, Choice, Settings, check_of, setting
+from omegaconf import MISSING
+
+from tiryns.conf.registry import SMALLER_IS_BETTER
+from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, POSITIVE, SHARE, Choice, Settings, check_of, setting
 
 SCORED = ("cosent", "cosine")
 """Losses that compare the cosines of pairs with their scores."""
@@ -45,7 +47,38 @@ def check_contrastive(objective: Mapping[str, Any], score_column: str | None, ha
 
 
 @dataclass
-class Contrastive:
+class PairLoss:
+    """The loss of vectors that are learnt from pairs."""
+
+    _target_: str = MISSING
+    loss: str = setting("infonce", allowed=Choice(("infonce", *MARGINS)))
+    """`infonce`: a query's own passage against all others of the global batch; `margin_mse`: the squared difference of
+    the scores of passage and hard negative to a cross-encoder's margin, which is the score of the row; `margin_kl`: the
+    divergence of both softmaxes over passage and hard negative."""
+    temperature: float = setting(1.0, allowed=POSITIVE)
+    """Divisor of the scores in `infonce`, and of those and the margins in `margin_kl`."""
+    learn_temperature: bool = False
+    """Learns the temperature of `infonce`, beginning with `temperature`, as in CLIP; it has no weight decay."""
+    symmetric: bool = False
+    """Averages the loss of `infonce` with that of finding the query of each passage."""
+    false_negative_margin: Any = None
+    """Leaves out negatives whose score is above that of a query's own passage by more than this; none leaves out none.
+    Equal texts, and passages of equal queries or equal `data.match_column`, are left out in any case."""
+    max_score: float = setting(1.0, allowed=POSITIVE)
+    """Scores of rows are divided by it: 5 for STS."""
+    validation_batch_size: int = setting(64, allowed=COUNT)
+    """Pairs in a batch of the validation loss, so that runs with other batches can be compared."""
+
+
+@check_of(PairLoss)
+def check_pairs(objective: Settings, config: Settings) -> None:
+    """Raises ValueError as `check_contrastive` does, by the columns of the data."""
+    data = config["data"]
+    check_contrastive(objective, data.get("label_column"), bool(data.get("negative_columns", True)))
+
+
+@dataclass
+class Contrastive(PairLoss):
     """Vectors of texts, near each other for what belongs together (InfoNCE, arXiv 1807.03748), or by scores."""
 
     _target_: str = "runner.objectives.ContrastiveCollator"
@@ -60,20 +93,11 @@ class Contrastive:
     """Whether exported vectors have unit length, which no loss depends on; none is as that folder says, else true."""
     temperature: float = setting(0.05, allowed=POSITIVE)
     """Divisor of the cosines in `infonce` and `cosent`."""
-    learn_temperature: bool = False
-    """Learns the temperature of `infonce`, beginning with `temperature`, as in CLIP; it has no weight decay."""
-    symmetric: bool = False
-    """Averages the loss of `infonce` with that of finding the query of each passage."""
     dimensions: Any = None
     """Sizes such as `[256,64]` that a vector is cut to, each with a loss of its own (Matryoshka, arXiv 2205.13147); the
     whole vector counts if its size is among them. None takes the whole one alone."""
     dimension_weights: Any = None
     """Weights of their losses, which are added up; none gives each 1."""
-    false_negative_margin: Any = None
-    """Leaves out negatives whose cosine is above that of a query's own passage by more than this; none leaves out none.
-    Equal texts, and passages of equal queries or equal `data.match_column`, are left out in any case."""
-    max_score: float = setting(1.0, allowed=POSITIVE)
-    """Scores are divided by it: 5 for STS."""
     teacher: Any = setting(None, allowed=NAMED)
     """A trained model with the same tokenizer, whose vectors of the same texts are learnt as well, by hub name, folder or
     run folder; none learns from pairs alone."""
@@ -81,17 +105,34 @@ class Contrastive:
     """Weight of the cosine distance to the teacher's vectors, the mean over the texts of each row."""
     label_weight: float = setting(0.5, allowed=AT_LEAST_0)
     """Weight of the loss of pairs beside the teacher's; in validation it counts alone, with 1."""
-    validation_batch_size: int = setting(64, allowed=COUNT)
-    """Pairs in a batch of the validation loss, so that runs with other batches can be compared."""
 
 
-@check_of(Contrastive)
-def check_pairs(objective: Settings, config: Settings) -> None:
-    """Raises ValueError as `check_contrastive` does, by the columns of the data."""
-    data = config["data"]
-    check_contrastive(objective, data.get("label_column"), bool(data.get("negative_columns", True)))
+@dataclass
+class LateInteraction(PairLoss):
+    """A vector for each token; a query's tokens each find the nearest of a passage (ColBERT, arXiv 2112.01488)."""
+
+    _target_: str = "runner.tasks.late_interaction.LateInteractionCollator"
+    token_dimensions: int = setting(128, allowed=COUNT)
+    """Width of a token's vector, which a linear layer without a bias makes of its hidden state."""
+    skip_punctuation: bool = True
+    """Leaves tokens that are a punctuation mark out of passages."""
+    query_expansion: Any = setting(None, allowed=COUNT)
+    """Fills queries up with mask tokens to this number of tokens, such as 32; none leaves them as they are. All tokens
+    attend to them, unlike in the original."""
 
 
-register("objective", contrastive=Contrastive)
+@dataclass
+class Sparse(PairLoss):
+    """Weights of the tokens of the vocabulary for each text, by a masked language model (SPLADE, arXiv 2109.10086)."""
 
-register_task("contrastive", "tiryns.runner.tasks.contrastive.Contrastive")
+    _target_: str = "runner.tasks.sparse.SparseCollator"
+    query_flops_weight: float = setting(5e-5, allowed=AT_LEAST_0)
+    """Weight of the FLOPS regulariser of queries: the sum over the vocabulary of the squared mean activation in the
+    global batch. Larger ones leave fewer entries."""
+    passage_flops_weight: float = setting(3e-5, allowed=AT_LEAST_0)
+    """The same of passages and hard negatives."""
+    flops_warmup: float = setting(0.33, allowed=SHARE)
+    """The share of the run in which both weights grow, with the square of the steps, from 0 to their values."""
+
+
+SMALLER_IS_BETTER.update(("active_dims", "retrieval_flops"))

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tiryns.conf.objective.distillation import Taught
-from tiryns.conf.registry import register, register_task
-from tiryns.conf.values import AT_LEAST_0, COUNT, Bounds, Settings, check_of, setting
+from tiryns.conf.objective.pretraining import Taught
+from tiryns.conf.values import AT_LEAST_0, COUNT, Bounds, Choice, Settings, check_of, setting
 
 BALANCED = "balanced"
 THRESHOLDS = ("global", "per_label")
@@ -26,9 +25,8 @@ def check_class_weights(given: Any) -> None:
 
 def check_thresholds(given: Any) -> None:
     """Raises ValueError unless `thresholds` are none, chosen on validation, or numbers between 0 and 1."""
-    values = (
-        list(given.values()) if isinstance(given, dict) else given if isinstance(given, list) else [given]
-    )
+    given_by_label = list(given.values()) if isinstance(given, dict) else given
+    values = given_by_label if isinstance(given_by_label, list) else [given]
     rule = Bounds(0, 1, open_low=True, open_high=True)
     if given is not None and given not in THRESHOLDS and (not values or any(map(rule.problem, values))):
         raise ValueError(
@@ -130,14 +128,12 @@ class VisionLanguage:
     _target_: str = "runner.objectives.VisionLanguageCollator"
 
 
-register("objective", classification=SequenceClassification)
-register("objective", token_classification=TokenClassification, question_answering=QuestionAnswering)
-register("objective", multiple_choice=MultipleChoice, joint_tagging=JointTagging)
-register("objective", vision_language=VisionLanguage)
+@dataclass
+class Ranking:
+    """The order of a query's candidates, by one score of query and candidate read together."""
 
-register_task("classification", "tiryns.runner.tasks.classification.Classification")
-register_task("token_classification", "tiryns.runner.tasks.token_classification.TokenClassification")
-register_task("question_answering", "tiryns.runner.tasks.question_answering.QuestionAnswering")
-register_task("vision_language", "tiryns.runner.tasks.vision_language.VisionLanguage")
-register_task("multiple_choice", "tiryns.runner.tasks.ranking.task.MultipleChoice")
-register_task("joint_tagging", "tiryns.runner.tasks.joint_tagging.JointTagging")
+    _target_: str = "runner.tasks.ranking.RankingCollator"
+    loss: str = setting("listwise", allowed=Choice(("listwise", "ranknet", "margin", "pointwise")))
+    """`listwise`, the cross-entropy of a list's softmax, whose mass relevant candidates share by grade (ListNet); for
+    each pair of a better and a worse candidate `ranknet`, the logistic loss, or `margin`, the squared difference of
+    their margin to that of the grades (MarginMSE, arXiv 2010.02666); `pointwise`, the binary cross-entropy of each."""

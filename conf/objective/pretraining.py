@@ -3,9 +3,31 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tiryns.conf.objective.distillation import Taught
-from tiryns.conf.registry import register
 from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, SHARE, Bounds, Choice, Settings, check_of, setting
+
+
+@dataclass
+class Taught:
+    """Distillation (arXiv 1503.02531): the student learns from labels and from a frozen teacher's outputs."""
+
+    teacher: str | None = setting(None, allowed=NAMED)
+    """A trained model with the same tokenizer, by hub name, folder or run folder; none trains on labels alone, and
+    then no other setting of the teacher counts."""
+    teacher_weight: float = setting(0.5, allowed=AT_LEAST_0)
+    """Weight of the divergence from the teacher's distribution, which is multiplied by `teacher_temperature` squared."""
+    label_weight: float = setting(0.5, allowed=AT_LEAST_0)
+    """Weight of the loss on the labels beside the teacher's; in validation it counts alone, with 1."""
+    teacher_temperature: float = setting(2.0, allowed=Bounds(0, open_low=True))
+    """What the logits of teacher and student are divided by."""
+
+
+def check_teacher(objective: dict[str, Any]) -> None:
+    """Raises ValueError for a teacher without any weight on a loss."""
+    names = [name for name in ("label_weight", "teacher_weight", "hidden_weight") if name in objective]
+    if objective.get("teacher") and not any(objective[name] for name in names):
+        told = ", ".join(f"objective.{name}" for name in names)
+        raise ValueError(f"nothing is learnt: {told} are all 0; give one of them a weight")
+
 
 UNITS = Choice(("tokens", "words", "spans"))
 """What is masked together."""
@@ -146,6 +168,24 @@ class ReplacedTokenDetection:
     """Also exports the generator, a masked language model, into `model/generator`."""
 
 
-register("objective", mlm=MaskedLanguageModeling, distillation=Distillation)
-register("objective", enhanced_mlm=EnhancedMaskedLanguageModeling)
-register("objective", diffusion=MaskedDiffusion, rtd=ReplacedTokenDetection)
+@dataclass
+class CausalLanguageModeling:
+    """Guesses each token from those before it: a decoder, or an encoder that is read causally."""
+
+    _target_: str = "runner.objectives.CausalLanguageModelingCollator"
+    z_loss: float = setting(0.0, allowed=AT_LEAST_0)
+    """Weight of the mean square of log Z, the logarithm of softmax's divisor, in training (arXiv 2204.02311)."""
+
+
+@dataclass
+class HybridLanguageModeling(MaskedTargets):
+    """GPT-BERT: masks most sequences, and guesses the next tokens of the others causally (arXiv 2410.24159)."""
+
+    _target_: str = "runner.objectives.HybridLanguageModelingCollator"
+    causal_share: float = setting(0.0625, allowed=SHARE)
+    """Share of the sequences that are causal, and weight of their mean loss; the masked ones have the rest. A phase may
+    change it: 1 and then 0 is causal language modelling and then masked."""
+    shifted: bool = True
+    """Whether a masked token is guessed at the token before it, as next tokens are; otherwise in its own place."""
+    z_loss: float = setting(0.0, allowed=AT_LEAST_0)
+    """Weight of the mean square of log Z, the logarithm of softmax's divisor, in training (arXiv 2204.02311)."""

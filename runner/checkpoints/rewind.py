@@ -5,7 +5,7 @@ from typing import Any
 from tiryns.runner.checkpoints import callback
 from tiryns.runner.checkpoints.files import delete_checkpoint, entry_of
 from tiryns.runner.config.skipped import NOTED, noted_rewinds
-from tiryns.runner.order.skipping import Pairs, number_of
+from tiryns.runner.order.timeline import Pairs, number_of
 from tiryns.runner.run.folder import Run
 
 

@@ -14,7 +14,7 @@ from tiryns.conf.config import HYDRA, Config
 from tiryns.conf.data.labelled import data_of
 from tiryns.conf.fields import check_fields, fields_of
 from tiryns.conf.objective.contrastive import Contrastive
-from tiryns.conf.objective.distillation import Taught, check_teacher
+from tiryns.conf.objective.pretraining import Taught, check_teacher
 from tiryns.conf.registry import OPTIONS, TASKS, option_of, target_of
 from tiryns.conf.scheduler import Wsd
 from tiryns.conf.trainer import BUDGETS, check_length

@@ -7,7 +7,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from tiryns.runner.manifest.inputs import read_manifest
-from tiryns.runner.order.skipping import Pairs, merged
+from tiryns.runner.order.timeline import Pairs, merged
 from tiryns.runner.run.folder import Run
 
 NOTED = "skipped"

@@ -3,18 +3,17 @@
 A sample goes from source to tokenizer, `store`, sampler (global batch k), partition (ranks, micro-batches) and collator.
 
 - `micro_batch`: the types of flat samples, micro-batches and shares. Read it first.
-- `batches`: global batch k as a rank's micro-batches, and the loader of them; `length_warmup`: shorter samples at first.
-- `phases`: what the phases of a run change in global batches.
-- `module`: the base class of data modules; `evaluated`: with labelled validation and test sets.
-- `workers`: loader processes; `handover`: serializes their batches; `replicas`: a rank's place among those of the model.
+- `batches`: global batch k as a rank's micro-batches, with what phases change in it, and shorter samples at first.
+- `module`: the base class of data modules; `evaluated`: with labelled validation and test sets, and their
+  problems in one error.
+- `workers`: loader processes and their batches; `replicas`: a rank's place among those of the model.
 - `read`: files; `text`: documents for pretraining; `store`: token sequences on disk.
 - `labelled`: rows of finetuning tasks, queries with passages; `vision`: conversations about images; `energon`: streams.
 - `pairs`: queries with passages, hard negatives or scores, to train on.
-- `problems`: all problems of labelled files in one error.
 - `mixture`: several sources of text in given shares.
 - `origin`: the files, documents and rows that samples came from; `without`: samples that a run leaves out.
 - `corpus`: large corpora, tokenised by datatrove into sharded stores.
-- `demo`: generated data; `prepare_energon`: the command that writes an energon data set.
+- `demo`: generated data.
 
 The data modules for a plain `lightning.Trainer` are in `runner.loaders`.
 """
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from tiryns.runner.data.energon.module import EnergonMultiModalDataModule
     from tiryns.runner.data.energon.run import EnergonData
     from tiryns.runner.data.labelled.finetuning import FinetuningData
-    from tiryns.runner.data.labelled.mteb_tasks import MtebTasks
-    from tiryns.runner.data.labelled.retrieval import RetrievalPairs
+    from tiryns.runner.data.labelled.retrieval import MtebTasks, RetrievalPairs
     from tiryns.runner.data.mixture.module import MixtureData
     from tiryns.runner.data.pairs.module import PairsData
     from tiryns.runner.data.text.pretraining import PretrainingData

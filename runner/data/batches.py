@@ -1,20 +1,144 @@
 """A rank's share of global batch k: sampled, cut, read and collated, as a function of k alone."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
-from tiryns.runner.data.length_warmup import GatheredSequences, LengthWarmup
 from tiryns.runner.data.micro_batch import Collate, FlatSamples, MicroBatch, Share
-from tiryns.runner.data.phases import PhaseCollators
+from tiryns.runner.optim.schedule.phases import count_steps
 from tiryns.runner.order.keyed import derive_seed, sample_keys
 from tiryns.runner.order.partition import partition
+from tiryns.runner.order.ranges import ranges
+from tiryns.runner.order.timeline import Timeline
 from tiryns.runner.samplers import GlobalBatchSampler
+
+
+class PhaseParts(NamedTuple):
+    """The length of a phase, and what it has in place of the parts of the run."""
+
+    name: str
+    steps: int
+    make_sampler: Callable[..., GlobalBatchSampler] | None = None
+    """A sampler with batch sizes of its own."""
+    collator: Collate | None = None
+
+
+class PhaseCollators:
+    """Which collator a global batch has, and how much is done of what its settings follow.
+
+    A phase with a collator of its own has its settings change over that phase, others those of the run over the run.
+
+    Example:
+        >>> phases = [PhaseParts("stable", 6), PhaseParts("decay", 2, collator=str.upper)]
+        >>> collators = PhaseCollators(phases, str.lower)
+        >>> [collators.at(number, 8) == expected for number, expected in [(2, (str.lower, 0.25)), (7, (str.upper, 0.5))]]
+        [True, True]
+    """
+
+    def __init__(self, phases: Sequence[PhaseParts], collator: Collate) -> None:
+        self.phases, self.collator = list(phases), collator
+        self.timeline = Timeline([phase.name for phase in phases], [phase.steps for phase in phases])
+
+    def at(self, number: int, num_steps: int) -> tuple[Collate, float]:
+        """The collator of a global batch, counted from 0, and how much is done, 0 to 1; the run has `num_steps`."""
+        phase = self.phases[self.timeline.at(number)]
+        if phase.collator is None:
+            return self.collator, number / num_steps
+        return phase.collator, min(self.timeline.inside(number) / phase.steps, 1.0)
+
+
+class GatheredSequences(Protocol):
+    """Token sequences, read many at a time."""
+
+    def __len__(self) -> int: ...
+
+    def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Tokens of each sequence."""
+
+    def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Tokens of the sequences end to end, and the length of each."""
+
+
+@dataclass(frozen=True)
+class LengthWarmup:
+    """Longest sequences that grow along a line from `first` tokens to `last` over `steps` steps.
+
+    Example:
+        >>> warmup = LengthWarmup(first=32, last=128, steps=3, closing_ids=(3,))
+        >>> [warmup.limit(step) for step in range(4)]
+        [32, 64, 96, None]
+    """
+
+    first: int
+    last: int
+    steps: int
+    closing_ids: tuple[int, ...]
+    """Special tokens, which stay where a sequence ends with one."""
+
+    @classmethod
+    def of(cls, settings: Any, max_steps: int, special_ids: list[int]) -> "LengthWarmup | None":
+        """That of the settings of a data set in a run of `max_steps`; raises ValueError for one that is none."""
+        first, length = settings.length_warmup_from, settings.length_warmup_steps
+        if first is None and not length:
+            return None
+        if first is None or not length:
+            raise ValueError(
+                f"data.length_warmup_from is {first} and data.length_warmup_steps {length}: a warm-up of the sequence "
+                "length needs both"
+            )
+        if first >= settings.max_length:
+            raise ValueError(
+                f"data.length_warmup_from={first} must be less than data.max_length={settings.max_length}"
+            )
+        steps = count_steps(length, max_steps, "data.length_warmup_steps")
+        return cls(first, settings.max_length, steps, tuple(special_ids))
+
+    def limit(self, step: int) -> int | None:
+        """Tokens of the longest sequence of a step, counted from 0; None after the warm-up."""
+        if step >= self.steps:
+            return None
+        return self.first + (self.last - self.first) * step // self.steps
+
+    def at(self, step: int, sequences: GatheredSequences) -> GatheredSequences:
+        """The sequences as a step sees them."""
+        limit = self.limit(step)
+        return sequences if limit is None else Shortened(sequences, limit, self.closing_ids)
+
+    def fingerprint(self) -> list[int]:
+        """What the samples of a step depend on, compared at a resume."""
+        return [self.first, self.last, self.steps]
+
+
+@dataclass(frozen=True)
+class Shortened:
+    """Sequences cut to `limit` tokens; the special token at the end of one takes the place of its last."""
+
+    sequences: GatheredSequences
+    limit: int
+    closing_ids: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Tokens of each sequence."""
+        return np.minimum(self.sequences.lengths(indices), np.int32(self.limit))
+
+    def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Tokens of the sequences end to end, and the length of each."""
+        ids, whole = self.sequences.gather(indices)
+        kept = np.minimum(whole, np.int32(self.limit))
+        stops, ends = np.cumsum(whole, dtype=np.int64), np.cumsum(kept, dtype=np.int64)
+        short = ids[ranges(stops - whole, kept.astype(np.int64))]
+        closed = (kept < whole) & np.isin(ids[stops - 1], self.closing_ids)
+        short[ends[closed] - 1] = ids[stops[closed] - 1]
+        return short, kept
+
 
 MASK_STREAM, VALIDATION_STREAM = 1, 2
 """Streams of the keyed generator, so that training and validation have different masks."""

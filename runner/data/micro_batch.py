@@ -60,9 +60,7 @@ class FlatSamples(TypedDict, total=False):
     char_ends: NDArray[np.int64]  # [N], the character after its last
     answer_spans: NDArray[np.int64]  # [D, 2], first and last character of the answer; -1 without one
     sample_weights: NDArray[np.float32]  # [D], the weight of each window
-    tag_labels: NDArray[
-        np.int64
-    ]  # [N, K], the label of each token's word in each of K columns, -100 for none
+    tag_labels: NDArray[np.int64]  # [N, K], the label of each token's word in K columns, -100 for none
     num_choices: NDArray[np.int64]  # [D], the candidates of each list
     choice_lengths: NDArray[np.int32]  # tokens of each candidate of each list
     starts: NDArray[np.int64]  # [D], position of the answer's first token in its window; 0 for none
@@ -73,14 +71,10 @@ class FlatSamples(TypedDict, total=False):
     images: dict[str, NDArray[Any]]  # inputs of the vision tower, by its own names
     image_rows: dict[str, NDArray[np.int64]]  # [I], the rows that each image has in the input of that name
     undecodable: NDArray[np.bool_]  # [D], whether an image of the document cannot be decoded
-    text_counts: NDArray[
-        np.int64
-    ]  # [D], pairs: texts of each row, which are query, passage and hard negatives
+    text_counts: NDArray[np.int64]  # [D], pairs: texts of each row: query, passage and hard negatives
     text_lengths: NDArray[np.int32]  # [X], tokens of each text
     text_ids: NDArray[np.int64]  # [X], the same for equal texts, never 0
-    match_ids: NDArray[
-        np.int64
-    ]  # [D], the same for rows whose passages are no negatives of each other, 0 for none
+    match_ids: NDArray[np.int64]  # [D], the same for rows that are no negatives of each other, 0 for none
     scores: NDArray[np.float32]  # [D], NaN for none
 
 
@@ -113,9 +107,7 @@ class MicroBatch(TypedDict, total=False):
     targets: Tensor  # int64 [M]
     target_weights: Tensor  # float32 [M], the factor of each target's loss; 1 without it
     weight: float | Tensor  # the divisor of the loss, to be summed over the global batch
-    denominators: dict[
-        str, float
-    ]  # those of parts of the loss with one of their own, by name; summed likewise
+    denominators: dict[str, float]  # those of parts of the loss with one of their own; summed likewise
     batch_totals: dict[str, float]  # `weight` and `denominators` of the global batch, where they are known
     sample_keys: Tensor  # int64 [D], seeds of each document's dropout
     samples: Tensor  # int64 [D], their numbers in an evaluated set; -1 for fillers
@@ -146,13 +138,9 @@ class MicroBatch(TypedDict, total=False):
     in_context: Tensor  # bool like `input_ids`, the tokens that an answer may have
     # pairs of texts, each of which is a document
     text_rows: Tensor  # int64 [X], the row of the micro-batch that each text is of, and
-    text_columns: (
-        Tensor  # int64 [X], its place there: 0 for the query, 1 for the passage, then hard negatives
-    )
+    text_columns: Tensor  # int64 [X], its place there: 0 the query, 1 the passage, then hard negatives
     text_ids: Tensor  # int64 [X], the same for equal texts, 0 in fillers
-    match_ids: (
-        Tensor  # int64 [D], the same for rows whose passages are no negatives of each other, 0 for none
-    )
+    match_ids: Tensor  # int64 [D], the same for rows that are no negatives of each other, 0 for none
     scores: Tensor  # float32 [D], NaN for none
     batch_places: Tensor  # int64 [D], the place of each row in the global batch, its size for fillers
     batch_size: int  # rows of the global batch
@@ -228,9 +216,7 @@ class CollatorArguments(TokenizerArguments, TaskArguments, total=False):
     text_column: str
     label_column: str | None
     max_sequence_length: int
-    token_counts: Callable[
-        [], NDArray[np.int64]
-    ]  # how often each token of the vocabulary occurs in training data
+    token_counts: Callable[[], NDArray[np.int64]]  # how often each token occurs in training data
     label_counts: Callable[[], Any]  # how often each label does
 
 

@@ -10,26 +10,28 @@ import lightning.pytorch as pl
 import torch
 from torch.utils.data import DataLoader
 
+from tiryns.conf.data.common import Batching
 from tiryns.conf.phases import Phase, place_of
 from tiryns.conf.trainer import check_length
 from tiryns.runner.data.batches import (
     MASK_STREAM,
     VALIDATION_STREAM,
+    GatheredSequences,
     GlobalBatches,
+    LengthWarmup,
+    PhaseCollators,
+    PhaseParts,
 )
-from tiryns.runner.data.length_warmup import GatheredSequences, LengthWarmup
 from tiryns.runner.data.micro_batch import Collate
-from tiryns.runner.data.phases import PhaseCollators, PhaseParts
 from tiryns.runner.data.read.files import whole_folders
 from tiryns.runner.data.replicas import replica_of
 from tiryns.runner.data.workers import StepLoader, StepSampler
-from tiryns.runner.order.skipping import Pairs, merged, number_of, passed
+from tiryns.runner.order.timeline import Pairs, merged, number_of, passed
 from tiryns.runner.protocols import RunData
 from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential
 from tiryns.runner.samplers.base import SeamlessSampler
-from tiryns.runner.samplers.mixed import Mixed
+from tiryns.runner.samplers.mixed import SKIPPED, Mixed, Remaining, whole_order
 from tiryns.runner.samplers.phased import PHASES, Draws, Phased
-from tiryns.runner.samplers.remaining import SKIPPED, Remaining, whole_order
 
 log = logging.getLogger("tiryns")
 
@@ -46,16 +48,12 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
     train: GatheredSequences
     validation: Mapping[str, GatheredSequences]
 
-    def __init__(
-        self,
-        layout: str,
-        micro_batch_tokens: int | str | None,
-        micro_batch_size: int | None,
-        num_workers: int,
-    ) -> None:
+    def __init__(self, settings: Batching) -> None:
         super().__init__()
-        self.layout, self.num_workers, self.micro_batch_size = layout, num_workers, micro_batch_size
-        self.micro_batch_tokens: Any = TOKENS_OF_CPUS if micro_batch_tokens == "auto" else micro_batch_tokens
+        self.settings: Any = settings
+        self.layout, self.num_workers = settings.layout, settings.num_workers
+        self.micro_batch_size, tokens = settings.micro_batch_size, settings.micro_batch_tokens
+        self.micro_batch_tokens: Any = TOKENS_OF_CPUS if tokens == "auto" else tokens
         """Tokens of a micro-batch; None sets no bound."""
         self.start = 0
         self.skipped: Pairs = []
@@ -232,7 +230,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
 
     def advice(self) -> str:
         """What to type for a run that was begun when folders of splits were read whole; empty without such a folder."""
-        typed = whole_folders(vars(getattr(self, "settings", self)))
+        typed = whole_folders(vars(self.settings))
         return f". Runs of 0.3 and earlier read all files of a folder: type {typed} for them" if typed else ""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -1,25 +1,59 @@
-"""Loader processes: how they start, end with their parent, and are replaced where the system has killed them."""
+"""Loader processes: how they start, serialize batches, end with their parent, and are replaced where they were killed."""
 
 import atexit
 import logging
 import multiprocessing
+import pickle
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from io import BytesIO
+from multiprocessing.reduction import ForkingPickler
 from pickle import UnpicklingError
 from types import FrameType
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch import Tensor
+from torch.multiprocessing.reductions import reduce_tensor
+from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
 
-from tiryns.runner.data.handover import serialize_batch
 from tiryns.runner.patches.torch import loaders
 from tiryns.runner.run.command.lifetime import end_with_parent
 from tiryns.runner.run.signals import STOPPING
 
 log = logging.getLogger("tiryns")
+
+
+LARGE = 1 << 20
+"""Bytes from which shared memory is faster."""
+
+
+class SerializedBatch:
+    """A batch as bytes; it is unpickled as the batch itself."""
+
+    def __init__(self, batch: Any) -> None:
+        content = BytesIO()
+        pickler: Any = ForkingPickler(content, pickle.HIGHEST_PROTOCOL)
+        pickler.dispatch_table = {**pickler.dispatch_table, Tensor: _reduce}
+        pickler.dump(batch)
+        self.content = content.getvalue()
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+        return pickle.loads, (self.content,)
+
+
+def serialize_batch(batch: Any) -> Any:
+    """The batch, in a loader process as a `SerializedBatch`."""
+    return batch if get_worker_info() is None else SerializedBatch(batch)
+
+
+def _reduce(tensor: Tensor) -> Any:
+    if tensor.nbytes >= LARGE or tensor.dtype == torch.bfloat16:  # which NumPy does not know
+        return reduce_tensor(tensor)
+    return torch.from_numpy, (tensor.numpy(),)
+
 
 END = object()
 """After the last batch."""
@@ -160,12 +194,7 @@ def ask(batches: Any, answer: Callable[[], Any]) -> Any:
         return answer()
     except WorkerDeath:
         raise
-    except (
-        RuntimeError,
-        OSError,
-        EOFError,
-        UnpicklingError,
-    ) as error:  # half a message has many ways to fail
+    except (RuntimeError, OSError, EOFError, UnpicklingError) as error:  # of half a message
         watch.asked = None
         deadline = time.monotonic() + SECONDS_TO_HEAR_OF_DEATH
         while not was_killed(batches):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from tiryns.conf.data.mixture import MIXTURE
+from tiryns.conf.data.pretraining import MIXTURE
 from tiryns.conf.registry import TASKS, better_when, option_of
 from tiryns.conf.values import suggest
 

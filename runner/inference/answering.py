@@ -11,10 +11,9 @@ from PIL import Image
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.read.opened import Reading, of_run
 from tiryns.runner.data.read.rows import Row, Rows
-from tiryns.runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
 from tiryns.runner.data.vision.conversations import ROLES, USER, Conversation, ConversationReader
-from tiryns.runner.data.vision.image_inputs import join_images
-from tiryns.runner.data.vision.images import ImageFolder, Images, decode_image
+from tiryns.runner.data.vision.image_text import ConversationSequences, encode_conversations
+from tiryns.runner.data.vision.images import ImageFolder, Images, decode_image, join_images
 from tiryns.runner.evaluation.kinds.written_answers import question_of
 from tiryns.runner.evaluation.totals import loss_and_accuracy
 from tiryns.runner.inference.kinds import Kept, Kind, PredictOptions, check_settings, option_defaults

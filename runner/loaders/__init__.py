@@ -1,9 +1,8 @@
 """Data modules for a plain `lightning.Trainer`: the readers, stores and collators of a run behind a `DataLoader`.
 
 - `pretraining`, `finetuning`: the data modules, which `runner.data` names; `base`: what they share.
-- `reading`: the documents of a path and a split.
-- `passes`: batches of stored samples; `streaming`: batches of documents as they are read.
-- `microbatches`: a batch cut into micro-batches, for a loop of one's own.
+- `passes`: batches of stored samples, or of documents as they are read.
+- `microbatches`: flat samples as a batch, and a batch cut into micro-batches, for a loop of one's own.
 - `multi_epoch`: the resampler; `split_modality`: the sampler of one modality a batch.
 """
 

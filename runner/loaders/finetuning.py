@@ -9,7 +9,6 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from tiryns.conf.registry import OPTIONS
-from tiryns.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from tiryns.runner.data.labelled.columns import labels_in, without_hidden
 from tiryns.runner.data.labelled.examples import TaskSequences
 from tiryns.runner.data.labelled.labels_from_zero import MOST_CLASSES
@@ -125,7 +124,7 @@ class FinetuningDataModule(PassesDataModule):
             "max_sequence_length": self.max_sequence_length,
             **self.reader.collator_arguments(),
         }
-        self.collator: Any = self._task.objective(**{**known, **(self.collator_kwargs or {})})
+        self.collator = self._task.objective(**{**known, **(self.collator_kwargs or {})})
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -170,17 +169,10 @@ class FinetuningDataModule(PassesDataModule):
         return PassLoader(self._passes(name), self.num_workers, repeats=True) if name in self.sets else []
 
     def _passes(self, name: str) -> StoredPasses:
-        training, replica = name == "train", self.replica()
-        return StoredPasses(
-            sequences=self.sets[name],
-            collator=self.collator,
-            shuffle=training and self.shuffle_train,
-            batch_size=getattr(self, f"{name}_batch_size"),
-            seed=self.seed,
-            stream=MASK_STREAM if training else VALIDATION_STREAM,
-            rank=replica.rank,
-            num_ranks=replica.size,
-        )
+        training = name == "train"
+        shared = self.pass_arguments(training, getattr(self, f"{name}_batch_size"))
+        shuffle = training and self.shuffle_train
+        return StoredPasses(sequences=self.sets[name], shuffle=shuffle, **shared)
 
     def _column(self, default: str, given: str, rows: Mapping[str, Rows]) -> str:
         """The given column; the usual one of the task where a default column is missing."""
@@ -216,9 +208,8 @@ class FinetuningDataModule(PassesDataModule):
         for name, split in splits.items():
             needed = name == "train" and "train" not in self.given
             if name not in there and (needed or split != DEFAULT_SPLITS[name]):
-                raise ValueError(
-                    f"{path} has no split {split!r}; it has: {', '.join(known) or 'none'}. Set {name}_split"
-                )
+                has = ", ".join(known) or "none"
+                raise ValueError(f"{path} has no split {split!r}; it has: {has}. Set {name}_split")
         return there
 
 

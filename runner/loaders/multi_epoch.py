@@ -8,8 +8,8 @@ from typing import Any, Generic, Protocol, SupportsIndex, TypeVar
 
 from torch.utils.data import Dataset
 
-from tiryns.runner.order.epochs import EpochIndex
 from tiryns.runner.order.permutation import epoch_seed, permute
+from tiryns.runner.samplers.base import EpochIndex
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -110,8 +110,7 @@ class MultiEpochDatasetResampler(Dataset[T]):
 
     Give at most one of `num_epochs` and `num_samples`, by default one epoch; `num_samples` may cut the last epoch.
     Raises ValueError for both, for a count below 1, and for an empty dataset; TypeError at the first sample of a dataset
-    that is not indexed by EpochIndex. Unlike with BioNeMo's, a dataset of one
-    sample works, and every order of few samples occurs.
+    that is not indexed by EpochIndex. Unlike with BioNeMo's, one sample works, and every order of few occurs.
 
     Example:
         >>> letters = IdentityMultiEpochDatasetWrapper("abc")

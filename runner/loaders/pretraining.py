@@ -9,19 +9,16 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from tiryns.conf.values import check_choice
-from tiryns.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from tiryns.runner.data.micro_batch import tokenizer_arguments
 from tiryns.runner.data.read.documents import Source
 from tiryns.runner.data.read.opened import Reading
-from tiryns.runner.data.store.cached import cache_folder
 from tiryns.runner.data.store.reader import TokenStore, sampled_counts
+from tiryns.runner.data.store.writer import cache_folder
 from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.data.text.prepare import PreparedText, prepare_text
 from tiryns.runner.data.text.tokenizer import load_tokenizer
-from tiryns.runner.loaders.base import PassesDataModule
-from tiryns.runner.loaders.passes import PassLoader, StoredPasses
-from tiryns.runner.loaders.reading import open_splits, validation_sets
-from tiryns.runner.loaders.streaming import StreamedPasses
+from tiryns.runner.loaders.base import PassesDataModule, open_splits, validation_sets
+from tiryns.runner.loaders.passes import PassLoader, StoredPasses, StreamedPasses
 from tiryns.runner.objectives import get_collator_cls
 from tiryns.runner.run.model_folder import model_folder
 
@@ -75,15 +72,13 @@ class PretrainingDataModule(PassesDataModule):
         super().__post_init__()
         check_choice("objective", self.objective, OBJECTIVES)
         if self.streaming and self.validation_documents:
-            raise ValueError(
-                "streaming holds no documents out, as it never knows them all: name a validation set"
-            )
+            problem = "streaming holds no documents out, as it never knows them all: name a validation set"
+            raise ValueError(problem)
         train, validation = self.train_dataset_name_or_path, self.val_dataset_name_or_path
         if self.val_split is not None and validation is None:
             if isinstance(train, list):
-                raise ValueError(
-                    "val_split needs val_dataset_name_or_path, as there are several training sets"
-                )
+                problem = "val_split needs val_dataset_name_or_path, as there are several training sets"
+                raise ValueError(problem)
             validation = train
         reading = {
             "text_column": self.text_column,
@@ -179,17 +174,10 @@ class PretrainingDataModule(PassesDataModule):
     def _passes(self, name: str | None) -> StoredPasses | StreamedPasses:
         """Passes over the training data, or over the validation set of that name."""
         training = name is None
-        batch_size, replica = self.train_batch_size if training else self.val_batch_size, self.replica()
-        shared: dict[str, Any] = {
-            "collator": self.collator,
-            "batch_size": batch_size,
-            "seed": self.seed,
-            "stream": MASK_STREAM if training else VALIDATION_STREAM,
-            "rank": replica.rank,
-            "num_ranks": replica.size,
-            "row_tokens": self.max_sequence_length * batch_size if self.packing else None,
-            "pad_rows": self.packing_pad_to_budget,
-        }
+        batch_size = self.train_batch_size if training else self.val_batch_size
+        row_tokens = self.max_sequence_length * batch_size if self.packing else None
+        shared = self.pass_arguments(training, batch_size)
+        shared |= {"row_tokens": row_tokens, "pad_rows": self.packing_pad_to_budget}
         shuffle = training and self.shuffle
         if not self.streaming:
             sequences = self.train if name is None else self.validation[name]

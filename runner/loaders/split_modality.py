@@ -83,9 +83,8 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
             table = np.fromiter(chain.from_iterable(table), dtype=np.int64).reshape(-1, 2)
         has_image = table[:, 0] != 0
         lengths = table[:, 1].astype(np.int64) + has_image * image_patches
-        self._batches = ModalityBatches(
-            has_image.__getitem__, lengths.__getitem__, len(table), global_batch_size, drop_last
-        )
+        looks = (has_image.__getitem__, lengths.__getitem__)
+        self._batches = ModalityBatches(*looks, len(table), global_batch_size, drop_last)
         self.num_repeated = sum(self._batches.num_repeated)
         self.total_size = sum(self._batches.num_batches) * global_batch_size
         self.num_samples = self.total_size // num_replicas
@@ -125,8 +124,7 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
 
     def fingerprint(self) -> dict[str, Any]:
         """The settings that the global batches depend on; the number of ranks is not one of them."""
-        own = {"image_patches": self.image_patches, "drop_last": self.drop_last}
-        return {**super().fingerprint(), **own}
+        return super().fingerprint() | {"image_patches": self.image_patches, "drop_last": self.drop_last}
 
     def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
         """Epoch, position in it and fingerprint, as plain values.

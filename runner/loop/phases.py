@@ -113,7 +113,7 @@ def connect_phases(
     `connect` takes the run's steps and the parts of phases. Phases of tokens are counted one after the other, each by
     its own order, of which nothing is left out: so a run has as many steps as without `skip_batches`.
     """
-    from tiryns.runner.data.phases import PhaseParts
+    from tiryns.runner.data.batches import PhaseParts
 
     in_tokens(config)
     phases, groups = phases_in(config), data.phase_groups

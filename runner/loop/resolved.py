@@ -17,7 +17,7 @@ from tiryns.conf.module import check_cuda_graphs
 from tiryns.runner.checkpoints.callback import ResumePoint
 from tiryns.runner.checkpoints.files import entry_of
 from tiryns.runner.config.completed import completed
-from tiryns.runner.data.store.cached import cache_folder
+from tiryns.runner.data.store.writer import cache_folder
 from tiryns.runner.loop.lengths import run_lengths
 from tiryns.runner.loop.token_ramps import RECORD as RAMPS
 from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, PreTrainedModel
 
-from tiryns.conf.model.text import Pretrained
+from tiryns.conf.model import Pretrained
 from tiryns.conf.values import suggest
 from tiryns.runner.config.loading import from_pretrained
 from tiryns.runner.models.initial.dtypes import load_model

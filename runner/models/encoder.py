@@ -12,7 +12,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-from tiryns.conf.model.text import Encoder, Pretrained
+from tiryns.conf.model import Encoder, Pretrained
 from tiryns.conf.values import suggest
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_build, cannot_load, from_pretrained
 from tiryns.runner.config.settings import takes_settings

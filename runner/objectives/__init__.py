@@ -1,10 +1,10 @@
 """Objectives: collators that turn tokenised samples into a batch with targets.
 
 - `base`: `Collator` and `FlatCollator`, the base classes, and `get_collator_cls`; `options`: settings of a collator.
-- `mlm`, `enhanced_mlm`, `diffusion`, `replaced_tokens`: pretraining; `masking` chooses targets by token, word or span.
-- `causal`, `hybrid`: pretraining on next tokens, alone or beside masked ones.
+- `mlm`, also enhanced or with replaced tokens, `diffusion`: pretraining; `masking` chooses tokens, words or spans.
+- `causal`: pretraining on next tokens, alone or beside masked ones.
 - `contrastive`: pairs of texts; `labelled`: finetuning; `vision_language`: conversations about images.
-- `rows`: samples as rows of a micro-batch.
+- `rows`: places of tokens in padded and packed rows, the hashes of samples, and lists of samples as padded rows.
 
 Read `base`, then `mlm`.
 """
@@ -15,17 +15,20 @@ from tiryns.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tiryns.runner.objectives.base import Collator, get_collator_cls
-    from tiryns.runner.objectives.causal import CausalLanguageModelingCollator
+    from tiryns.runner.objectives.causal import CausalLanguageModelingCollator, HybridLanguageModelingCollator
     from tiryns.runner.objectives.contrastive import ContrastiveCollator
     from tiryns.runner.objectives.diffusion import MaskedDiffusionCollator
-    from tiryns.runner.objectives.enhanced_mlm import EnhancedMaskedLanguageModelingCollator
-    from tiryns.runner.objectives.hybrid import HybridLanguageModelingCollator
     from tiryns.runner.objectives.labelled.classification import SequenceClassificationCollator
-    from tiryns.runner.objectives.labelled.joint_tagging import JointTaggingCollator
     from tiryns.runner.objectives.labelled.question_answering import QuestionAnsweringCollator
-    from tiryns.runner.objectives.labelled.token_classification import TokenClassificationCollator
-    from tiryns.runner.objectives.mlm import MaskedLanguageModelingCollator
-    from tiryns.runner.objectives.replaced_tokens import ReplacedTokenDetectionCollator
+    from tiryns.runner.objectives.labelled.token_classification import (
+        JointTaggingCollator,
+        TokenClassificationCollator,
+    )
+    from tiryns.runner.objectives.mlm import (
+        EnhancedMaskedLanguageModelingCollator,
+        MaskedLanguageModelingCollator,
+        ReplacedTokenDetectionCollator,
+    )
     from tiryns.runner.objectives.vision_language import VisionLanguageCollator
 
     MultipleChoiceCollator: type[Collator]

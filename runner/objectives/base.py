@@ -18,8 +18,8 @@ from tiryns.runner.config.calling import parameters
 from tiryns.runner.config.targets import locate
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch, TaskArguments
 from tiryns.runner.models.task_model import TaskModel
-from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, lay_out, sample_hashes, spread
-from tiryns.runner.objectives.rows.padded import column_of, flat_column, label_tensor, pad_samples
+from tiryns.runner.objectives import rows as layout
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape, lay_out, sample_hashes, spread
 from tiryns.runner.protocols import RunObjective
 
 
@@ -103,8 +103,7 @@ class Collator(RunObjective, ABC):
         self.is_special = np.zeros(vocab_size, dtype=bool)
         self.is_special[[*special_token_ids, pad_token_id, mask_token_id]] = True
         self.ordinary_ids = np.flatnonzero(~self.is_special)
-        option: type = type(self.options)
-        for name, rules in rules_of(option).items():
+        for name, rules in rules_of(self.options.__class__).items():
             value, allowed = getattr(self.options, name), rules.get("allowed")
             if allowed and value is not None and allowed.problem(value):
                 raise ValueError(f"objective.{name} must be {allowed}, not {value!r}")
@@ -136,7 +135,7 @@ class Collator(RunObjective, ABC):
     def rows_of(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The batch of a list of samples, padded to the longest of them, with its targets."""
         read = dict.fromkeys((*self.columns, *self.extra_columns))
-        padded = pad_samples(samples, self.pad_token_id, self.max_sequence_length, list(read))
+        padded = layout.pad_samples(samples, self.pad_token_id, self.max_sequence_length, list(read))
         self.check_tokens(padded["input_ids"])
         if self.label_column is not None:
             padded |= self.labels_of_column(samples, padded["input_ids"].shape[1])
@@ -155,8 +154,9 @@ class Collator(RunObjective, ABC):
     def labels_of_column(self, samples: Sequence[Mapping[str, Any]], width: int) -> dict[str, Any]:
         """`labels` of the samples as the label column has them: int64 or float32 [B], or [B, T] with -100 beyond."""
         assert self.label_column is not None
-        values = column_of(samples, self.label_column)
-        return {"labels": label_tensor(values, [len(sample["input_ids"]) for sample in samples], width)}
+        values = layout.column_of(samples, self.label_column)
+        lengths = [len(sample["input_ids"]) for sample in samples]
+        return {"labels": layout.label_tensor(values, lengths, width)}
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """The model's `input_ids` [N], and `labels` [N], -100 for no target; here those of `compute_labels`.
@@ -228,14 +228,14 @@ class Collator(RunObjective, ABC):
         batch |= self.extra_fields(labelled, places, shape)
         counts = not tokenized.get("filler")
         low, high = sample_hashes(labelled) if counts else (0, 0)
-        figures: MicroBatch = {
+        return {
+            **batch,
             "tokens": int(lengths.sum()) if counts else 0,
             "padded_tokens": shape[0] * shape[1] if counts else 0,
             "token_pairs": int((lengths**2).sum()) if counts else 0,
             "hash_low": low,
             "hash_high": high,
         }
-        return {**batch, **figures}
 
 
 class FlatCollator(Collator):
@@ -269,7 +269,7 @@ class FlatCollator(Collator):
         drawn = torch.randint(2**62, (len(real),)) if given is None else torch.as_tensor(given).cpu()
         keys = drawn.numpy().view(np.uint64)
         return {
-            "input_ids": flat_column(tokenized, "input_ids", real).astype(np.int64),
+            "input_ids": layout.flat_column(tokenized, "input_ids", real).astype(np.int64),
             "lengths": real.sum(1).astype(np.int32),
             "keys": keys,
             "batch_key": int(np.bitwise_xor.reduce(keys)),

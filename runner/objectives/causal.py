@@ -1,17 +1,21 @@
-"""Causal language modelling: each token is guessed from those before it, by a decoder or an encoder read causally."""
+"""Causal language modelling, each token guessed from those before it, alone or in a share beside masked samples."""
 
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from tiryns.conf.objective.causal import CausalLanguageModeling
-from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.conf.objective.pretraining import CausalLanguageModeling, HybridLanguageModeling
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.models.packed.causal import packed_parts, padded_parts
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
+from tiryns.runner.objectives.mlm import MaskedTargetsCollator
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape
+from tiryns.runner.order.keyed import mix64, uniform
 
 
 class CausalLanguageModelingCollator(FlatCollator):
@@ -64,3 +68,91 @@ def one_earlier(labels: NDArray[np.int64], lengths: NDArray[np.int32]) -> NDArra
     moved = np.append(labels[1:], IGNORED)
     moved[np.cumsum(lengths) - 1] = IGNORED
     return moved
+
+
+WAY_SALT = np.uint64(0x7761_7973)
+"""Separates the choice of causal samples from others by the key of a global batch."""
+
+
+class HybridLanguageModelingCollator(MaskedTargetsCollator):
+    """A `causal_share` of the samples of each global batch guesses next tokens, causally; the others are masked.
+
+    Of B samples B * `causal_share` are causal, rounded up or down by the batch's key so that the share is exact on
+    average; the key and a sample's place in the batch decide whether it is one. With `shifted` a masked token is guessed
+    at the token before it, as next tokens are (masked next-token prediction). The loss is (1 - `causal_share`) times the
+    mean over masked targets plus `causal_share` times that over causal ones, each over the whole global batch; a part
+    without targets counts as 0. In evaluation each sample is read both ways.
+
+    Masking is that of `MaskedLanguageModelingCollator`, which has these settings too.
+
+    Example:
+        >>> collator = HybridLanguageModelingCollator(0, 4, 50, causal_share=1.0, special_token_ids=[1, 2, 3])
+        >>> batch = collator([{"input_ids": [2, 11, 12, 3]}, {"input_ids": [2, 21, 3]}])
+        >>> batch["labels"].tolist(), batch["causal"].tolist()
+        ([[11, 12, -100, -100], [21, -100, -100, -100]], [True, True])
+    """
+
+    options: HybridLanguageModeling
+    nats_per_token = True
+    built_with = ("shifted", "z_loss")
+
+    __init__ = takes_options(HybridLanguageModeling)(MaskedTargetsCollator.__init__)
+
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
+        """`input_ids` [N], masked or not, `labels` [N], and which samples are `causal` [D].
+
+        In evaluation there are two copies of each sample, the masked ones first.
+        """
+        lengths, keys = tokenized["lengths"], tokenized["keys"]
+        made = super().flat_labels(tokenized)
+        ids, labels = tokenized["input_ids"], made["labels"]
+        following = one_earlier(np.where(self.is_special[ids], IGNORED, ids), lengths)
+        labels = one_earlier(labels, lengths) if self.options.shifted else labels
+        if tokenized.get("evaluation"):
+            return {
+                "input_ids": np.concatenate([made["input_ids"], ids]),
+                "labels": np.concatenate([labels, following]),
+                "lengths": np.tile(lengths, 2),
+                "keys": np.tile(keys, 2),
+                "causal": np.repeat([False, True], len(lengths)),
+            }
+        causal = self.causal_samples(tokenized)
+        of_tokens = np.repeat(causal, lengths)
+        return {
+            "input_ids": np.where(of_tokens, ids, made["input_ids"]),
+            "labels": np.where(of_tokens, following, labels),
+            "causal": causal,
+        }
+
+    def causal_samples(self, tokenized: FlatSamples) -> NDArray[np.bool_]:
+        """Which samples are read causally, bool [D]."""
+        size = tokenized.get("batch_size", len(tokenized["lengths"]))
+        places = tokenized.get("batch_places", np.arange(size))
+        key = mix64(np.array([tokenized.get("batch_key", 0)], dtype=np.uint64) ^ WAY_SALT)
+        number = int(size * self.options.causal_share + float(uniform(key)[0]))
+        order = np.argsort(mix64(np.arange(size, dtype=np.uint64) ^ key), kind="stable")
+        chosen = np.zeros(size, dtype=bool)
+        chosen[order[:number]] = True
+        return chosen[places]
+
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+        """What is read causally, the targets there, and the denominators of both parts."""
+        causal, lengths = labelled["causal"], labelled["lengths"].astype(np.int64)
+        targets = np.repeat(causal, lengths)[labelled["labels"] != IGNORED]
+        count = float(np.count_nonzero(targets))
+        return {
+            "causal": packed_parts(lengths, causal) if labelled.get("packed") else padded_parts(causal),
+            "causal_targets": torch.from_numpy(targets),
+            "causal_share": self.options.causal_share,
+            "denominators": {"mlm_targets": len(targets) - count, "clm_targets": count},
+        }
+
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
+        """`input_ids` and `labels` [B, T], and which rows are `causal` [B]."""
+        return super().rows(labelled, places, shape) | {"causal": torch.from_numpy(labelled["causal"])}
+
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
+        """The model, read both ways, with its head on the targets only."""
+        from tiryns.runner.models.pretraining.causal import HybridLM
+
+        return HybridLM(pretrained, self.options.causal_share, self.options.shifted, self.options.z_loss)

@@ -21,7 +21,7 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape
 from tiryns.runner.order.keyed import token_bits
 from tiryns.runner.order.ranges import ranges
 
@@ -221,10 +221,10 @@ class ContrastiveCollator(PairsCollator):
 
         temperature = (self.options.temperature, self.learn_temperature)
         given = (self.pair_loss, self.pooling, *temperature, self.texts_per_row)
-        teacher, length = self.options.teacher, self.max_sequence_length
-        model = self._taught(pretrained, given) if teacher else ContrastiveModel(pretrained, *given)
+        taught, prompts = self.options.teacher, prompts_of(*self.prompts)
+        model = self._taught(pretrained, given) if taught else ContrastiveModel(pretrained, *given)
         model.embedding = Embedding(
-            self.pooling, self.normalised, prompts_of(*self.prompts), max_length=length
+            self.pooling, self.normalised, prompts, max_length=self.max_sequence_length
         )
         return model
 

@@ -13,7 +13,7 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.masking import lowest
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape
 from tiryns.runner.order.keyed import mix64, token_bits, uniform
 
 TIME_SALT = np.uint64(0x7469_6D65)
@@ -48,15 +48,8 @@ class MaskedDiffusionCollator(FlatCollator):
 
     @takes_options(
         MaskedDiffusion,
-        *(
-            "text_column",
-            "max_sequence_length",
-            "num_steps",
-            "sampling_eps",
-            "noise_eps",
-            "min_masked",
-            "max_masked",
-        ),
+        *("text_column", "max_sequence_length", "num_steps", "sampling_eps", "noise_eps"),
+        *("min_masked", "max_masked"),
     )
     def __init__(self, **shared: Any) -> None:
         super().__init__(**shared)
@@ -91,10 +84,9 @@ class MaskedDiffusionCollator(FlatCollator):
         batch_key = np.uint64(tokenized.get("batch_key", 0))
         strata = np.argsort(mix64(np.arange(size, dtype=np.uint64) ^ batch_key))
         share = (strata[places] + uniform(mix64(keys ^ TIME_SALT)).astype(np.float64)) / size
-        step = np.minimum((share * self.options.num_steps).astype(np.int64), self.options.num_steps - 1)
-        return self.options.sampling_eps + (1 - self.options.sampling_eps) * step / (
-            self.options.num_steps - 1
-        )
+        steps, first = self.options.num_steps, self.options.sampling_eps
+        step = np.minimum((share * steps).astype(np.int64), steps - 1)
+        return first + (1 - first) * step / (steps - 1)
 
     def _evaluation(self, tokenized: FlatSamples) -> FlatSamples:
         """The bound on -ln p, for t over all of (0, 1] and without noise, estimated with less variance.

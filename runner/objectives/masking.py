@@ -13,7 +13,7 @@ from tiryns.conf.objective.pretraining import check_shares
 from tiryns.runner.data.micro_batch import FlatSamples
 from tiryns.runner.data.text.tokenizer import inside_words
 from tiryns.runner.objectives.base import Collator
-from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows import IGNORED
 from tiryns.runner.order.keyed import mix64, token_bits, uniform
 
 BEGINS, ENDS = np.uint8(1), np.uint8(2)
@@ -80,9 +80,8 @@ class Masking:
             self.word_bounds[self.is_special] = BEGINS | ENDS
         self.weights: NDArray[np.float64] | None = None
         if favour == "rare" and token_counts is not None:
-            counts = (token_counts() if callable(token_counts) else np.asarray(token_counts))[
-                : collator.vocab_size
-            ]
+            counts = np.asarray(token_counts() if callable(token_counts) else token_counts)
+            counts = counts[: collator.vocab_size]
             self.weights = np.ones(collator.vocab_size)
             self.weights[: len(counts)] = np.maximum(counts, 1) ** RARITY
             self.weights /= self.weights.min()
@@ -126,9 +125,8 @@ class Masking:
             begins[1:] |= bounds[:-1] >= ENDS
             return np.flatnonzero(begins)
         # span j of a sample has the length that the bits of its token j say
-        spans = 1 + (
-            (mix64(bits ^ _SPANS) >> np.uint64(32)) * np.uint64(self.max_span) >> np.uint64(32)
-        ).astype(np.int64)
+        drawn = mix64(bits ^ _SPANS) >> np.uint64(32)
+        spans = 1 + (drawn * np.uint64(self.max_span) >> np.uint64(32)).astype(np.int64)
         starts = np.cumsum(spans) - spans
         starts += np.repeat(firsts - starts[firsts], lengths)
         begins[starts[starts < np.repeat(firsts + lengths, lengths)]] = True
@@ -213,9 +211,8 @@ def word_bounds(tokenizer: Any) -> NDArray[np.uint8]:
     """
     if not getattr(tokenizer, "is_fast", False):
         given = "without one" if tokenizer is None else f"not a {type(tokenizer).__name__}"
-        raise ValueError(
-            f"objective.masking=words needs tokenizer, a fast tokenizer of transformers, {given}"
-        )
+        problem = f"objective.masking=words needs tokenizer, a fast tokenizer of transformers, {given}"
+        raise ValueError(problem)
     vocabulary, special = tokenizer.get_vocab(), set(tokenizer.all_special_ids)
     decoder = tokenizer.backend_tokenizer.decoder
     decode = " ".join if decoder is None else decoder.decode

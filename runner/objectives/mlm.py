@@ -1,16 +1,24 @@
-"""Masked language modelling (arXiv 1810.04805, section 3.1), with masks keyed by sample."""
+"""Masked language modelling (arXiv 1810.04805, section 3.1), with masks keyed by sample, and objectives that mask so."""
 
 from typing import Any, ClassVar
 
+import numpy as np
+import torch
 from transformers import PreTrainedModel
 
-from tiryns.conf.objective.pretraining import MaskedLanguageModeling, MaskedTargets
-from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.conf.objective.pretraining import (
+    EnhancedMaskedLanguageModeling,
+    MaskedLanguageModeling,
+    MaskedTargets,
+    ReplacedTokenDetection,
+)
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.masking import Masking
 from tiryns.runner.objectives.options import TAUGHT, takes_options
-from tiryns.runner.order.keyed import token_bits
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape, spread
+from tiryns.runner.order.keyed import mix64, token_bits
 
 
 class MaskedTargetsCollator(FlatCollator):
@@ -90,12 +98,137 @@ class MaskedLanguageModelingCollator(MaskedTargetsCollator):
 
         known = ("AutoModelForMaskedLM", self.tokenizer)
         loaded = load_teacher(options.teacher, *known, max_length=self.max_sequence_length)
-        teacher = SparseMaskedLM(loaded)
-        weights = Weights(
-            options.label_weight,
-            options.teacher_weight,
-            options.teacher_temperature,
-            options.top_k,
-            options.hidden_weight,
+        names = ("label_weight", "teacher_weight", "teacher_temperature", "top_k", "hidden_weight")
+        weights = Weights(*(getattr(options, name) for name in names))
+        by_layer = options.hidden_layers == "uniform"
+        return DistilledMaskedLM(pretrained, SparseMaskedLM(loaded), weights, by_layer)
+
+
+class ReplacedTokenDetectionCollator(FlatCollator):
+    """Masks tokens as masked language modelling does; of the targets `kept_share` stay, the others become the mask token.
+
+    A generator of a fraction of the model's size predicts the targets and replaces them by samples, and the model learns
+    which tokens of the text were replaced. Its losses are divided by the number of tokens, those of the generator by the
+    number of its targets. Validation masks tokens, in the same shares. Samples are keyed as masks are.
+
+    Example:
+        >>> collator = ReplacedTokenDetectionCollator(0, 4, 50, mlm_probability=0.5, special_token_ids=[1, 2, 3])
+        >>> ids, key = np.array([2, 11, 12, 13, 14, 3]), np.array([9], np.uint64)
+        >>> batch = collator({"input_ids": ids, "lengths": np.array([6]), "keys": key})
+        >>> batch["targets"].tolist(), batch["weight"], batch["denominators"]
+        ([12, 14], 6.0, {'masked': 2.0})
+    """
+
+    packs = True
+    options: ReplacedTokenDetection
+    built_with = (
+        "generator_size", "generator_depth", "generator", "shared_embeddings", "discriminator_weight",
+        "discriminator_head", "temperature", "export_generator",
+    )  # fmt: skip
+
+    @takes_options(ReplacedTokenDetection)
+    def __init__(self, tokenizer: Any = None, **shared: Any) -> None:
+        super().__init__(**shared)
+        chosen, share = self.options, 1 - self.options.kept_share
+        self.training_masks = Masking(self, chosen.masking, chosen.max_span, share, 0.0, tokenizer=tokenizer)
+        self.validation_masks = Masking(self, mask_share=share, random_share=0.0)
+
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
+        """The generator's `input_ids` [N] and `labels` [N]."""
+        masks, rate = self.training_masks, self.options.mlm_probability
+        if tokenized.get("evaluation"):
+            masks, rate = self.validation_masks, self.options.validation_mlm_probability
+        bits = token_bits(tokenized["keys"], tokenized["lengths"])
+        masked, labels = masks.masked(tokenized, bits, rate)
+        return {"input_ids": masked, "labels": labels}
+
+    def weight(self, labelled: FlatSamples) -> float:
+        """The number of tokens, special ones among them; 0 for fillers."""
+        return 0.0 if labelled.get("filler") else float(len(labelled["input_ids"]))
+
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+        """The generator's denominator, the number of its targets."""
+        return {"denominators": {"masked": float(np.count_nonzero(labelled["labels"] != IGNORED))}}
+
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
+        """The model as the discriminator, with a generator beside it."""
+        from tiryns.runner.models.pretraining.replaced_tokens import ReplacedTokenDetector
+
+        given = {name: getattr(self.options, name) for name in self.built_with}
+        given["generator"] = self.options.generator or {}
+        return ReplacedTokenDetector(pretrained, torch.from_numpy(self.is_special), **given)
+
+
+class EnhancedMaskedLanguageModelingCollator(FlatCollator):
+    """Makes every ordinary token a target of a one-layer decoder, which masks its own input.
+
+    The decoder predicts each token from the sentence embedding and a random subset of the other tokens; `decoder_masking`
+    is the share that it does not see. With `encoder_mlm_probability` above 0 the encoder reads a masked input and has a
+    masked language modelling loss of its own; in validation `validation_mlm_probability` of its tokens are masked. The
+    encoder's targets are `encoder_masking` by `tokenizer` in training (see `Masking`), in validation always tokens.
+
+    The loss is the mean of the decoder's loss per ordinary token and the encoder's loss per target, weighted 1 to
+    `encoder_loss_weight`. The number of the encoder's targets is the expected one, the masked share of the ordinary
+    tokens, so that one denominator, the number of ordinary tokens, holds for the whole global batch.
+
+    Example:
+        >>> collator = EnhancedMaskedLanguageModelingCollator(0, 4, 50, special_token_ids=[1, 2, 3])
+        >>> batch = collator([{"input_ids": [2, 11, 12, 3]}, {"input_ids": [2, 21, 3]}])
+        >>> batch["input_ids"].tolist(), batch["labels"].tolist()
+        ([[2, 11, 12, 3], [2, 21, 3, 0]], [[-100, 11, 12, -100], [-100, 21, -100, -100]])
+        >>> batch["row_seeds"].shape
+        torch.Size([2, 4])
+    """
+
+    packs = True
+    options: EnhancedMaskedLanguageModeling
+    built_with = ("decoder_masking", "encoder_loss_weight", "encoder_mlm_probability", "pooling")
+    nats_per_token = True
+
+    @takes_options(EnhancedMaskedLanguageModeling)
+    def __init__(self, tokenizer: Any = None, **shared: Any) -> None:
+        super().__init__(**shared)
+        self.training_masks = Masking(self, self.options.encoder_masking, tokenizer=tokenizer)
+        self.validation_masks = Masking(self)
+
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
+        """The unchanged `input_ids` [N], every ordinary token as its own label, and the random `bits` of the masks."""
+        ids = tokenized["input_ids"]
+        bits = token_bits(tokenized["keys"], tokenized["lengths"])
+        return {"input_ids": ids, "labels": np.where(self.is_special[ids], IGNORED, ids), "bits": bits}
+
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+        """`row_seeds` int32 in rows like the tokens, the seeds of the decoder's masks; with masking in the encoder also
+        `encoder_input_ids`, `encoder_target_positions` and `encoder_targets` [M], and `encoder_rate`.
+        """
+        bits = labelled["bits"]
+        seeds = (mix64(bits) >> np.uint64(32)).astype(np.uint32).view(np.int32)
+        batch: MicroBatch = {"row_seeds": spread(seeds, places, shape, 0).to(torch.int32)}
+        if rate := self.options.encoder_mlm_probability:
+            masks = self.training_masks
+            if labelled.get("evaluation"):
+                masks, rate = self.validation_masks, self.options.validation_mlm_probability
+            masked, labels = masks.masked(labelled, bits, rate)
+            chosen = np.flatnonzero((labels != IGNORED) & (labelled["labels"] != IGNORED))
+            batch["encoder_input_ids"] = spread(masked, places, shape, self.pad_token_id)
+            batch["encoder_target_positions"] = torch.from_numpy(places[chosen])
+            batch["encoder_targets"] = torch.from_numpy(labels[chosen])
+            batch["encoder_rate"] = torch.tensor(rate)
+        return batch
+
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
+        """`input_ids` and `labels` [B, T], and the fields of `extra_fields`."""
+        return {**super().rows(labelled, places, shape), **self.extra_fields(labelled, places, shape)}
+
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
+        """The model with the enhanced decoder beside its own head."""
+        from tiryns.runner.models.pretraining.enhanced import EnhancedMaskedLM
+
+        return EnhancedMaskedLM(
+            pretrained,
+            decoder_masking=self.options.decoder_masking,
+            masks_encoder=self.options.encoder_mlm_probability > 0,
+            encoder_loss_weight=self.options.encoder_loss_weight,
+            pooling=self.options.pooling,
+            max_sequence_length=self.max_sequence_length,
         )
-        return DistilledMaskedLM(pretrained, teacher, weights, options.hidden_layers == "uniform")

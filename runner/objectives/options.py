@@ -6,7 +6,7 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any
 
-from tiryns.conf.objective.distillation import Taught
+from tiryns.conf.objective.pretraining import Taught
 
 TAUGHT = tuple(f.name for f in fields(Taught))
 """Settings of objectives that may have a teacher."""

@@ -13,7 +13,7 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape
 
 
 class VisionLanguageCollator(FlatCollator):

@@ -6,8 +6,5 @@
 - `partition`: a global batch cut into ranks and micro-batches of equal work.
 - `packing`: documents into rows of a capacity, best fit decreasing.
 - `ranges`: several ranges of integers as one array.
-- `epochs`: how a sample of an epoch is named.
-- `growth`: the sizes of global batches that grow at the beginning.
-- `timeline`: which phase of a run a step is in.
-- `skipping`: which global batch a step trains on where some are left out.
+- `timeline`: which phase of a run a step is in, and which global batch it trains on where some are left out.
 """

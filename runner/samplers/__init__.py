@@ -1,25 +1,21 @@
 """Samplers: which samples make global batch k, a function of the settings, the seed and k alone.
 
-- `base`: the base classes, which iterate, resume and check that a saved state is of the same order.
-- `shuffled`: `Shuffled`, every epoch in an order of its own; the default.
-- `growing`: `Growing`, the same in batches that grow at the beginning.
-- `sequential`: `Sequential`, the dataset's order.
-- `length_grouped`: `LengthGrouped`, batches of similar lengths, in shuffled order.
-- `split_modality`: `SplitModality`, every batch with images or without; `modality_batches` makes the batches,
-  `modalities` finds the examples of one modality.
-- `mixed`: `Mixed`, several sources in exact shares; `phased`: `Phased`, the phases of a run one after the other.
-- `one_set`: `OneSet`, several sets with batches of one each.
-- `remaining`: `Remaining`, what is left of another sampler's batches without those of `skip_batches`.
+- `base`: how a sample of an epoch is named; the base classes, which iterate, resume and check that a saved state is of
+  the same order.
+- `shuffled`: `Shuffled`, every epoch in an order of its own, the default; `Growing`, the same in batches that grow at the
+  beginning; `Sequential`, the dataset's order; `LengthGrouped`, batches of similar lengths, in shuffled order.
+- `split_modality`: `SplitModality`, every batch with images or without; `modality_batches` finds the examples of
+  one modality and makes the batches.
+- `mixed`: `Mixed`, several sources in exact shares; `OneSet`, several sets with batches of one each; `Remaining`, what is
+  left of another sampler's batches without those of `skip_batches`.
+- `phased`: `Phased`, the phases of a run one after the other.
 
 Samplers know no ranks, loader workers and micro-batches: `runner.order.partition` cuts a global batch for them.
 """
 
 from tiryns.runner.run.lazy import lazy_names
 from tiryns.runner.samplers.base import GlobalBatchSampler
-from tiryns.runner.samplers.growing import Growing
-from tiryns.runner.samplers.length_grouped import LengthGrouped
-from tiryns.runner.samplers.sequential import Sequential
-from tiryns.runner.samplers.shuffled import Shuffled
+from tiryns.runner.samplers.shuffled import Growing, LengthGrouped, Sequential, Shuffled
 from tiryns.runner.samplers.split_modality import SplitModality
 
 # that of a plain DataLoader needs torch

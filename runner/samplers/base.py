@@ -1,13 +1,40 @@
-"""The base classes of samplers: global batches by number, iteration, and resuming."""
+"""The base classes of samplers: samples of epochs, global batches by number, iteration, and resuming."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sized
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from tiryns.runner.order.epochs import EpochIndex, SizedSequences
+
+class EpochIndex(NamedTuple):
+    """Sample `idx` of the dataset as it is in `epoch`: transforms may depend on both.
+
+    Example:
+        >>> EpochIndex(epoch=1, idx=7)
+        EpochIndex(epoch=1, idx=7)
+    """
+
+    epoch: int
+    idx: int
+
+
+class SizedSequences(Protocol):
+    """A dataset as samplers see it: how many sequences it has, and how long each is.
+
+    Example:
+        >>> class Constant(list):
+        ...     lengths = lambda self, indices: np.full(len(indices), 16, np.int32)
+        >>> dataset: SizedSequences = Constant("abc")
+    """
+
+    def __len__(self) -> int: ...
+
+    def lengths(self, indices: np.ndarray, /) -> np.ndarray:
+        """Tokens per sample, int32 [D], of int64 indices [D]."""
+        ...
+
 
 PROVISIONAL = 1 << 40
 """Steps of an order that is asked before its length is known, and the most that a budget comes to."""

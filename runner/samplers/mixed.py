@@ -1,20 +1,50 @@
-"""The global batches of several sources in exact shares."""
+"""The global batches of several sets, in exact shares or of one set each, and those that remain without some."""
 
 import zlib
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.order.epochs import SizedSequences
 from tiryns.runner.order.keyed import derive_seed
 from tiryns.runner.order.mixture import MixedDraws
-from tiryns.runner.samplers.base import GlobalBatchSampler, ResumableSampler, SeamlessSampler
+from tiryns.runner.order.timeline import Pairs, merged, number_of
+from tiryns.runner.samplers.base import GlobalBatchSampler, ResumableSampler, SeamlessSampler, SizedSequences
+
+Inner = TypeVar("Inner", bound=GlobalBatchSampler)
 
 
-class Mixed(GlobalBatchSampler):
+class DerivedSampler(GlobalBatchSampler, Generic[Inner]):
+    """Global batches made of those of another `sampler`, which gives their number and their sizes.
+
+    Example:
+        >>> from tiryns.runner.samplers import Sequential
+        >>> sampler = Sequential(range(9), num_epochs=None, num_batches=9, global_batch_size=1, seed=0)
+        >>> len(Mixed(sampler, {"all": range(9)}, parts=[1]))
+        9
+    """
+
+    def __init__(self, sampler: Inner) -> None:
+        ResumableSampler.__init__(self)
+        self.sampler, self.dataset, self.seed = sampler, sampler.dataset, sampler.seed
+        self.global_batch_size = sampler.global_batch_size
+        self.num_epochs, self.num_batches = sampler.num_epochs, sampler.num_batches
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def samples_before(self, step: int) -> int:
+        """Samples of all global batches before that of a step, counted from 0."""
+        return self.sampler.samples_before(step)
+
+    def settled(self) -> dict[str, Any]:
+        """Settings that follow from the run's length, for a sampler of another length with the same first batches."""
+        return self.sampler.settled()
+
+
+class Mixed(DerivedSampler[SeamlessSampler]):
     """Draw n takes the source that `MixedDraws` says, and from it the sample that is its turn in the source's own order.
 
     `sampler` gives the length of the run and the order of each source, under a seed of the source's name. Its dataset is
@@ -31,12 +61,8 @@ class Mixed(GlobalBatchSampler):
     def __init__(
         self, sampler: SeamlessSampler, sources: Mapping[str, SizedSequences], parts: Sequence[int]
     ) -> None:
-        ResumableSampler.__init__(self)
-        self.dataset, self.seed = sampler.dataset, sampler.seed
-        self.global_batch_size = sampler.global_batch_size
-        self.num_epochs, self.num_batches = sampler.num_epochs, sampler.num_batches
+        super().__init__(sampler)
         self.names, self.draws = list(sources), MixedDraws(parts)
-        self.sampler = sampler
         self.orders = [order_of(sampler, source, name) for name, source in sources.items()]
         sizes = [len(source) for source in sources.values()]
         self.starts = np.cumsum(sizes) - sizes
@@ -62,24 +88,13 @@ class Mixed(GlobalBatchSampler):
         """Draws of each source in a period [S]."""
         return self.draws.parts
 
-    def __len__(self) -> int:
-        return len(self.sampler)
-
     def num_samples(self) -> int:
         """Samples of a pass."""
         return self.sampler.num_samples()
 
-    def samples_before(self, step: int) -> int:
-        """Samples of all global batches before that of a step, counted from 0."""
-        return self.sampler.samples_before(step)
-
     def steps_within(self, samples: int) -> int:
         """The most global batches that have no more samples together."""
         return self.sampler.steps_within(samples)
-
-    def settled(self) -> dict[str, Any]:
-        """Settings that follow from the run's length, for a sampler of another length with the same first batches."""
-        return self.sampler.settled()
 
     def fingerprint(self) -> dict[str, Any]:
         """The settings that the order depends on; `mixture` has each source's draws of how many."""
@@ -108,3 +123,97 @@ def in_turn(
         own = orders[source].samples(before, before + len(places))
         drawn[places] = own + np.array([0, starts[source]])
     return drawn
+
+
+class OneSet(DerivedSampler[SeamlessSampler]):
+    """Batch k is of the set that `MixedDraws` says, and has the samples whose turn it is in the set's own order.
+
+    `sampler` gives the length of the run and the order of each set, under a seed of the set's name. Its dataset is that
+    of all sets one after the other, by which samples are numbered; epochs are those of a sample's set. Raises ValueError
+    for a set that is smaller than a batch, and for batches that grow.
+
+    Example:
+        >>> from tiryns.runner.samplers import Sequential
+        >>> sampler = Sequential(range(7), num_epochs=None, num_batches=3, global_batch_size=2, seed=0)
+        >>> batches = OneSet(sampler, {"few": 2, "many": 5}, parts=[1, 2])
+        >>> [batches.global_batch(step)[:, 1].tolist() for step in range(3)]
+        [[2, 3], [0, 1], [4, 5]]
+    """
+
+    def __init__(self, sampler: SeamlessSampler, sizes: Mapping[str, int], parts: Sequence[int]) -> None:
+        super().__init__(sampler)
+        self.names, self.draws = list(sizes), MixedDraws(parts)
+        self.orders = [order_of(sampler, cast(Any, range(size)), name) for name, size in sizes.items()]
+        self.starts = np.cumsum(list(sizes.values())) - list(sizes.values())
+        if small := next((name for name, size in sizes.items() if size < self.global_batch_size), None):
+            raise ValueError(
+                f"data.train {small!r} has {sizes[small]} rows, fewer than a global batch of "
+                f"{self.global_batch_size}, which is of one set: lower sampler.global_batch_size, or join sets"
+            )
+        if sampler.size_at(0) != self.global_batch_size:
+            problem = "global batches of one set each do not grow: choose sampler=shuffled or sequential"
+            raise ValueError(problem)
+
+    def global_batch(self, step: int) -> np.ndarray:
+        """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
+        self.check_step(step)
+        number = self.epoch * len(self) + step  # draws go on from pass to pass
+        (place,) = self.draws.sources(number, number + 1).tolist()
+        first = int(self.draws.counts(number)[place]) * self.global_batch_size
+        samples = self.orders[place].samples(first, first + self.sampler.num_samples_at(step))
+        numbered: np.ndarray = samples + np.array([0, self.starts[place]])
+        return numbered
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The settings that the order depends on; `sets` has each set's share of the batches."""
+        period = int(self.draws.parts.sum())
+        shares = zip(self.names, self.draws.parts.tolist(), strict=True)
+        return self.sampler.fingerprint() | {"sets": {name: f"{part}/{period}" for name, part in shares}}
+
+
+SKIPPED = "skip_batches"
+"""Entry of a fingerprint with the global batches that are left out; a sampler that leaves none out has none."""
+
+
+def whole_order(sampler: GlobalBatchSampler) -> GlobalBatchSampler:
+    """The order that nothing is left out of."""
+    while isinstance(sampler, Remaining):
+        sampler = sampler.sampler
+    return sampler
+
+
+class Remaining(DerivedSampler[GlobalBatchSampler]):
+    """Step k is the k-th global batch of `sampler` outside `pairs`; the run has `num_batches` steps.
+
+    Example:
+        >>> from tiryns.runner.samplers import Sequential
+        >>> sampler = Sequential(range(9), num_epochs=None, num_batches=9, global_batch_size=1, seed=0)
+        >>> [batch[0][1] for batch in Remaining(sampler, [[2, 4]], num_batches=4)]
+        [0, 4, 5, 6]
+    """
+
+    num_batches: int
+
+    def __init__(self, sampler: GlobalBatchSampler, pairs: Pairs, num_batches: int) -> None:
+        super().__init__(sampler)
+        self.pairs, self.num_batches, self.num_epochs = merged(pairs), num_batches, None
+
+    def global_batch(self, step: int) -> np.ndarray:
+        """Global batch of `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
+        self.check_step(step)
+        return self.sampler.global_batch(self.batch_number(step))
+
+    def batch_number(self, step: int) -> int:
+        """The number of the global batch of a step in the order that nothing is left out of, both counted from 0."""
+        return number_of(step + 1, self.pairs) - 1
+
+    def samples_before(self, step: int) -> int:
+        """Samples of all global batches before that of a step, those that are left out included."""
+        return self.sampler.samples_before(number_of(step, self.pairs))
+
+    def __len__(self) -> int:
+        return self.num_batches
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The settings that the order depends on."""
+        return {**self.sampler.fingerprint(), SKIPPED: self.pairs}

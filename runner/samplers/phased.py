@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from tiryns.runner.order.mixture import MixedDraws
 from tiryns.runner.order.timeline import Timeline
-from tiryns.runner.samplers.base import GlobalBatchSampler, ResumableSampler, SeamlessSampler
-from tiryns.runner.samplers.mixed import Mixed, in_turn
+from tiryns.runner.samplers.base import SeamlessSampler
+from tiryns.runner.samplers.mixed import DerivedSampler, Mixed, in_turn
 
 PHASES = "phases"
 """Entry of a fingerprint with what each phase has otherwise than the run."""
@@ -37,13 +37,12 @@ class Draws(NamedTuple):
     def fingerprint(self) -> dict[str, Any]:
         """What the phase has otherwise than the run, and its steps."""
         known = self.sampler.fingerprint() if self.sampler else {}
-        sizes: dict[str, Any] = {
-            name: known[name] for name in ("global_batch_size", "batch_warmup") if name in known
-        }
+        told = ("global_batch_size", "batch_warmup")
+        sizes: dict[str, Any] = {name: known[name] for name in told if name in known}
         return {"steps": self.steps, **sizes, **({"draws": self.own} if self.own else {})}
 
 
-class Phased(GlobalBatchSampler):
+class Phased(DerivedSampler[SeamlessSampler | Mixed]):
     """Step k draws as its phase says; each set of samples goes on where the phase before has left it.
 
     `whole` is the order of the run without phases: it gives the length, and the sizes of batches where a phase has none
@@ -62,10 +61,8 @@ class Phased(GlobalBatchSampler):
     def __init__(
         self, whole: SeamlessSampler | Mixed, orders: Sequence[SeamlessSampler], phases: Sequence[Draws]
     ) -> None:
-        ResumableSampler.__init__(self)
-        self.dataset, self.seed, self.global_batch_size = whole.dataset, whole.seed, whole.global_batch_size
-        self.num_epochs, self.num_batches = whole.num_epochs, whole.num_batches
-        self.whole, self.orders, self.phases = whole, list(orders), list(phases)
+        super().__init__(whole)
+        self.orders, self.phases = list(orders), list(phases)
         self.timeline = Timeline([""] * len(self.phases), [phase.steps for phase in self.phases])
         sizes = [len(order.dataset) for order in self.orders]
         self.starts = np.cumsum(sizes) - sizes
@@ -111,14 +108,11 @@ class Phased(GlobalBatchSampler):
     def steps_within(self, samples: int) -> int:
         """The most global batches that have no more samples together."""
         place = min(bisect_right(self._samples, samples), len(self.phases)) - 1
-        start, rest, own = (
-            self.timeline.starts[place],
-            samples - self._samples[place],
-            self.phases[place].sampler,
-        )
+        start, rest = self.timeline.starts[place], samples - self._samples[place]
+        own = self.phases[place].sampler
         if own is not None:
             return start + own.steps_within(rest)
-        return self.whole.steps_within(self.whole.samples_before(start) + rest)
+        return self.sampler.steps_within(self.sampler.samples_before(start) + rest)
 
     def epochs_before(self, step: int) -> float:
         """Passes over the samples that phases draw from, before a step: those of each phase over its own."""
@@ -129,13 +123,9 @@ class Phased(GlobalBatchSampler):
         sizes = [len(order.dataset) for order in self.orders]
         return sum(count / sum(sizes[place] for place in places) for places, count in samples.items())
 
-    def settled(self) -> dict[str, Any]:
-        """Settings that follow from the run's length, for a sampler of another length with the same first batches."""
-        return self.whole.settled()
-
     def fingerprint(self) -> dict[str, Any]:
         """The settings that the order depends on."""
-        return {**self.whole.fingerprint(), PHASES: [phase.fingerprint() for phase in self.phases]}
+        return {**self.sampler.fingerprint(), PHASES: [phase.fingerprint() for phase in self.phases]}
 
     def begun(self, step: int) -> dict[str, Any]:
         """What `fingerprint` says of the first `step` batches: nothing of later phases, nor how long the last one is.
@@ -148,17 +138,14 @@ class Phased(GlobalBatchSampler):
             del phase["steps"]
         as_the_run = all(set(phase) <= {"steps"} for phase in told)
         named = {} if as_the_run else {f"{PHASES}[{place}]": phase for place, phase in enumerate(told)}
-        return {**self.whole.fingerprint(), **named}
-
-    def __len__(self) -> int:
-        return len(self.whole)
+        return {**self.sampler.fingerprint(), **named}
 
     def _within(self, place: int, inside: int) -> int:
         """Samples of the first `inside` batches of a phase."""
         own, start = self.phases[place].sampler, self.timeline.starts[place]
         if own is not None:
             return own.samples_before(inside)
-        return self.whole.samples_before(start + inside) - self.whole.samples_before(start)
+        return self.sampler.samples_before(start + inside) - self.sampler.samples_before(start)
 
     def _counts(self, place: int, drawn: int) -> NDArray[np.int64]:
         """Samples of each set before draw `drawn` of a phase and of those that it goes on with [S]."""

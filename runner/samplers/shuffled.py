@@ -1,9 +1,17 @@
-"""Each epoch in an order of its own."""
+"""Each epoch in an order of its own, in global batches of one size, growing ones or by length, or in sequence."""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 
-from tiryns.runner.order.permutation import epoch_seed, permute_block
+from tiryns.runner.order.keyed import derive_seed
+from tiryns.runner.order.permutation import epoch_seed, permute, permute_block
 from tiryns.runner.samplers.base import SeamlessSampler
+from tiryns.runner.samplers.modality_batches import BATCHES
 
 
 class Shuffled(SeamlessSampler):
@@ -20,3 +28,222 @@ class Shuffled(SeamlessSampler):
     def epoch_order(self, epoch: int, start: int, stop: int) -> np.ndarray:
         """The samples at places [start, stop) of an epoch, int64 [stop - start]."""
         return permute_block(start, stop, len(self.dataset), epoch_seed(self.seed, epoch))
+
+
+class Sequential(SeamlessSampler):
+    """Samples 0, 1, 2, ... and again from 0: for evaluation, and for data shuffled on disk.
+
+    Example:
+        >>> sampler = Sequential(range(5), num_epochs=1, num_batches=None, global_batch_size=2, seed=0)
+        >>> [sampler.global_batch(step)[:, 1].tolist() for step in range(len(sampler))]
+        [[0, 1], [2, 3], [4]]
+    """
+
+    def epoch_order(self, epoch: int, start: int, stop: int) -> np.ndarray:
+        """The samples at places [start, stop) of an epoch, int64 [stop - start]."""
+        return np.arange(start, stop, dtype=np.int64)
+
+
+class Growth:
+    """Sizes `first`, `first + by`, ... below `size`, which share `steps` steps evenly, then `size` for ever.
+
+    Each size has as many steps as any other, to one; so ModernBERT grows its batch (arXiv 2412.13663, appendix A).
+
+    Example:
+        >>> growth = Growth(size=8, first=2, by=2, steps=6)
+        >>> [growth.size_at(step) for step in range(8)], growth.samples_before(7)
+        ([2, 2, 4, 4, 6, 6, 8, 8], 32)
+    """
+
+    def __init__(self, size: int, first: int, by: int, steps: int) -> None:
+        sizes = list(range(first, size, by)) if steps else []
+        ends = [-(-place * steps // len(sizes)) for place in range(1, len(sizes) + 1)]
+        self._first_steps, self._sizes = [0, *ends], [*sizes, size]
+        steps_of = [stop - start for start, stop in pairwise(self._first_steps)]
+        parts = (size * number for size, number in zip(sizes, steps_of, strict=True))
+        self._first_samples = list(accumulate(parts, initial=0))
+
+    def size_at(self, step: int) -> int:
+        """Samples of the global batch of a step, counted from 0."""
+        return self._sizes[bisect_right(self._first_steps, step) - 1]
+
+    def samples_before(self, step: int) -> int:
+        """Samples of all global batches before that of a step, counted from 0."""
+        place = bisect_right(self._first_steps, step) - 1
+        return self._first_samples[place] + (step - self._first_steps[place]) * self._sizes[place]
+
+    def steps_within(self, samples: int) -> int:
+        """The most global batches that have no more samples together."""
+        place = bisect_right(self._first_samples, samples) - 1
+        return self._first_steps[place] + (samples - self._first_samples[place]) // self._sizes[place]
+
+
+_BLOCK = 1 << 20
+"""Samples whose lengths are read at once."""
+
+
+@dataclass(eq=False, repr=False)
+class Growing(Shuffled):
+    """The order of `Shuffled` in batches that grow from `warmup_from` samples to `global_batch_size`.
+
+    The warm-up takes a number of steps or, below 1, a share of the run's; or `warmup_tokens`, which the mean length of
+    all samples turns into steps. Sizes are `warmup_by` apart and share its steps evenly (see `Growth`).
+
+    Example:
+        >>> warmup = dict(warmup_from=1, warmup_steps=3, warmup_tokens=None, warmup_by=1)
+        >>> sampler = Growing(range(9), None, 5, global_batch_size=4, seed=0, **warmup)
+        >>> [len(sampler.global_batch(step)) for step in range(5)]
+        [1, 2, 3, 4, 4]
+    """
+
+    warmup_from: int
+    warmup_steps: float
+    warmup_tokens: float | None
+    warmup_by: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        first, steps, size = self.warmup_from, self.warmup_steps, self.global_batch_size
+        if not 1 <= first < size:
+            problem = f"warmup_from is {first}: expected 1 or more, and less than global_batch_size, {size}."
+            raise ValueError(problem)
+        if self.warmup_by < 1:
+            raise ValueError(f"warmup_by is {self.warmup_by}: expected 1 or more.")
+        if steps >= 1 and steps != int(steps):
+            raise ValueError(f"warmup_steps is {steps}: expected whole steps, or a share of the run below 1.")
+
+    def size_at(self, step: int) -> int:
+        """Samples of a whole global batch, counted from 0; the last one of the run may have fewer."""
+        return self._growth.size_at(step)
+
+    def samples_before(self, step: int) -> int:
+        """Samples of all global batches before that of a step, counted from 0."""
+        return self._growth.samples_before(step)
+
+    def steps_within(self, samples: int) -> int:
+        """The most global batches that have no more samples together."""
+        return self._growth.steps_within(samples)
+
+    def settled(self) -> dict[str, Any]:
+        """The settings with which a sampler of another length has the same warm-up."""
+        return {"warmup_steps": self._steps, "warmup_tokens": None}
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The settings that the order depends on."""
+        return {**super().fingerprint(), "batch_warmup": [self.warmup_from, self.warmup_by, self._steps]}
+
+    @cached_property
+    def _growth(self) -> Growth:
+        return Growth(self.global_batch_size, self.warmup_from, self.warmup_by, self._steps)
+
+    @cached_property
+    def _steps(self) -> int:
+        """Steps of the warm-up."""
+        size, steps = self.global_batch_size, self.warmup_steps
+        sizes = range(self.warmup_from, size, self.warmup_by)
+        mean_size = sum(sizes) / len(sizes)
+        if self.warmup_tokens is not None:
+            return round(self.warmup_tokens / self._mean_length() / mean_size)
+        if steps >= 1 or not steps:
+            return int(steps)
+        if self.num_batches is not None:
+            return int(steps * self.num_batches + 1e-9)
+        return int(self.num_samples() / (mean_size + size * (1 - steps) / steps) + 1e-9)
+
+    def _mean_length(self) -> float:
+        """Tokens of a sample on average."""
+        count, total = len(self.dataset), getattr(self.dataset, "num_tokens", None)
+        if total is None:
+            blocks = (np.arange(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK))
+            total = sum(int(self.dataset.lengths(block).sum(dtype=np.int64)) for block in blocks)
+        return float(total / count)
+
+
+_KEPT = 1 << 22
+"""Samples of sorted pools that are kept: of a small dataset each pool is sorted once."""
+
+
+@dataclass(eq=False, repr=False)
+class LengthGrouped(SeamlessSampler):
+    """Every epoch each sample once, in batches of similar lengths, which are shuffled.
+
+    The shuffled epoch is cut into pools of `pool_batches` batches; each pool is sorted by length and cut into batches,
+    and the batches of all pools are shuffled. The batch between two epochs holds samples of any length. Only the pools
+    that batches come from are made: no table of the epoch, so memory and time do not grow with the dataset.
+
+    Example:
+        >>> class Texts(list):
+        ...     lengths = lambda self, indices: np.array([len(self[i]) for i in indices], dtype=np.int32)
+        >>> texts = Texts(["a", "bbbb", "c", "dddd"])
+        >>> sampler = LengthGrouped(texts, 1, None, global_batch_size=2, seed=0, pool_batches=2)
+        >>> [sorted(texts[i] for i in sampler.global_batch(step)[:, 1]) for step in range(len(sampler))]
+        [['bbbb', 'dddd'], ['a', 'c']]
+    """
+
+    pool_batches: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pool_batches < 1:
+            raise ValueError(f"pool_batches is {self.pool_batches}: expected 1 or more (1 groups nothing).")
+        self._pools: dict[tuple[int, int], np.ndarray] = {}
+
+    def fingerprint(self) -> dict[str, object]:
+        """The settings that the order depends on."""
+        return {**super().fingerprint(), "pool_batches": self.pool_batches}
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the pass, and drops the pools of the one before."""
+        if epoch != self.epoch:
+            self._pools = {}
+        super().set_epoch(epoch)
+
+    def epoch_order(self, epoch: int, start: int, stop: int) -> np.ndarray:
+        """The samples at places [start, stop) of an epoch, int64 [stop - start].
+
+        An epoch is what completes the batch before, whole batches, and the rest.
+        """
+        size = self.global_batch_size
+        head = self._head(epoch)
+        end = head + self._num_whole(epoch) * size
+        parts = [self._shuffled(epoch, start, min(stop, head))]
+        place = max(start, head)
+        while place < min(stop, end):
+            number, first = divmod(place - head, size)
+            batch = self._batch(epoch, number)[first : first + min(stop, end) - place]
+            parts.append(batch)
+            place += len(batch)
+        return np.concatenate([*parts, self._shuffled(epoch, max(start, end), stop)])
+
+    def _head(self, epoch: int) -> int:
+        """Samples that complete the batch that began in the epoch before."""
+        return -(epoch - self.first_epoch) * len(self.dataset) % self.global_batch_size
+
+    def _num_whole(self, epoch: int) -> int:
+        """Batches that lie within an epoch."""
+        return max(0, len(self.dataset) - self._head(epoch)) // self.global_batch_size
+
+    def _shuffled(self, epoch: int, start: int, stop: int) -> np.ndarray:
+        """Places [start, stop) of the shuffled epoch before it is sorted; none if they are no range."""
+        return permute_block(start, max(start, stop), len(self.dataset), epoch_seed(self.seed, epoch))
+
+    def _batch(self, epoch: int, number: int) -> np.ndarray:
+        """Whole batch `number` of an epoch, int64 [B]: one of a pool, as the shuffled batches come."""
+        count = self._num_whole(epoch)
+        drawn = permute(number, count, derive_seed(epoch_seed(self.seed, epoch), BATCHES))
+        num_pools = -(-count // self.pool_batches)
+        pool = drawn * num_pools // count
+        first, stop = (-(-bound * count // num_pools) for bound in (pool, pool + 1))
+        if (epoch, pool) not in self._pools:
+            while self._pools and (len(self._pools) + 1) * self.pool_batches * self.global_batch_size > _KEPT:
+                del self._pools[next(iter(self._pools))]
+            self._pools[epoch, pool] = self._make_pool(epoch, first, stop)
+        place = (drawn - first) * self.global_batch_size
+        return self._pools[epoch, pool][place : place + self.global_batch_size]
+
+    def _make_pool(self, epoch: int, first: int, stop: int) -> np.ndarray:
+        """Batches [first, stop) of the shuffled epoch, sorted by length, int64 [samples]."""
+        head, size = self._head(epoch), self.global_batch_size
+        pool = self._shuffled(epoch, head + first * size, head + stop * size)
+        sorted_pool: np.ndarray = pool[np.argsort(self.dataset.lengths(pool), kind="stable")]
+        return sorted_pool

@@ -6,9 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tiryns.runner.order.epochs import SizedSequences
 from tiryns.runner.order.permutation import epoch_seed
-from tiryns.runner.samplers.base import GlobalBatchSampler
+from tiryns.runner.samplers.base import GlobalBatchSampler, SizedSequences
 from tiryns.runner.samplers.modality_batches import ModalityBatches
 
 log = logging.getLogger("tiryns")

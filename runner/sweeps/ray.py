@@ -19,8 +19,8 @@ from hydra.plugins.launcher import Launcher as HydraLauncher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from tiryns.conf import sweeps as options
 from tiryns.conf.fields import check_fields
-from tiryns.conf.sweeps import launcher as options
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.launch.job import SECONDS_FOR_THE_LAST_TO_END
 from tiryns.runner.run.cluster import nodes_of, processes_per_node

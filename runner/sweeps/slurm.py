@@ -20,7 +20,7 @@ from hydra.core.utils import JobReturn, JobStatus, filter_overrides
 from hydra_plugins.hydra_submitit_launcher.submitit_launcher import BaseSubmititLauncher
 from omegaconf import DictConfig
 
-from tiryns.conf.sweeps import launcher as options
+from tiryns.conf import sweeps as options
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.launch.rank import leave_error
 from tiryns.runner.run.cluster import ANY_NODES, nodes_of, processes_per_node

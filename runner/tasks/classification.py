@@ -18,7 +18,7 @@ from tiryns.runner.evaluation.predictions import Compared, Predictions
 from tiryns.runner.models import load_encoder
 from tiryns.runner.models.finetuning import SequenceClassifier
 from tiryns.runner.objectives import Collator, SequenceClassificationCollator
-from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows import IGNORED
 from tiryns.runner.tasks.base import Evaluated, TrainerTask, label_names, labelled_head
 
 

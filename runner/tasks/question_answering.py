@@ -15,7 +15,7 @@ from tiryns.runner.models import load_encoder
 from tiryns.runner.models.finetuning import QuestionAnswerer
 from tiryns.runner.models.head import Head
 from tiryns.runner.objectives import Collator, QuestionAnsweringCollator
-from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows import IGNORED
 from tiryns.runner.tasks.base import Evaluated, TrainerTask
 
 MAX_ANSWER_TOKENS = 30

@@ -13,7 +13,7 @@ from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.evaluation.totals import add_sums
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
-from tiryns.runner.objectives.rows.layout import Places, Shape
+from tiryns.runner.objectives.rows import Places, Shape
 from tiryns.runner.samplers import Shuffled
 
 CUTS = [(1, None), (1, 1), (1, 3), (2, None), (2, 2), (3, 1)]

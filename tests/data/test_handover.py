@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from tiryns.runner.data.handover import LARGE, SerializedBatch, serialize_batch
+from tiryns.runner.data.workers import LARGE, SerializedBatch, serialize_batch
 
 BATCH = {
     "micro_batches": [{"ids": torch.arange(6).view(2, 3), "mask": torch.tensor([True, False])}, {}],

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tiryns.runner.data.length_warmup import LengthWarmup, Shortened
+from tiryns.runner.data.batches import LengthWarmup, Shortened
 
 CLOSING = 3
 

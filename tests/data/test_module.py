@@ -11,6 +11,7 @@ import torch
 
 from tests.objectives.samples import collator
 from tests.samplers.sequences import Sequences
+from tiryns.conf.data.common import Batching
 from tiryns.runner.data.module import GlobalBatchDataModule
 from tiryns.runner.samplers import Shuffled
 
@@ -30,10 +31,8 @@ class Numbers(GlobalBatchDataModule):
     """Trains on 20 sequences, validates on two sets."""
 
     def __init__(self, **fields: Any) -> None:
-        super().__init__(
-            **{"layout": "padded", "micro_batch_tokens": None, "micro_batch_size": None, "num_workers": 0}
-            | fields
-        )
+        given = {"layout": "padded", "micro_batch_tokens": None, "micro_batch_size": None, "num_workers": 0}
+        super().__init__(Batching(**given | fields))
         self.train, self.validation = Counted(20), {"few": Counted(3), "more": Counted(11)}
 
     def fingerprint(self) -> str:

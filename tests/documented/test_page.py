@@ -16,8 +16,7 @@ MODULES = (
     "runner.data.energon.module", "runner.data.energon.loader", "runner.loaders.microbatches",
     "runner.loaders.multi_epoch",
     "runner.evaluation.metrics", "runner.objectives.base", "runner.objectives.labelled.classification",
-    "runner.objectives.diffusion", "runner.objectives.enhanced_mlm",
-    "runner.objectives.mlm", "runner.objectives.labelled.question_answering",
+    "runner.objectives.diffusion", "runner.objectives.mlm", "runner.objectives.labelled.question_answering",
     "runner.objectives.labelled.token_classification", "runner.optim.schedule.schedulers", "runner.optim.table",
     "runner.samplers.base", "runner.loaders.split_modality",
 )  # fmt: skip

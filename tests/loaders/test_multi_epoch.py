@@ -12,12 +12,9 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from tests.order.chance import z_score
-from tiryns.runner.loaders.multi_epoch import (
-    MultiEpochDatasetResampler,
-    MultiEpochDatasetWrapper,
-)
-from tiryns.runner.order.epochs import EpochIndex
+from tiryns.runner.loaders.multi_epoch import MultiEpochDatasetResampler, MultiEpochDatasetWrapper
 from tiryns.runner.order.permutation import MAX_LENGTH, epoch_seed, permute, permute_block
+from tiryns.runner.samplers.base import EpochIndex
 
 SMALL, LARGE = st.integers(1, 2000), st.integers(1, 2**40)
 SEEDS = st.integers(-(2**70), 2**70)

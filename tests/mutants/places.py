@@ -27,11 +27,8 @@ REFUSED = (
 
 NEAREST: dict[str, tuple[str, ...]] = {
     "runner/samplers/base.py": SAMPLERS,
-    "runner/samplers/shuffled.py": SAMPLERS,
-    "runner/samplers/sequential.py": SAMPLERS,
-    "runner/samplers/length_grouped.py": ("tests/samplers/test_length_grouped.py", *SAMPLERS),
+    "runner/samplers/shuffled.py": ("tests/samplers/test_length_grouped.py", *SAMPLERS),
     "runner/samplers/split_modality.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
-    "runner/samplers/modalities.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
     "runner/samplers/modality_batches.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
     "runner/order/keyed.py": ("tests/order/test_keyed.py",),
     "runner/loaders/multi_epoch.py": (
@@ -68,11 +65,13 @@ NEAREST: dict[str, tuple[str, ...]] = {
         "tests/documented/training/test_schedules.py",
     ),
     "runner/objectives/base.py": OBJECTIVES,
-    "runner/objectives/rows/layout.py": OBJECTIVES,
-    "runner/objectives/rows/padded.py": (*OBJECTIVES, "tests/documented/training/test_task_collators.py"),
-    "runner/objectives/mlm.py": ("tests/objectives/test_mlm.py", *OBJECTIVES),
-    "runner/objectives/enhanced_mlm.py": ("tests/objectives/test_enhanced_mlm.py", *OBJECTIVES),
-    "runner/objectives/replaced_tokens.py": ("tests/models/pretraining/test_replaced_tokens.py", *OBJECTIVES),
+    "runner/objectives/rows.py": (*OBJECTIVES, "tests/documented/training/test_task_collators.py"),
+    "runner/objectives/mlm.py": (
+        "tests/objectives/test_mlm.py",
+        "tests/objectives/test_enhanced_mlm.py",
+        "tests/models/pretraining/test_replaced_tokens.py",
+        *OBJECTIVES,
+    ),
     "runner/objectives/diffusion.py": ("tests/objectives/test_diffusion.py", *OBJECTIVES),
     "runner/objectives/labelled/finetuning.py": TASKS,
     "runner/objectives/labelled/classification.py": (*TASKS, "tests/models/distillation/test_classifier.py"),

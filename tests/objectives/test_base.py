@@ -14,7 +14,7 @@ from tests.objectives.samples import MASK, PAD, VOCABULARY, collator, documents,
 from tiryns.conf.registry import OPTIONS
 from tiryns.runner.objectives import get_collator_cls
 from tiryns.runner.objectives.base import Collator
-from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows import IGNORED
 
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.data.test_module import Counted
 from tests.objectives.samples import MASK, SPECIAL, collator, documents, flat
 from tiryns.runner.data.batches import GlobalBatches
-from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows import IGNORED
 from tiryns.runner.samplers import Shuffled
 
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.objectives.samples import MASK, SPECIAL, collator, documents, flat
 from tiryns.runner.data.micro_batch import FlatSamples
 from tiryns.runner.objectives.masking import lowest
-from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows import IGNORED
 
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from transformers import BertConfig, BertForMaskedLM
 
 from tests.objectives.samples import MASK, SPECIAL, VOCABULARY, collator, documents, flat
-from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows import IGNORED
 
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
 

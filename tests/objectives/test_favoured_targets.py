@@ -15,7 +15,7 @@ from tests.objectives.samples import VOCABULARY, collator, documents, flat
 from tests.objectives.test_masking import LINES, masker, targets, tokenised
 from tiryns.runner.cli.compose import compose, initialized
 from tiryns.runner.loop.assembly import assemble
-from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows import IGNORED
 
 LENGTHS = [3, 4, 7, 12, 23, 40, 41, 64] * 20
 

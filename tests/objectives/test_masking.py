@@ -18,7 +18,7 @@ from tiryns.runner.data.micro_batch import FlatSamples, tokenizer_arguments
 from tiryns.runner.data.text.tokenizer import SPECIAL_TOKENS, train_tokenizer
 from tiryns.runner.objectives import MaskedLanguageModelingCollator
 from tiryns.runner.objectives.masking import word_bounds
-from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows import IGNORED
 
 LINES = [
     "The well-known herons, unwatched (as ever), were overflowing riverbanks; nobody spoke.",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from transformers import BertConfig, BertForMaskedLM
 
 from tests.objectives.samples import END, MASK, SPECIAL, START, VOCABULARY, collator, documents, flat
-from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows import IGNORED
 
 pytestmark = pytest.mark.usefixtures("precision_of_training")
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]

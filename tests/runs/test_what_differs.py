@@ -26,7 +26,7 @@ from tests.support.composed import composed
 from tiryns.runner.loop.assembly import Parts, assemble
 from tiryns.runner.loop.trainer import quiet_libraries
 from tiryns.runner.models.pretraining.enhanced import visible_pairs
-from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows import IGNORED
 from tiryns.runner.samplers import GlobalBatchSampler
 
 TABLE = """

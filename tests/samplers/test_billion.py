@@ -11,9 +11,8 @@ import pytest
 from tiryns.runner.order.partition import partition
 from tiryns.runner.samplers import Growing, LengthGrouped, Sequential, Shuffled, SplitModality
 from tiryns.runner.samplers.base import GlobalBatchSampler
-from tiryns.runner.samplers.mixed import Mixed
+from tiryns.runner.samplers.mixed import Mixed, Remaining
 from tiryns.runner.samplers.phased import Draws, Phased
-from tiryns.runner.samplers.remaining import Remaining
 
 BILLION, BATCH = 10**9, 1024
 SIZES: Any = {"num_epochs": 1.0, "num_batches": None, "global_batch_size": BATCH, "seed": 0}

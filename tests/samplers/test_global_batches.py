@@ -12,14 +12,8 @@ from hypothesis import strategies as st
 
 from tests.samplers.sequences import sequences
 from tiryns.runner.loaders.multi_epoch import MultiEpochDatasetResampler
-from tiryns.runner.order.epochs import EpochIndex
-from tiryns.runner.samplers import (
-    GlobalBatchSampler,
-    LengthGrouped,
-    Sequential,
-    Shuffled,
-    SplitModality,
-)
+from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential, Shuffled, SplitModality
+from tiryns.runner.samplers.base import EpochIndex
 
 Make = Callable[..., GlobalBatchSampler]
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.data.test_module import connected, in_run
 from tests.samplers.sequences import Sequences, sequences
-from tiryns.runner.order.growth import Growth
 from tiryns.runner.samplers import Growing, Shuffled
+from tiryns.runner.samplers.shuffled import Growth
 
 LENGTHS = np.arange(90) % 7 + 3
 

@@ -7,8 +7,7 @@ import pytest
 
 from tiryns.runner.samplers import Growing, Sequential, Shuffled
 from tiryns.runner.samplers.base import SeamlessSampler
-from tiryns.runner.samplers.mixed import Mixed
-from tiryns.runner.samplers.remaining import Remaining
+from tiryns.runner.samplers.mixed import Mixed, Remaining
 
 SIZES = {"few": 7, "some": 40, "many": 300}
 PARTS = [2, 3, 5]

@@ -7,9 +7,8 @@ import pytest
 
 from tiryns.runner.samplers import Growing, Sequential, Shuffled
 from tiryns.runner.samplers.base import SeamlessSampler
-from tiryns.runner.samplers.mixed import Mixed, order_of
+from tiryns.runner.samplers.mixed import Mixed, Remaining, order_of
 from tiryns.runner.samplers.phased import Draws, Phased
-from tiryns.runner.samplers.remaining import Remaining
 
 SIZES = {"few": 7, "some": 40, "many": 300, "late": 23}
 GROWING = {"warmup_from": 2, "warmup_steps": 6, "warmup_tokens": None, "warmup_by": 3}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.data.test_module import connected, in_run
 from tests.samplers.sequences import Sequences
 from tests.support.composed import composed
-from tiryns.runner.order.skipping import merged, number_of, passed
+from tiryns.runner.order.timeline import merged, number_of, passed
 from tiryns.runner.run.recording import config_hash
 from tiryns.runner.samplers import LengthGrouped, Sequential, Shuffled, SplitModality
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.samplers.sequences import Sequences, sequences
 from tiryns.runner.loaders import split_modality
-from tiryns.runner.samplers import SplitModality, SplitModalitySampler, modalities
+from tiryns.runner.samplers import SplitModality, SplitModalitySampler, modality_batches
 
 pairs_of = st.lists(st.tuples(st.booleans(), st.integers(1, 40)), min_size=1, max_size=60)
 
@@ -257,10 +257,10 @@ def test_the_option_puts_the_longest_first_in_every_epoch() -> None:
 def test_the_longest_are_those_of_all_however_many_are_looked_at_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(modalities, "_BLOCK", 64)
+    monkeypatch.setattr(modality_batches, "_BLOCK", 64)
     lengths = np.random.default_rng(0).permutation(3000)
     images = np.arange(3000) % 3 == 0
-    scanned = modalities.scan(lambda i: images[i], lambda i: lengths[i], num_examples=3000, keep=5)
+    scanned = modality_batches.scan(lambda i: images[i], lambda i: lengths[i], num_examples=3000, keep=5)
     for kind, own in zip(scanned, (lengths[images], lengths[~images]), strict=True):
-        found = modalities.lengths_of(np.array([word for word, _ in kind.longest]))
+        found = modality_batches.lengths_of(np.array([word for word, _ in kind.longest]))
         assert found.tolist() == sorted(own.tolist(), reverse=True)[:5]

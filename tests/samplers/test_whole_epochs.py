@@ -15,8 +15,8 @@ from tiryns.runner.samplers import (
     GlobalBatchSampler,
     LengthGrouped,
     SplitModality,
-    length_grouped,
-    modalities,
+    modality_batches,
+    shuffled,
 )
 from tiryns.runner.samplers.modality_batches import BATCHES
 
@@ -64,7 +64,7 @@ def test_batches_grouped_by_length_are_those_of_the_table(
     data, size = sequences(count), min(size, count)
     sampler = LengthGrouped(data, 3, None, size, seed, pool_batches)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(length_grouped, "_KEPT", kept)
+        patch.setattr(shuffled, "_KEPT", kept)
         drawn = np.concatenate([sampler.global_batch(step) for step in range(len(sampler))])
     for epoch in range(3):
         expected = grouped_epoch(data, size, pool_batches, seed, epoch)
@@ -80,7 +80,7 @@ def test_batches_of_one_modality_are_those_of_the_table(
     if drop_last and max(data.has_image.sum(), (~data.has_image).sum()) < size:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(modalities, "_BLOCK", 256)
+        patch.setattr(modality_batches, "_BLOCK", 256)
         sampler = SplitModality(data, 2, None, size, seed, image_patches=9, drop_last=drop_last)
     for epoch in range(2):
         expected = split_epoch(data, size, drop_last, 9, epoch_seed(seed, epoch))

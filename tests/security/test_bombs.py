@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support import needs
-from tiryns.runner.data.read import content
-from tiryns.runner.data.read.arrow_files import batches
+from tiryns.runner.data.read import arrow_files, content
 from tiryns.runner.data.read.documents import open_source
 from tiryns.runner.data.read.rows import read_rows
 
@@ -103,7 +102,7 @@ POOLS: list[Any] = []
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(content, "_FREE", FREE)
     monkeypatch.setattr(content, "_TIMES", 16)
-    monkeypatch.setattr(batches, "_BATCH", FREE // 4)
+    monkeypatch.setattr(arrow_files, "_BATCH", FREE // 4)
 
 
 @contextmanager
@@ -179,7 +178,7 @@ VALUES: dict[str, Any] = {
 def test_values_of_every_type_are_read_as_they_are(
     name: str, batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "_BATCH", batch)
+    monkeypatch.setattr(arrow_files, "_BATCH", batch)
     values = pa.concat_arrays([VALUES[name], VALUES[name].slice(1)]).slice(1)
     files = {"x.arrow": ipc(values), "y.arrow": ipc(values, STREAM, "lz4")}
     if name == "lists of one length":

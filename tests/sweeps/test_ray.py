@@ -19,8 +19,8 @@ from tests.report.pages import read
 from tests.runs.test_train import assert_bitwise, rows, weights
 from tests.support import needs
 from tests.support.in_process import tiryns_here
+from tiryns.conf import sweeps as options
 from tiryns.conf.fields import check_fields
-from tiryns.conf.sweeps import launcher as options
 from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps import ray as launcher
 from tiryns.runner.sweeps.sweeper import register_plugins

@@ -19,7 +19,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.support import needs
 from tests.sweeps.test_optuna import CHEAP, RATE
-from tiryns.conf.sweeps import sweeper as options
+from tiryns.conf import sweeps as options
 from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.optuna import Search
 from tiryns.runner.sweeps.study import STUDY, SWEEPER, Claims, open_storage, storage_of

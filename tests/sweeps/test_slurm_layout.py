@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from tests.conftest import ROOT
 from tests.slurm.queue import Queue
-from tiryns.conf.sweeps.launcher import Slurm
+from tiryns.conf.sweeps import Slurm
 from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.slurm import Launcher, Layout, note_deaths, states_of
 from tiryns.runner.sweeps.sweeper import result_of

@@ -16,7 +16,7 @@ from tiryns.runner.cli.doctor.choice import Choice, choose
 from tiryns.runner.cli.doctor.machine import GIB
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.permissions import on_command_line
-from tiryns.runner.data.store.cached import cache_folder
+from tiryns.runner.data.store.writer import cache_folder
 from tiryns.runner.report.summary import show
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.command.status import DIFFERENT

@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from tiryns.conf.phases import CHANGED, Phase, lengths_of
 from tiryns.runner.build import bind, build
 from tiryns.runner.config.targets import locate
-from tiryns.runner.data.phases import PhaseCollators, PhaseParts
+from tiryns.runner.data.batches import PhaseCollators, PhaseParts
 from tiryns.runner.loop.lengths import run_lengths
 from tiryns.runner.loop.phases import phases_in, sampler_of
 from tiryns.runner.optim.schedule.phases import TOKENS

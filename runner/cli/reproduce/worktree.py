@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from tiryns.runner.data.store.cached import cache_folder
+from tiryns.runner.data.store.writer import cache_folder
 from tiryns.runner.manifest.inputs import Manifest
 from tiryns.runner.manifest.record import PATCH
 from tiryns.runner.run.command.json_output import print_json, wants_json

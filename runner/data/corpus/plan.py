@@ -76,13 +76,11 @@ class CorpusPlan:
         file = self.files[number]
         with _nearby(file.path) as path:
             try:
-                source = open_source(
-                    path, self.text_column, "train", self.text_unit, reading=Reading(self.format)
-                )
+                how = (self.text_column, "train", self.text_unit)
+                source = open_source(path, *how, reading=Reading(self.format))
                 if source.tokenized:
-                    raise ValueError(
-                        f"{path} is tokenised already (it has a column input_ids): give its text"
-                    )
+                    problem = f"{path} is tokenised already (it has a column input_ids): give its text"
+                    raise ValueError(problem)
                 yield from source.documents()
             except ValueError as error:
                 raise ValueError(str(error).replace(str(path), file.path)) from error

@@ -1,20 +1,26 @@
 """Steps of datatrove's pipelines: the documents of a task's files, and the shard they become."""
 
 import hashlib
+import inspect
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from datatrove.data import Document
+from datatrove.pipeline import filters
 from datatrove.pipeline.base import PipelineStep
+from datatrove.pipeline.dedup import exact_dedup as exact
+from datatrove.pipeline.dedup import minhash
 from datatrove.utils.batching import batched
+from datatrove.utils.hashing import HashConfig
 
-from tiryns.runner.data.corpus.plan import CorpusPlan
+from tiryns.conf.values import check_choice, suggest
+from tiryns.runner.data.corpus.plan import CorpusPlan, Step
 from tiryns.runner.data.store.reader import TokenStore, ordinary_counts
 from tiryns.runner.data.store.remote import Folder
 from tiryns.runner.data.store.writer import Batch, StoreWriter
@@ -90,10 +96,8 @@ class WriteShard(PipelineStep):
     def _write(self, data: Documents, folder: Path) -> None:
         from tokenizers import Tokenizer
 
-        cutting = self.plan.attributes
-        chunker = Chunker(
-            Tokenizer.from_str(self.tokenizer), cutting["max_length"], cutting["long_documents"]
-        )
+        cutting, tokenizer = self.plan.attributes, Tokenizer.from_str(self.tokenizer)
+        chunker = Chunker(tokenizer, cutting["max_length"], cutting["long_documents"])
         names = [TRAIN, HELD_OUT] if self.plan.validation else [TRAIN]
         sets = {name: _Set(folder / name, self.plan) for name in names}
         try:
@@ -167,3 +171,100 @@ def _scratch(store: Folder, rank: int) -> Path:
     shutil.rmtree(folder, ignore_errors=True)  # of a killed task
     folder.mkdir(parents=True)
     return folder
+
+
+FILTERS = (
+    "C4BadWordsFilter", "C4ParagraphFilter", "C4QualityFilter", "FastTextClassifierFilter", "FineWebQualityFilter",
+    "GopherQualityFilter", "GopherRepetitionFilter", "LanguageFilter", "RegexFilter", "UnigramLogProbFilter", "URLFilter",
+)  # fmt: skip
+"""Filters of `datatrove.pipeline.filters` that judge each document by itself, so that tasks make no difference."""
+
+DEDUPLICATIONS = ("exact", "minhash")
+"""Ways to find repeated documents: equal texts, or similar ones by MinHash."""
+
+
+class Stage(NamedTuple):
+    """A pipeline that `tasks` tasks run; the next stage needs all of them."""
+
+    name: str
+    steps: list[PipelineStep]
+    tasks: int
+
+
+def make(option: str, target: Callable[..., Any], settings: dict[str, Any], **ours: Any) -> Any:
+    """`target(**settings)`; ValueError for a setting that it does not take, lacks or refuses."""
+    takes = inspect.signature(target)
+    if unknown := next((name for name in settings if name not in takes.parameters or name in ours), None):
+        known = [name for name in takes.parameters if name not in ours]
+        raise ValueError(
+            f"{option} takes no setting {unknown!r}; there are: {', '.join(known)}{suggest(unknown, known)}"
+        )
+    try:
+        takes.bind(**settings, **ours)
+        return target(**settings, **ours)
+    except (TypeError, ValueError, AssertionError) as error:
+        raise ValueError(f"{option}: {error}") from error
+
+
+def make_filters(steps: list[Step]) -> list[PipelineStep]:
+    """The filters; ValueError for an unknown one or a wrong setting, ImportError for one whose package is missing."""
+    for step in steps:
+        check_choice("--filter", step.name, FILTERS)
+    return [make(f"--filter {step.name}", getattr(filters, step.name), step.settings) for step in steps]
+
+
+def deduplication(
+    plan: CorpusPlan, store: Folder, before: list[PipelineStep]
+) -> tuple[list[Stage], list[PipelineStep]]:
+    """The stages that find repeated documents of the steps `before`, and the steps that drop them.
+
+    Of repeated documents one is kept, the same for any number of tasks.
+    """
+    if plan.deduplication is None:
+        return [], []
+    name, settings = plan.deduplication
+    check_choice("--deduplicate", name, DEDUPLICATIONS)
+    ways: dict[str, Callable[..., Any]] = {"exact": _exact, "minhash": _minhash}
+    stages, drop = make(f"--deduplicate {name}", ways[name], settings, plan=plan, store=store, before=before)
+    return stages, [ForEachFile(drop, len(plan.files))]
+
+
+def _content(document: Document) -> bytes:
+    return document.text.encode("utf-8", "surrogatepass")  # type: ignore[no-any-return]
+
+
+def _exact(
+    plan: CorpusPlan, store: Folder, before: list[PipelineStep], finder_workers: int = 1
+) -> tuple[list[Stage], PipelineStep]:
+    """Documents whose whole text is equal."""
+    found = [store.at(f"deduplicate/{part}") for part in ("signatures", "repeated")]
+    config = exact.ExactDedupConfig(content_getter=_content)
+    sign = ForEachFile(exact.ExactDedupSignature(found[0], config, finder_workers), len(plan.files))
+    stages = [
+        Stage("signatures", [*before, sign], plan.tasks),
+        Stage("repeated", [exact.ExactFindDedups(*found, config)], finder_workers),
+    ]
+    return stages, exact.ExactDedupFilter(found[1], config)
+
+
+def _minhash(
+    plan: CorpusPlan,
+    store: Folder,
+    before: list[PipelineStep],
+    n_grams: int = 5,
+    num_buckets: int = 14,
+    hashes_per_bucket: int = 8,
+    language: str = "eng",
+) -> tuple[list[Stage], PipelineStep]:
+    """Documents that share most of their n-grams of words."""
+    found = [store.at(f"deduplicate/{part}") for part in ("signatures", "pairs", "repeated")]
+    config = minhash.MinhashConfig(
+        n_grams, num_buckets, hashes_per_bucket, hash_config=HashConfig(hash_fc="sha1")
+    )  # newer releases of xxhash refuse the strings that datatrove gives them
+    sign = minhash.MinhashDedupSignature(found[0], config, language)
+    stages = [
+        Stage("signatures", [*before, ForEachFile(sign, len(plan.files))], plan.tasks),
+        Stage("pairs", [minhash.MinhashDedupBuckets(found[0], found[1], config=config)], num_buckets),
+        Stage("repeated", [minhash.MinhashDedupCluster(found[1], found[2], config)], 1),
+    ]
+    return stages, minhash.MinhashDedupFilter(found[2])

@@ -1,7 +1,6 @@
 """Data that is made here, for tests and first steps: nothing to download.
 
-- `stdlib_text`: the documentation of the standard library as documents.
-- `stdlib_code`: its functions as documents.
+- `stdlib_text`: the documentation of the standard library, and its functions, as documents.
 - `stdlib_tasks`: labelled examples from its sources, for each finetuning task.
 - `stdlib_pairs`: pairs of texts from its docstrings; `stdlib_choices`: texts with choices; `stdlib_tags`: words with two
   columns of labels.
@@ -16,8 +15,7 @@ from tiryns.runner.run.lazy import lazy_names
 if TYPE_CHECKING:
     from tiryns.runner.data.demo.proteins import Proteins
     from tiryns.runner.data.demo.scenes import Scenes
-    from tiryns.runner.data.demo.stdlib_code import StdlibCode
-    from tiryns.runner.data.demo.stdlib_text import StdlibText
+    from tiryns.runner.data.demo.stdlib_text import StdlibCode, StdlibText
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from PIL import Image, ImageDraw
 
 from tiryns.runner.data.vision.conversations import IMAGE_PLACE
-from tiryns.runner.data.vision.image_inputs import Size
+from tiryns.runner.data.vision.images import Size
 from tiryns.runner.run.files import write_atomically
 
 PARTS = ("train", "validation", "test")

@@ -69,9 +69,7 @@ class StdlibRanking(StdlibTask):
             if text in packages:
                 modules.setdefault(text, module)
         every = list(modules.values())
-        siblings = {
-            package: [m for m in every if package_of(m) == package] for package in {*packages.values()}
-        }
+        siblings = {name: [m for m in every if package_of(m) == name] for name in {*packages.values()}}
         for text, own in modules.items():
             if part_of(text) == self.part:
                 names = {own: None}

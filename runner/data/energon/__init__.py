@@ -1,11 +1,9 @@
 """Data sets of megatron-energon: tar shards that are read as a stream.
 
 - `module`: `EnergonMultiModalDataModule`, the data module for Lightning; `run`: `EnergonData`, the one of a run.
-- `tasks`: the task encoder, from samples to micro-batches; `examples`: conversations without tokens and pixels.
-- `loader`: an endless stream that resumes at any batch; `state`: its state as plain values.
-- `batches`: micro-batches as shares of global batches, and passes for evaluation.
-- `errors`: samples that cannot be read.
-- `source`: checks of a data set on disk; `shards`, `prepare`: writing one.
+- `tasks`: the task encoder, from samples to micro-batches.
+- `loader`: an endless stream that resumes at any batch, and its state as plain values.
+- `source`: checks of a data set on disk, and samples that cannot be read; `prepare`: writing one.
 """
 
 from typing import TYPE_CHECKING

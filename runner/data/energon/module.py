@@ -7,9 +7,15 @@ import lightning.pytorch as pl
 from megatron import energon
 from megatron.energon import SavableDataset, TaskEncoder, WorkerConfig
 
-from tiryns.runner.data.energon.errors import ErrorCollector, SkipBudget, guard
 from tiryns.runner.data.energon.loader import EnergonDataloader, EnergonPass, savable_loader, worker_safe
-from tiryns.runner.data.energon.source import check_source, count_samples, fingerprint
+from tiryns.runner.data.energon.source import (
+    ErrorCollector,
+    SkipBudget,
+    check_source,
+    count_samples,
+    fingerprint,
+    guard,
+)
 from tiryns.runner.data.energon.tasks import ConversationTaskEncoder, MultiModalSampleConfig, flat_tensors
 from tiryns.runner.data.replicas import Replica, find_replica, gathered
 from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder

@@ -1,24 +1,131 @@
-"""An energon data set as the data of a run, in global batches."""
+"""An energon data set as the data of a run: its conversations for reports, and its micro-batches in global batches."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from tiryns.conf.data import energon as options
+import torch
+from megatron.energon import Sample, stateless
+from megatron.energon import edataclass as sample_type
+from megatron.energon.cache.file_store import WebdatasetFileStore
+from megatron.energon.epathlib import EPath
+from PIL import Image
+
+from tiryns.conf.data.vision import Energon
 from tiryns.conf.trainer import check_length
 from tiryns.runner.config.settings import takes_settings
-from tiryns.runner.data.energon.batches import EvaluationPass, GlobalBatchStream
-from tiryns.runner.data.energon.errors import ErrorCollector
-from tiryns.runner.data.energon.examples import Examples, ReadConversations
+from tiryns.runner.data.batches import share_of
+from tiryns.runner.data.energon.loader import EnergonDataloader, EnergonPass
 from tiryns.runner.data.energon.module import EnergonMultiModalDataModule
-from tiryns.runner.data.energon.source import count_samples, fingerprint, samples_in_order
-from tiryns.runner.data.energon.tasks import ConversationTaskEncoder
-from tiryns.runner.data.micro_batch import Collate
-from tiryns.runner.data.vision.conversations import ConversationReader
+from tiryns.runner.data.energon.source import ErrorCollector, count_samples, fingerprint, samples_in_order
+from tiryns.runner.data.energon.tasks import ConversationTaskEncoder, identity, read_conversation
+from tiryns.runner.data.micro_batch import Collate, MicroBatch, Share
+from tiryns.runner.data.replicas import Replica
+from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder
+from tiryns.runner.data.vision.conversations import Conversation, ConversationReader
 from tiryns.runner.data.vision.image_text import ConversationData
+from tiryns.runner.data.vision.images import decode_image
 from tiryns.runner.data.vision.processors import conversation_texts, find_processor
 from tiryns.runner.protocols import RunData
+
+
+class GlobalBatchStream:
+    """This rank's shares of global batches `start` to `stop - 1`, of `num_micro` micro-batches each.
+
+    Its length is that of the whole run, so Lightning reads no batch ahead, which would be in the state of the stream.
+    """
+
+    def __init__(self, stream: EnergonDataloader, num_micro: int, start: int, stop: int) -> None:
+        self.stream, self.num_micro, self.start, self.stop = stream, num_micro, start, stop
+
+    def __len__(self) -> int:
+        return self.stop
+
+    def __iter__(self) -> Iterator[Share]:
+        for _ in range(self.start, self.stop):
+            yield named_share([next(self.stream) for _ in range(self.num_micro)])
+
+
+class EvaluationPass:
+    """Every validation sample once, over all ranks; a rank without more yields fillers until all have finished."""
+
+    def __init__(
+        self, loader: EnergonPass, filler: Callable[[], MicroBatch], replica: Replica, device: Any
+    ) -> None:
+        self.loader, self.filler, self.replica, self.device = loader, filler, replica, device
+
+    def __iter__(self) -> Iterator[Share]:
+        batches = iter(self.loader)
+        while True:
+            micro_batch = next(batches, None)
+            unfinished = torch.tensor(float(micro_batch is not None), device=self.device)
+            if self.replica.size > 1:
+                torch.distributed.all_reduce(unfinished, group=self.replica.group)
+            if not unfinished:
+                return
+            yield named_share([self.filler() if micro_batch is None else micro_batch])
+
+
+def named_share(micro_batches: list[MicroBatch]) -> Share:
+    """A share of micro-batches with `sample_names`."""
+    names = [name for micro_batch in micro_batches for name in micro_batch.pop("sample_names")]
+    return {**share_of(micro_batches), "sample_names": names}
+
+
+@sample_type
+class FoundConversation(Sample):
+    """A conversation, whose images are named by data set and file, and the identity of its sample."""
+
+    conversation: Conversation
+    identity: str
+
+
+class ReadConversations(ConversationTaskEncoder):
+    """A task encoder that yields conversations, without tokens or pixels."""
+
+    def __init__(self, reader: ConversationReader) -> None:
+        self.reader = reader
+
+    @stateless
+    def encode_sample(self, sample: Sample) -> FoundConversation:
+        """The conversation. Raises ValueError for a sample without one."""
+        conversation, _ = read_conversation(sample, self.reader)
+        named = conversation._replace(images=[_file(sample, name) for name in conversation.images])
+        return FoundConversation.derive_from(sample, conversation=named, identity=identity(sample))
+
+
+class ShardImages:
+    """Images from shards, by data set and file."""
+
+    def read(self, reference: str, where: str) -> Image.Image:
+        """The image in RGB. Raises UndecodableImage for a broken one."""
+        path, _, name = reference.rpartition("#")
+        content, _ = WebdatasetFileStore(EPath(path))[name]
+        return decode_image(content, f"{where}: the image {name!r}")
+
+
+class Examples:
+    """The conversations of a split, and the number of each sample by its identity."""
+
+    def __init__(self, found: Iterable[FoundConversation], encoder: ConversationEncoder) -> None:
+        by_name = {item.identity: item.conversation for item in found}
+        self.examples = list(by_name.values())
+        self.numbers = {name: number for number, name in enumerate(by_name)}
+        self.encoder, self.images = encoder, ShardImages()
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+
+def _file(sample: Sample, name: str) -> str:
+    """The file of an image: that of its ending, or, for energon's own types, the one that is no text."""
+    assert sample.__sources__
+    source = sample.__sources__[0]
+    named = f"{sample.__key__}.{name}"
+    others = (file for file in source.file_names if not file.endswith((".json", ".txt")))
+    return f"{source.dataset_path}#{named if named in source.file_names else next(others, name)}"
+
 
 SHARED = (
     *("path", "micro_batch_size", "global_batch_size", "num_workers", "num_val_workers", "row_length"),
@@ -36,10 +143,10 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
     """
 
     serves_global_batches = True
-    settings: options.Energon
+    settings: Energon
 
-    @takes_settings(options.Energon)
-    def __init__(self, settings: options.Energon) -> None:
+    @takes_settings(Energon)
+    def __init__(self, settings: Energon) -> None:
         super().__init__(
             tokenizer=None,
             image_processor=None,

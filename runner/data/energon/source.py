@@ -1,10 +1,19 @@
-"""Checks of an energon data set on disk: its metadata, its code, its fingerprint, its samples."""
+"""Checks of an energon data set on disk: its metadata, code, fingerprint, and samples that cannot be read."""
 
 import hashlib
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
-from megatron.energon import SavableDataset, TaskEncoder, WorkerConfig, get_val_dataset
+from megatron.energon import (
+    PackingDataset,
+    SavableDataset,
+    SourceInfo,
+    TaskEncoder,
+    WorkerConfig,
+    get_val_dataset,
+)
 from megatron.energon.epathlib import EPath
 from megatron.energon.eyaml import load_yaml
 from megatron.energon.flavors.webdataset.empty_dataset_error import EmptyDatasetError
@@ -12,7 +21,129 @@ from megatron.energon.flavors.webdataset.metadata import EnergonDatasetType, get
 from megatron.energon.metadataset import load_dataset
 
 from tiryns.runner.config.reach import check_address
-from tiryns.runner.data.energon.errors import ErrorCollector, guard
+from tiryns.runner.patches.energon import hide_progress
+
+log = logging.getLogger("tiryns")
+
+
+class UnreadableSample(ValueError):
+    """A sample of a stream cannot be read; the message names it."""
+
+
+class ErrorCollector:
+    """Messages on samples that a loading process could not read since its last batch, which goes on with them.
+
+    `SkipBudget` counts them in the training process. Here the bound ends a stream of which nothing can be read.
+    """
+
+    def __init__(self, allowed: int) -> None:
+        self.allowed = allowed
+        self.known: set[str] = set()
+        self.pending: list[str] = []
+
+    def add(self, message: str) -> None:
+        """Adds a skipped sample. Raises UnreadableSample if there are more than allowed."""
+        self.known.add(message)
+        if len(self.known) > self.allowed:
+            raise UnreadableSample(one_too_many(message, self.allowed))
+        self.pending.append(message)
+
+    def handle(self, error: Exception, sample: Any, sources: Sequence[SourceInfo] | None) -> None:
+        """Energon's error handler: the sample is skipped unless this raises."""
+        if isinstance(error, UnreadableSample):
+            raise error
+        where = f"{sources[0].shard_name}, sample {sources[0].index}" if sources else "a sample"
+        self.add(f"{where}: {type(error).__name__}: {error}")
+
+    def drain(self) -> list[str]:
+        """The messages since the last call."""
+        found, self.pending = self.pending, []
+        return found
+
+
+def one_too_many(message: str, allowed: int) -> str:
+    """The message for a sample that exceeds the `allowed` number of skipped ones."""
+    if allowed:
+        return f"{message}. More than data.max_bad_samples={allowed} samples cannot be used"
+    return f"{message}. To leave out such samples, set data.max_bad_samples to how many there may be"
+
+
+class SkipBudget:
+    """Counts the samples that a stream has given and left out, for checkpoints."""
+
+    def __init__(self, allowed: int) -> None:
+        self.allowed = allowed
+        self.samples = self.too_long = 0
+        self.bad: list[str] = []
+
+    def take(self, micro_batch: Any) -> None:
+        """Counts a micro-batch of the training stream; raises as `check`."""
+        if isinstance(micro_batch, dict):  # other task encoders may make other batches
+            self.samples += len(micro_batch.get("sample_names", ()))
+            self.too_long += micro_batch.get("too_long", 0)
+            self.check(micro_batch)
+
+    def check(self, micro_batch: Any) -> None:
+        """Removes and counts `bad` samples, repeated ones once. Raises UnreadableSample for more than allowed."""
+        if not isinstance(micro_batch, dict):
+            return
+        micro_batch.pop("too_long", 0)
+        for message in micro_batch.pop("bad", ()):
+            if message not in self.bad:
+                self.bad.append(message)
+                if len(self.bad) > self.allowed:
+                    raise UnreadableSample(one_too_many(message, self.allowed))
+                log.warning("left out: %s", message)
+
+    def state(self) -> dict[str, Any]:
+        """The counts."""
+        return {"samples": self.samples, "too_long": self.too_long, "bad": list(self.bad)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restores saved counts."""
+        self.samples, self.too_long, self.bad = state["samples"], state["too_long"], list(state["bad"])
+
+
+class GuardedReader:
+    """A reader of shards that skips samples it cannot read, and collects them in `errors`."""
+
+    def __init__(self, reader: Any, errors: ErrorCollector) -> None:
+        self.reader, self.errors = reader, errors
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "reader":  # not there yet while being copied
+            raise AttributeError(name)
+        return getattr(self.reader, name)
+
+    def __len__(self) -> int:
+        return len(self.reader)
+
+    def __getitem__(self, index: int) -> Any:
+        try:
+            return self.reader[index]
+        except Exception as error:  # tarfile, sqlite, the file system and energon have a dozen kinds
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            self.errors.add(f"{self._place(index)} cannot be read: {reason}")
+            return None
+
+    def _place(self, index: int) -> str:
+        """The shard of a sample of the split, and its number there."""
+        shards = getattr(self.reader, "shard_infos", None) or []
+        for shard, end in zip(shards, accumulate(shard.count for shard in shards), strict=True):
+            if index < end:
+                return f"shard {str(shard.path)!r}, sample {index - end + shard.count} of {shard.count},"
+        return f"sample {index} of {self.reader}"
+
+
+def guard(dataset: SavableDataset[Any], errors: ErrorCollector) -> None:
+    """Replaces each reader of shards in a tree of datasets by a guarded one, and keeps progress bars off."""
+    if hasattr(dataset, "join_readers"):
+        dataset.join_readers = [GuardedReader(reader, errors) for reader in dataset.join_readers]
+    if isinstance(dataset, PackingDataset):
+        hide_progress(dataset)
+    for part in getattr(dataset, "datasets", ()):
+        guard(part, errors)
+
 
 META = ".nv-meta"
 
@@ -34,10 +165,8 @@ def check_source(path: str, allow_code: bool) -> None:
     for description in _descriptions(EPath(path)):
         content = _yaml(description)
         if description.parent.name == META:
-            index, advice = (
-                description.parent / "index.sqlite",
-                "index the shards again by: energon prepare FOLDER",
-            )
+            index = description.parent / "index.sqlite"
+            advice = "index the shards again by: energon prepare FOLDER"
             if not index.is_file():
                 raise ValueError(f"there is no index {str(index)!r}; {advice.replace(' again', '')}")
             with index.open("rb") as file:
@@ -67,9 +196,8 @@ def count_samples(path: str, split: str) -> int:
     """Samples of a split; 0 where the data set has no such split."""
     config = WorkerConfig(rank=0, world_size=1, num_workers=0)
     try:
-        found = load_dataset(path).get_datasets(
-            training=False, split_part=split, worker_config=config, decoder=None
-        )
+        loaded = load_dataset(path)
+        found = loaded.get_datasets(training=False, split_part=split, worker_config=config, decoder=None)
     except (EmptyDatasetError, AssertionError, KeyError):
         return 0
     except Exception as error:  # the yaml and json readers, sqlite and energon raise a dozen kinds

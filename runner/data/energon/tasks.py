@@ -15,14 +15,13 @@ from megatron import energon
 from megatron.energon import CaptioningSample, Sample, TaskEncoder, VQASample, stateless
 from megatron.energon import edataclass as sample_type
 
-from tiryns.runner.data.energon.errors import ErrorCollector
+from tiryns.runner.data.energon.source import ErrorCollector
 from tiryns.runner.data.micro_batch import Collate, FlatSamples, MicroBatch
 from tiryns.runner.data.read.rows import Row
 from tiryns.runner.data.text.holdout import digest
 from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
 from tiryns.runner.data.vision.conversations import Conversation, ConversationReader
-from tiryns.runner.data.vision.image_inputs import EncodesInPlaces, ImageEncoder, join_images
-from tiryns.runner.data.vision.images import decode_image
+from tiryns.runner.data.vision.images import EncodesInPlaces, ImageEncoder, decode_image, join_images
 from tiryns.runner.order.packing import pack
 
 
@@ -136,18 +135,15 @@ class ConversationTaskEncoder(TaskEncoder):
         """Tokens, labels and pixels of a sample, or the reason why there are none."""
         try:
             conversation, files = read_conversation(sample, self.reader)
-            images = [
-                decode_image(files[name], f"{conversation.name()}: the image {name!r}")
-                for name in conversation.images
-            ]
+            said = f"{conversation.name()}: the image"
+            images = [decode_image(files[name], f"{said} {name!r}") for name in conversation.images]
             text, inputs = self.encoder(conversation, images)
         except (ValueError, KeyError, OSError) as error:
             too_long = isinstance(error, SampleTooLong)
             return EncodedSample.derive_from(sample, problem=str(error), too_long=too_long)
         ids, labels, prompt_length, _ = text
-        return EncodedSample.derive_from(
-            sample, input_ids=ids, labels=labels, images=inputs, prompt_length=prompt_length
-        )
+        made = {"input_ids": ids, "labels": labels, "prompt_length": prompt_length}
+        return EncodedSample.derive_from(sample, images=inputs, **made)
 
     def select_samples_to_pack(self, samples: list[EncodedSample]) -> list[list[EncodedSample]]:
         """Whole samples in rows, by best fit."""

@@ -257,11 +257,8 @@ def check_vectors(found: Sequence[LocatedLabel], as_text: bool) -> None:
     lists = [_vector(one.label) if as_text or isinstance(one.label, list) else [] for one in found]
     length = len(lists[0]) if lists else 0
     if length > 1 and {len(one) for one in lists} == {length}:
-        classes = (
-            ""
-            if isinstance(found[0].label, list)
-            else "; if they are classes, say data.problem_type=single_label"
-        )
+        classes = "; if they are classes, say data.problem_type=single_label"
+        classes = "" if isinstance(found[0].label, list) else classes
         raise ValueError(
             f"{found[0].where}: the label {found[0].label!r:.40} reads as {length} labels with a 1 for each that holds: "
             f"write the list of those that hold, or a column for each and 'data.label_columns=[a,b,...]'{classes}"
@@ -272,10 +269,8 @@ def _vector(label: Any) -> list[Any]:
     """The numbers of a vector of 0 and 1, or of one as text; empty for another label."""
     if isinstance(label, str):
         return re.findall(r"([01])(?:\.0*)?", label) if _VECTOR.fullmatch(label.strip()) else []
-    kept = isinstance(label, list) and all(
-        x in ("0", "1") or (isinstance(x, int) and x in (0, 1)) for x in label
-    )
-    return label if kept else []
+    items = label if isinstance(label, list) else []
+    return items if all(x in ("0", "1") or (isinstance(x, int) and x in (0, 1)) for x in items) else []
 
 
 def joined_by(found: Sequence[LocatedLabel]) -> str:

@@ -103,13 +103,12 @@ Meant = dict[str, list[Any]]
 
 def _in_words(meant: Meant) -> str:
     """Settings as they are typed, those of several values with all of them."""
+    several = {name: " or ".join(map(typed, values)) for name, values in meant.items() if len(values) > 1}
     told = [
-        f"data.{name} to {' or '.join(map(typed, values))}"
-        if len(values) > 1
-        else typed_setting(name, values[0])
+        f"data.{name} to {several[name]}" if name in several else typed_setting(name, values[0])
         for name, values in meant.items()
     ]
-    return (" and " if any(len(values) > 1 for values in meant.values()) else " ").join(told)
+    return (" and " if several else " ").join(told)
 
 
 def meant_columns(
@@ -199,11 +198,8 @@ def _meant_lists(columns: dict[str, list[Any]], text_column: str) -> Meant:
 def _scores(columns: dict[str, list[Any]]) -> list[str]:
     """The columns of several values that say how far two texts belong together: by their names, then all of 0 and 1."""
     plain = [n for n, values in columns.items() if not any(isinstance(v, list | Mapping) for v in values)]
-    found = [
-        n
-        for n in plain
-        if len({*columns[n]}) > 1 and (_SCORE.search(n) or None not in map(truth_of, columns[n]))
-    ]
+    several = [n for n in plain if len({*columns[n]}) > 1]
+    found = [n for n in several if _SCORE.search(n) or None not in map(truth_of, columns[n])]
     return sorted(found, key=lambda name: not _SCORE.search(name))
 
 
@@ -212,9 +208,8 @@ def _meant_answers(
 ) -> Meant:
     """The settings that name answers with their places, and of the texts the longest as the context."""
     first = {n: [v[0] if isinstance(v, list) and v else v for v in values] for n, values in columns.items()}
-    answers = [
-        n for n in _all_of(first, Mapping) if all({"text", "answer_start"} <= v.keys() for v in first[n])
-    ]
+    needed = {"text", "answer_start"}
+    answers = [n for n in _all_of(first, Mapping) if all(needed <= value.keys() for value in first[n])]
     texts = [name for name in _all_of(columns, str) if name != "id"]
     context = context_column if context_column in columns else _longest(columns, texts)
     others = [name for name in texts if name != context]
@@ -222,11 +217,8 @@ def _meant_answers(
     asking = asking or (others if len(others) == 1 else [])
     text = text_column if text_column in columns else next(iter(asking), "")
     label = label_column if label_column in columns else answers[0] if len(answers) == 1 else ""
-    chosen = {
-        "text": (text_column, text),
-        "context": (context_column, context),
-        "label": (label_column, label),
-    }
+    chosen = {"text": (text_column, text), "context": (context_column, context)}
+    chosen["label"] = (label_column, label)
     if not all(meant for _, meant in chosen.values()):
         return {}
     return {f"{name}_column": [new] for name, (old, new) in chosen.items() if old != new}
@@ -244,10 +236,8 @@ def _longest(columns: Mapping[str, Sequence[Any]], names: Iterable[str]) -> str:
 
 def _columns(rows: Rows) -> dict[str, list[Any]]:
     """The values of the first rows by column."""
-    first = rows.rows[0].values
-    return {
-        name: [row.values.get(name) for row in rows.rows[:_ROWS]] for name in first if isinstance(name, str)
-    }
+    names = [name for name in rows.rows[0].values if isinstance(name, str)]
+    return {name: [row.values.get(name) for row in rows.rows[:_ROWS]] for name in names}
 
 
 def labels_in(rows: Rows, columns: Sequence[str]) -> Iterable[Any]:
@@ -263,10 +253,8 @@ def without_hidden(rows: Rows, columns: Sequence[str], learnt: Iterable[Any] | N
     can be a real label: a label of training (`learnt`) is negative; or no label of training is known (`learnt` is None)
     and another row has a label other than -1.
     """
-    hidden = [
-        is_hidden([one for name in columns if not is_missing(one := unwrapped(row.values.get(name)))])
-        for row in rows.rows
-    ]
+    labels = ([unwrapped(row.values.get(name)) for name in columns] for row in rows.rows)
+    hidden = [is_hidden([one for one in some if not is_missing(one)]) for some in labels]
     if not any(hidden) or (not all(hidden) if learnt is None else any(map(is_negative, learnt))):
         return rows
     said = f"{sum(hidden):,} of {len(hidden):,} labels are hidden (-1)"

@@ -13,11 +13,10 @@ from transformers import PreTrainedTokenizerBase
 
 from tiryns.conf.data import labelled as options
 from tiryns.conf.data.labelled import FOLD_SET, check_fold
-from tiryns.conf.data.mteb import Mteb
-from tiryns.conf.data.retrieval import Retrieval
+from tiryns.conf.data.pairs import Mteb, Retrieval
 from tiryns.conf.values import count_of
 from tiryns.runner.config.settings import takes_settings
-from tiryns.runner.data.evaluated import EvaluatedDataModule, by_name
+from tiryns.runner.data.evaluated import EvaluatedDataModule, all_problems, by_name
 from tiryns.runner.data.labelled.columns import labels_in, meant_error, warn_of_unread, without_hidden
 from tiryns.runner.data.labelled.examples import (
     READER_SETTINGS,
@@ -27,13 +26,11 @@ from tiryns.runner.data.labelled.examples import (
     column,
     first_of,
 )
-from tiryns.runner.data.labelled.folds import fold_numbers
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
-from tiryns.runner.data.problems import all_problems
 from tiryns.runner.data.read.bad_rows import BadRow, BadRows, MissingColumn
 from tiryns.runner.data.read.opened import Dialect, reading_of
 from tiryns.runner.data.read.rows import HowRead, LabelRule, Rows, described_tables, read_rows
-from tiryns.runner.data.text.holdout import are_held_out
+from tiryns.runner.data.text.holdout import are_held_out, fold_numbers
 from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from tiryns.runner.data.text.vocabulary import describe_vocabulary
 from tiryns.runner.run.model_folder import model_folder
@@ -61,7 +58,7 @@ class FinetuningData(EvaluatedDataModule):
         """Takes the settings, which a subclass may have more of."""
         EvaluatedDataModule.__init__(self, settings)
         check_fold(settings.folds, settings.fold)
-        self.settings, self.max_length = settings, settings.max_length
+        self.max_length = settings.max_length
         task: Any = settings.task  # a `runner.tasks.Task`
         self.task_name = task.name
         self.reader_settings = {name: getattr(settings, name) for name in self.reader_names}
@@ -83,9 +80,8 @@ class FinetuningData(EvaluatedDataModule):
         if self.prepared:
             return
         if self.sources["train"] is None:
-            raise ValueError(
-                "data.train names no training data: give a file, folder, glob, or name@split of the hub"
-            )
+            problem = "data.train names no training data: give a file, folder, glob, or name@split of the hub"
+            raise ValueError(problem)
         try:
             rows, examples = self.read_examples()
         except ValueError as error:
@@ -238,11 +234,8 @@ class FinetuningData(EvaluatedDataModule):
         """How tables are written, rows that were left out, the labels, and the vocabulary."""
         read = {"read": described_tables(self.tables)} if self.tables else {}
         left_out = {f"rows of {name}": bad.described() for name, bad in self.bad.items() if bad.places}
-        conflicts = (
-            {"conflicts": f"{count_of(self.conflicts, 'text')} with different labels"}
-            if self.conflicts
-            else {}
-        )
+        told = f"{count_of(self.conflicts, 'text')} with different labels"
+        conflicts = {"conflicts": told} if self.conflicts else {}
         vocabulary = {"vocabulary": describe_vocabulary(self.tokenizer, self.train_set)}
         return {**read, **left_out, **self.reader.describe(), **conflicts, **vocabulary}
 

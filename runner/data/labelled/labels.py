@@ -203,9 +203,8 @@ def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
     """What is said of classes that are numbers by their looks, of so many examples."""
     if are_integers and list(names) != list(map(str, range(len(names)))):
         once = ", most of which occur once" if len(names) > max(20, count // 2) else ""
-        return (
-            f"the {len(names):,} whole numbers that occur{once}; data.problem_type=regression regresses them"
-        )
+        advice = "data.problem_type=regression regresses them"
+        return f"the {len(names):,} whole numbers that occur{once}; {advice}"
     if not are_integers and any(name.isdecimal() and number_of(name) is None for name in names):
         return "as they are written, so that 01 and 1 are two"
     if missing := next(filter(_MISSING.fullmatch, names), None):

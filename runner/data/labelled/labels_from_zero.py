@@ -96,9 +96,8 @@ def _parser(labels: Sequence[Any], names: Sequence[str], problem: str, textual: 
     if names and {label for label in labels if isinstance(label, str)} <= {*names}:
         return None
     parsers: list[Callable[[Any], Any]] = [_integer, parsed] if textual else []
-    numbers = (
-        _read_by(_whole, labels) if any(isinstance(x, str if textual else float) for x in labels) else None
-    )
+    spelt = any(isinstance(label, str if textual else float) for label in labels)
+    numbers = _read_by(_whole, labels) if spelt else None
     if numbers is not None and (problem == SINGLE or ({*numbers} == {0, 1} and not problem)):
         parsers.insert(1, _whole)
     parsers = [parse for parse in parsers if parse is not parsed or problem != SINGLE]

@@ -20,7 +20,7 @@ from tiryns.runner.data.labelled.examples import (
     tokenized,
 )
 from tiryns.runner.data.labelled.spelling import is_missing, truth_of, whole_number
-from tiryns.runner.data.labelled.words.offsets import Mark, file_of, offset_units
+from tiryns.runner.data.labelled.words.annotations import Mark, file_of, offset_units
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
@@ -99,10 +99,8 @@ class QuestionAnsweringReader(ExampleReader):
                 answers = [mark.text or "" for mark in marks] if known else None
                 name = example_id(row, self.id_column, number)
                 if name in first:
-                    problem = (
-                        f"the id {name!r:.60} is that of {first[name]} too; answers are told apart by it"
-                    )
-                    raise BadRow(row.where, problem, "doubled id")
+                    twice = f"the id {name!r:.60} is that of {first[name]} too"
+                    raise BadRow(row.where, f"{twice}; answers are told apart by it", "doubled id")
                 first[name] = row.where
                 read.append((Question(name, question, context, answers, None, row.where), marks))
         units = offset_units(((one.where, one.context, marks) for one, marks in read), self.by_characters)

@@ -51,11 +51,9 @@ def truth_of(value: Any) -> bool | None:
         [True, True, True, False, False, None, None, None]
     """
     value = unwrapped(value)
-    return (
-        None
-        if isinstance(value, list | dict)
-        else _TRUTH.get(value.lower() if isinstance(value, str) else value)
-    )
+    if isinstance(value, list | dict):
+        return None
+    return _TRUTH.get(value.lower() if isinstance(value, str) else value)
 
 
 def is_missing(value: Any) -> bool:
@@ -119,9 +117,8 @@ def parsed(label: Any, kind: type[int] | type[float] = float) -> Any:
         ([7.0, 100000.0, 3.0], 12)
     """
     if isinstance(label, str) and "_" in label:
-        raise ValueError(
-            f"{label!r:.60} has an underscore, which is part of numbers in Python's source alone"
-        )
+        problem = f"{label!r:.60} has an underscore, which is part of numbers in Python's source alone"
+        raise ValueError(problem)
     return kind(label)
 
 
@@ -223,9 +220,7 @@ def check_joined(found: Sequence[LocatedLabel]) -> None:
     first = {one.label: one.where for one in reversed(found) if isinstance(one.label, str)}
     are_lists = bool(first) and all(_LIST.fullmatch(label.strip()) for label in first)
     for label, where in reversed(first.items()):
-        signs = (
-            sign for sign in _JOINS if sign in label and first.keys() >= {*map(str.strip, label.split(sign))}
-        )
+        signs = (s for s in _JOINS if s in label and first.keys() >= {*map(str.strip, label.split(s))})
         is_list = are_lists or _CHOICES.fullmatch(label)
         sign = "|" if is_list else next(signs, None)
         if sign and not label.replace(sign, "").isdecimal():

@@ -19,10 +19,7 @@ from tiryns.runner.data.labelled.examples import (
 )
 from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy
 from tiryns.runner.data.labelled.spelling import ClassNames, counting_names, spelled, unwrapped
-from tiryns.runner.data.labelled.words.fields import labels_of, words_of
-from tiryns.runner.data.labelled.words.label_studio import chosen_of, is_contested
-from tiryns.runner.data.labelled.words.offsets import file_of, offset_units
-from tiryns.runner.data.labelled.words.running_text import read_words_as_text
+from tiryns.runner.data.labelled.words.annotations import chosen_of, file_of, is_contested, offset_units
 from tiryns.runner.data.labelled.words.spans import (
     ANNOTATIONS,
     ENTITIES_FORM,
@@ -30,15 +27,18 @@ from tiryns.runner.data.labelled.words.spans import (
     TEXT,
     Annotated,
     annotated,
+    labels_of,
     signs_alone,
     span_of,
     tags_of,
     word_places,
+    words_of,
 )
 from tiryns.runner.data.labelled.words.tags import described_scheme, kept_scheme, tagging_of
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
+from tiryns.runner.data.text.vocabulary import read_words_as_text
 
 log = logging.getLogger("tiryns")
 
@@ -122,10 +122,8 @@ class TokenClassificationReader(ExampleReader):
         for row in rows.rows:
             with rows.bad.row():
                 words, given = row.values.get(self.text_column), row.values.get(self.label_column)
-                labels = (
-                    isinstance(given, list) and given and all(isinstance(one, str | int) for one in given)
-                )
-                is_text = isinstance(words, str | None) and not labels
+                is_list = isinstance(given, list) and all(isinstance(one, str | int) for one in given)
+                is_text = isinstance(words, str | None) and not (is_list and given)
                 form = (self.text_column, self.label_column, self.rule, chosen)
                 read.append((row, annotated(row.where, row.values, *form) if is_text else None))
         marks = ((row.where, one.text, one.marks or []) for row, one in read if one)
@@ -181,9 +179,8 @@ class TokenClassificationReader(ExampleReader):
         """Takes the names of the labels, the most frequent one, and the scheme of their tags."""
         counts = Counter(label for e in examples for label in e.labels or [])
         self.class_numbers = rows.class_names.get(self.label_column, [])
-        self.names = (
-            self.given or list(self.class_numbers) or sorted(counts, key=lambda name: (name != "O", name))
-        )
+        found = sorted(counts, key=lambda name: (name != "O", name))
+        self.names = self.given or list(self.class_numbers) or found
         if len(self.names) < 2:
             raise ValueError(
                 f"the training data has one label only, {first_names(self.names)}: there is nothing to tell apart"

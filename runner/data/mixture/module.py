@@ -10,26 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.conf.data import mixture as options
-from tiryns.conf.data.pretraining import PretrainingData as PretrainingOptions
+from tiryns.conf.data import pretraining as options
 from tiryns.conf.phases import Phase, named_sources
 from tiryns.runner.config.settings import takes_settings
-from tiryns.runner.data.mixture.held_out import decide_together
-from tiryns.runner.data.mixture.shares import Shares, shares_of
+from tiryns.runner.data.mixture.sources import Shares, decide_together, shares_of
 from tiryns.runner.data.module import GlobalBatchDataModule
 from tiryns.runner.data.read.documents import CombinedSource
-from tiryns.runner.data.store.cached import key_of
 from tiryns.runner.data.store.sharded import ShardedStore
+from tiryns.runner.data.store.writer import key_of
 from tiryns.runner.data.text.prepare import PreparedText
 from tiryns.runner.data.text.pretraining import NamedStore, PretrainingData, joined
 from tiryns.runner.data.text.stored import StoredPretrainingData
-from tiryns.runner.order.skipping import number_of
+from tiryns.runner.order.timeline import number_of
 from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.samplers import LengthGrouped
 from tiryns.runner.samplers.base import PROVISIONAL, GlobalBatchSampler, SeamlessSampler
-from tiryns.runner.samplers.mixed import Mixed, order_of
+from tiryns.runner.samplers.mixed import Mixed, order_of, whole_order
 from tiryns.runner.samplers.phased import Draws, Phased
-from tiryns.runner.samplers.remaining import whole_order
 
 
 class MixedSequences(ShardedStore):
@@ -62,14 +59,8 @@ class MixtureData(PretrainingData):
 
     @takes_settings(options.Mixture)
     def __init__(self, settings: options.Mixture) -> None:
-        GlobalBatchDataModule.__init__(
-            self,
-            settings.layout,
-            settings.micro_batch_tokens,
-            settings.micro_batch_size,
-            settings.num_workers,
-        )
-        self.settings, self.max_length = settings, settings.max_length
+        GlobalBatchDataModule.__init__(self, settings)
+        self.max_length = settings.max_length
         self.given = options.mixed_sources(vars(settings))
         self.sources = {name: self._one(name, given) for name, given in self.given.items()}
         self.source = CombinedSource([one.source for one in self.sources.values()])
@@ -79,7 +70,7 @@ class MixtureData(PretrainingData):
 
     def _one(self, name: str, given: options.MixedSource) -> PretrainingData:
         """A source as the data of a run of its own; what it leaves out is as the mixture's settings say."""
-        names = [field.name for field in fields(PretrainingOptions) if field.name != "_target_"]
+        names = [field.name for field in fields(options.PretrainingData) if field.name != "_target_"]
         own = {n: value for n, value in vars(given).items() if n in names and value is not None}
         own["validation"] = {name: given.validation} if given.validation is not None else None
         made: PretrainingData = PretrainingData(**{**{n: getattr(self.settings, n) for n in names}, **own})
@@ -110,9 +101,8 @@ class MixtureData(PretrainingData):
             if not len(one.train):
                 raise ValueError(f"data.mixture.{name}: {one.source.describe()} has no text to train on")
         self.validation = {n: store for n, one in self.sources.items() for store in one.validation.values()}
-        names = [
-            n for n, given in self.given.items() if given.weight or self.settings.mixture_tau is not None
-        ]
+        by_size = self.settings.mixture_tau is not None
+        names = [name for name, given in self.given.items() if given.weight or by_size]
         self.stores = [NamedStore(name, self.sources[name], name) for name in names]
         self.whole_mixture = MixedSequences(self.stores)
         for phase in self.phases:
@@ -204,9 +194,8 @@ class MixtureData(PretrainingData):
         order = whole_order(self.sampler)
         assert isinstance(order, Mixed | Phased)
         passed = dict.fromkeys(self.sources, 0.0)
-        for store, count in zip(
-            self.stores, order.counts(number_of(step, self.skipped)).tolist(), strict=True
-        ):
+        counts = order.counts(number_of(step, self.skipped)).tolist()
+        for store, count in zip(self.stores, counts, strict=True):
             passed[store.name] += count / len(store.data.train)
         return passed
 

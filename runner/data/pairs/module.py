@@ -14,7 +14,7 @@ from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.order.mixture import parts_of
 from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped
 from tiryns.runner.samplers.base import SeamlessSampler
-from tiryns.runner.samplers.one_set import OneSet
+from tiryns.runner.samplers.mixed import OneSet
 
 
 class PairsData(FinetuningData):
@@ -107,7 +107,5 @@ class PairsData(FinetuningData):
     def facts(self) -> dict[str, str]:
         """Also the sets, where there are several."""
         sizes = self.set_sizes()
-        sets = (
-            {"sets": ", ".join(f"{name}: {size:,}" for name, size in sizes.items())} if len(sizes) > 1 else {}
-        )
-        return {**sets, **super().facts()}
+        counts = ", ".join(f"{name}: {size:,}" for name, size in sizes.items())
+        return {**({"sets": counts} if len(sizes) > 1 else {}), **super().facts()}

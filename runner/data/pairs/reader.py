@@ -175,12 +175,12 @@ class PairsReader(ExampleReader):
         of_query, of_passage = self.prompts
         queries = [of_query + pair.text for pair in examples]
         passages = [of_passage + text for pair in examples for text in pair.texts[1:]]
-        longest = self.max_query_length or max_length
-        cut = ((queries, longest), (passages, max_length))
-        of_queries, of_passages = (
-            (encoding.ids for _, encoding in tokenized(tokenizer, texts, truncation=True, max_length=length))
-            for texts, length in cut
-        )
+
+        def ids_of(texts: list[str], longest: int) -> Iterator[list[int]]:
+            return (one.ids for _, one in tokenized(tokenizer, texts, truncation=True, max_length=longest))
+
+        of_queries = ids_of(queries, self.max_query_length or max_length)
+        of_passages = ids_of(passages, max_length)
         ids = [[next(of_queries), *(next(of_passages) for _ in pair.texts[1:])] for pair in examples]
         sequences = PairSequences(examples, [concatenated(texts, np.int32) for texts in ids])
         sequences.text_lengths = np.array([len(text) for texts in ids for text in texts], np.int32)

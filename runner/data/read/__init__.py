@@ -1,10 +1,10 @@
 """The one reader of files and tables, for pretraining, finetuning, images and predictions.
 
 - `files`: finds the files of a path, glob or name, or a data set of the hub; `cards`: what its card says of them.
-- `content`, `opened`: unpack and decode; `formats`, with `delimited`, `blocks` and `squad`: the records of each format.
+- `content`, `opened`: unpack and decode; `formats`, with `delimited` and `blocks`: the records of each format.
 - `arrow_files`: batches of parquet and arrow files, bounded by what they unpack to.
 - `bad_rows`: rows that cannot be used.
 - `beir`: folders of BEIR, with queries, passages and grades.
-- `pieces`: parts of a source, for several processes.
-- `rows`: rows in memory for labelled tasks; `documents`, `file_documents`: a column of rows, streamed, for pretraining.
+- `rows`: rows in memory for labelled tasks; `documents`, `file_documents`: a column of rows, streamed, for
+  pretraining, and in pieces for several processes.
 """

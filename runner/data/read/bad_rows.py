@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from types import TracebackType
+from contextlib import contextmanager
 from typing import Any
 
 from tiryns.conf.values import count_of
@@ -72,20 +72,13 @@ class BadRows:
         self.first: BadRow | None = None
         """The first of them."""
 
-    def row(self) -> "BadRows":
+    @contextmanager
+    def row(self) -> Iterator[None]:
         """The context of a row."""
-        return self
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool:
-        if isinstance(error, BadRow):
+        try:
+            yield
+        except BadRow as error:
             self.note(error)
-            return True
-        return False
 
     def note(self, error: BadRow) -> None:
         """Counts a row, or raises ValueError with the setting that leaves it out."""

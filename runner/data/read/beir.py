@@ -29,11 +29,8 @@ class Beir(NamedTuple):
 
     def rows(self) -> list[dict[str, str]]:
         """A row for each relevant passage: `query` and `passage`."""
-        return [
-            {"query": self.queries[query], "passage": self.passages[passage]}
-            for query, own in self.grades.items()
-            for passage in own
-        ]
+        pairs = ((query, passage) for query, own in self.grades.items() for passage in own)
+        return [{"query": self.queries[q], "passage": self.passages[p]} for q, p in pairs]
 
     def describe(self) -> str:
         """The file of the grades."""
@@ -60,11 +57,8 @@ def read_beir(source: Any, part: str) -> Beir | None:
     if not (found := [files[one] for one in SPLIT_NAMES.get(split, (split,)) if one in files]):
         there = ", ".join(files) or "none"
         raise ValueError(f"{folder / QRELS} has no {split}.tsv; it has: {there}. Write FOLDER@SPLIT")
-    queries, passages, grades = (
-        _texts(folder / QUERIES),
-        _texts(folder / CORPUS),
-        dict[str, dict[str, float]](),
-    )
+    queries, passages = _texts(folder / QUERIES), _texts(folder / CORPUS)
+    grades: dict[str, dict[str, float]] = {}
     for row in _rows(found[0], COLUMNS):
         query, passage, score = (str(row.values[column]) for column in COLUMNS)
         for name, known, file in ((query, queries, QUERIES), (passage, passages, CORPUS)):

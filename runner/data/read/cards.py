@@ -59,12 +59,8 @@ def card_files(folder: Path) -> dict[str, dict[str, list[str]]]:
         plain = [{"path": part} for part in parts if isinstance(part, str)]
         for part in [*plain, *_mappings(parts)]:
             for pattern in map(str, _listed(part.get("path"))):
-                if (
-                    "://" in pattern
-                    or "::" in pattern
-                    or pattern.startswith("/")
-                    or ".." in Path(pattern).parts
-                ):
+                is_address = "://" in pattern or "::" in pattern
+                if is_address or pattern.startswith("/") or ".." in Path(pattern).parts:
                     raise ValueError(f"the card of {folder} names {pattern!r}, which is not in its folder")
                 splits = found.setdefault(str(one.get("config_name", "default")), {})
                 splits.setdefault(str(part.get("split", "train")), []).append(pattern)
@@ -103,19 +99,12 @@ def card_class_names(file: Path) -> dict[str, list[str]]:
     for folder in file.absolute().parents[:3]:
         with suppress(*_OF_SOMETHING_ELSE):
             inside, patterns = file.absolute().relative_to(folder), card_files(folder)
-            parts = [
-                class_names(info["features"])
-                for info in _infos(folder)
-                if _is_of(inside, str(info.get("config_name", "default")), patterns)
-            ]
+            infos = [(str(info.get("config_name", "default")), info) for info in _infos(folder)]
+            parts = [class_names(one["features"]) for name, one in infos if _is_of(inside, name, patterns)]
             columns = {name for names in parts for name in names}
             known = {name: [names[name] for names in parts if name in names] for name in columns}
             if parts:
-                return {
-                    n: all_names[0]
-                    for n, all_names in known.items()
-                    if all_names.count(all_names[0]) == len(all_names)
-                }
+                return {n: every[0] for n, every in known.items() if every.count(every[0]) == len(every)}
     return {}
 
 
@@ -146,8 +135,7 @@ def _names(feature: Any) -> list[str]:
         return []
     label = feature if feature.get("_type") == "ClassLabel" else feature.get("class_label")
     if label is None:
-        return _names(
-            next((feature[key] for key in ("feature", "dtype", "sequence", "list") if key in feature), None)
-        )
+        items = (feature[key] for key in ("feature", "dtype", "sequence", "list") if key in feature)
+        return _names(next(items, None))
     names = label.get("names") or []
     return list(map(str, [names[n] for n in sorted(names, key=int)] if isinstance(names, Mapping) else names))

@@ -43,9 +43,8 @@ def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
         if header is None:
             raise ValueError(f"{file.path} is empty: expected a line with the names of the columns")
         if twice := next((name for name in header if name and list(header).count(name) > 1), None):
-            raise ValueError(
-                f"{file.path} has two columns {twice!r}: which one is meant cannot be told; rename one"
-            )
+            problem = f"{file.path} has two columns {twice!r}: which one is meant cannot be told; rename one"
+            raise ValueError(problem)
         where = "data.header" if dialect.names else "the header"
         for row in rows:
             place = f"line {reader.line_num}"
@@ -177,11 +176,8 @@ def _check_names(file: File, rows: list[list[str]], wanted: Sequence[str]) -> No
     if not below or set(wanted) & {*first}:
         return
     columns = [[row[i] for row in below if len(row) > i] for i in range(len(first))]
-    values = [
-        name
-        for name, column in zip(first, columns, strict=True)
-        if name and name in column and share_repeated(column) > 0.5
-    ]
+    named = [(name, column) for name, column in zip(first, columns, strict=True) if name and name in column]
+    values = [name for name, column in named if share_repeated(column) > 0.5]
     if values:
         example = [*wanted, *(f"column_{i}" for i in range(len(wanted) + 1, len(first) + 1))][: len(first)]
         raise AdvisedError(

@@ -6,11 +6,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from tiryns.runner.data.read.file_documents import FileSource, choose_column, real_documents
+from tiryns.runner.data.read.file_documents import (
+    FileSource,
+    Piece,
+    choose_column,
+    documents_of,
+    pieces_of,
+    real_documents,
+)
 from tiryns.runner.data.read.files import load_hub, locate
 from tiryns.runner.data.read.formats import DOCUMENTS, TEXT_UNITS, ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, Dialect, Reading
-from tiryns.runner.data.read.pieces import Piece, documents_of, pieces_of
 from tiryns.runner.patches.datasets import fingerprint_of
 
 Document = str | Sequence[int]
@@ -22,7 +28,7 @@ class Source(Protocol):
     """Documents that can be read repeatedly, always in the same order.
 
     A source is pickled or forked into other processes: open files and connections within `documents`, not before. Where
-    it also has `pieces` and `documents_of` (see `runner.data.read.pieces`), processes read parts of it side by side.
+    it also has `pieces` and `documents_of` (see `Piece`), processes read parts of it side by side.
 
     Example:
         >>> class Sheep:
@@ -77,9 +83,7 @@ class CombinedSource:
 
     def pieces(self, num_bytes: int) -> list[Piece]:
         """The pieces of the sources."""
-        found = [
-            (s, piece) for s in range(len(self.sources)) for piece in pieces_of(self.sources[s], num_bytes)
-        ]
+        found = [(s, piece) for s, one in enumerate(self.sources) for piece in pieces_of(one, num_bytes)]
         return [Piece((s, piece), piece.num_bytes) for s, piece in found]
 
     def documents_of(self, place: tuple[int, Piece]) -> Iterator[Any]:
@@ -185,9 +189,8 @@ def open_source(
         raise ValueError(f"data.text_unit={text_unit!r}; there are: {', '.join(TEXT_UNITS)}")
     if isinstance(spec, str | Path):
         if str(spec).startswith("store:"):
-            raise ValueError(
-                f"data.source={str(spec)!r}: a prepared store is read alone, and for pretraining only"
-            )
+            problem = f"data.source={str(spec)!r}: a prepared store is read alone, and for pretraining only"
+            raise ValueError(problem)
         found = locate(str(spec), split, DOCUMENTS, any_format=reading.format != "auto")
         if found.hub:
             return HubSource(found.hub, found.config, found.split, text_column, streaming, options)

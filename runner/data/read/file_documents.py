@@ -6,16 +6,92 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tiryns.conf.values import count_of
 from tiryns.runner.data.read import formats
-from tiryns.runner.data.read.arrow_files.batches import arrow_batches
+from tiryns.runner.data.read.arrow_files import arrow_batches, arrow_sizes
+from tiryns.runner.data.read.content import COMPRESSED
 from tiryns.runner.data.read.delimited import dialect_of
-from tiryns.runner.data.read.opened import AS_FOUND, LONGEST, Dialect, File, Reading
-from tiryns.runner.data.read.pieces import Piece, cut_file
+from tiryns.runner.data.read.formats import ARROW, TEXTS
+from tiryns.runner.data.read.opened import AS_FOUND, LONGEST, Dialect, File, Reading, too_long
+
+_LARGE = 1 << 28
+"""Bytes of the largest file that one process reads whole: its token ids have to fit into memory."""
+
+
+class Piece(NamedTuple):
+    """Some documents of a source; those of all its pieces, one after the other, are the documents of the source.
+
+    Example:
+        >>> Piece(place=None, num_bytes=None)  # of a source that cannot be cut
+        Piece(place=None, num_bytes=None)
+    """
+
+    place: Any
+    """What `documents_of` of the source takes; None is the whole source."""
+    num_bytes: int | None
+    """Bytes on disk; None where it is unknown or too much for one process."""
+
+
+WHOLE = Piece(None, None)
+"""All of a source."""
+
+
+def pieces_of(source: Any, num_bytes: int) -> list[Piece]:
+    """Pieces of a source of about so many bytes, or all of it."""
+    pieces: list[Piece] = source.pieces(num_bytes) if hasattr(source, "pieces") else [WHOLE]
+    return pieces
+
+
+def documents_of(source: Any, piece: Piece) -> Iterator[Any]:
+    """The documents of a piece."""
+    documents: Iterator[Any]
+    documents = source.documents() if piece.place is None else source.documents_of(piece.place)
+    return documents
+
+
+def cut_file(file: File, unit: str, num_bytes: int) -> Iterator[Piece]:
+    """Pieces of about so many bytes; `unit` is that of text files. The place is the file with a span."""
+    size, texts = file.path.stat().st_size, file.format in TEXTS
+    plain = (file.given_encoding or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig")
+    packed = file.path.suffix.lower() in COMPRESSED
+    by_line = file.format == "jsonl" or (texts and unit != "file")
+    if file.format in ARROW:
+        first, filled = 0, 0
+        for number, part in enumerate(arrow_sizes(file), 1):
+            filled += part
+            if filled >= num_bytes:
+                yield Piece(file._replace(span=(first, number)), filled)
+                first, filled = number, 0
+        yield Piece(file._replace(span=(first, None)), filled)
+    # ends of lines are found without decoding what is before
+    elif size > num_bytes and plain and by_line and not packed:
+        bounds = [0, *_bounds(file.path, size, num_bytes, blank=texts and unit == "paragraph")]
+        for first, stop in pairwise(bounds):
+            yield Piece(file._replace(span=(first, stop)), stop - first)
+    else:
+        yield Piece(file, size if size <= _LARGE else None)
+
+
+def _bounds(path: Path, size: int, num_bytes: int, blank: bool) -> Iterator[int]:
+    """Ascending ends of lines, or of `blank` ones, about so many bytes apart, the last at the end of the file."""
+    stop = 0
+    with open(path, "rb") as opened:
+        while stop < size:
+            opened.seek(min(stop + num_bytes, size))
+            line = opened.readline(4 * LONGEST + 1)  # the rest of one
+            if len(line) > 4 * LONGEST:  # no character has more than four bytes
+                raise too_long(path, "a line")
+            while blank and line:
+                line = opened.readline()
+                if not line.decode("utf-8", "replace").rstrip():
+                    break
+            stop = opened.tell()
+            yield stop
+
 
 _SMALL = 64 << 20  # bytes up to which the fingerprint is of the files' contents, not of their times of change
 
@@ -157,9 +233,8 @@ def real_documents(values: Iterable[tuple[Any, Any]], column: str, where: str) -
                 yield ids
         elif isinstance(value, str):
             if len(value) > LONGEST:
-                raise ValueError(
-                    f"row {number} of {where}: a text of more than {LONGEST:,} characters: cut it"
-                )
+                problem = f"row {number} of {where}: a text of more than {LONGEST:,} characters: cut it"
+                raise ValueError(problem)
             if value and not value.isspace():
                 yield value
         elif value is not None:

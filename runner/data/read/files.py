@@ -85,11 +85,8 @@ def of_config(
     """The splits of a configuration among those of a folder's card, its only one or the default if none is named."""
     usual = next(iter(given)) if len(given) == 1 else "default"
     if (found := given.get(config or usual)) is None:
-        there = ", ".join(given)
-        has = (
-            f"no configuration {config!r}; it has: {there}" if config else f"several configurations: {there}"
-        )
-        raise ValueError(f"{folder} has {has}. Write {folder}:{next(iter(given))}")
+        has = f"no configuration {config!r}; it has" if config else "several configurations"
+        raise ValueError(f"{folder} has {has}: {', '.join(given)}. Write {folder}:{next(iter(given))}")
     return found
 
 
@@ -102,9 +99,8 @@ def _card_split(folder: Path, splits: Mapping[str, list[str]], split: str) -> li
         )
     files = sorted({path for pattern in splits[chosen] for path in folder.glob(pattern)})
     if not files:
-        raise FileNotFoundError(
-            f"{folder} holds no file {' or '.join(splits[chosen])}, which its card names for {chosen}"
-        )
+        problem = f"{folder} holds no file {' or '.join(splits[chosen])}, which its card names for {chosen}"
+        raise FileNotFoundError(problem)
     return files
 
 

@@ -8,22 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tiryns.conf.values import suggest
-from tiryns.runner.data.read.arrow_files.batches import arrow_batches
+from tiryns.runner.data.read.arrow_files import arrow_batches
 from tiryns.runner.data.read.bad_rows import BadRow, MissingColumn
-from tiryns.runner.data.read.blocks.conll import conll, conllu
-from tiryns.runner.data.read.blocks.fasta import fasta
+from tiryns.runner.data.read.blocks import conll, conllu, fasta
 from tiryns.runner.data.read.content import COMPRESSED
 from tiryns.runner.data.read.delimited import delimited
-from tiryns.runner.data.read.opened import (
-    LONGEST,
-    File,
-    Reading,
-    opened,
-    too_long,
-    with_encoding,
-    wrong_byte,
-)
-from tiryns.runner.data.read.squad import questions
+from tiryns.runner.data.read.opened import LONGEST, File, Reading, opened, too_long, with_encoding, wrong_byte
 
 Records = Iterator[tuple[str, Any]]
 """Records of a file, each with its place in it, such as `line 7`."""
@@ -113,12 +103,8 @@ def _items(content: list[Any], path: Path) -> Records:
 
 def is_pair(record: Any) -> bool:
     """Whether a record is a text with a mapping, as spaCy's training data has them."""
-    return (
-        isinstance(record, list)
-        and len(record) == 2
-        and isinstance(record[0], str)
-        and isinstance(record[1], Mapping)
-    )
+    is_two = isinstance(record, list) and len(record) == 2
+    return is_two and isinstance(record[0], str) and isinstance(record[1], Mapping)
 
 
 def _is_object(line: str) -> bool:
@@ -151,6 +137,47 @@ def _squad(file: File) -> Records:
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
         raise ValueError(f"{str(file.path)!r} is not of SQuAD's format: it has no list under 'data'")
     return _items(content["data"], file.path)
+
+
+def questions(articles: list[Any], path: Path) -> Records:
+    """Questions of SQuAD's articles: `id`, `question`, `context` and `answers`, as in the hub's data sets.
+
+    Raises:
+        ValueError: a part is missing or of another type; the message names article and paragraph.
+    """
+    for number, article in enumerate(articles):
+        title = article.get("title", f"article {number}") if isinstance(article, Mapping) else number
+        for count, paragraph in enumerate(_listed(article, "paragraphs", f"{path}, article {number}")):
+            place = f"{path}, {title}, paragraph {count}"
+            for question in _listed(paragraph, "qas", place):
+                record = {
+                    "id": _part(question, "id", place),
+                    "question": _part(question, "question", place),
+                    "context": _part(paragraph, "context", place),
+                }
+                named = f"{place}, question {record['id']}"
+                none = question.get("is_impossible") or "answers" not in question
+                answers = [] if none else _listed(question, "answers", named)
+                parts = ("text", "answer_start")
+                record["answers"] = {name: [_part(one, name, named) for one in answers] for name in parts}
+                yield f"question {record['id']}", record
+
+
+def _listed(holder: Any, name: str, place: str) -> list[Any]:
+    """The list that a part of the file has."""
+    if not isinstance(listed := _part(holder, name, place), list):
+        raise ValueError(f"{place}: {name!r} is no list, as in SQuAD's format, but {listed!r:.60}")
+    return listed
+
+
+def _part(holder: Any, name: str, place: str) -> Any:
+    """What a part of the file has by a name."""
+    if not isinstance(holder, Mapping):
+        problem = f"{place}: expected a mapping with {name!r}, as in SQuAD's format, found {holder!r:.60}"
+        raise ValueError(problem)
+    if name not in holder:
+        raise ValueError(f"{place}: there is no {name!r}, which SQuAD's format has")
+    return holder[name]
 
 
 def _arrow(file: File) -> Records:
@@ -219,9 +246,7 @@ def ending_format(path: Path) -> str:
     return "" if compressed and found in ARROW else found
 
 
-def files_of(
-    paths: Iterable[Path], reading: Reading, formats: Iterable[str], lone_object: bool
-) -> list[File]:
+def files_of(paths: list[Path], reading: Reading, formats: Iterable[str], lone_object: bool) -> list[File]:
     """Files of the chosen format, or with `auto`, and for arrow files, that of their endings."""
     chosen = {"text": "txt"}.get(reading.format, reading.format.lower().lstrip("."))
     endings = list(map(ending_format, paths))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from tiryns.conf.data.tables import Tables
+from tiryns.conf.data.common import Tables
 from tiryns.runner.data.read.bad_rows import RAISED, AdvisedError, BadRows
 from tiryns.runner.data.read.content import (
     COMPRESSED,
@@ -22,7 +22,7 @@ from tiryns.runner.data.read.content import (
 
 
 class Reading(NamedTuple):
-    """Settings for reading files, by the fields of `tiryns.conf.data.tables`.
+    """Settings for reading files, by the fields of `tiryns.conf.data.common`.
 
     Example:
         >>> Reading(delimiter=";", encoding="latin-1").format
@@ -51,9 +51,7 @@ class OfRun(str):
 def of_run(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings of a run's data as they count for later files."""
     given = {name: settings.get(name) for name in ("encoding", "format")}
-    return settings | {
-        name: OfRun(value) for name, value in given.items() if value and isinstance(value, str)
-    }
+    return settings | {n: OfRun(value) for n, value in given.items() if value and isinstance(value, str)}
 
 
 AS_FOUND = Reading()
@@ -159,9 +157,8 @@ def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
     try:
         has_zeros = b"\0" in "a".encode(encoding)
     except LookupError:
-        raise ValueError(
-            f"data.encoding={encoding!r} is none that Python knows; give one such as utf-8, utf-16 or latin-1"
-        ) from None
+        problem = f"data.encoding={encoding!r} is none that Python knows"
+        raise ValueError(f"{problem}; give one such as utf-8, utf-16 or latin-1") from None
     if not (has_zeros or inside) and path.is_file():  # a pipe can be read once
         check_text(path)
     errors = "surrogateescape" if file.bad.skip else "strict"

@@ -9,7 +9,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tiryns.runner.data.read.arrow_files.batches import arrow_batches
+from tiryns.runner.data.read.arrow_files import arrow_batches
 from tiryns.runner.data.read.bad_rows import RAISED, BadRow, BadRows
 from tiryns.runner.data.read.cards import card_class_names, class_names, schema_class_names
 from tiryns.runner.data.read.delimited import dialect_of
@@ -94,11 +94,7 @@ PLAINLY = HowRead()
 
 
 def read_rows(
-    source: Any,
-    reading: Reading = AS_FOUND,
-    split: str = "train",
-    setting: str = "",
-    how: HowRead = PLAINLY,
+    source: Any, reading: Reading = AS_FOUND, split: str = "train", setting: str = "", how: HowRead = PLAINLY
 ) -> Rows:
     """The rows of files or a data set of the hub (see `locate`), of a list of them, or of rows made in code.
 
@@ -112,9 +108,8 @@ def read_rows(
     if isinstance(source, str | Path):
         found = _read_path(str(source), reading, split, how)
     elif isinstance(source, list | tuple) and source and all(isinstance(s, str | Path) for s in source):
-        found = _joined(
-            [_read_path(str(s), reading, split, how) for s in source], ", ".join(map(str, source))
-        )
+        parts = [_read_path(str(path), reading, split, how) for path in source]
+        found = _joined(parts, ", ".join(map(str, source)))
     elif hasattr(source, "rows"):
         name = source.describe()
         found = Rows([Row(f"{name}, row {i}", row) for i, row in enumerate(source.rows())], name)
@@ -163,11 +158,10 @@ def settled(file: File, how: HowRead) -> File:
     file = file._replace(bad=how.bad, reading=file.reading._replace(encoding=file.given_encoding))
     if file.format in ("csv", "tsv"):
         decided = how.decided.get(str(file.path)) or dialect_of(file, how.wanted)
-        given = {
-            n: v for n in ("delimiter", "encoding", "quoting") if (v := getattr(file.reading, n)) is not None
-        }
-        given |= {"names": list(map(str, file.reading.header))} if file.reading.header else {}
-        file = file._replace(dialect=decided._replace(**given))
+        given = {name: getattr(file.reading, name) for name in ("delimiter", "encoding", "quoting")}
+        given["names"] = list(map(str, file.reading.header)) if file.reading.header else None
+        known = {name: value for name, value in given.items() if value is not None}
+        file = file._replace(dialect=decided._replace(**known))
     return file
 
 
@@ -256,7 +250,5 @@ def described_tables(tables: Mapping[str, Dialect]) -> str:
     alike: dict[str, list[str]] = {}
     for path, dialect in tables.items():
         alike.setdefault(dialect.described(), []).append(path)
-    return "; ".join(
-        f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: {how}"
-        for how, paths in alike.items()
-    )
+    more = {how: f" and {len(paths) - 1} more" if len(paths) > 1 else "" for how, paths in alike.items()}
+    return "; ".join(f"{paths[0]}{more[how]}: {how}" for how, paths in alike.items())

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.store.cached import key_of, locked, write_errors
 from tiryns.runner.data.store.reader import TokenStore, checked
 from tiryns.runner.data.store.remote import Folder
+from tiryns.runner.data.store.writer import key_of, locked, write_errors
 from tiryns.runner.order.ranges import ranges
 
 INDEX = "store.json"
@@ -124,12 +124,9 @@ def read_index(folder: Folder) -> dict[str, Any]:
     Raises FileNotFoundError without one, and ValueError for one that is damaged or of another version.
     """
     if not folder.exists(INDEX):
-        begun = (
-            "it was begun but is not finished: give `tiryns prepare corpus` again"
-            if folder.exists("plan.json")
-            else ""
-        )
-        raise FileNotFoundError(f"no sharded store in {folder}: {begun or f'it has no {INDEX}'}")
+        begun = "it was begun but is not finished: give `tiryns prepare corpus` again"
+        problem = begun if folder.exists("plan.json") else f"it has no {INDEX}"
+        raise FileNotFoundError(f"no sharded store in {folder}: {problem}")
     try:
         index = json.loads(folder.read(INDEX))
     except (ValueError, RecursionError) as error:
@@ -166,9 +163,8 @@ def read_index(folder: Folder) -> dict[str, Any]:
 
 
 def _damaged(folder: Folder, what: str) -> ValueError:
-    return ValueError(
-        f"the {INDEX} of the store {folder} is damaged ({what}): prepare it again in another folder"
-    )
+    problem = f"the {INDEX} of the store {folder} is damaged ({what})"
+    return ValueError(f"{problem}: prepare it again in another folder")
 
 
 def place_at_length(place: str, max_length: int) -> str:

@@ -1,8 +1,8 @@
 """Documents for pretraining.
 
-- `tokenizer`: trained or loaded; `encoding`: texts to ids; `chunking`: ids to sequences; `tokenise`: both, in a `pool` of
-  processes; `vocabulary`: what a tokenizer lacks.
-- `holdout`: validation documents; `prepare`: all of the above, into token stores in a cache.
+- `tokenizer`: trained or loaded; `chunking`: texts to ids and sequences; `tokenise`: that, in a `pool` of processes;
+  `vocabulary`: what a tokenizer lacks, and whether it reads words as text.
+- `holdout`: validation documents, and folds of examples; `prepare`: all of the above, into token stores in a cache.
 - `pretraining`: `PretrainingData`, the data module that serves the stores; `stored`: of a store prepared before.
-- `stream`, `streamed_batches`, `streamed`: the same without stores, tokenised as it is read.
+- `stream`, `streamed`: the same without stores, tokenised as it is read.
 """

@@ -1,4 +1,4 @@
-"""Splits documents into training and validation, so that no text is in both."""
+"""Splits documents into training and validation, so that no text is in both, and labelled examples into folds."""
 
 import logging
 from array import array
@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.data.read.documents import Document, Source
-from tiryns.runner.data.read.pieces import WHOLE, Piece, documents_of, pieces_of
+from tiryns.runner.data.read.file_documents import WHOLE, Piece, documents_of, pieces_of
 from tiryns.runner.data.text.pool import PIECE, given, num_workers, workers
 from tiryns.runner.order.keyed import derive_seed, mix64
 
 log = logging.getLogger("tiryns")
+
 
 TRAIN, HELD_OUT = "train", "held_out"
 """Names of the training part, and of the validation set that is held out of the training source."""
@@ -96,10 +97,8 @@ def divide(
             held_out = np.union1d(held_out, theirs.digests)
         kept = ~among(digests, held_out)
         if keep_repeated and not kept.all():
-            log.warning(
-                "%d of %d documents of %s are also in a validation set, and are trained on",
-                *(np.count_nonzero(~kept), len(kept), source.describe()),
-            )
+            message = "%d of %d documents of %s are also in a validation set, and are trained on"
+            log.warning(message, np.count_nonzero(~kept), len(kept), source.describe())
             kept[:] = True
         if not kept.any():
             every = f"every document of {source.describe()}"
@@ -147,9 +146,7 @@ def _scan(source: Source) -> _Scan:
         pieces, results = [WHOLE], [_digests(source.documents())]
     else:
         with workers(number, source) as pool:
-            shared = [
-                None if piece.num_bytes is None else pool.submit(_digests_of, piece) for piece in pieces
-            ]
+            shared = [pool.submit(_digests_of, one) if one.num_bytes is not None else None for one in pieces]
             try:
                 results = [
                     task.result() if task else _digests(documents_of(source, piece))
@@ -215,9 +212,8 @@ def are_held_out(texts: Iterable[str], validation: float, seed: int) -> NDArray[
 
 def held_out_by_content(texts: Sequence[str], share: float, seed: int) -> NDArray[np.bool_]:
     """Which texts belong to about a `share` of all there may be [D]: each by itself, from its content and the seed."""
-    keys = mix64(
-        np.array([digest(text) for text in texts], np.uint64) ^ np.uint64(derive_seed(seed, _HELD_OUT))
-    )
+    digests = np.array([digest(text) for text in texts], np.uint64)
+    keys = mix64(digests ^ np.uint64(derive_seed(seed, _HELD_OUT)))
     return keys < np.uint64(int(share * (1 << 64)))
 
 
@@ -236,3 +232,41 @@ def check_validation(validation: float) -> None:
         raise ValueError(
             f"data.validation_documents={validation!r}: give a number of documents, or a share of them from 0 to below 1"
         )
+
+
+_FOLDS = 0x666F6C64  # "fold": separates this seed from other derived ones
+
+
+def fold_numbers(groups: Sequence[str], strata: Sequence[str], folds: int, seed: int) -> NDArray[np.int64]:
+    """The fold, 1 to `folds`, of each of E examples; those of one group are in one fold.
+
+    It depends on the seed, the groups and the strata alone, not on the order of the examples. Where no group has
+    several examples, the sizes of folds differ by at most 1, and so do their numbers of examples of each stratum.
+    Groups of several are dealt out first, the largest first, each to the fold with the fewest examples of the stratum
+    that most of the group has. Raises ValueError if there are fewer groups than folds.
+
+    Example:
+        >>> fold_numbers(["a", "b", "c", "d", "e"], ["x", "x", "y", "y", "y"], 2, seed=0).tolist()
+        [2, 1, 1, 1, 2]
+    """
+    digests = np.array([digest(group) for group in groups], dtype=np.uint64)
+    distinct, group_of, sizes = np.unique(digests, return_inverse=True, return_counts=True)
+    if len(distinct) < folds:
+        raise ValueError(
+            f"data.folds={folds}: there are only {len(distinct)} distinct texts or groups to put into them"
+        )
+    names, stratum_of = np.unique(np.asarray(strata), return_inverse=True)
+    pairs, numbers = np.unique(group_of * len(names) + stratum_of, return_counts=True)
+    stratum = np.zeros(len(distinct), dtype=np.int64)
+    pairs = pairs[np.lexsort((-pairs, numbers, pairs // len(names)))]  # the last one of each group counts
+    stratum[pairs // len(names)] = pairs % len(names)
+    keys = mix64(distinct ^ np.uint64(derive_seed(seed, _FOLDS)))
+    chosen, totals = np.zeros(len(distinct), dtype=np.int64), [0] * folds
+    counts = [[0] * folds for _ in names]
+    for group in np.lexsort((keys, stratum, -sizes)).tolist():
+        own = counts[stratum[group]]
+        fold = min(range(folds), key=lambda number: (own[number], totals[number]))
+        own[fold] += int(sizes[group])
+        totals[fold] += int(sizes[group])
+        chosen[group] = fold + 1
+    return chosen[group_of]

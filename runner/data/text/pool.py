@@ -1,15 +1,12 @@
 """Processes, or a thread, that share the work on documents."""
 
-import multiprocessing
 import os
-import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
-from multiprocessing.connection import wait
 from typing import Any
 
-from tiryns.runner.run.command.status import ERROR
+from tiryns.runner.run.command.lifetime import end_with_parent
 
 MUCH_TEXT = 50_000_000
 """Characters or bytes of text from which several processes are faster."""
@@ -28,10 +25,10 @@ def num_workers(size: int) -> int:
 def workers(number: int, job: Any) -> Iterator[Executor]:
     """So many processes, or for 1 a thread over the threads of `tokenizers`; tasks find the job in `given`."""
     if number == 1:
-        with rust_threads(), ThreadPoolExecutor(1, initializer=_start, initargs=(job, False)) as threads:
+        with rust_threads(), ThreadPoolExecutor(1, initializer=_start, initargs=(job, 0)) as threads:
             yield threads
         return
-    with ProcessPoolExecutor(number, initializer=_start, initargs=(job, True)) as processes:
+    with ProcessPoolExecutor(number, initializer=_start, initargs=(job, os.getpid())) as processes:
         try:
             yield processes
         finally:
@@ -46,20 +43,13 @@ def given() -> Any:
 _job: Any = None
 
 
-def _start(job: Any, is_process: bool) -> None:
+def _start(job: Any, parent: int) -> None:
+    """Takes the job; a process also ends with its `parent`, which closes no queue where it is killed."""
     global _job
     _job = job
-    if is_process:
+    if parent:
         os.environ[_SWITCH] = "false"  # one core each
-        threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """Ends this worker when the process that started it is gone: a killed one closes no queue."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
-    os._exit(ERROR)
+        end_with_parent(parent)
 
 
 @contextmanager

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.data.read.documents import Source
-from tiryns.runner.data.store.cached import key_of, locked, sync, write_errors, write_json
 from tiryns.runner.data.store.reader import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
+from tiryns.runner.data.store.writer import key_of, locked, sync, write_errors, write_json
 from tiryns.runner.data.text import tokenizer as text_tokenizer
 from tiryns.runner.data.text.chunking import SHORTEST_CHUNK, Chunker, check_chunking
 from tiryns.runner.data.text.holdout import TRAIN, Part, check_validation, divide
@@ -33,9 +33,7 @@ VERSION = 1
 """Raised when the same inputs would give other sequences."""
 
 _QUICKLY_READ = 1 << 24  # tokens that are hashed in some 0.1 s
-_TOKENIZER_TEXT = (
-    200_000_000  # most characters that a tokenizer is trained on; of more text a sample is taken
-)
+_TOKENIZER_TEXT = 200_000_000  # most characters that a tokenizer is trained on: a sample of more text
 
 
 @dataclass(frozen=True)

@@ -16,15 +16,15 @@ from tiryns.conf.data import pretraining as options
 from tiryns.conf.phases import Phase
 from tiryns.runner.config.loading import from_pretrained
 from tiryns.runner.config.settings import takes_settings
-from tiryns.runner.data.length_warmup import LengthWarmup
+from tiryns.runner.data.batches import LengthWarmup
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from tiryns.runner.data.module import GlobalBatchDataModule
 from tiryns.runner.data.read.documents import Source, open_source, tables_of
 from tiryns.runner.data.read.opened import reading_of
 from tiryns.runner.data.read.rows import described_tables
-from tiryns.runner.data.store.cached import key_of
 from tiryns.runner.data.store.reader import TokenStore, sampled_counts
 from tiryns.runner.data.store.sharded import ShardedStore
+from tiryns.runner.data.store.writer import key_of
 from tiryns.runner.data.text.holdout import Part, divide
 from tiryns.runner.data.text.prepare import PreparedText, prepare_text
 from tiryns.runner.data.text.tokenizer import MASKING
@@ -78,10 +78,8 @@ class PretrainingData(GlobalBatchDataModule):
 
     @takes_settings(options.PretrainingData)
     def __init__(self, settings: options.PretrainingData) -> None:
-        super().__init__(
-            settings.layout, settings.micro_batch_tokens, settings.micro_batch_size, settings.num_workers
-        )
-        self.settings, self.max_length = settings, settings.max_length
+        super().__init__(settings)
+        self.max_length = settings.max_length
         self.source = self._open(settings.source)
         self.validation_sources = {n: self._open(source) for n, source in (settings.validation or {}).items()}
         self.tokenizer_name = model_folder(settings.tokenizer) if settings.tokenizer else None
@@ -96,9 +94,8 @@ class PretrainingData(GlobalBatchDataModule):
         if cls is PretrainingData and str(settings.get("source")).startswith("store:"):
             if other := next((name for name in ("streaming", "validation") if settings.get(name)), None):
                 what = "has its own held-out documents" if other == "validation" else "is tokenised already"
-                raise ValueError(
-                    f"data.{other} cannot be given for data.source=store:FOLDER: the store {what}"
-                )
+                problem = f"data.{other} cannot be given for data.source=store:FOLDER: the store {what}"
+                raise ValueError(problem)
             from tiryns.runner.data.text.stored import StoredPretrainingData
 
             cls = StoredPretrainingData
@@ -242,10 +239,6 @@ class PretrainingData(GlobalBatchDataModule):
         sources = {"train": self.source, **self.validation_sources}
         return {**super().lineage(), "sources": {name: one.fingerprint() for name, one in sources.items()}}
 
-    def baselines(self) -> dict[str, float]:
-        """No figures, as they would not apply to every loss: see `token_baselines`."""
-        return {}
-
     def token_baselines(self) -> dict[str, float]:
         """Baselines of a loss in nats per token: ln(vocabulary), and each validation set's unigram entropy.
 
@@ -286,10 +279,8 @@ class PretrainingData(GlobalBatchDataModule):
         for store in stores:
             counts[store.data.max_length] += len(store.data.train)
         tokens = sum({store.name: store.data.train.num_tokens for store in reversed(stores)}.values())
-        several = len(counts) > 1
-        sequences = [
-            f"{count:,} sequences{f' of {length} tokens' * several}" for length, count in counts.items()
-        ]
+        of = " of {} tokens" if len(counts) > 1 else ""
+        sequences = [f"{count:,} sequences{of.format(length)}" for length, count in counts.items()]
         training = f"{documents:,} documents, {' or '.join(sequences)}, {tokens:,} tokens"
         grows = "".join(
             f"; {what} from {order[name][0]} over {order[name][-1]:,} steps"

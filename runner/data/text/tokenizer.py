@@ -137,10 +137,8 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "Pre
         _take_known_tokens(tokenizer)
     if "pad" in needed and tokenizer.pad_token is None and tokenizer.eos_token is not None:
         tokenizer.pad_token = tokenizer.eos_token
-        log.info(
-            "the tokenizer has no padding: rows are filled with %s, which nothing reads there",
-            tokenizer.eos_token,
-        )
+        told = "the tokenizer has no padding: rows are filled with %s, which nothing reads there"
+        log.info(told, tokenizer.eos_token)
     check_special_tokens(tokenizer, name_or_folder, needed)
     return tokenizer
 
@@ -151,9 +149,8 @@ def check_special_tokens(
     """Raises ValueError if a tokenizer lacks one of the special tokens `needed`."""
     lacks = [role for role in needed if getattr(tokenizer, f"{role}_token_id") is None]
     if lacks:
-        named = (
-            ", ".join(f"{role}: {token}" for role, token in tokenizer.special_tokens_map.items()) or "none"
-        )
+        special = tokenizer.special_tokens_map.items()
+        named = ", ".join(f"{role}: {token}" for role, token in special) or "none"
         added = ", ".join(f"'{role}_token': '[{role.upper()}]'" for role in lacks)
         raise ValueError(
             f"data.tokenizer={name_or_folder!r} has no {' and no '.join(lacks)} token; its special tokens are: {named}. "
@@ -189,9 +186,8 @@ def _take_known_tokens(tokenizer: "PreTrainedTokenizerBase") -> None:
         if all(spelt[role] in vocabulary for role in ("pad_token", "mask_token")):
             known: dict[str, Any] = {role: token for role, token in spelt.items() if token in vocabulary}
             tokenizer.add_special_tokens(known)
-            log.info(
-                "the tokenizer names no special tokens: %s are taken for them", ", ".join(known.values())
-            )
+            taken = ", ".join(known.values())
+            log.info("the tokenizer names no special tokens: %s are taken for them", taken)
             return
 
 
@@ -238,9 +234,8 @@ def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool)
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS.values()))
     first = tokenizer.encode_batch(list(islice(documents, 100)))
     if sum(encoding.tokens == [unknown] for encoding in first) > len(first) / 2:
-        raise ValueError(
-            "wordpiece knows no word of over 100 letters: set data.tokenizer_kind=characters or bpe"
-        )
+        problem = "wordpiece knows no word of over 100 letters: set data.tokenizer_kind=characters or bpe"
+        raise ValueError(problem)
     return tokenizer
 
 

@@ -20,7 +20,7 @@ from tiryns.runner.data.vision.conversations import (
     ConversationReader,
     Turn,
 )
-from tiryns.runner.data.vision.image_inputs import ImageEncoder, ImageInputs, ImageTokens, Size
+from tiryns.runner.data.vision.images import ImageEncoder, ImageInputs, ImageTokens, Size
 
 PLAIN_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}"
@@ -171,9 +171,8 @@ class ConversationEncoder:
         try:
             return self._written(messages, generate)
         except ValueError as error:
-            raise ValueError(
-                f"{conversation.name()}: the tokenizer's chat template refuses it: {error}"
-            ) from error
+            problem = f"{conversation.name()}: the tokenizer's chat template refuses it: {error}"
+            raise ValueError(problem) from error
 
     def _written(self, messages: Sequence[dict[str, Any]], generate: bool) -> str:
         return render_chat(self.template, messages, self.tokenizer.special_tokens_map, generate)

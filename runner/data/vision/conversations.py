@@ -90,9 +90,8 @@ class ConversationReader:
         elif names["caption"] in values:
             caption = _text(row, names["caption"])
             if not images:
-                raise ValueError(
-                    f"{row.where}: a caption without an image; expected its path in column {names['image']!r}"
-                )
+                expected = f"expected its path in column {names['image']!r}"
+                raise ValueError(f"{row.where}: a caption without an image; {expected}")
             prompt = _with_places(self.caption_prompt, len(images))
             turns = [Turn(USER, prompt), Turn(ASSISTANT, caption)]
         else:
@@ -140,9 +139,8 @@ def _llava_turns(row: Row, name: str) -> list[Turn]:
         try:
             role, text = (turn["from"], turn["value"]) if "from" in turn else (turn["role"], turn["content"])
         except (KeyError, TypeError):
-            raise ValueError(
-                f"{row.where}: a turn is {turn!r:.80}, expected an object with 'from' and 'value'"
-            ) from None
+            problem = f"{row.where}: a turn is {turn!r:.80}, expected an object with 'from' and 'value'"
+            raise ValueError(problem) from None
         if not isinstance(role, str) or role not in ROLES or not isinstance(text, str):
             raise ValueError(
                 f"{row.where}: a turn of {role!r:.40} with {text!r:.40}; expected text of one of {', '.join(ROLES)}"
@@ -184,9 +182,8 @@ def _answers(row: Row, name: str) -> list[str]:
         value = answer.get("answer") if isinstance(answer, Mapping) else answer  # as in VQA v2
         text = str(value).lower() if isinstance(value, bool) else str(value).strip()
         if not isinstance(value, str | int | float) or not text:
-            raise ValueError(
-                f"{row.where}: column {name!r} holds {given!r:.80}, expected an answer or several"
-            )
+            problem = f"{row.where}: column {name!r} holds {given!r:.80}, expected an answer or several"
+            raise ValueError(problem)
         found.append(text)
     if not found:
         raise ValueError(f"{row.where}: column {name!r} holds no answer")

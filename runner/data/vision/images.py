@@ -1,16 +1,24 @@
-"""Images decoded to RGB, from bytes or from files of one folder; every error names the image."""
+"""Images decoded to RGB, from bytes or files of one folder, and as tokens in a text and tensors by a model's own names.
+
+Letters in shapes: L tokens of an image, n images, r rows of an image in a tensor (1 where images are stacked, one per
+patch where patches of all images follow one another).
+"""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps
 
-from tiryns.runner.data.vision.image_inputs import Size
+from tiryns.runner.data.micro_batch import FlatSamples
+
+Size = tuple[int, int]
+"""Width and height in pixels."""
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """Formats that are decoded; to decode some others runs programs."""
@@ -129,3 +137,163 @@ def _reason(error: Exception, source: bytes | Path) -> str:
         return str(error) or type(error).__name__
     size = len(source) if isinstance(source, bytes) else source.stat().st_size
     return f"of no known format, which are {', '.join(FORMATS)}" if size else "the file is empty"
+
+
+ImageInputs = dict[str, NDArray[Any]]
+"""A model's arguments for images, [r, ...] each: `pixel_values`, and for some models `image_grid_thw` and the like."""
+
+ImageTokens = Sequence[int] | NDArray[np.int32]
+"""The tokens [L] of an image in the text."""
+
+TEXT_INPUTS = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "labels")
+"""Names of a processor's outputs for text."""
+
+MARKS = ("mm_token_type_ids", "token_type_ids")
+"""Names under which a processor may mark the tokens that are features of images."""
+
+EXAMPLE_SIZE = (96, 64)
+"""Size of the image that models and processors are tried with."""
+
+OTHER_SIZES = ((40, 40), (90, 50), (60, 250), (1400, 900))
+"""Sizes that show whether an image's tokens depend on its size."""
+
+
+class EncodedImage(NamedTuple):
+    """An image as `ids` [L], its tokens in the text, and `inputs`, the model's arguments."""
+
+    ids: list[int]
+    inputs: ImageInputs
+    marks: str | None = None
+    """The name of a text input that is 1 for features of images and 0 elsewhere, for models that need it."""
+
+
+class ImageEncoder:
+    """Images as a model reads them. The tokens of an image may depend on its size, but on nothing else.
+
+    `place_id` is the token of an image in a text, which the tokens of the image replace; `feature_id` is among those as
+    often as the model has features for the image.
+    """
+
+    def __init__(
+        self, encode: "EncodesWithProcessor | EncodesInPlaces", place_id: int, feature_ids: Sequence[int]
+    ) -> None:
+        """Uses the most frequent of `feature_ids` in an image. Raises ValueError if it has none of them."""
+        self._encode, self.place_id = encode, place_id
+        tried = [example_image(), *(Image.new("RGB", size, "grey") for size in OTHER_SIZES)]
+        encoded = [encode(image) for image in tried]
+        self.example = encoded[0]
+        self.feature_id = max(feature_ids, key=self.example.ids.count)
+        if self.feature_id not in self.example.ids:
+            raise ValueError("no token for images stands in the text of an image")
+        self.fixed = all(other.ids == self.example.ids for other in encoded)
+        self._needs_text = not all(
+            _equal(whole.inputs, encode.inputs(image)) for whole, image in zip(encoded, tried, strict=True)
+        )
+        self._known: dict[Size, NDArray[np.int32]] = {}
+
+    def ids(self, size: Size) -> ImageTokens:
+        """The tokens [L] of an image of that size."""
+        if self.fixed:
+            return self.example.ids
+        if size not in self._known:
+            self(Image.new("RGB", size, "grey"))
+        return self._known[size]
+
+    def __call__(self, image: Image.Image) -> tuple[ImageTokens, ImageInputs]:
+        """The tokens [L] of an image in RGB, and the model's inputs."""
+        if self.fixed or image.size in self._known:
+            return self.ids(image.size), self.inputs(image)
+        encoded = self._encode(image)
+        self._known[image.size] = np.array(encoded.ids, dtype=np.int32)
+        return encoded.ids, encoded.inputs
+
+    def inputs(self, image: Image.Image) -> ImageInputs:
+        """The model's inputs for an image in RGB, without text where that makes no difference, which is faster."""
+        return self._encode(image).inputs if self._needs_text else self._encode.inputs(image)
+
+    def describe(self) -> str:
+        """The number of tokens per image, in words."""
+        features = self.example.ids.count(self.feature_id)
+        if self.fixed:
+            return f"{features} tokens each"
+        width, height = EXAMPLE_SIZE
+        return f"tokens by their size, such as {features} for {width} x {height} pixels"
+
+
+class EncodesWithProcessor:
+    """Encodes an image with a processor of transformers, which replaces the token `place`."""
+
+    def __init__(self, processor: Any, place: str) -> None:
+        self.processor, self.place = processor, place
+
+    def __call__(self, image: Image.Image) -> EncodedImage:
+        """Raises whatever the processor raises for one image in one place."""
+        given: dict[str, Any] = {"images": [image], "text": [self.place], "add_special_tokens": False}
+        found = self.processor(**given, return_tensors="pt")
+        marks = [name for name in MARKS if name in found and bool((found[name] == 1).any())]
+        return EncodedImage(found["input_ids"][0].tolist(), _inputs(found), marks[0] if marks else None)
+
+    def inputs(self, image: Image.Image) -> ImageInputs:
+        """The model's inputs for an image, by the image processor alone."""
+        return _inputs(self.processor.image_processor(images=[image], return_tensors="pt"))
+
+
+class EncodesInPlaces:
+    """Encodes an image with an image processor; every image has the same tokens."""
+
+    def __init__(self, image_processor: Any, ids: Sequence[int]) -> None:
+        """Raises ValueError where images of several sizes are not brought to one."""
+        self.image_processor, self.ids = image_processor, list(ids)
+        tried = [self.inputs(Image.new("RGB", size))["pixel_values"] for size in OTHER_SIZES]
+        first, *others = dict.fromkeys(pixels.shape for pixels in tried)
+        if others:
+            raise ValueError(
+                f"{type(image_processor).__name__} makes images of shapes {first} and {others[0]}; expected every image "
+                f"in one size, as all have {len(self.ids)} places"
+            )
+
+    def __call__(self, image: Image.Image) -> EncodedImage:
+        """An image in RGB."""
+        return EncodedImage(self.ids, self.inputs(image))
+
+    def inputs(self, image: Image.Image) -> ImageInputs:
+        """The model's inputs for an image."""
+        return _inputs(self.image_processor(images=[image], return_tensors="pt"))
+
+
+def example_image() -> Image.Image:
+    """An image of many colours."""
+    width, height = EXAMPLE_SIZE
+    across = np.linspace(16, 240, width, dtype=np.uint8)[None].repeat(height, 0)
+    down = np.linspace(16, 240, height, dtype=np.uint8)[:, None].repeat(width, 1)
+    return Image.fromarray(np.stack([across, down, across[:, ::-1]], axis=-1))
+
+
+def join_images(images: Sequence[Mapping[str, NDArray[Any]]]) -> FlatSamples:
+    """`images`: the inputs of n images end to end; `image_rows`: the rows of each image in each input, [n].
+
+    Where images differ in other sizes than the first they are padded with zeros, as processors do.
+    """
+    names = list(images[0]) if images else []
+    return {
+        "images": {name: _end_to_end([image[name] for image in images]) for name in names},
+        "image_rows": {name: np.array([len(image[name]) for image in images]) for name in names},
+    }
+
+
+def _inputs(found: Mapping[str, Any]) -> ImageInputs:
+    return {name: value.numpy() for name, value in found.items() if name not in TEXT_INPUTS}
+
+
+def _equal(some: ImageInputs, others: ImageInputs) -> bool:
+    """Whether they have the same names and values."""
+    return some.keys() == others.keys() and all(np.array_equal(some[n], others[n]) for n in some)
+
+
+def _end_to_end(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    shapes = {array.shape[1:] for array in arrays}
+    if len(shapes) == 1:
+        return np.concatenate(arrays)
+    largest = np.max(list(shapes), axis=0)
+    missing = ([(0, 0), *((0, size) for size in largest - array.shape[1:])] for array in arrays)
+    return np.concatenate([np.pad(array, widths) for array, widths in zip(arrays, missing, strict=True)])

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.samplers import GlobalBatchSampler
-from tiryns.runner.samplers.remaining import Remaining
+from tiryns.runner.samplers.mixed import Remaining
 
 WITHOUT = "without"
 """Entry of a fingerprint with the digest of the samples that are left out."""

@@ -22,7 +22,7 @@ from tiryns.runner.models.positions import check_length
 from tiryns.runner.models.wrapped import WrappedModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.labelled.finetuning import sample_numbers, token_types
-from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape
 from tiryns.runner.widening import widened
 
 

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE
-from tiryns.runner.data.labelled.mteb_tasks import MtebTasks
-from tiryns.runner.data.labelled.retrieval import RetrievalPairs, RetrievalSet
+from tiryns.runner.data.labelled.retrieval import MtebTasks, RetrievalPairs, RetrievalSet
 from tiryns.runner.evaluation.frozen.linear import fit_probe
 from tiryns.runner.evaluation.frozen.neighbours import fit_neighbours
 from tiryns.runner.evaluation.frozen.ranking import DEEP, Ranking, cosines, rank

@@ -14,7 +14,7 @@ from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap
 from tiryns.runner.inference.language.figures import DocumentSequences, LanguageModel
 from tiryns.runner.inference.passes import Report, RowSums, passes
 from tiryns.runner.objectives.base import FlatCollator
-from tiryns.runner.objectives.rows.layout import IGNORED, positions
+from tiryns.runner.objectives.rows import IGNORED, positions
 from tiryns.runner.order.keyed import sample_keys
 
 ROWS_AT_ONCE = 2048

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.data.store.cached import cache_folder, key_of, locked
+from tiryns.runner.data.store.writer import cache_folder, key_of, locked
 from tiryns.runner.loop.trials.steps import can_be_tried, largest_micro_batch, leaving_no_trace, loss_of
 from tiryns.runner.manifest.machine import machine
 from tiryns.runner.models.autocast import is_slower, usable_precision

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tiryns.runner.data.batches import flat_samples
-from tiryns.runner.data.store.cached import cache_folder, entering, key_of, locked
+from tiryns.runner.data.store.writer import cache_folder, entering, key_of, locked
 
 log = logging.getLogger("tiryns")
 

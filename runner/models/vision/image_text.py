@@ -12,7 +12,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from tiryns.conf.model.vision import LlavaTiny
+from tiryns.conf.model import LlavaTiny
 from tiryns.conf.values import check_choice
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.vision.processors import SPECIAL_TOKENS

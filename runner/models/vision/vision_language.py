@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import GenerationConfig, PreTrainedModel
 
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.data.vision.image_inputs import EncodedImage
+from tiryns.runner.data.vision.images import EncodedImage
 from tiryns.runner.models.flops import FlopCounts
 from tiryns.runner.models.packed.rows import packed_row, set_up_packed_rows
 from tiryns.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents

@@ -15,7 +15,7 @@ from tiryns.runner.models.architectures.registered import ARCHITECTURES, registe
 from tiryns.runner.models.encoder import SIZES
 from tiryns.runner.modules.automatic.base import AutomaticModule, Batch, Output
 from tiryns.runner.objectives import get_collator_cls
-from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows import IGNORED
 from tiryns.runner.optim import get_scheduler
 from tiryns.runner.run.model_folder import model_folder
 

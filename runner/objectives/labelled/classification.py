@@ -13,9 +13,9 @@ from tiryns.runner.data.micro_batch import FlatSamples
 from tiryns.runner.evaluation.thresholds import Thresholds
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.labelled import finetuning
-from tiryns.runner.objectives.labelled.label_options import SETTINGS, LabelCollator
+from tiryns.runner.objectives.labelled.finetuning import SETTINGS, LabelCollator
 from tiryns.runner.objectives.options import TAUGHT, takes_options
-from tiryns.runner.objectives.rows.padded import column_of
+from tiryns.runner.objectives.rows import column_of
 
 
 class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
@@ -81,9 +81,8 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
         labels, longest = self.labels or ["value"], self.max_sequence_length
         loaded = load_teacher(self.options.teacher, str(self.auto), self.tokenizer, labels, longest)
         teacher = Teacher(SequenceClassifier(loaded, self.problem_type))
-        weights = Weights(
-            self.options.label_weight, self.options.teacher_weight, self.options.teacher_temperature
-        )
+        chosen = self.options
+        weights = Weights(chosen.label_weight, chosen.teacher_weight, chosen.teacher_temperature)
         student = DistilledClassifier(pretrained, self.problem_type).learn_from(teacher, weights)
         student.caches = self.options.cache_teacher
         return student

@@ -14,8 +14,7 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows.layout import IGNORED, Places, Shape, positions, spread
-from tiryns.runner.objectives.rows.padded import column_of, flat_column
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape, column_of, flat_column, positions, spread
 
 
 class QuestionAnsweringCollator(FlatCollator):
@@ -142,9 +141,8 @@ def _span(answers: Mapping[str, Any] | None) -> tuple[int, int]:
     try:
         texts, starts = (list(answers[name]) if answers else [] for name in ("text", "answer_start"))
     except (KeyError, TypeError):
-        raise ValueError(
-            f"answers are {{'text': [...], 'answer_start': [...]}} for each sample, not {answers!r}"
-        ) from None
+        problem = f"answers are {{'text': [...], 'answer_start': [...]}} for each sample, not {answers!r}"
+        raise ValueError(problem) from None
     if not texts or not starts or not texts[0].strip():
         return -1, -1
     text = texts[0].lstrip()

@@ -1,5 +1,6 @@
-"""Classification of words: the label of a word is the target of its first piece, or of all pieces."""
+"""Classification of words by their first pieces, or by all: in one column of labels, or in several."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,14 +8,16 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from tiryns.conf.objective.labelled import TokenClassification
-from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.conf.objective.labelled import JointTagging, TokenClassification
+from tiryns.conf.values import AT_LEAST_0
+from tiryns.runner.data.labelled.labels import by_label
+from tiryns.runner.data.labelled.words.joint_tagging import columns_of_labels
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.labelled import finetuning
-from tiryns.runner.objectives.labelled.label_options import SETTINGS, LabelCollator
+from tiryns.runner.objectives.labelled.finetuning import SETTINGS, LabelCollator
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows.layout import IGNORED
-from tiryns.runner.objectives.rows.padded import label_tensor
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape, flat_column, label_tensor
 
 
 class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
@@ -73,3 +76,83 @@ class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
         from tiryns.runner.models.finetuning import TokenClassifier
 
         return TokenClassifier(pretrained, self.loss_of(pretrained))
+
+
+class JointTaggingCollator(finetuning.WordLabels):
+    """Tags the first piece of each word in K columns; the loss is the sum of each column's mean, times its weight.
+
+    `labels` are the labels of all columns, `column=label`, those of a column together. Words may lack a label in some
+    columns: a mean is over the words of the global batch that have one. `column_weights` are 1 where none is given.
+    `new_head` and `constrained_decoding` are those of `TokenClassificationCollator`.
+
+    Samples in a list have `tag_labels`, K labels per *token*, -100 for none.
+
+    Example:
+        >>> labels = ["pos=NOUN", "pos=VERB", "ner=O", "ner=B-PER"]
+        >>> collator = JointTaggingCollator(0, 4, 50, labels=labels, column_weights={"ner": 2})
+        >>> collator.weights
+        {'pos': 1.0, 'ner': 2.0}
+        >>> batch = collator([{"input_ids": [11, 12], "tag_labels": [[0, 1], [1, -100]]}])
+        >>> batch["labels"].tolist()
+        [[[0, 1], [1, -100]]]
+    """
+
+    options: JointTagging
+    built_with = ("column_weights",)
+    columns = ("tag_labels",)
+
+    @takes_options(JointTagging)
+    def __init__(self, labels: Sequence[str] = (), **shared: Any) -> None:
+        super().__init__(**{**shared, "label_column": None})
+        self.new_head = self.options.new_head
+        self.labels, self.column_labels = list(labels), columns_of_labels(labels)
+        if not self.column_labels or any("" in own for own in self.column_labels.values()):
+            problem = "objective=joint_tagging needs data with several columns of labels: data=joint_tagging"
+            raise ValueError(problem)
+        given = dict(self.options.column_weights or {})
+        weights = by_label("column_weights", given, list(self.column_labels), 1.0, "column")
+        if any(map(AT_LEAST_0.problem, weights)) or not any(weights):
+            expected = "expected numbers of 0 or more, of which not all are 0"
+            raise ValueError(f"objective.column_weights={given!r}: {expected}")
+        self.weights = dict(zip(self.column_labels, map(float, weights), strict=True))
+        """The weight of each column."""
+
+    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
+        """The real tokens with their labels; special tokens have none."""
+        flat = super().flat_samples(tokenized, real)
+        return self.labels_of_tokens(flat, "tag_labels", flat_column(tokenized, "tag_labels", real))
+
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
+        """`tag_labels` [N, K] of first pieces; `labels` [N] are 0 for a token with a target, in whatever column."""
+        tags = np.where(tokenized["first_pieces"][:, None], tokenized["tag_labels"], IGNORED)
+        labels = np.where((tags != IGNORED).any(1), 0, IGNORED)
+        return {"input_ids": tokenized["input_ids"], "labels": labels, "tag_labels": tags}
+
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+        """The fields of words; `tag_targets` [M, K], and the number of each column's targets as its denominator."""
+        targets = labelled["tag_labels"][labelled["labels"] != IGNORED]
+        counts = (targets != IGNORED).sum(0)
+        return {
+            **super().extra_fields(labelled, places, shape),
+            "tag_targets": torch.from_numpy(targets),
+            "denominators": dict(zip(self.column_labels, map(float, counts), strict=True)),
+        }
+
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
+        """`input_ids` [B, T], and `labels` [B, T, K]."""
+        labels = np.full((shape[0] * shape[1], len(self.column_labels)), IGNORED)
+        labels[places] = labelled["tag_labels"]
+        made = torch.from_numpy(labels.reshape(*shape, -1))
+        return super().rows(labelled, places, shape) | {"labels": made}
+
+    def settings(self) -> dict[str, Any]:
+        """The weights of the columns, and the setting of decoding."""
+        weights = {"column_weights": dict(self.weights)} if self.options.column_weights else {}
+        return {"constrained_decoding": self.options.constrained_decoding, **weights}
+
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
+        """The model with its heads and the sum of their losses."""
+        from tiryns.runner.models.finetuning import JointTagger
+
+        sizes = {name: len(labels) for name, labels in self.column_labels.items()}
+        return JointTagger(pretrained, sizes, self.weights)

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tiryns.conf.sweeps import sweeper as options
+from tiryns.conf import sweeps as options
 from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.report.suite.figures import SUITE, Content, measured, setting_text, summed_up

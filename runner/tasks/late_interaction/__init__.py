@@ -4,7 +4,7 @@
 - `model`: token vectors of an encoder's hidden states, and the exported folder.
 - `task`: the task, whose queries may be filled up with mask tokens; its figures are those of single vectors, by MaxSim.
 
-Settings: `conf/objective/late_interaction.py`.
+Settings: `conf/objective/contrastive.py`.
 """
 
 from tiryns.runner.tasks.late_interaction.task import LateInteraction, LateInteractionCollator

@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tiryns.conf.objective.late_interaction import LateInteraction as Options
+from tiryns.conf.objective.contrastive import LateInteraction as Options
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.evaluation.similarity import DotProduct
 from tiryns.runner.models.task_model import TaskModel

@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tiryns.conf.objective.labelled import MultipleChoice
-from tiryns.conf.objective.ranking import Ranking
+from tiryns.conf.objective.labelled import MultipleChoice, Ranking
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.models.head import Head
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows.layout import Places, Shape, positions
-from tiryns.runner.objectives.rows.padded import column_of
+from tiryns.runner.objectives.rows import Places, Shape, column_of, positions
 from tiryns.runner.order.keyed import token_bits
 from tiryns.runner.tasks.ranking.losses import list_weights
 from tiryns.runner.tasks.ranking.model import AutoModelForMultipleChoice, MultipleChoiceModel, RankingModel

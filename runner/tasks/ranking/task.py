@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from tiryns.conf.data import ranking as options
+from tiryns.conf.data import pairs as options
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.labelled.examples import READER_SETTINGS
 from tiryns.runner.data.labelled.finetuning import FinetuningData

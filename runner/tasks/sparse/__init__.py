@@ -4,7 +4,7 @@
 - `task`: the task, whose pairs of texts have the scale of the regulariser, which grows over the first steps, and the
   figures of an evaluated set: ranks by dot product, and how sparse vectors are.
 
-Settings: `conf/objective/sparse.py`.
+Settings: `conf/objective/contrastive.py`.
 """
 
 from tiryns.runner.tasks.sparse.task import Sparse, SparseCollator

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 from transformers import AutoModelForMaskedLM, PreTrainedModel
 
-from tiryns.conf.objective.sparse import Sparse as Options
+from tiryns.conf.objective.contrastive import Sparse as Options
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.evaluation.kinds.vectors import Retrieved
 from tiryns.runner.evaluation.predictions import Predictions
@@ -16,7 +16,7 @@ from tiryns.runner.models.weights import load_trained
 from tiryns.runner.objectives import Collator
 from tiryns.runner.objectives.contrastive import PairsCollator
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows.layout import Places, Shape
+from tiryns.runner.objectives.rows import Places, Shape
 from tiryns.runner.tasks.contrastive import Contrastive
 
 

@@ -245,7 +245,7 @@ def test_killed_command_goes_on_to_the_answer(tmp_path: Path, text_file: Path) -
 
     def finished() -> dict[Path, str]:
         read = {file: json.loads(file.read_text()) for file in tmp_path.glob(done)}
-        return {file: status["started"] for file, status in read.items() if status["state"] == "done"}
+        return {file: status["started"] for file, status in read.items() if status.get("state") == "done"}
 
     first = subprocess.Popen(
         command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tiryns.runner.data.demo.stdlib_code import StdlibCode, functions
-from tiryns.runner.data.demo.stdlib_text import SHORTEST, StdlibText
+from tiryns.runner.data.demo.stdlib_text import SHORTEST, StdlibCode, StdlibText, functions
 
 MODULE = '''
 """About the module."""

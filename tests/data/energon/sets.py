@@ -18,7 +18,7 @@ from megatron.energon import (
 from PIL import Image
 
 from tiryns.runner.data.energon.loader import EnergonDataloader, savable_loader
-from tiryns.runner.data.energon.shards import write_shards
+from tiryns.runner.data.energon.prepare import write_shards
 
 
 def make_set(folder: Path, count: int = 60, validation: int = 7, per_shard: int = 9) -> Path:

@@ -13,9 +13,14 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from tests.data.energon.sets import NumberedPacks, make_set, stream, take
 from tests.support.processes import assert_workers_end_with_their_parent
-from tiryns.runner.data.energon.errors import SkipBudget
-from tiryns.runner.data.energon.loader import EnergonDataloader, EnergonPass, worker_safe
-from tiryns.runner.data.energon.state import from_plain, to_plain
+from tiryns.runner.data.energon.loader import (
+    EnergonDataloader,
+    EnergonPass,
+    from_plain,
+    to_plain,
+    worker_safe,
+)
+from tiryns.runner.data.energon.source import SkipBudget
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,8 @@ import torch
 
 from tests.support.vision import TinyVision, tiny_vision
 from tiryns.runner.data.demo.scenes import Scenes
-from tiryns.runner.data.energon.errors import ErrorCollector
 from tiryns.runner.data.energon.prepare import prepare
-from tiryns.runner.data.energon.source import samples_in_order
+from tiryns.runner.data.energon.source import ErrorCollector, samples_in_order
 from tiryns.runner.data.energon.tasks import ConversationTaskEncoder, EncodedSample
 
 

@@ -13,8 +13,8 @@ from tests.support.in_process import tiryns_here
 from tests.support.json_keys import document
 from tests.support.processes import warm_process
 from tiryns.runner.cli.commands import main
-from tiryns.runner.data.energon.examples import ReadConversations
 from tiryns.runner.data.energon.prepare import prepare
+from tiryns.runner.data.energon.run import ReadConversations
 from tiryns.runner.data.energon.source import check_source, count_samples, samples_in_order
 from tiryns.runner.data.vision.conversations import ConversationReader
 

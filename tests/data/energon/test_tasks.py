@@ -14,10 +14,10 @@ from megatron.energon.epathlib import EPath
 from PIL import Image
 
 from tests.support.image_text_models import save_image_text_model
-from tiryns.runner.data.energon.errors import ErrorCollector
-from tiryns.runner.data.energon.examples import ReadConversations
 from tiryns.runner.data.energon.module import EnergonMultiModalDataModule
-from tiryns.runner.data.energon.shards import write_shards
+from tiryns.runner.data.energon.prepare import write_shards
+from tiryns.runner.data.energon.run import ReadConversations
+from tiryns.runner.data.energon.source import ErrorCollector
 from tiryns.runner.data.energon.tasks import (
     ConversationTaskEncoder,
     MultiModalSampleConfig,

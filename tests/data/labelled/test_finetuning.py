@@ -10,7 +10,7 @@ import pytest
 
 from tests.data.labelled.tasks import data_module, questions, sentences, texts
 from tiryns.runner.data.labelled.question_answering import place_answer
-from tiryns.runner.data.labelled.words.offsets import CHARACTERS, Mark
+from tiryns.runner.data.labelled.words.annotations import CHARACTERS, Mark
 
 
 def prepared(option: str, **fields: Any) -> Any:

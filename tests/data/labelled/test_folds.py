@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import StratifiedKFold
 
 from tests.data.labelled.tasks import data_module, questions, sentences, texts
-from tiryns.runner.data.labelled.folds import fold_numbers
+from tiryns.runner.data.text.holdout import fold_numbers
 
 LABELS = st.lists(st.sampled_from("aaaabbc"), min_size=7, max_size=60)
 

@@ -13,7 +13,7 @@ from tiryns.runner.data.labelled.classification import ClassificationReader
 from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE, Labels
 from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
 from tiryns.runner.data.labelled.spelling import LocatedLabel
-from tiryns.runner.data.labelled.words.label_studio import chosen_of, task_of
+from tiryns.runner.data.labelled.words.annotations import chosen_of, task_of
 from tiryns.runner.data.read.rows import LabelRule, Row
 from tiryns.runner.inference.labelled import saved_task
 

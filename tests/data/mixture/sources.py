@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.objectives.samples import collator
-from tiryns.conf.data.mixture import Mixture
+from tiryns.conf.data.pretraining import Mixture
 from tiryns.runner.data.mixture.module import MixtureData
 from tiryns.runner.samplers import Shuffled
 

@@ -16,7 +16,7 @@ from tiryns.conf.registry import OPTIONS
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.data import PairsData
 from tiryns.runner.samplers import LengthGrouped, Shuffled
-from tiryns.runner.samplers.one_set import OneSet
+from tiryns.runner.samplers.mixed import OneSet
 from tiryns.runner.tasks import get_task
 
 ROWS: list[dict[str, Any]] = pairs(40, negatives=2)

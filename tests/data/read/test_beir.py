@@ -14,7 +14,7 @@ from tests.models.tiny import tiny
 from tests.modules.conftest import NEW
 from tests.support import needs
 from tests.support.in_process import tiryns_here
-from tiryns.conf.data.retrieval import Retrieval
+from tiryns.conf.data.pairs import Retrieval
 from tiryns.runner.data.labelled.retrieval import RetrievalPairs
 from tiryns.runner.evaluation.frozen.neighbours import unit
 from tiryns.runner.evaluation.frozen.ranking import DEEP, Ranking, cosines, rank

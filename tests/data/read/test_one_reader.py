@@ -17,7 +17,7 @@ from tiryns.runner.data.read.documents import open_source
 from tiryns.runner.data.read.opened import AS_FOUND, Reading
 from tiryns.runner.data.read.rows import read_rows
 from tiryns.runner.inference.labelled import Labels
-from tiryns.runner.loaders.reading import open_splits
+from tiryns.runner.loaders.base import open_splits
 from tiryns.runner.tasks import get_task
 
 TEXTS = ['A "quoted", text', "Seven herons;\nwatching “it” | fly 冬", "two\ttabs", "'plain'", "£5, in all"]

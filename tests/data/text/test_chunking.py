@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiryns.runner.data.text.chunking import SHORTEST_CHUNK, Chunker, cut, surrounding_tokens
-from tiryns.runner.data.text.encoding import TextEncoder, WordEncoder, encoder_for, sentence_starts
+from tiryns.runner.data.text import chunking
+from tiryns.runner.data.text.chunking import Chunker, TextEncoder, WordEncoder, cut, encoder_for
 from tiryns.runner.data.text.tokenizer import train_tokenizer
 from tiryns.runner.order.ranges import ranges
 
@@ -62,7 +62,7 @@ def test_a_short_tail_takes_over_some_of_the_chunk_before() -> None:
 
 def test_sentences_begin_after_a_stop_or_a_blank_line() -> None:
     text = 'One. "Two!" Three? (Four.) Five\n\nSix… 七。八 3.5 U.S. end'
-    starts = [0, *sentence_starts(text), len(text)]
+    starts = [0, *chunking.sentence_starts(text), len(text)]
     pieces = [text[a:b] for a, b in pairwise(starts)]
     assert pieces == [
         "One. ",
@@ -130,7 +130,7 @@ def test_a_tail_of_a_few_tokens_is_no_sequence_of_its_own(tokenizers: dict[str, 
     tokenizer = tokenizers[kind]
     for words in range(60, 90):
         _, lengths = Chunker(tokenizer.backend_tokenizer, 34, "tokens").texts(["river " * words])
-        assert lengths.min() >= SHORTEST_CHUNK + 2
+        assert lengths.min() >= chunking.SHORTEST_CHUNK + 2
 
 
 def test_blank_documents_give_no_sequence(tokenizers: dict[str, Any]) -> None:
@@ -166,10 +166,10 @@ def test_special_tokens_are_those_the_tokenizer_puts_around(tokenizers: dict[str
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Whitespace
 
-    assert surrounding_tokens(tokenizers["bpe"].backend_tokenizer) == ([2], [3])
+    assert chunking.surrounding_tokens(tokenizers["bpe"].backend_tokenizer) == ([2], [3])
     bare = Tokenizer(WordLevel({"a": 0}, unk_token="a"))
     bare.pre_tokenizer = Whitespace()
-    assert surrounding_tokens(bare) == ([], [])
+    assert chunking.surrounding_tokens(bare) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.data.text.conftest import SETTINGS, Own, paragraphs
-from tiryns.runner.data.read import pieces as read_pieces
+from tiryns.runner.data.read import file_documents
 from tiryns.runner.data.read.documents import CombinedSource, Source, open_source
-from tiryns.runner.data.read.file_documents import FileSource
-from tiryns.runner.data.read.pieces import documents_of, pieces_of
+from tiryns.runner.data.read.file_documents import FileSource, documents_of, pieces_of
 from tiryns.runner.data.store.reader import TokenStore
 from tiryns.runner.data.text import pool, tokenise
 from tiryns.runner.data.text.prepare import PreparedText, prepare_text
@@ -193,6 +192,6 @@ def test_a_file_too_large_for_one_process_is_read_by_the_first(
     source = source_of(tmp_path, "a.csv", "paragraph", table)
     one = prepared_in(tmp_path / "one", source)
     in_pieces()
-    monkeypatch.setattr(read_pieces, "_LARGE", 10)
+    monkeypatch.setattr(file_documents, "_LARGE", 10)
     monkeypatch.setattr(tokenise, "_tokenise_piece", None)
     assert content(tmp_path / "two", prepared_in(tmp_path / "two", source)) == content(tmp_path / "one", one)

@@ -20,8 +20,7 @@ from tiryns.conf.registry import OPTIONS
 from tiryns.runner.data import PretrainingData
 from tiryns.runner.data.replicas import Replica
 from tiryns.runner.data.text.holdout import digest
-from tiryns.runner.data.text.streamed import StreamedPretrainingData
-from tiryns.runner.data.text.streamed_batches import StreamedGlobalBatches, StreamLoader
+from tiryns.runner.data.text.streamed import StreamedGlobalBatches, StreamedPretrainingData, StreamLoader
 from tiryns.runner.data.text.tokenizer import train_tokenizer
 from tiryns.runner.objectives import MaskedDiffusionCollator, MaskedLanguageModelingCollator
 from tiryns.runner.samplers import LengthGrouped, Sequential, Shuffled

@@ -13,7 +13,7 @@ from tiryns.runner.loaders.multi_epoch import (
     MultiEpochDatasetWrapper,
     SizedDataset,
 )
-from tiryns.runner.order.epochs import EpochIndex
+from tiryns.runner.samplers.base import EpochIndex
 
 NUMBERS = IdentityMultiEpochDatasetWrapper[int](range(10))
 

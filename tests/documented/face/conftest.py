@@ -13,12 +13,7 @@ PAGE = ROOT / "docs" / "python.md"
 
 
 DOCUMENTED = [
-    *[
-        "tiryns.former",
-        "tiryns.runner.in_python",
-        "tiryns.runner.run.errors",
-        "tiryns.runner.order.epochs",
-    ],
+    *["tiryns.former", "tiryns.runner.in_python", "tiryns.runner.run.errors", "tiryns.runner.samplers.base"],
     *["tiryns.runner.data.energon.tasks", "tiryns.runner.data.read.documents"],
 ]
 

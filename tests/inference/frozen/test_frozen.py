@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import AutoModel
 
 from tests.models.tiny import tiny
-from tiryns.conf.data.retrieval import Retrieval
+from tiryns.conf.data.pairs import Retrieval
 from tiryns.runner.data.labelled.retrieval import RetrievalPairs
 from tiryns.runner.data.labelled.token_classification import TokenClassificationReader
 from tiryns.runner.data.read.rows import read_rows

@@ -8,7 +8,7 @@ import pytest
 from transformers import BertConfig, BertForMaskedLM
 
 from tests.models.tiny import tiny
-from tiryns.conf.model.text import Encoder
+from tiryns.conf.model import Encoder
 from tiryns.runner.data.text.tokenizer import load_tokenizer
 from tiryns.runner.models.encoder import build_encoder, load_encoder
 

@@ -13,7 +13,7 @@ from transformers import (
     SiglipVisionModel,
 )
 
-from tiryns.conf.model.vision import LlavaTiny
+from tiryns.conf.model import LlavaTiny
 from tiryns.runner.models.head import Head
 from tiryns.runner.models.vision.image_text import build_image_text
 

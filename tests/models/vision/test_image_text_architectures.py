@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForImageTextToText
 from tests.support.image_text_models import ARCHITECTURES, TEXT, VARYING, save_image_text_model
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.vision.conversations import Conversation, ConversationReader, Turn
-from tiryns.runner.data.vision.image_inputs import join_images
+from tiryns.runner.data.vision.images import join_images
 from tiryns.runner.data.vision.processors import VisionProcessor, load_processor
 from tiryns.runner.models.packed.rows import choose_layout
 from tiryns.runner.models.vision.answers import images_of, sample_rows

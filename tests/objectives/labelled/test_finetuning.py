@@ -22,7 +22,7 @@ from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.objectives import get_collator_cls
 from tiryns.runner.objectives.base import Collator
 from tiryns.runner.objectives.labelled.finetuning import sample_numbers
-from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows import IGNORED
 from tiryns.runner.order.keyed import sample_keys
 
 pytestmark = pytest.mark.usefixtures("precision_of_training")

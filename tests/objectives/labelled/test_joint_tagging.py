@@ -14,7 +14,7 @@ from tiryns.runner.data.batches import share_of
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.finetuning import TokenClassifier
 from tiryns.runner.objectives import JointTaggingCollator, get_collator_cls
-from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows import IGNORED
 
 pytestmark = pytest.mark.usefixtures("precision_of_training")
 

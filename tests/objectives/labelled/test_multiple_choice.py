@@ -13,7 +13,7 @@ from tests.support.precision import assert_close, rounding
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
 from tiryns.runner.models.packed.rows import choose_layout
 from tiryns.runner.objectives import MultipleChoiceCollator
-from tiryns.runner.objectives.rows.layout import IGNORED
+from tiryns.runner.objectives.rows import IGNORED
 
 pytestmark = pytest.mark.usefixtures("precision_of_training")
 

@@ -18,7 +18,7 @@ def members(*names: str, link: str | None = None, pickled: bool = False) -> Dama
     def harm(folder: Path) -> None:
         from megatron.energon.flavors.webdataset.prepare import WebdatasetPreparator
 
-        from tiryns.runner.data.energon.shards import DATASET_YAML
+        from tiryns.runner.data.energon.prepare import DATASET_YAML
 
         row = json.dumps({"question": "<image> what?", "answer": "red", "image": ["0.png"]}).encode()
         with tarfile.open(folder / SHARD, "w") as archive:

@@ -175,7 +175,9 @@ def test_more_ranks_train_and_evaluate_as_one(
     assert losses(other) == pytest.approx(losses(one), rel=rounding(1e-4, 5e-2))
     for ours, theirs in zip(lines(one), lines(other), strict=True):
         assert ours["id"] == theirs["id"]
-        assert ours["scores"] == pytest.approx(theirs["scores"], abs=rounding(1e-3, 5e-2))
+        shifts = np.subtract(ours["scores"], theirs["scores"])
+        # the softmax of a list has no gradient of what all its scores share
+        assert shifts == pytest.approx(shifts.mean(), abs=rounding(1e-4, 5e-2))
 
 
 @pytest.mark.slow

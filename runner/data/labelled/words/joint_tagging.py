@@ -20,8 +20,7 @@ from tiryns.runner.data.labelled.token_classification import (
     TokenClassificationReader,
     sentence_of,
 )
-from tiryns.runner.data.labelled.words.fields import labels_of, words_of
-from tiryns.runner.data.labelled.words.spans import OFFSETS, TEXT, word_places
+from tiryns.runner.data.labelled.words.spans import OFFSETS, TEXT, labels_of, word_places, words_of
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow, MissingColumn
 from tiryns.runner.data.read.formats import no_column
@@ -101,10 +100,10 @@ class JointTaggingReader(ExampleReader):
         self.text_column, self.label_column, self.id_column = text_column, label_column, id_column
         self.tag_columns = named_columns(tag_columns)
         given = labels or {}
-        if not isinstance(given, Mapping) or (
-            unknown := [name for name in given if name not in self.tag_columns]
-        ):
-            what = f"names {unknown[0]!r}" if isinstance(given, Mapping) else "is a list"
+        named = isinstance(given, Mapping)
+        unknown = [name for name in given if name not in self.tag_columns] if named else []
+        if unknown or not named:
+            what = f"names {unknown[0]!r}" if named else "is a list"
             raise ValueError(
                 f"data.labels {what}: expected the labels of some of data.tag_columns, such as "
                 f"{{{next(iter(self.tag_columns))}: [A, B]}}"
@@ -125,9 +124,8 @@ class JointTaggingReader(ExampleReader):
         for row in rows.rows:
             made: dict[str, Any] = {}
             labels = {name: unwrapped(row.values.get(column)) for name, column in self.tag_columns.items()}
-            hidden = [
-                n for n, some in labels.items() if isinstance(some, list) and 0 < len(some) == some.count(-1)
-            ]
+            lists = {name: some for name, some in labels.items() if isinstance(some, list) and some}
+            hidden = [name for name, some in lists.items() if some.count(-1) == len(some)]
             if shown := {n: some for n, some in labels.items() if some is not None and n not in hidden}:
                 made[self.label_column] = shown
             if isinstance(text := row.values.get(self.text_column), str) and text.strip():
@@ -211,9 +209,7 @@ class JointTaggingReader(ExampleReader):
 
     def flat_names(self) -> list[str]:
         """The labels of all columns, each with its column before it."""
-        return [
-            f"{name}{SEPARATOR}{label}" for name, reader in self.readers.items() for label in reader.names
-        ]
+        return [f"{name}{SEPARATOR}{label}" for name, one in self.readers.items() for label in one.names]
 
     def collator_arguments(self) -> TaskArguments:
         """Names of the labels of all columns."""
@@ -239,25 +235,19 @@ class JointTaggingReader(ExampleReader):
         assert isinstance(sequences, TaggedSequences)
         found: dict[str, float] = {}
         for name, one in sequences.columns.items():
-            found |= {
-                f"{figure}_{name}": value for figure, value in majority_accuracy(one.word_labels).items()
-            }
+            majority = majority_accuracy(one.word_labels)
+            found |= {f"{figure}_{name}": value for figure, value in majority.items()}
             default, chosen = one.names[one.default_label], self.frequent.get(name, {})
-            right = [
-                chosen.get(word, default) == label
-                for sentence in one.examples
-                for word, label in zip(sentence.words, sentence.labels or [], strict=False)
-            ]
+            pairs = (pair for e in one.examples for pair in zip(e.words, e.labels or [], strict=False))
+            right = [chosen.get(word, default) == label for word, label in pairs]
             if right and chosen:
                 found[f"word_majority_accuracy_{name}"] = sum(right) / len(right)
         return found
 
     def describe(self) -> dict[str, str]:
         """The labels of each column, and the scheme of their tags."""
-        described = {name: reader.describe() for name, reader in self.readers.items()}
-        return {
-            f"{fact} of {name}": told for name, facts in described.items() for fact, told in facts.items()
-        }
+        described = [(name, fact) for name, one in self.readers.items() for fact in one.describe().items()]
+        return {f"{fact} of {name}": told for name, (fact, told) in described}
 
 
 def columns_of_labels(names: Sequence[str]) -> dict[str, list[str]]:

@@ -150,12 +150,8 @@ class Tagging:
         """What each tag scores after each other by the rule of a scheme."""
         rule, tags = SCHEMES[scheme][1], list(map(self.tag, names))
         letters = sorted({OUTSIDE, *(tag.letter for tag in tags)})
-        same, other = (
-            np.array(
-                [[0.0 if rule(Tag(a, "x"), Tag(b, kind)) else _BROKEN for b in letters] for a in letters]
-            )
-            for kind in "xy"
-        )
+        allowed = [[[rule(Tag(a, "x"), Tag(b, kind)) for b in letters] for a in letters] for kind in "xy"]
+        same, other = np.where(allowed, 0.0, _BROKEN)
         places = {tag: i for i, tag in enumerate(tags)}
         partners = [[places.get(Tag(letter, tag.kind), -1) for tag in tags] for letter in letters]
         numbers = np.array([letters.index(tag.letter) for tag in tags])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.data.labelled.tasks import data_module, prepared_data
-from tiryns.runner.data.labelled.words.offsets import CHARACTERS, Mark, offset_units
+from tiryns.runner.data.labelled.words.annotations import CHARACTERS, Mark, offset_units
 from tiryns.runner.data.read.rows import read_rows
 
 SIZES: dict[str, Callable[[str], int]] = {

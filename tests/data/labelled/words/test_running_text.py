@@ -12,7 +12,7 @@ from transformers import AutoTokenizer, GemmaTokenizer, PreTrainedTokenizerFast,
 from tests.data.labelled.tasks import data_module, sentences, tags
 from tests.data.labelled.words.word_tokenizers import AS_TEXT, FORMS, UNMARKED, word_tokenizer
 from tiryns.runner.data.labelled.token_classification import TokenClassificationReader
-from tiryns.runner.data.labelled.words.running_text import read_words_as_text
+from tiryns.runner.data.text.vocabulary import read_words_as_text
 
 SENTENCE = ["Ada", "Lovelace", "watch", "seven", "herons", ",", "12", "rivers", "."]
 

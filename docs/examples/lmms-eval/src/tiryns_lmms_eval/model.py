@@ -13,10 +13,9 @@ from PIL import Image
 
 from tiryns.runner.data.read.rows import Row
 from tiryns.runner.data.vision.conversation_encoder import SampleTooLong
-from tiryns.runner.data.vision.conversation_sequences import encode_conversations
 from tiryns.runner.data.vision.conversations import IMAGE_PLACE, Conversation
-from tiryns.runner.data.vision.image_inputs import Size
-from tiryns.runner.data.vision.images import in_rgb
+from tiryns.runner.data.vision.image_text import encode_conversations
+from tiryns.runner.data.vision.images import Size, in_rgb
 from tiryns.runner.inference.answering import AT_ONCE, AnswersAsTested
 from tiryns.runner.inference.passes import Report, passes
 

@@ -1,4 +1,4 @@
-"""What the sources of a mixture decide together: their tokenizer, and the texts that none of them trains on.
+"""What the sources of a mixture decide together: their tokenizer, texts that none trains on, and the share of each.
 
 A text that one source holds out may stand in another one too. So all sources are read once before any is tokenised, and
 what is found is noted in the cache, beside the stores that each source then makes of its own.
@@ -8,17 +8,20 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.conf.data.mixture import Mixture
-from tiryns.runner.data.store.cached import key_of, locked, write_errors, write_json
+from tiryns.conf.data.pretraining import Mixture
+from tiryns.runner.data.store.reader import TokenStore
+from tiryns.runner.data.store.sharded import ShardedStore
+from tiryns.runner.data.store.writer import key_of, locked, write_errors, write_json
 from tiryns.runner.data.text import tokenizer as text_tokenizer
 from tiryns.runner.data.text.holdout import TRAIN, Part, among
 from tiryns.runner.data.text.prepare import keep_tokenizer, text_inputs, train_on
 from tiryns.runner.data.text.pretraining import PretrainingData
+from tiryns.runner.order.mixture import parts_of
 
 VERSION = 1
 """Raised when the same sources would give another tokenizer, or other texts to leave out."""
@@ -34,11 +37,8 @@ def decide_together(sources: Mapping[str, PretrainingData], settings: Mixture, t
     for name, one in sources.items():
         given = (one.validation_sources, one.settings.validation_documents, tokenizer, one.settings.seed)
         inputs["texts"].append([name, text_inputs(one.source, *given)])
-    training: dict[str, Any] = {
-        "kind": settings.tokenizer_kind,
-        "vocab_size": settings.vocab_size,
-        "lowercase": settings.lowercase,
-    }
+    training: dict[str, Any] = {"kind": settings.tokenizer_kind, "vocab_size": settings.vocab_size}
+    training["lowercase"] = settings.lowercase
     if tokenizer is None:
         text_tokenizer.check_tokenizer_settings(settings.tokenizer_kind, settings.vocab_size)
         inputs |= {"tokenizer": training, "tokenizer_version": text_tokenizer.VERSION}
@@ -62,9 +62,8 @@ def decide_together(sources: Mapping[str, PretrainingData], settings: Mixture, t
 def _held_out_elsewhere(parts: Mapping[str, Mapping[str, Part]]) -> dict[str, NDArray[np.uint64]]:
     """Digests, ascending, of the training documents of each source that are in a validation set of another one."""
     sets = [part for of_source in parts.values() for name, part in of_source.items() if name != TRAIN]
-    held_out = np.unique(
-        np.concatenate([np.empty(0, np.uint64), *(part.digests[part.kept] for part in sets)])
-    )
+    digests_of_sets = [part.digests[part.kept] for part in sets]
+    held_out = np.unique(np.concatenate([np.empty(0, np.uint64), *digests_of_sets]))
     found = {}
     for name, of_source in parts.items():
         training = of_source[TRAIN]
@@ -76,3 +75,64 @@ def _held_out_elsewhere(parts: Mapping[str, Mapping[str, Part]]) -> dict[str, ND
                 "nothing to train on"
             )
     return found
+
+
+Stores = Mapping[str, TokenStore | ShardedStore]
+
+
+class Shares(NamedTuple):
+    """What each source of a mixture is asked for and gives.
+
+    Example:
+        >>> shares = Shares({"few": 1.0, "many": 1.0}, "samples", {"few": 2, "many": 6}, {"few": 40, "many": 60}, [1, 1])
+        >>> shares.of_samples, shares.of_tokens
+        ({'few': 0.5, 'many': 0.5}, {'few': 0.6666666666666666, 'many': 0.3333333333333333})
+    """
+
+    weights: dict[str, float]
+    unit: str
+    """What the weights are shares of: `tokens` or `samples`."""
+    samples: dict[str, int]
+    """Sequences of each source."""
+    tokens: dict[str, int]
+    """Tokens of each source."""
+    parts: list[int]
+    """Draws of each source in a period; see `runner.order.mixture`."""
+
+    @property
+    def asked(self) -> dict[str, float]:
+        """Each weight as a share of their sum."""
+        return _normalised(self.weights)
+
+    @property
+    def of_samples(self) -> dict[str, float]:
+        """Each source's share of the draws."""
+        return _normalised(dict(zip(self.weights, map(float, self.parts), strict=True)))
+
+    @property
+    def of_tokens(self) -> dict[str, float]:
+        """Each source's share of the tokens, over whole epochs of it."""
+        drawn = self.of_samples
+        return _normalised({n: drawn[n] * self.tokens[n] / self.samples[n] for n in drawn})
+
+
+def shares_of(weights: Mapping[str, float] | None, stores: Stores, unit: str, tau: float | None) -> Shares:
+    """The shares of stores by weights, or by their sizes to the power `tau`; ValueError for one too small.
+
+    A share of tokens becomes one of draws by the mean length of the source's sequences.
+    """
+    samples = {name: len(store) for name, store in stores.items()}
+    tokens = {name: store.num_tokens for name, store in stores.items()}
+    sizes = tokens if unit == "tokens" else samples
+    given = {n: float(sizes[n]) ** (tau or 0) if weights is None else float(weights[n]) for n in stores}
+    per_draw = {n: tokens[n] / samples[n] if unit == "tokens" else 1.0 for n in given}
+    try:
+        parts = parts_of({n: weight / per_draw[n] for n, weight in given.items()})
+    except ValueError as error:
+        raise ValueError(f"data.mixture: {error}") from None
+    return Shares(given, unit, samples, tokens, parts)
+
+
+def _normalised(values: Mapping[str, float]) -> dict[str, float]:
+    total = sum(values.values())
+    return {name: value / total for name, value in values.items()}

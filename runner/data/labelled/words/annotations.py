@@ -1,0 +1,219 @@
+"""What tools for annotation write: the unit of their offsets, told by the text that they carry, and Label Studio's tasks.
+
+Python counts characters. A browser, and so Label Studio, counts UTF-16 units, of which an emoji has two. Some services
+count bytes of UTF-8. An annotation that carries its own text shows which unit its file counts.
+"""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.rows import LabelRule, Row
+
+log = logging.getLogger("tiryns")
+
+
+CHARACTERS = "characters"
+"""The unit of offsets where nothing tells another."""
+
+_UNITS = {CHARACTERS: ("utf-32-le", 4), "UTF-16 units": ("utf-16-le", 2), "bytes of UTF-8": ("utf-8", 1)}
+
+ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+"""Kana and ideographs, which no spaces divide: each is a word."""
+
+_WITHIN_WORD = re.compile(rf"(?<=[^\W{ALONE}])(?=[^\W{ALONE}])")
+_SPACE = re.compile(r"(?:\\[nrt]|\s)+")  # Label Studio writes the end of a line as two characters
+
+
+class Mark(NamedTuple):
+    """An annotation as its file has it; without an `end` it is as long as its own `text`."""
+
+    start: int
+    end: int | None
+    label: str = ""
+    text: str | None = None
+
+    def place(self, text: str, unit: str) -> tuple[int, int] | None:
+        """The characters of a text that the offsets mean in a unit; None for offsets beyond it or within a character."""
+        start = _character(text, self.start, unit)
+        if self.end is not None:
+            end = _character(text, self.end, unit)
+        else:
+            end = None if start is None else start + len(self.text or "")
+        return None if start is None or end is None or not start < end <= len(text) else (start, end)
+
+    def agrees(self, found: str) -> bool:
+        """Whether a part of the text is the annotated one, whatever the white space; also without a text to compare."""
+        return self.text is None or _spaced(self.text) == _spaced(found)
+
+
+def offset_units(
+    annotated: Iterable[tuple[str, str, Sequence[Mark]]], by_characters: bool = False
+) -> dict[str, str]:
+    """The unit of each file, by `file_of`, from each row's place, text and annotations; logs units other than characters.
+
+    Annotations with a text of their own decide; where a file has none, those that a unit lets end within a word, or
+    beyond the text. The unit that fits most of them is taken; `by_characters` takes characters in spite of them.
+    """
+    files: dict[str, list[tuple[str, str, Mark]]] = {}
+    for where, text, marks in annotated:
+        files.setdefault(file_of(where), []).extend((where, text, mark) for mark in marks)
+    units = {file: _unit(file, marks) for file, marks in files.items()}
+    other = [file or "the data" for file, unit in units.items() if unit != CHARACTERS]
+    if by_characters and other:
+        log.warning("offsets in %s are counted as characters still, as in training before", ", ".join(other))
+    return dict.fromkeys(units, CHARACTERS) if by_characters else units
+
+
+def file_of(where: str) -> str:
+    """The file of a row's place.
+
+    Example:
+        >>> file_of("zh.json, item 3")
+        'zh.json'
+    """
+    return where.rpartition(", ")[0]
+
+
+def _unit(file: str, marks: Sequence[tuple[str, str, Mark]]) -> str:
+    carry_text = any(mark.text is not None for _, _, mark in marks)
+    counts, first = Counter[str](), dict[str, tuple[str, str, Mark]]()
+    for where, text, mark in marks:
+        if not text.isascii() and (mark.text is not None) == carry_text:
+            fitting = []
+            for unit in _UNITS:  # in which it has its own text, or cuts no word
+                place = mark.place(text, unit)
+                cuts = mark.text is None and place and any(_WITHIN_WORD.match(text, at) for at in place)
+                if place and mark.agrees(text[slice(*place)]) and not cuts:
+                    fitting.append(unit)
+            counts.update(fitting)
+            for unit in () if CHARACTERS in fitting else fitting:
+                first.setdefault(unit, (where, text, mark))
+    unit = max(_UNITS, key=counts.__getitem__)
+    if unit != CHARACTERS:
+        where, text, mark = first[unit]
+        start, end = mark.place(text, unit) or (0, 0)
+        told = "the annotated texts" if carry_text else "the ends of words"
+        log.info(
+            "offsets%s count %s, by %s: %d is character %d, where %.40r begins (%s)",
+            f" in {file}" if file else "", unit, told, mark.start, start, text[start:end], where,
+        )  # fmt: skip
+    return unit
+
+
+def _character(text: str, offset: int, unit: str) -> int | None:
+    """The number of the character that begins at an offset; None where none does."""
+    codec, size = _UNITS[unit]
+    if offset < 0:
+        return None
+    if unit == CHARACTERS or text.isascii():
+        return offset if offset <= len(text) else None
+    before = text.encode(codec, "surrogatepass")[: offset * size]
+    try:
+        number = len(before.decode(codec, "surrogatepass"))
+    except UnicodeDecodeError:
+        return None
+    begins = len(text[:number].encode(codec, "surrogatepass"))
+    return number if begins == offset * size else None
+
+
+def _spaced(text: str) -> str:
+    return _SPACE.sub(" ", text).strip()
+
+
+class Chosen(NamedTuple):
+    """The text and the set of labels of tasks; None where all have one."""
+
+    text: str | None = None
+    labels: str | None = None
+
+
+def chosen_of(rows: Sequence[Row], text_column: str, label_column: str, rule: LabelRule) -> Chosen:
+    """The text and the set of labels that settings name, or the only ones with entities; none by older rules.
+
+    Raises ValueError where there are several of either, and no setting names one.
+    """
+    if rule is not LabelRule.AS_NAMED:
+        return Chosen()
+    rows = [row for row in rows if isinstance(row.values.get(text_column), str | None)]
+    texts = {name: row.where for row in reversed(rows) for name in _texts(row.values)}
+    tasks = [(row.where, one) for row in rows for one in _marked(row.values)]
+    ours = {str(one.get("to_name")) for _, one in tasks} & texts.keys()
+    fields = ours or texts.keys() & {"text"} or texts.keys()
+    text = _one("texts", "data.text_column", text_column, {n: texts[n] for n in texts if n in fields}, texts)
+    named = [(where, one) for where, one in tasks if "from_name" in one and _is_of(one, text, texts)]
+    sets = {str(one["from_name"]): where for where, one in reversed(named)}
+    return Chosen(text, _one("sets of labels", "data.label_column", label_column, sets, sets))
+
+
+def _one(what: str, setting: str, given: str, found: dict[str, str], named: dict[str, str]) -> str | None:
+    """The given name if there is one, else the only one found."""
+    names = ", ".join(sorted(found))
+    told = f"Label Studio's tasks have several {what}, {names}"
+    if given in named:
+        if len(found) > 1:
+            log.info("%s: %s=%s counts", told, setting, given)
+        return given
+    if len(found) > 1:
+        raise ValueError(f"{next(iter(found.values()))}: {told}: set {setting} to the one that counts")
+    return next(iter(found), None)
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    data = values.get("data")
+    return {n: v for n, v in data.items() if isinstance(v, str)} if isinstance(data, Mapping) else {}
+
+
+def _is_of(one: Mapping[str, Any], text: str | None, texts: Mapping[str, Any]) -> bool:
+    """Whether a result is of a text; its `to_name` may be that of the text's tag, which the export does not tell."""
+    return (name := str(one.get("to_name"))) == text or name not in texts
+
+
+def task_of(
+    where: str, values: Mapping[str, Any], text_column: str, chosen: Chosen
+) -> tuple[str | None, list[Any] | None]:
+    """The text of a task, and the entities of its first annotation that was not cancelled, without their attributes.
+
+    None for either that there is not.
+    """
+    texts = _texts(values)
+    if chosen.text is not None and chosen.text not in texts:
+        raise BadRow(where, f"the task has no text {chosen.text!r} in its data", "no text")
+    names = (chosen.text,) if chosen.text is not None else (text_column, "text", *texts)
+    text = next((texts[name] for name in names if texts.get(name)), None if not texts else "")
+    if not (kept := _kept(values)):
+        return text, None
+    results = kept[0].get("result") or []
+    if not isinstance(results, list) or not all(isinstance(one, Mapping) for one in results):
+        raise BadRow(where, f"the result of an annotation is {results!r:.60}, expected a list", "no entity")
+    found = [one for one in _marked(values) if chosen.text is None or _is_of(one, chosen.text, texts)]
+    if chosen.labels is not None:
+        found = [one for one in found if str(one.get("from_name", chosen.labels)) == chosen.labels]
+    return text, [one["value"] for one in found]
+
+
+def _marked(values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The results of a task's first annotation that was not cancelled which mark an entity."""
+    results = kept[0].get("result") if _texts(values) and (kept := _kept(values)) else None
+    for one in results if isinstance(results, list) else ():
+        is_mark = isinstance(one, Mapping) and str(one.get("type", "labels")).endswith("labels")
+        if is_mark and isinstance(value := one.get("value"), Mapping) and "start" in value:
+            yield one
+
+
+def _kept(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The annotations of a task that were not cancelled."""
+    annotations = values.get("annotations", values.get("completions"))
+    listed = annotations if isinstance(annotations, list) else []
+    return [one for one in listed if isinstance(one, Mapping) and not one.get("was_cancelled")]
+
+
+def is_contested(values: Mapping[str, Any]) -> bool:
+    """Whether annotations of a row in Label Studio's export differ."""
+    results = [one.get("result") for one in _kept(values)]
+    listed = [result if isinstance(result, list) else [result] for result in results]
+    parts = [[one.get("value") if isinstance(one, Mapping) else one for one in result] for result in listed]
+    return len({repr(sorted(map(repr, some))) for some in parts}) > 1
