@@ -19,7 +19,8 @@ from tests.support.processes import ranks_in, start, wait_for_steps
 from tiryns.runner.launch.agreement import name_launch
 from tiryns.runner.run.folder import Run
 
-RENDEZVOUS = "--rdzv-conf=last_call_timeout=3,keep_alive_interval=1"
+RENDEZVOUS = "--rdzv-conf=last_call_timeout=3,keep_alive_interval=1,keep_alive_max_attempt=10"
+"""Of a busy machine: a node is lost after 10 seconds of silence."""
 
 
 def names(store: HashStore, ranks: list[int]) -> set[str]:

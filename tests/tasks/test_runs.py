@@ -122,7 +122,8 @@ def test_ranks_train_as_one(kind: str, tiryns: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize("setting", range(len(KINDS["sparse"])))
 def test_each_setting_changes_the_loss(kind: str, setting: int, trained: Trained) -> None:
     name, value = KINDS[kind][setting].split("=")
-    other = str(int(value) // 2) if value.isdecimal() else {"true": "false"}.get(value, "0.5")
+    numbers = int(value) // 2 if value.isdecimal() else None
+    other = "false" if value == "true" else str(numbers or float(value) / 2)
     short = "trainer.max_steps=3"
     runs = trained(kind, short), trained(kind, short, f"{name}={other}", folder="other")
     assert losses(runs[0])[3] != pytest.approx(losses(runs[1])[3], rel=1e-6)

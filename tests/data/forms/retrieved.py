@@ -113,7 +113,7 @@ FORMS = [
     Form("ARC", CHOICE, "a.jsonl", jsonl(ARC), error=r"set data\.text_column=question data\.label_column=answerKey$"),
     Form("ARC, named", CHOICE, "a.jsonl", jsonl(ARC),
          ("data.text_column=question", "data.label_column=answerKey"), rows=6,
-         first={"choices": ["x", "y"], "label": "A"}),
+         first={"candidates": ["x", "y"], "label": "A"}),
     Form("CrossEncoder, pairs", RANK, "a.jsonl", jsonl(GRADED), rows=6, first=LISTED),
     Form("CrossEncoder, pairs as a table", RANK, "a.csv", "query,passage,label\n" + "".join(
          f"{row['query']},{row['passage']},{row['label']}\n" for row in GRADED), rows=6, first=LISTED),
