@@ -123,8 +123,7 @@ def evaluate(
     model.computation = computation_of(model.computation, asked)
     what = {"objective": model.objective} if isinstance(model, LanguageModel) else {"task": model.name}
     over = "documents" if isinstance(model, LanguageModel) else "examples"
-    interval = {"level": LEVEL, "resamples": asked.resamples, "seed": asked.seed, "over": over}
-    facts: dict[str, Any] = {"model": run, **what, **model.computation._asdict(), "interval": interval}
+    facts = facts_of(run, what, model.computation, asked, over)
     if isinstance(model, AnswersAsTested):
         facts |= model.writer._asdict()
     # All sources are read before the first is computed
@@ -236,3 +235,11 @@ def _measured_text(
     columns = {"bytes": sequences.num_bytes, **sums}
     rows = zip(*(values.tolist() for values in columns.values()), strict=True)
     return entry, [{"document": i, **dict(zip(columns, row, strict=True))} for i, row in enumerate(rows)]
+
+
+def facts_of(
+    run: str, kind: dict[str, str], computation: Computation, asked: Asked, over: str
+) -> dict[str, Any]:
+    """What `evaluation.json` tells of the model, how it was computed, and of the intervals."""
+    interval = {"level": LEVEL, "resamples": asked.resamples, "seed": asked.seed, "over": over}
+    return {"model": run, **kind, **computation._asdict(), "interval": interval}

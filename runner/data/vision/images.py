@@ -1,7 +1,6 @@
 """Images decoded to RGB, from bytes or files of one folder, and as tokens in a text and tensors by a model's own names.
 
-Letters in shapes: L tokens of an image, n images, r rows of an image in a tensor (1 where images are stacked, one per
-patch where patches of all images follow one another).
+Letters in shapes: L tokens of an image, n images, r rows of an image in a tensor (1 if stacked, else one per patch).
 """
 
 import warnings
@@ -95,14 +94,18 @@ class ImageFolder:
 
 def decode_image(source: bytes | Path, name: str) -> Image.Image:
     """An image in RGB, upright, on white where transparent. Raises UndecodableImage, which gives its `name`."""
-    with _opened(source, name) as opened:
-        image = ImageOps.exif_transpose(opened)
-        if image.mode.startswith("I;16"):  # which Pillow would clip
-            image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-        if image.has_transparency_data:
-            above = image.convert("RGBA")
-            image = Image.alpha_composite(Image.new("RGBA", above.size, "white"), above)
-        return image.convert("RGB")
+    with _opened(source, name) as image:
+        return in_rgb(ImageOps.exif_transpose(image))
+
+
+def in_rgb(image: Image.Image) -> Image.Image:
+    """An image in RGB, on white where transparent; the plugin of the documentation asks for it, too."""
+    if image.mode.startswith("I;16"):  # which Pillow would clip
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.has_transparency_data:
+        above = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", above.size, "white"), above)
+    return image.convert("RGB")
 
 
 def size_of_image(source: bytes | Path, name: str) -> Size:
@@ -263,9 +266,7 @@ class EncodesInPlaces:
 
 def example_image() -> Image.Image:
     """An image of many colours."""
-    width, height = EXAMPLE_SIZE
-    across = np.linspace(16, 240, width, dtype=np.uint8)[None].repeat(height, 0)
-    down = np.linspace(16, 240, height, dtype=np.uint8)[:, None].repeat(width, 1)
+    across, down = np.meshgrid(*(np.linspace(16, 240, size, dtype=np.uint8) for size in EXAMPLE_SIZE))
     return Image.fromarray(np.stack([across, down, across[:, ::-1]], axis=-1))
 
 

@@ -51,7 +51,7 @@ def test_requests_become_questions(made: Made) -> None:
         ]
     )
     longest = [
-        len(answering.model.answerer.encoder.tokenizer(text)["input_ids"]) for text in (whole, *others)
+        len(answering.model.encoder.tokenizer(text)["input_ids"]) for text in (whole, *others)
     ]
     assert whole
     assert whole.startswith(others[0])

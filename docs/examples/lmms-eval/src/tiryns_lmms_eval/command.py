@@ -11,9 +11,11 @@ from pathlib import Path
 
 from loguru import logger
 
-from tiryns.runner.cli.models.evaluate import figures_table, progress, write
+from tiryns.runner.cli.models.evaluate import progress, write
 from tiryns.runner.config.checks import refusing
 from tiryns.runner.inference.evaluated import Asked
+from tiryns.runner.report.evaluation import figures_rows
+from tiryns.runner.report.table import as_text
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 
 
@@ -63,4 +65,4 @@ def main(words: Sequence[str] | None = None) -> None:
     if arguments.json:
         print_json(found.content)
     else:
-        print(figures_table(found.content), end="")
+        print(as_text(*figures_rows(found.content)), end="")
