@@ -129,8 +129,10 @@ def test_others_load_what_a_run_exports(finetune: Finetune, architecture: str, t
     query, passages = rankings(1, 9)[0]["query"], rankings(1, 9)[0]["passage"]
     (ours,) = Predictor(run.path).predict([{"query": query, "passage": passages}])
     ranked = theirs.rank(query, passages)
-    assert [passages[one["corpus_id"]] for one in ranked] == ours["candidates"]
-    assert [one["score"] for one in ranked] == pytest.approx(ours["scores"], abs=rounding(1e-5, 2e-2))
+    by_candidate = dict(zip(ours["candidates"], ours["scores"], strict=True))
+    assert ours["scores"] == sorted(ours["scores"], reverse=True)
+    found = {passages[one["corpus_id"]]: float(one["score"]) for one in ranked}
+    assert found == pytest.approx(by_candidate, abs=rounding(1e-5, 2e-2))
     theirs.save_pretrained(str(tmp_path / "saved"))
     again = ["model=pretrained", f"model.name_or_path={tmp_path / 'saved'}", "trainer.max_steps=1"]
     following = finetune("ranking", *again, "optimizer.lr=0", folder="following", start=run)
