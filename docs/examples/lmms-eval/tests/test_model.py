@@ -50,9 +50,7 @@ def test_requests_become_questions(made: Made) -> None:
             asked("what shape is red?", [red], 2),
         ]
     )
-    longest = [
-        len(answering.model.encoder.tokenizer(text)["input_ids"]) for text in (whole, *others)
-    ]
+    longest = [len(answering.model.encoder.tokenizer(text)["input_ids"]) for text in (whole, *others)]
     assert whole
     assert whole.startswith(others[0])
     assert longest[0] >= longest[2] >= longest[1], "8, 2, and the run's 4"
