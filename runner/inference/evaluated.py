@@ -67,10 +67,10 @@ class Asked(NamedTuple):
     """Questions about images of each set that an answer is written for, 0 for all; in the place of the run's."""
     max_new_tokens: int | None = None
     """Longest such answer in tokens, in the place of the run's."""
-    calibration: str | None = None
-    """The set, one of the sources, that the calibration of the others is fitted on."""
     skipping: str = "data.on_bad_row=skip"
     """What leaves out labelled rows that cannot be used, as messages name it."""
+    calibration: str | None = None
+    """The set, one of the sources, that the calibration of the others is fitted on."""
 
 
 AS_TRAINED = Asked()

@@ -175,14 +175,29 @@ SKIPPED = "skip_batches"
 """Entry of a fingerprint with the global batches that are left out; a sampler that leaves none out has none."""
 
 
+class Reduced(DerivedSampler[GlobalBatchSampler]):
+    """An order that something is left out of.
+
+    Example:
+        >>> from tiryns.runner.samplers import Sequential
+        >>> sampler = Sequential(range(9), num_epochs=None, num_batches=9, global_batch_size=1, seed=0)
+        >>> whole_order(Remaining(sampler, [[2, 4]], num_batches=4)) is sampler
+        True
+    """
+
+    def batch_number(self, step: int) -> int:
+        """The number of the global batch of a step in the order that nothing is left out of, both counted from 0."""
+        return self.sampler.batch_number(step)
+
+
 def whole_order(sampler: GlobalBatchSampler) -> GlobalBatchSampler:
     """The order that nothing is left out of."""
-    while isinstance(sampler, Remaining):
+    while isinstance(sampler, Reduced):
         sampler = sampler.sampler
     return sampler
 
 
-class Remaining(DerivedSampler[GlobalBatchSampler]):
+class Remaining(Reduced):
     """Step k is the k-th global batch of `sampler` outside `pairs`; the run has `num_batches` steps.
 
     Example:

@@ -85,7 +85,7 @@ def main(arguments: Namespace) -> None:
     asked = Asked(
         settings, arguments.precision, arguments.objective, arguments.resamples, arguments.seed,
         _number_or_all("--pseudo-perplexity", arguments.pseudo_perplexity), answers,
-        arguments.max_new_tokens, arguments.calibration, "--on-bad-row skip",
+        arguments.max_new_tokens, "--on-bad-row skip", arguments.calibration,
     )  # fmt: skip
     if not files:
         raise ValueError("name a file to measure the model on: tiryns evaluate RUN FILE")

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.samplers import GlobalBatchSampler
-from tiryns.runner.samplers.mixed import Remaining
+from tiryns.runner.samplers.mixed import Reduced
 
 WITHOUT = "without"
 """Entry of a fingerprint with the digest of the samples that are left out."""
 
 
-class Without(Remaining):
+class Without(Reduced):
     """The global batches of `sampler`, in which some samples count for nothing, or have a substitute.
 
     Samples keep their places, and so do their masks, their dropout and the cut into micro-batches. `substitutes` [D] are
@@ -37,7 +37,7 @@ class Without(Remaining):
         substitutes: NDArray[np.int64] | None,
         digest: str,
     ) -> None:
-        super().__init__(sampler, [], len(sampler))
+        super().__init__(sampler)
         self.left_out, self.substitutes, self.digest = left_out, substitutes, digest
 
     def global_batch(self, step: int) -> NDArray[np.int64]:
@@ -51,14 +51,6 @@ class Without(Remaining):
     def is_trained(self, samples: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which samples [B, 2] of a global batch count."""
         return np.isin(samples[:, 1], self.left_out, invert=True)
-
-    def batch_number(self, step: int) -> int:
-        """The number of the global batch of a step in the order that no batch is left out of, both counted from 0."""
-        return self.sampler.batch_number(step)
-
-    def samples_before(self, step: int) -> int:
-        """Samples of all global batches before that of a step, those that are left out included."""
-        return self.sampler.samples_before(step)
 
     def fingerprint(self) -> dict[str, Any]:
         """The settings that the order depends on."""
