@@ -38,7 +38,7 @@ def leaving_out(settings: Any, data: Any) -> Callable[[GlobalBatchSampler], Glob
 def samples_named(given: Any, data: Any) -> NDArray[np.int64]:
     """The numbers of the samples [D], ascending; raises ValueError for none, all, and numbers that no sample has."""
     numbers = given if isinstance(given, list) else [given]
-    if all(isinstance(number, int) for number in numbers):
+    if all(type(number) is int for number in numbers):  # true is no sample
         found = np.array(numbers, np.int64)
     elif len(numbers) == 1 and isinstance(given := numbers[0], str):
         found = np.array(list(_numbers_of(given, data)), np.int64)

@@ -266,6 +266,7 @@ def test_source_of_a_mixture_is_left_out_by_name(tmp_path: Path) -> None:
         ("[a,1]", "expected numbers of samples, a file, a text, or source:NAME"),
         ("source:a", "the data is no mixture"),
         ("1.5", "expected numbers of samples"),
+        ("true", "expected numbers of samples"),
     ],
 )
 def test_what_names_no_sample_is_one_line(given: str, message: str, text_file: Path) -> None:
