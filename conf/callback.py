@@ -148,6 +148,28 @@ class Suite:
     """Further words of the command `tiryns suite=...`, in quotation marks: `["suite.tasks=[docstrings]"]`."""
 
 
+@dataclass
+class Coordinates:
+    """Logs after each step how far activations have moved; `tiryns ladder --coordinates` compares widths by it."""
+
+    _target_: str = "runner.callbacks.Coordinates"
+
+
+@dataclass
+class Prediction:
+    """What is predicted of the run before it begins; `tiryns ladder --next` writes it."""
+
+    _target_: str = "runner.callbacks.Prediction"
+    figure: str = setting(MISSING, allowed=NAMED)
+    """Name of the figure."""
+    value: float = MISSING
+    """What it is predicted to be."""
+    low: float = MISSING
+    """The lower end of the 95 % interval."""
+    high: float = MISSING
+    """The upper end."""
+
+
 register_parts(
     "callback",
     together="default",
@@ -160,4 +182,5 @@ register_parts(
     plateau=Plateau,
 )
 register_parts("callback", early_stopping=EarlyStopping, stop_after=StopAfter, suite=Suite, cpu_time=CpuTime)
+register_parts("callback", coordinates=Coordinates, prediction=Prediction)
 register("checkpoint", default=Checkpoint)

@@ -45,6 +45,7 @@ LATER: dict[str, dict[str, Any]] = {
         "cache_teacher": False, "top_k": None, "hidden_weight": 0.0, "hidden_layers": "last",
     },
     "module": {"neftune_alpha": 0.0, "freeze_layers": None, "cuda_graphs": False},
+    "optimizer": {"parametrization": "standard", "base_width": 128},
     "scheduler": {"warmup_tokens": None, "cooldown_tokens": None},
     "model": {
         "adapter": None, "adapter_rank": 8, "adapter_alpha": 8.0, "adapter_dropout": 0.0, "adapter_targets": None,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from omegaconf import MISSING
 
 from tiryns.conf.registry import register
-from tiryns.conf.values import AT_LEAST_0, Bounds, setting
+from tiryns.conf.values import AT_LEAST_0, COUNT, Bounds, Choice, Settings, check_of, setting
 
 
 @dataclass
@@ -45,6 +45,11 @@ class Optimizer:
     """Other rates or decays for parameters by name; a pattern that matches nothing is an error."""
     quantized: bool = False
     """Keeps the state in 8 bits (needs `tiryns[quantized]`); an error for optimizers without an 8-bit variant."""
+    parametrization: str = setting("standard", allowed=Choice(("standard", "embedding", "mup")))
+    """How rates and initial weights depend on the model's width, so that the best rate of a narrow model is that of a
+    wide one: `embedding` scales the rate of embeddings (arXiv 2605.21486), `mup` all as muP has it (arXiv 2203.03466)."""
+    base_width: int = setting(128, allowed=COUNT)
+    """The width at which the other parametrizations are the standard one."""
 
 
 @dataclass
@@ -179,3 +184,23 @@ class StableAdamW(Optimizer):
 
 register("optimizer", adafactor=Adafactor, adagrad=Adagrad, adam=Adam, adamw=AdamW, lamb=Lamb)
 register("optimizer", lars=Lars, lion=Lion, rmsprop=RMSprop, sgd=SGD, stable_adamw=StableAdamW)
+
+
+ADAM_LIKE = tuple(
+    f"runner.optim.{name}" for name in ("adam", "adamw", "stable_adamw", "lion", "rmsprop", "adagrad")
+)
+"""Optimizers whose updates have one size in each weight, whatever its gradient's."""
+
+
+@check_of(Optimizer, "parametrization")
+def _check_width(optimizer: Settings, config: Settings) -> None:
+    """Raises ValueError where the rules of a parametrization do not hold."""
+    kind, model = optimizer["parametrization"], config["model"]
+    if str(optimizer["_target_"]).removeprefix("tiryns.") not in ADAM_LIKE:
+        known = ", ".join(name.rpartition(".")[2] for name in ADAM_LIKE)
+        raise ValueError(f"optimizer.parametrization={kind} has the rules of Adam: choose of {known}")
+    if kind == "mup" and ("init" not in model or model["init"] != "default" or model.get("tiled_from")):
+        raise ValueError(
+            "optimizer.parametrization=mup says how weights begin: choose a model with random weights, "
+            "model.init=default and no model.tiled_from"
+        )

@@ -49,7 +49,9 @@ class Manifest(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Writes the manifest of a run that begins or goes on; cuts the digests at its step."""
         step = trainer.global_step
-        self.totals = self.totals or {"counted_from_step": step, "tokens": 0, "flops": 0.0}
+        trained = sum(p.numel() for p in pl_module.parameters() if p.requires_grad)
+        new = {"counted_from_step": step, "parameters": trained, "tokens": 0, "flops": 0.0}
+        self.totals = self.totals or new
         if trainer.is_global_zero:
             folder = Run(Path(trainer.default_root_dir))
             resolved = {**(folder.status.get("resolved") or {}), **_kernels(trainer)}

@@ -1,6 +1,8 @@
-"""Stops a run on a signal: between two steps, on all ranks together, with a checkpoint."""
+"""What a run is told, and tells: a signal stops it with a checkpoint, and a file says that it trains."""
 
 import signal
+import time
+from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -12,6 +14,9 @@ KILLED_LOADER = (
     "a loader process was killed", "loader processes of energon were killed", "DataLoader worker (pid",
 )  # fmt: skip
 """How errors begin that say that loader processes were killed; after the first the last step can be saved."""
+
+SECONDS_BETWEEN = 1.0
+"""Seconds between two signs of life."""
 
 
 class Preemption(Callback):
@@ -55,3 +60,26 @@ class Preemption(Callback):
         """Saves the step that is done, where loader processes were killed; several ranks could not do it together."""
         if trainer.world_size == 1 and str(exception).startswith(KILLED_LOADER[0]) and trainer.global_step:
             self.saver.save_and_stop(trainer)
+
+
+class Heartbeat(Callback):
+    """Sets the time of a file while the run trains, at most once a second; the file is there as long as it trains.
+
+    Example:
+        >>> trainer = Trainer(callbacks=[Heartbeat(Path("run/.heartbeat-0"))])
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file, self._last = file, 0.0
+
+    def beat(self, *_: Any, **__: Any) -> None:
+        """Tells that this rank is at work."""
+        if (now := time.monotonic()) - self._last >= SECONDS_BETWEEN:
+            self.file.touch()
+            self._last = now
+
+    on_train_batch_start = on_train_batch_end = on_validation_batch_end = on_save_checkpoint = beat
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Takes the file away: what follows training may take as long as it needs."""
+        self.file.unlink(missing_ok=True)

@@ -7,6 +7,7 @@
   it comes out the same again.
 - `runs`, `report`, `audit`: the runs that there are, as tables and pages, and compared step by step.
 - `judge`: whether one setting is better than another, by pairs of equal seeds.
+- `ladder`: the best rate of each width, and what the next one will reach.
 - `models`: subcommands that take a trained model; `prepare`: energon data sets; `prepare_corpus`: large corpora.
 - `agents`: the commands for software agents, as a table and by the Model Context Protocol.
 - `new`: a project of one's own; `doctor`: what this machine can do; `version`: versions.

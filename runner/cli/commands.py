@@ -26,6 +26,10 @@ COMMANDS = {
         "tells whether one setting is better than another, by pairs of equal seeds",
         "cli.judge.command",
     ),
+    "ladder": (
+        "finds the best rate of each width, and predicts the next one before it is trained",
+        "cli.ladder.command",
+    ),
     "report": ("makes a page, Markdown or csv of runs", "cli.report"),
     "audit": ("compares the samples and masks of two runs, step by step", "cli.audit"),
     "order": (

@@ -4,6 +4,7 @@ import argparse
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,8 +30,20 @@ def prepare() -> None:
     """Registers the project's resolvers and plugins with Hydra."""
     register_resolver("run_folder", run_folder)
     register_resolver("sweep_folder", sweep_folder)
+    register_resolver("of_width", of_width)
     watch_environment()
     register_plugins()
+
+
+def of_width(factor: str | int, *, _root_: DictConfig) -> int:
+    """The width of the model times a factor such as `4` or `1/64`: the resolver `${of_width:1/64}`, for sweeps of widths.
+
+    Raises ValueError where that is no whole number.
+    """
+    size = Fraction(str(factor)) * int(_root_.model.hidden_size)
+    if size.denominator > 1:
+        raise ValueError(f"model.hidden_size={_root_.model.hidden_size} times {factor} is no whole number")
+    return int(size)
 
 
 def add_config_dir_argument(parser: argparse.ArgumentParser) -> None:

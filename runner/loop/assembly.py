@@ -213,6 +213,10 @@ def _global_batch_parts(
     arguments = data.collator_arguments()
     objective = build(config.objective, **arguments)
     model = make_model_of(config.model, data.tokenizer, **objective.model_arguments())
+    if config.optimizer.get("parametrization") == "mup":
+        from tiryns.runner.optim.width import initialise_by_width
+
+        initialise_by_width(model, config.optimizer.base_width)
     check_length(model, arguments.get("max_sequence_length", 0))
     task_model = objective.task_model(model)
     if not isinstance(task_model, TaskModel):

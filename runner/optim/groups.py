@@ -40,11 +40,14 @@ def parameter_groups(
     matrices_apart: bool = False,
     lr_of_others: float | None = None,
     decay_vectors: bool = False,
+    parametrization: str = "standard",
+    base_width: int = 128,
 ) -> Groups:
     """Groups for torch.optim: dicts of name, params, param_names, lr and weight_decay.
 
     With `matrices_apart` two-dimensional hidden matrices form groups of their own; `lr_of_others` is then the rate of
-    everything else. Groups of torch (dicts) in place of a model stay groups.
+    everything else. A `parametrization` scales rates by the model's width over `base_width` (`runner.optim.width`).
+    Groups of torch (dicts) in place of a model stay groups.
 
     Raises:
         ValueError: nothing is trainable, a pattern matches nothing, layer_decay is out of (0, 1], or groups are given
@@ -58,12 +61,15 @@ def parameter_groups(
     """
     if lr < 0 or weight_decay < 0:
         raise ValueError(f"lr={lr} and weight_decay={weight_decay} must not be negative.")
+    whole = model if isinstance(model, nn.Module) else nn.Module()
     if not isinstance(model, nn.Module):
         model = list(model)
         if any(isinstance(item, Mapping) for item in model):
-            if decay_embeddings or decay_vectors or layer_decay != 1.0 or overrides:
+            by_width = parametrization != "standard"
+            if decay_embeddings or decay_vectors or layer_decay != 1.0 or overrides or by_width:
                 raise ValueError(
-                    "decay_embeddings, decay_vectors, layer_decay and overrides need a model, not groups."
+                    "decay_embeddings, decay_vectors, layer_decay, overrides and parametrization need a model, "
+                    "not groups."
                 )
             return groups_as_given(model, lr, weight_decay, matrices_apart, lr_of_others)
     named = parts(model)
@@ -72,6 +78,14 @@ def parameter_groups(
     if not 0.0 < layer_decay <= 1.0:
         raise ValueError(f"layer_decay={layer_decay} must lie in (0, 1]; 1.0 gives all layers the same rate.")
     depth_scale = _depth_scales(named, layer_decay)
+    if parametrization != "standard":
+        from tiryns.runner.optim.width import rate_factors
+
+        factors = rate_factors(whole, named, parametrization, base_width)
+        depth_scale = {
+            name: (scale * factors[name], f"{label}/width" * (factors[name] != 1.0) or label)
+            for name, (scale, label) in depth_scale.items()
+        }
     matching = [(override, _matches(override, named)) for override in overrides]
     decays = {"embeddings": decay_embeddings, "no_decay": decay_vectors}
     groups: dict[tuple[Any, ...], dict[str, Any]] = {}

@@ -30,6 +30,12 @@ SWITCHES = [
 ]
 """The other settings of all optimizers."""
 
+BY_WIDTH = [
+    Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind)
+    for name, kind in (("parametrization", str), ("base_width", int))
+]
+"""Those by which rates depend on the width of the model."""
+
 NEED_DECOUPLED = ("fully_decoupled", "cautious_decay")
 """Those of them that an optimizer without decoupled decay refuses."""
 
@@ -59,7 +65,9 @@ def optimizer(
         ... def nadam(groups: list[dict[str, Any]], momentum_decay: float) -> Optimizer:
         ...     return torch.optim.NAdam(groups, momentum_decay=momentum_decay)
         >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.LayerNorm(8))
-        >>> made = nadam(model, 1e-3, 0.1, False, 1.0, [], False, False, False, False, momentum_decay=4e-3)
+        >>> by_width = {"parametrization": "standard", "base_width": 128}
+        >>> switches = [False] * 4
+        >>> made = nadam(model, 1e-3, 0.1, False, 1.0, [], *switches, momentum_decay=4e-3, **by_width)
         >>> [(group["name"], group["weight_decay"]) for group in made.param_groups]
         [('decay', 0.1), ('no_decay', 0.0)]
     """
@@ -70,7 +78,8 @@ def optimizer(
             common, fields = (signature(node).parameters for node in (conf.Optimizer, option))
             own = [p.replace(default=Parameter.empty) for p in fields.values() if p.name not in common]
         has_8_bit = any(setting.name == "quantized" for setting in own)
-        taken = Signature([*SHARED, *SWITCHES, *(setting for setting in own if setting.name != "quantized")])
+        named = [setting for setting in own if setting.name != "quantized"]
+        taken = Signature([*SHARED, *SWITCHES, *named, *BY_WIDTH])
 
         @wraps(function)
         def make(*arguments: Any, **keywords: Any) -> Optimizer:
@@ -84,9 +93,8 @@ def optimizer(
                 raise ValueError(f"{name} has no decay that is decoupled from its update; set {wrong}=false")
             shared = {setting.name: given[setting.name] for setting in SHARED}
             lr = given[lr_of_others] if lr_of_others else None
-            groups = parameter_groups(
-                **shared, matrices_apart=matrices_apart, lr_of_others=lr, decay_vectors=given["decay_vectors"]
-            )
+            shared |= {name: given[name] for name in ("decay_vectors", "parametrization", "base_width")}
+            groups = parameter_groups(**shared, matrices_apart=matrices_apart, lr_of_others=lr)
             for group in groups if given["fully_decoupled"] else ():
                 group["weight_decay"] /= group["lr"] or 1.0  # the optimizer multiplies it by the rate
             made = function(groups, **{p.name: _paired(p, given[p.name]) for p in own})

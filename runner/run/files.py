@@ -34,8 +34,11 @@ JUDGE = "judge.json"
 SWEEP = "sweep.json"
 """In the folder of a sweep: its overrides, and those of Hydra itself."""
 
-OF_SWEEPS = (JUDGE, SWEEP)
-"""Either of these marks the folder of a sweep."""
+LADDER = "ladder.json"
+"""In the folder of a ladder of widths: the overrides that its runs share, and what it has predicted."""
+
+OF_SWEEPS = (JUDGE, LADDER, SWEEP)
+"""Any of these marks the folder of a sweep."""
 
 
 def read_text(path: Path) -> str:

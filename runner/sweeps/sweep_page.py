@@ -22,7 +22,7 @@ from tiryns.runner.patches.hydra.plugins import BASIC_LAUNCHER
 from tiryns.runner.report.comparison.differences import few_digits
 from tiryns.runner.run.command.json_output import writes_to
 from tiryns.runner.run.command.words import quoted
-from tiryns.runner.run.files import JUDGE, read_json, read_sweep
+from tiryns.runner.run.files import JUDGE, LADDER, read_json, read_sweep
 from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.model_folder import check_free
 from tiryns.runner.sweeps.optuna import TRIAL
@@ -86,7 +86,7 @@ class SweepPage(Callback):
 
         compared = Comparison(runs)
         page = write_page(folder, compared, "report.html", study_importance(folder))
-        if not (folder / JUDGE).exists():  # whose answer follows
+        if not any((folder / name).exists() for name in (JUDGE, LADDER)):  # whose answer follows
             print(settings_text(compared), end="")
             print(f"the runs compared: {page}", flush=True)
         problems = {run: problem for run in runs if (problem := problem_of(run))}

@@ -57,7 +57,7 @@ def test_every_setting_is_a_named_parameter_without_a_default() -> None:
     shared += ["decay_vectors", "fully_decoupled", "cautious_decay"]
     for function, own in ((nadam, ["betas"]), (optim.sgd, ["momentum", "nesterov"])):
         parameters = inspect.signature(function).parameters
-        assert [*parameters] == ["model", *shared, *own]
+        assert [*parameters] == ["model", *shared, *own, "parametrization", "base_width"]
         assert {p.default for p in parameters.values()} == {inspect.Parameter.empty}
     with pytest.raises(TypeError, match="unexpected keyword argument 'momentun'"):
         optim.sgd(

@@ -57,6 +57,10 @@ DOCUMENTS = {
         largest_weight_difference files.identical files.different reasons
     """,
     "predict": "predictions.text predictions.predicted figures",
+    "ladder": """
+        folder figure of page widths.width widths.size widths.rate widths.interval widths.loss widths.deviation
+        widths.problem widths.runs.seed widths.runs.rate widths.runs.loss transfer law predictions coordinates
+    """,
     "mine": "target rows queries passages fewer.scores fewer.passages settings",
     "push": "model target",
     "consolidate": "checkpoint target",

@@ -28,22 +28,22 @@ BY_SOURCE = "data.without=by:source"
 """The word that stands for leaving out each source of a mixture, in a change of its own."""
 
 
-def comparison_folder(common: Sequence[str]) -> Path:
-    """The newest folder of comparisons with these common overrides, else a new one."""
+def comparison_folder(common: Sequence[str], marked: str = JUDGE) -> Path:
+    """The newest folder of comparisons with these common overrides, by the file that marks it, else a new one."""
     words = public_overrides(canonical(common))
     outputs = next((word.partition("=")[2] for word in words[::-1] if word.startswith("outputs=")), "outputs")
     wanted = {"common": sorted(words)}
-    found = newest(Path(outputs), JUDGE, lambda _, noted: {**noted, **wanted} == noted)
+    found = newest(Path(outputs), marked, lambda _, noted: {**noted, **wanted} == noted)
     if found is None:
-        found = new_folder(Path(outputs))
+        found = new_folder(Path(outputs), marked)
         started = datetime.now().isoformat(timespec="seconds")
-        write_atomically(found / JUDGE, json.dumps({**wanted, "started": started}, indent=1))
+        write_atomically(found / marked, json.dumps({**wanted, "started": started}, indent=1))
     return found
 
 
-def new_folder(outputs: Path) -> Path:
+def new_folder(outputs: Path, marked: str = JUDGE) -> Path:
     """A new folder for a comparison."""
-    folder = outputs / f"{new_name()}-judge"
+    folder = outputs / f"{new_name()}-{Path(marked).stem}"
     folder.mkdir(parents=True)
     return folder
 
@@ -102,17 +102,28 @@ def train_missing(folder: Path, words: Sequence[str], seeds: Sequence[int], name
     if not (wanted := missing_seeds(folder, words, seeds)):
         return
     print(f"judge: {name}, seed {', '.join(map(str, wanted))}", file=sys.stderr, flush=True)
-    GlobalHydra.instance().clear()
-    with output_to_stderr():
-        try:
-            commands.main(["train", *sweep_words(folder, words, wanted)])
-        except SystemExit as ended:
-            if isinstance(ended.code, int) and ended.code:
-                print("judge: the same tiryns judge command goes on with what is missing", file=sys.stderr)
-                raise
-            print(ended.code or "", file=sys.stderr)
+    train_sweep(sweep_words(folder, words, wanted), "judge")
     if failed := missing_seeds(folder, words, wanted):
         raise ValueError(
             f"{name}: there is no finished run of seed {', '.join(map(str, failed))} in {str(folder)!r} (see above), and "
             "to leave a run out would favour its setting; the same command goes on with what is missing"
         )
+
+
+def train_sweep(words: Sequence[str], command: str) -> None:
+    """Trains the jobs of a sweep that are not done, in this process or by the launcher that the words name.
+
+    What they print goes to standard error, as does why some have failed. Raises SystemExit where they were interrupted.
+    """
+    GlobalHydra.instance().clear()
+    with output_to_stderr():
+        try:
+            commands.main(["train", *words])
+        except SystemExit as ended:
+            if isinstance(ended.code, int) and ended.code:
+                print(
+                    f"{command}: the same tiryns {command} command goes on with what is missing",
+                    file=sys.stderr,
+                )
+                raise
+            print(ended.code or "", file=sys.stderr)

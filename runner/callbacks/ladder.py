@@ -1,0 +1,77 @@
+"""What a ladder of widths asks of a run: how large its activations become, and what was predicted of it."""
+
+import logging
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import Tensor
+
+log = logging.getLogger("tiryns")
+
+ROWS = 4
+"""Rows of a batch that activations are measured on."""
+
+
+class Coordinates(Callback):
+    """Logs `coordinates/PART` after each step: how far activations have moved, as a root mean square.
+
+    PART is `embeddings`, `layer1` and so on, and `logits`, on the first rows of the first batch (`data.layout=padded`).
+    Where rates and initial weights suit the width, models of all widths move alike (the coordinate check of muP).
+
+    Example: `tiryns callback=[default,coordinates] data.layout=padded`
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Tensor] = {}
+        self._first: dict[str, Tensor] = {}
+
+    def on_train_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        """Measures the initial weights."""
+        if not self._rows:
+            rows = batch["micro_batches"][0]
+            self._rows = {
+                name: torch.as_tensor(rows[name][:ROWS]) for name in ("input_ids", "attention_mask")
+            }
+            self._first = self._activations(pl_module)
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        """Logs how far each part is from where it began."""
+        moved = self._activations(pl_module)
+        distances = {
+            f"coordinates/{name}": float((now - self._first[name]).square().mean().sqrt())
+            for name, now in moved.items()
+        }
+        for logger in trainer.loggers:
+            logger.log_metrics(distances, trainer.global_step)
+
+    @torch.no_grad()
+    def _activations(self, module: Any) -> dict[str, Tensor]:
+        network, training = module.model.pretrained, module.training
+        network.eval()
+        rows = {name: value.to(network.device) for name, value in self._rows.items()}
+        out = network(**rows, output_hidden_states=True)
+        network.train(training)
+        names = ["embeddings", *(f"layer{number}" for number in range(1, len(out.hidden_states)))]
+        return {**dict(zip(names, out.hidden_states, strict=True)), "logits": out.logits}
+
+
+class Prediction(Callback):
+    """Holds in config and manifest what was predicted of a figure before the run began; tells at its end how it came.
+
+    Example: `tiryns callback=[default,prediction] callback.prediction={figure:val/held_out/loss,value:4,low:3,high:5}`
+    """
+
+    def __init__(self, figure: str, value: float, low: float, high: float) -> None:
+        self.figure, self.value, self.low, self.high = figure, value, low, high
+
+    def on_fit_end(self, trainer: Trainer, pl_module: Any) -> None:
+        """Logs both, main process only."""
+        measured = pl_module.last_metrics.get(self.figure)
+        if trainer.is_global_zero and measured is not None:
+            log.info(
+                "%s was predicted to be %.4g (%.4g to %.4g) and is %.4g",
+                self.figure, self.value, self.low, self.high, measured,
+            )  # fmt: skip

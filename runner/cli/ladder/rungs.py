@@ -1,0 +1,141 @@
+"""What the runs of a ladder say: for each width the best rate and the loss there, and what follows from these."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tiryns.runner.cli.judge.measure import check_figure
+from tiryns.runner.evaluation.statistics import scaling_law as law
+from tiryns.runner.evaluation.statistics.student import spread_of
+from tiryns.runner.manifest.inputs import read_manifest
+from tiryns.runner.report.comparison.differences import seed_of
+from tiryns.runner.run.files import LADDER, read_json
+from tiryns.runner.run.folder import Run, find_runs
+
+SIZES = ("parameters", "flops")
+"""What a loss can be a law of."""
+
+COORDINATES = "coordinates/"
+
+Found = dict[str, Any]
+
+
+def ladder_in(folder: Path, metric: str | None, of: str) -> Found:
+    """What `tiryns ladder --json` prints, but for the page; raises ValueError for runs that are none of a ladder."""
+    runs = [run for run in map(Run, find_runs(folder)) if run.state == "done" and width_of(run)]
+    if not runs:
+        raise ValueError(
+            f"{str(folder)!r} has no finished run of a model.hidden_size: name the folder of a ladder"
+        )
+    key = metric or runs[0].monitor or ""
+    check_figure(runs[0], key)
+    if runs[0].larger_is_better and key == runs[0].monitor:
+        raise ValueError(f"{key} is better when large, and a law is of a loss: choose one with --metric")
+    runs.sort(key=width_of)
+    rungs = [_rung(width, list(group), key, of) for width, group in groupby(runs, width_of)]
+    predictions = read_json(folder / LADDER, {}).get("predictions", {})
+    widths = [rung for rung in rungs if str(rung["width"]) not in predictions]
+    best = [rung for rung in widths if rung["rate"]]
+    found: Found = {
+        "folder": str(folder),
+        "figure": key,
+        "of": of,
+        "widths": widths,
+        "transfer": None,
+        "law": None,
+    }
+    if len(best) > 1:
+        found["transfer"] = law.transferred(
+            [each["width"] for each in best], [each["rate"] for each in best]
+        )._asdict()
+    if len(best) > 2 and best[0]["loss"] > best[-1]["loss"]:
+        found["law"] = law.law_of([each["size"] for each in best], [each["loss"] for each in best])._asdict()
+    found["predictions"] = [_outcome(one, rungs) for one in predictions.values()]
+    return {**found, "coordinates": coordinates_of(runs)}
+
+
+def width_of(run: Run) -> int:
+    """The width of a run's model, 0 where its config has none."""
+    return int(run.settings.get("model.hidden_size") or 0)
+
+
+def _rung(width: int, runs: Sequence[Run], key: str, of: str) -> Found:
+    """A width: its size, its runs, and over the seeds the best rate and the loss there, or why there is none."""
+    size = (read_manifest(runs[0].path).get("totals") or {}).get(of)
+    if not size:
+        raise ValueError(f"{str(runs[0].path)!r} does not tell its {of}")
+    rows: list[Found] = [
+        {"seed": seed_of(run), "rate": float(run.settings["optimizer.lr"]), "loss": loss}
+        for run in runs
+        if (loss := run.final(key)) is not None and math.isfinite(loss)
+    ]
+    found: Found = {"width": width, "size": float(size), "runs": rows}
+    found |= {"rate": None, "interval": None, "loss": None, "deviation": None, "problem": ""}
+    optima = []
+    for seed in sorted({row["seed"] for row in rows}):
+        losses = {row["rate"]: row["loss"] for row in rows if row["seed"] == seed}
+        if (one := law.optimum(losses)) is None:
+            best = min(losses, key=losses.__getitem__)
+            side = "smallest" if best == min(losses) else "largest"
+            return found | {
+                "problem": f"the best rate of seed {seed}, {best:g}, is the {side} that was tried"
+            }
+        optima.append(one)
+    losses_there = [one.loss for one in optima]
+    deviation = (spread_of(losses_there).deviation or 0.0) / math.sqrt(len(optima))
+    rate, interval = law.rate_of(optima)
+    return found | {
+        "rate": rate,
+        "interval": interval,
+        "loss": float(np.mean(losses_there)),
+        "deviation": deviation,
+    }
+
+
+def _outcome(one: Mapping[str, Any], rungs: Sequence[Found]) -> Found:
+    """A prediction, with the mean loss of the runs that were trained after it."""
+    losses = [row["loss"] for rung in rungs if rung["width"] == one["width"] for row in rung["runs"]]
+    measured = float(np.mean(losses)) if losses else None
+    return {**one, "measured": measured, "inside": measured and one["low"] <= measured <= one["high"]}
+
+
+def coordinates_of(runs: Sequence[Run]) -> dict[str, Found]:
+    """How far each part of the models has moved, by width and step, and the power of the width that it goes with.
+
+    Empty for runs that have not measured it.
+    """
+    found = {}
+    for name in (name for name in runs[0].series if name.startswith(COORDINATES)):
+        moved = {width_of(run): run.series[name].values.tolist() for run in runs if name in run.series}
+        last = [values[-1] for values in moved.values()]
+        if len(last) > 1 and min(last) > 0:
+            power = law.transferred([*moved], last).power
+            found[name.removeprefix(COORDINATES)] = {"power": power, "moved": moved}
+    return found
+
+
+def predicted(found: Found, width: int, widths: Sequence[int], seeds: int) -> Found:
+    """What is to be expected of a width from narrower ones; raises ValueError where these say nothing of it."""
+    rungs = [rung for rung in found["widths"] if rung["width"] in widths]
+    if problems := [f"width {rung['width']}: {rung['problem']}" for rung in rungs if rung["problem"]]:
+        raise ValueError(f"width {width} cannot be predicted, as {problems[0]}: change --rates")
+    known, sizes, rates, losses, deviations = (
+        [rung[name] for rung in rungs] for name in ("width", "size", "rate", "loss", "deviation")
+    )
+    # Parameters and FLOPs are of second degree in the width
+    size = float(np.polyval(np.polyfit(known, sizes, 2), width))
+    law.law_of(sizes, losses)
+    expected = law.predicted(sizes, losses, float(np.sqrt(np.mean(np.square(deviations)))), size)
+    rate = law.rate_at(width, known, rates)
+    return {
+        "width": width,
+        "figure": found["figure"],
+        "size": size,
+        "rate": rate,
+        "seeds": seeds,
+        **expected._asdict(),
+    }

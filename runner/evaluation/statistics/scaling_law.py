@@ -1,0 +1,163 @@
+"""The best rate of a curve of losses, how it goes with the width, and the law of the loss over sizes. numpy only."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiryns.runner.evaluation.statistics.student import ERROR, t_interval, t_quantile
+
+Floats = NDArray[np.float64]
+
+NEIGHBOURS = 1
+"""Rates to each side of the best one that the parabola goes through: further ones lie where it is none."""
+
+EXPONENTS = np.geomspace(0.005, 5.0, 2000)
+"""Exponents of the law that are tried."""
+
+
+class Optimum(NamedTuple):
+    """The best rate of a curve of losses over rates, and the loss there."""
+
+    rate: float
+    loss: float
+
+
+class Prediction(NamedTuple):
+    """A figure that is expected, with the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Law(NamedTuple):
+    """loss = floor + factor * size ** -exponent."""
+
+    floor: float
+    factor: float
+    exponent: float
+
+    def at(self, size: float) -> float:
+        """The loss of a size."""
+        return float(self.floor + self.factor * size**-self.exponent)
+
+
+def optimum(losses: Mapping[float, float]) -> Optimum | None:
+    """The lowest point of a parabola in the logarithm of the rate, around the best rate of one seed.
+
+    `losses` are finite, by rate. None where the best rate is the first or the last one: the lowest point may be beyond.
+
+    Example:
+        >>> found = optimum({1e-3: 2.2, 2e-3: 2.0, 4e-3: 2.0, 8e-3: 2.2})
+        >>> round(found.rate, 5), round(found.loss, 3)
+        (0.00283, 1.975)
+    """
+    rates = np.array(sorted(losses))
+    values = np.array([losses[rate] for rate in rates.tolist()])
+    best = int(values.argmin()) if len(values) else 0
+    if not 0 < best < len(rates) - 1:
+        return None
+    near = slice(max(0, best - NEIGHBOURS), best + NEIGHBOURS + 1)
+    x = np.log2(rates)
+    a, b, c = np.polyfit(x[near] - x[best], values[near], 2)
+    if a <= 0:
+        return Optimum(float(rates[best]), float(values[best]))
+    at = float(np.clip(-b / (2 * a), x[best - 1] - x[best], x[best + 1] - x[best]))
+    return Optimum(float(2 ** (x[best] + at)), float(a * at**2 + b * at + c))
+
+
+def rate_of(optima: Sequence[Optimum]) -> tuple[float, list[float] | None]:
+    """The best rate over seeds: the mean of its logarithm, with Student's interval where there are two or more."""
+    logs = np.log([each.rate for each in optima])
+    ends = t_interval(logs.tolist()) if len(logs) > 1 else ()
+    return float(np.exp(logs.mean())), np.exp(ends).tolist() or None
+
+
+class Transfer(NamedTuple):
+    """How a figure goes with the width: by this power of it, and the greatest over the least."""
+
+    power: float
+    ratio: float
+
+
+def transferred(widths: Sequence[int], values: Sequence[float]) -> Transfer:
+    """How the best rate goes with the width, or another positive figure."""
+    return Transfer(float(np.polyfit(np.log(widths), np.log(values), 1)[0]), max(values) / min(values))
+
+
+def rate_at(width: int, widths: Sequence[int], rates: Sequence[float]) -> float:
+    """The rate to expect at a width, by the power of the width that fits those known."""
+    return float(np.exp(np.polyval(np.polyfit(np.log(widths), np.log(rates), 1), np.log(width))))
+
+
+def law_of(sizes: Sequence[float], losses: Sequence[float]) -> Law:
+    """The law of least squares, with a floor of 0 for three sizes; raises ValueError where losses do not fall."""
+    _, fits, best = _fits(np.asarray(sizes, float), np.asarray(losses, float))
+    if fits[best, 1] <= 0:
+        raise ValueError(
+            "the loss at the best rate does not fall with the size, so there is no law: train longer"
+        )
+    scale = float(np.exp(np.log(sizes).mean()))
+    exponent = float(EXPONENTS[best])
+    return Law(float(fits[best, 0]), float(fits[best, 1]) * scale**exponent, exponent)
+
+
+def predicted(
+    sizes: Sequence[float], losses: Sequence[float], deviation: float, size: float, error: float = ERROR
+) -> Prediction:
+    """The loss to expect of a size, with its interval: of all laws that fit nearly as well as the best one.
+
+    Args:
+        sizes: Three sizes or more [N]; from four on the floor is fitted as well.
+        losses: The loss of each at its best rate, over equal seeds [N].
+        deviation: Of such a loss, as seeds scatter; 0 where it is not known.
+        size: That of the model to come, trained with as many seeds.
+        error: How often the loss may be outside.
+
+    Laws are within where their squares exceed the least by at most t**2 variances: the profile likelihood, with t of
+    Student for what the N losses leave free, and the variance that they leave, or that of the seeds if it is larger.
+    """
+    x, y = np.asarray(sizes, float), np.asarray(losses, float)
+    squares, fits, best = _fits(x, y)
+    free = max(1, len(x) - (3 if len(x) > 3 else 2))
+    variance = max(float(squares[best]) / free, deviation**2)
+    to_spend = squares[best] + t_quantile(free, error) ** 2 * variance - squares
+    ratios = _ratios(x, np.array([size]))[:, 0]
+    means = fits[:, 0] + fits[:, 1] * ratios
+    reach = np.sqrt((1 + _leverage(x, ratios)) * np.maximum(0, to_spend))
+    within = to_spend >= 0
+    return Prediction(
+        float(means[best]), float((means - reach)[within].min()), float((means + reach)[within].max())
+    )
+
+
+def _ratios(sizes: Floats, of: Floats) -> Floats:
+    """(size / middle size) ** -exponent, for each exponent [E, N]."""
+    found: Floats = (of / np.exp(np.log(sizes).mean())) ** -EXPONENTS[:, None]
+    return found
+
+
+def _fits(sizes: Floats, losses: Floats) -> tuple[Floats, Floats, int]:
+    """Sums of squares [E] and (floor, factor) [E, 2] of the best law of each exponent, and the best of them."""
+    z = _ratios(sizes, sizes)
+    alone = (z @ losses) / (z**2).sum(1)
+    factor, floor = alone, np.zeros_like(alone)
+    if len(sizes) > 3:
+        centred = z - z.mean(1, keepdims=True)
+        slope = (centred @ losses) / (centred**2).sum(1)
+        at_zero = losses.mean() - slope * z.mean(1)
+        factor, floor = np.where(at_zero > 0, slope, alone), np.maximum(at_zero, 0)
+    squares = ((losses - floor[:, None] - factor[:, None] * z) ** 2).sum(1)
+    return squares, np.stack([floor, factor], 1), int(squares.argmin())
+
+
+def _leverage(sizes: Floats, ratios: Floats) -> Floats:
+    """How the variance of the losses adds up in the law's value at a size, for each exponent [E]."""
+    z = _ratios(sizes, sizes)
+    found: Floats = ratios**2 / (z**2).sum(1)
+    if len(sizes) > 3:
+        centred = z - z.mean(1, keepdims=True)
+        found = 1 / len(sizes) + (ratios - z.mean(1)) ** 2 / (centred**2).sum(1)
+    return found

@@ -1,0 +1,83 @@
+"""Rates and initial weights by the width of a model, with m = `base_width` / width: at the base width all are alike.
+
+    standard   one rate for all
+    embedding  embeddings learn 1/m times as fast (arXiv 2605.21486), which keeps the rate that muP gives them beside the
+               others'
+    mup        muP of Adam (Tensor Programs V, arXiv 2203.03466, table 8): hidden matrices begin sqrt(m) times as large
+               and learn m times as fast, logits are m times as large; the rest is as it was
+
+The factor of the logits lies in the norm before the output embeddings: its weights begin at m and learn m times as fast,
+which with Adam is the same as a factor behind it. So a trained model is one that any program loads. Heads of labels count
+as output layers without such a norm: their weights begin m times as large and learn m times as fast.
+"""
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from tiryns.runner.optim.roles import Part, parts
+
+
+def rate_factors(model: nn.Module, named: dict[str, Part], kind: str, base_width: int) -> dict[str, float]:
+    """The factor of each parameter's learning rate; raises ValueError where the model does not tell its width."""
+    network = _network(model)
+    ratio = base_width / network.config.get_text_config().hidden_size
+    if kind == "embedding":
+        return {name: 1 / ratio if part.role == "embedding" else 1.0 for name, part in named.items()}
+    outputs, norm = _outputs(network)
+    scaled = {id(p) for p in norm.parameters()}
+    found = {}
+    for name, (parameter, role, _) in named.items():
+        learns = role in ("matrix", "head") and parameter is not outputs.weight
+        found[name] = ratio if learns or id(parameter) in scaled else 1.0
+    return found
+
+
+@torch.no_grad()
+def initialise_by_width(model: nn.Module, base_width: int) -> None:
+    """Scales the weights that a model begins with as muP has them; raises ValueError where it has no such norm.
+
+    Example:
+        >>> from transformers import BertConfig, BertForMaskedLM
+        >>> size = {"hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 96, "num_hidden_layers": 1}
+        >>> model = BertForMaskedLM(BertConfig(vocab_size=50, **size))
+        >>> initialise_by_width(model, base_width=16)
+        >>> model.cls.predictions.transform.LayerNorm.weight.unique().tolist()
+        [0.25]
+        >>> weight = model.bert.encoder.layer[0].attention.self.query.weight
+        >>> 0.009 < weight.std() < 0.011
+        tensor(True)
+    """
+    network = _network(model)
+    ratio = base_width / network.config.get_text_config().hidden_size
+    outputs, norm = _outputs(network)
+    for parameter in norm.parameters():
+        parameter.mul_(ratio)
+    for parameter, role, _ in parts(model).values():
+        if parameter.ndim > 1 and parameter is not outputs.weight:
+            parameter.mul_({"matrix": ratio**0.5, "head": ratio}.get(role, 1.0))
+
+
+def _network(model: nn.Module) -> PreTrainedModel:
+    """The model of transformers in a module."""
+    for module in model.modules():
+        if isinstance(module, PreTrainedModel):
+            return module
+    raise ValueError("optimizer.parametrization needs a model of transformers, which tells its width")
+
+
+def _outputs(network: PreTrainedModel) -> tuple[nn.Linear, nn.Module]:
+    """The output embeddings and the norm before them: the last one of their width."""
+    outputs = network.get_output_embeddings()
+    norms = [
+        module
+        for name, module in network.named_modules()
+        if "norm" in type(module).__name__.lower()
+        and isinstance(getattr(module, "weight", None), nn.Parameter)
+    ]
+    if not isinstance(outputs, nn.Linear) or not norms or norms[-1].weight.shape[0] != outputs.in_features:
+        raise ValueError(
+            f"optimizer.parametrization=mup needs output embeddings with a norm before them, and "
+            f"{type(network).__name__} has none: pretrain with it, or choose parametrization=embedding"
+        )
+    return outputs, norms[-1]
