@@ -67,13 +67,15 @@ def canonical(words: Iterable[str]) -> list[str]:
     for override in OverridesParser.create().parse_overrides(list(words)):
         word = str(override.input_line)
         if override.is_sweep_override():
-            raise ValueError(f"{word} has several values: name each with a --change of its own")
+            raise ValueError(
+                f"{word} has several values: give one, or with `tiryns judge` each a --change of its own"
+            )
         if override.key_or_group in ("seeds", "folds"):
             raise ValueError(
                 f"{word}: train a sweep with it, and judge that by its folder: tiryns judge SWEEP"
             )
         if override.key_or_group in ("seed", "resume"):
-            raise ValueError(f"{word}: tiryns judge gives {override.key_or_group} itself; leave it out")
+            raise ValueError(f"{word}: the command gives {override.key_or_group} itself; leave it out")
         plain = not override.is_delete() and "${" not in word
         key = override.get_key_element()
         found[key] = f"{key}={override.get_value_element_as_str()}" if plain else word

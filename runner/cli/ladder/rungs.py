@@ -38,7 +38,12 @@ def ladder_in(folder: Path, metric: str | None, of: str) -> Found:
     runs.sort(key=width_of)
     rungs = [_rung(width, list(group), key, of) for width, group in groupby(runs, width_of)]
     predictions = read_json(folder / LADDER, {}).get("predictions", {})
-    widths = [rung for rung in rungs if str(rung["width"]) not in predictions]
+    only_predicted = [one["width"] for one in predictions.values()]
+    widths = [
+        rung
+        for rung in rungs
+        if rung["width"] not in only_predicted or len({r["rate"] for r in rung["runs"]}) > 1
+    ]
     best = [rung for rung in widths if rung["rate"]]
     found: Found = {
         "folder": str(folder),
@@ -98,7 +103,8 @@ def _rung(width: int, runs: Sequence[Run], key: str, of: str) -> Found:
 
 def _outcome(one: Mapping[str, Any], rungs: Sequence[Found]) -> Found:
     """A prediction, with the mean loss of the runs that were trained after it."""
-    losses = [row["loss"] for rung in rungs if rung["width"] == one["width"] for row in rung["runs"]]
+    rows = [row for rung in rungs if rung["width"] == one["width"] for row in rung["runs"]]
+    losses = [row["loss"] for row in rows if math.isclose(row["rate"], one["rate"])]
     measured = float(np.mean(losses)) if losses else None
     return {**one, "measured": measured, "inside": measured and one["low"] <= measured <= one["high"]}
 
@@ -126,7 +132,7 @@ def predicted(found: Found, width: int, widths: Sequence[int], seeds: int) -> Fo
     known, sizes, rates, losses, deviations = (
         [rung[name] for rung in rungs] for name in ("width", "size", "rate", "loss", "deviation")
     )
-    # Parameters and FLOPs are of second degree in the width
+    # Of second degree in the width, both parameters and FLOPs
     size = float(np.polyval(np.polyfit(known, sizes, 2), width))
     law.law_of(sizes, losses)
     expected = law.predicted(sizes, losses, float(np.sqrt(np.mean(np.square(deviations)))), size)

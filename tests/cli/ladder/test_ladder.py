@@ -116,6 +116,19 @@ def test_prediction_stands_before_the_run_and_is_kept(
     assert (told["figure"], told["value"]) == (KEY, before["value"])
 
 
+def test_width_that_was_predicted_is_known_once_its_rates_are_trained(
+    tmp_path: Path, training: Callable[..., Training]
+) -> None:
+    training()
+    ladder(tmp_path, *ARGUMENTS, "--next", "512")
+    more = ["--widths", "64,128,256,512", *ARGUMENTS[2:], "--next", "768", "--json"]
+    found = document("ladder", ladder(tmp_path, *more).stdout)
+    assert [each["width"] for each in found["widths"]] == [64, 128, 256, 384, 512]
+    assert [(each["width"], each["inside"]) for each in found["predictions"]] == [(512, True), (768, True)]
+    (outcome,) = (each for each in found["predictions"] if each["width"] == 512)
+    assert outcome["measured"] == pytest.approx(2 + 8 * (24 * 512**2) ** -0.3 + 0.0015)
+
+
 def test_prediction_that_fails_is_told(tmp_path: Path, training: Callable[..., Training]) -> None:
     training()
     done = ladder(tmp_path, *ARGUMENTS, "--next", "512")
@@ -161,6 +174,7 @@ def test_width_whose_best_rate_is_at_an_end_is_named(
         (["--seeds", "0"], "--seeds and --coordinates must be 1 or more"),
         (["model=pretrained", "model.name_or_path=x"], "a ladder builds its models"),
         (["optimizer.lr=1,2"], "optimizer.lr=1,2"),
+        (["seed=3"], "seed=3: the command gives seed itself"),
         (["--widths", "64,100,128"], "width 100 would have 25/16 for model.num_attention_heads"),
         (["--of", "flops", "--metric", "val/held_out/nothing"], "nothing"),
     ],
