@@ -43,11 +43,11 @@ def ladder(folder: Path, kind: str) -> dict[str, Any]:
 def trials(folder: Path, rate: float) -> dict[tuple[int, int], dict[str, float]]:
     """Loss, parameters and FLOPs of each width and seed at one rate."""
     sizes = ["model.num_attention_heads=${of_width:1/32}", "model.intermediate_size=${of_width:2}"]
-    swept = [f"model.hidden_size={','.join(map(str, (*NARROW, WIDE)))}", f"seed=range(1,{TRIALS + 1})"]
+    swept = [f"seed=range(1,{TRIALS + 1})", f"model.hidden_size={','.join(map(str, (*NARROW, WIDE)))}"]
     given = [*TINY, *sizes, "optimizer.parametrization=mup", f"optimizer.lr={rate}", *swept]
     tiryns(str(folder), "-m", "hydra.sweep.dir=trials", *given)
     found = {}
-    for number, (width, seed) in enumerate((w, s) for w in (*NARROW, WIDE) for s in range(1, TRIALS + 1)):
+    for number, (width, seed) in enumerate((w, s) for s in range(1, TRIALS + 1) for w in (*NARROW, WIDE)):
         run = folder / "trials" / str(number)
         loss = json.loads((run / "status.json").read_text())["results"]["objective"]
         totals = json.loads((run / "manifest.json").read_text())["totals"]
