@@ -1,6 +1,5 @@
 """Keeps `manifest.json` while a run trains, digests of its weights every so many steps, and the order audit."""
 
-import logging
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -10,6 +9,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.strategies import ModelParallelStrategy
 from omegaconf import DictConfig, OmegaConf
 
+from tiryns.runner import log
 from tiryns.runner.callbacks.throughput import cpu_seconds
 from tiryns.runner.checkpoints.digests import state_digest
 from tiryns.runner.config.moved import from_begin
@@ -25,8 +25,6 @@ from tiryns.runner.run.audit import open_at
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.run.yaml_files import LOADER
-
-log = logging.getLogger("tiryns")
 
 
 class Manifest(Callback):

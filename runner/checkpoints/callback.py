@@ -1,6 +1,5 @@
 """When to save, what to keep, and which checkpoint a run goes on from."""
 
-import logging
 import math
 import re
 import shutil
@@ -11,13 +10,12 @@ from typing import Any, NamedTuple
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from tiryns.runner import log
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint, entry_of
 from tiryns.runner.evaluation.monitor import loss_beside, monitored_metric
 from tiryns.runner.protocols import asked_callbacks
 from tiryns.runner.run.files import copy_folder, replacing
 from tiryns.runner.run.folder import Run
-
-log = logging.getLogger("tiryns")
 
 
 class ResumePoint(NamedTuple):

@@ -1,6 +1,5 @@
 """The base class of data modules: global batches in an exact order, validation sets by name, exact resume."""
 
-import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,6 +12,7 @@ from torch.utils.data import DataLoader
 from tiryns.conf.data.common import Batching
 from tiryns.conf.phases import Phase, place_of
 from tiryns.conf.trainer import check_length
+from tiryns.runner import log
 from tiryns.runner.data.batches import (
     MASK_STREAM,
     VALIDATION_STREAM,
@@ -32,9 +32,6 @@ from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential
 from tiryns.runner.samplers.base import SeamlessSampler
 from tiryns.runner.samplers.mixed import SKIPPED, Mixed, Remaining, whole_order
 from tiryns.runner.samplers.phased import PHASES, Draws, Phased
-
-log = logging.getLogger("tiryns")
-
 
 TOKENS_OF_CPUS = 4096
 """Tokens of a micro-batch where they are `auto`, on every CPU: as its cache has room for, and worth the calls."""

@@ -17,6 +17,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from tiryns.conf import trainer as options
 from tiryns.conf.values import count_of
+from tiryns.runner import log
 from tiryns.runner.build import bind
 from tiryns.runner.checkpoints.callback import ResumePoint
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
@@ -31,8 +32,6 @@ from tiryns.runner.patches.lightning import leave_signals_alone
 from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run.cluster import cluster_environment, num_nodes, processes_per_node
 from tiryns.runner.run.folder import Run
-
-log = logging.getLogger("tiryns")
 
 EXPECTED_WARNINGS = (
     "`srun` command is available", "dataloader is not resumable", "does not have many workers",

@@ -1,12 +1,12 @@
 """Pretraining: the shared step, validation by the model's own figures, and its guesses for masked tokens."""
 
 import json
-import logging
 from typing import Any
 
 from torch import Tensor
 
 from tiryns.conf import module as options
+from tiryns.runner import log
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.micro_batch import MicroBatch, Share
 from tiryns.runner.evaluation.monitor import MIXED_LOSS
@@ -17,8 +17,6 @@ from tiryns.runner.modules.samples import Sample, guessed_samples
 from tiryns.runner.modules.training import TrainingModule
 from tiryns.runner.run.files import write_atomically
 from tiryns.runner.run.folder import Run
-
-log = logging.getLogger("tiryns")
 
 
 class PretrainingRun(TrainingModule):
