@@ -50,7 +50,16 @@ class Manifest(Callback):
         self.totals = self.totals or {"counted_from_step": step, "tokens": 0, "flops": 0.0}
         if trainer.is_global_zero:
             folder = Run(Path(trainer.default_root_dir))
-            resolved = {**(folder.status.get("resolved") or {}), **_kernels(trainer)}
+            # libraries and switches by which torch chooses its kernels
+            cuda = torch.version.cuda if trainer.strategy.root_device.type == "cuda" else None
+            kernels = {
+                "kernels": torch.backends.cpu.get_cpu_capability(),
+                "cuda": cuda,
+                "cudnn": torch.backends.cudnn.version() if cuda else None,
+                "float32_matmul_precision": torch.get_float32_matmul_precision(),
+                "deterministic": torch.are_deterministic_algorithms_enabled(),
+            }
+            resolved = {**(folder.status.get("resolved") or {}), **kernels}
             config = DictConfig(yaml.load((folder.path / "config.yaml").read_text(), Loader=LOADER))
             begin_manifest(folder, config, _inputs(trainer, folder, config), resolved, step)
             self._file = open_at(folder.path / FILE_NAME, step)
@@ -154,18 +163,6 @@ def digests_of_ranks(trainer: Trainer, module: LightningModule) -> list[str]:
         what = "weights or optimizer state other than those of rank 0"
         log.warning("after step %s rank %s has %s", trainer.global_step, ", ".join(map(str, others)), what)
     return ranks[0]
-
-
-def _kernels(trainer: Trainer) -> dict[str, Any]:
-    """Libraries and switches by which torch chooses its kernels."""
-    cuda = torch.version.cuda if trainer.strategy.root_device.type == "cuda" else None
-    return {
-        "kernels": torch.backends.cpu.get_cpu_capability(),
-        "cuda": cuda,
-        "cudnn": torch.backends.cudnn.version() if cuda else None,
-        "float32_matmul_precision": torch.get_float32_matmul_precision(),
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
-    }
 
 
 class OrderAudit(Callback):

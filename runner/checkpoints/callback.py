@@ -83,7 +83,10 @@ class Checkpoint(Callback):
         """Runs the validation that a signal prevented."""
         if self._validation_due:
             self._validation_due = False
-            validate_now(trainer)
+            # as Lightning's loop validates between two steps
+            trainer.validating = True
+            trainer.fit_loop.epoch_loop.val_loop.run()
+            trainer.training = True
 
     def on_train_batch_start(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
         """Votes for a checkpoint when the last one is too old; the step adds up the ranks' votes."""
@@ -220,13 +223,6 @@ def _io(trainer: Trainer) -> AtomicCheckpointIO:
     io = trainer.strategy.checkpoint_io
     assert isinstance(io, AtomicCheckpointIO)
     return io
-
-
-def validate_now(trainer: Trainer) -> None:
-    """Validates within `fit`, as Lightning's loop does between two steps."""
-    trainer.validating = True
-    trainer.fit_loop.epoch_loop.val_loop.run()
-    trainer.training = True
 
 
 def last_good(folder: str | Path, before: int | None = None) -> str:
