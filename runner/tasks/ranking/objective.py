@@ -18,8 +18,9 @@ from tiryns.runner.models.finetuning import SequenceClassifier
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows import Places, Shape, positions
+from tiryns.runner.objectives.rows import Places, Shape
 from tiryns.runner.order.keyed import token_bits
+from tiryns.runner.order.ranges import ranges
 from tiryns.runner.tasks.ranking.losses import list_losses, list_weights
 from tiryns.runner.widening import widened
 
@@ -70,11 +71,7 @@ class RankingCollator(finetuning.ExampleLabels):
     def __init__(self, **shared: Any) -> None:
         super().__init__(**shared)
         finetuning.check_labelled(self, "ranking")
-
-    @property
-    def loss(self) -> str:
-        """The loss of a list."""
-        return self.options.loss
+        self.loss = self.options.loss
 
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
         """The `MicroBatch` of the candidates of all samples, each a document with a key of its own."""
@@ -103,7 +100,7 @@ class RankingCollator(finetuning.ExampleLabels):
         """The grades [E, C], NaN beyond a list and where they are not known, and the cell of each candidate [X]."""
         counts = labelled["num_choices"]
         most = int(counts.max())
-        cells = np.repeat(np.arange(len(counts)) * most, counts) + positions(counts)
+        cells = ranges(np.arange(len(counts)) * most, counts)
         grades = np.full(len(counts) * most, np.nan, dtype=np.float32)
         grades[cells] = self.grades(labelled)
         return torch.from_numpy(grades.reshape(-1, most)), cells

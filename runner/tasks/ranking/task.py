@@ -34,7 +34,7 @@ class RankingPredictions(Predictions):
         """Scores and grades of the candidates of each list whose grades are known: lists of arrays [C]."""
         known = self.owners()
         grades = [np.array(self.sequences.examples[i].label, np.float32) for i in known]
-        return list(map(self._scores, known)), grades
+        return [self.scores(i) for i in known], grades
 
     def owners(self) -> NDArray[np.int64]:
         """The lists whose grades are known."""
@@ -45,7 +45,7 @@ class RankingPredictions(Predictions):
         """Candidates, the best first, with their scores and grades; `gold` are the relevant ones."""
         some_graded = len(self.owners()) > 0
         for i in np.flatnonzero(self.seen):
-            example, scores = self.sequences.examples[i], self._scores(i)
+            example, scores = self.sequences.examples[i], self.scores(i)
             order = np.argsort(-scores, kind="stable").tolist()
             candidates, grades = [example.candidates[n] for n in order], example.label
             yield {
@@ -59,9 +59,9 @@ class RankingPredictions(Predictions):
                 **({"grades": grades and [grades[n] for n in order]} if some_graded else {}),
             }
 
-    def _scores(self, i: Any) -> NDArray[np.float32]:
-        found: NDArray[np.float32] = self.values["scores"][i, : self.sequences.counts[i]]
-        return found
+    def scores(self, i: Any) -> Any:
+        """The scores of the candidates of a list [C]."""
+        return self.values["scores"][i, : self.sequences.counts[i]]
 
 
 class Ranking(Task):
