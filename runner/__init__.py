@@ -14,3 +14,8 @@ Imports run downwards in this list:
 - `manifest`: what made a run, by digest; `run`: a run on disk; `patches`: what is private of libraries.
 - `protocols`: what parts of a run are asked for; `widening`: numbers in at least fp32.
 """
+
+import logging
+
+log = logging.getLogger("tiryns")
+"""The log of the program, which every part writes to."""

@@ -4,7 +4,6 @@ The Hydra process never joins a process group; rank processes are started with `
 """
 
 import gc
-import logging
 import os
 import shutil
 import sys
@@ -16,6 +15,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from tiryns.runner import log
 from tiryns.runner.build import build, build_all
 from tiryns.runner.cli import commands
 from tiryns.runner.cli.compose import composing_words, flags_first, prepare
@@ -47,8 +47,6 @@ from tiryns.runner.sweeps.optuna import TRIAL
 from tiryns.runner.sweeps.replicates import with_replicates
 from tiryns.runner.sweeps.suite.in_training import check_evaluations
 from tiryns.runner.sweeps.suite.words import as_sweep
-
-log = logging.getLogger("tiryns")
 
 
 def main(words: Sequence[str]) -> None:

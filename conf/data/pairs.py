@@ -7,7 +7,8 @@ from omegaconf import MISSING
 
 from tiryns.conf.data.common import Batching, Tables, Tokenizing, demonstration
 from tiryns.conf.data.labelled import FinetuningData
-from tiryns.conf.registry import option_of, register
+from tiryns.conf.objective.contrastive import PairLoss
+from tiryns.conf.registry import OPTIONS, TASKS, option_of, register
 from tiryns.conf.values import NAMED, Bounds, Settings, check_of, setting
 
 
@@ -50,6 +51,14 @@ class StdlibPairs(PairsData):
 
 
 register("data", pairs=PairsData, stdlib_pairs=StdlibPairs)
+
+
+def task_of(data: Settings, objective: Settings) -> Any:
+    """Returns the task of data: of pairs the one of an objective for pairs, else `data.task`."""
+    kind, learnt = option_of("data", data), option_of("objective", objective)
+    for_pairs = learnt in TASKS and issubclass(OPTIONS["objective"][learnt], PairLoss)
+    of_pairs = kind is not None and issubclass(OPTIONS["data"][kind], PairsData)
+    return learnt if for_pairs and of_pairs else data.get("task")
 
 
 @dataclass

@@ -1,14 +1,12 @@
 """Stops a run whose monitored metric no longer improves."""
 
-import logging
 import math
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from tiryns.runner import log
 from tiryns.runner.evaluation.monitor import monitored_metric
-
-log = logging.getLogger("tiryns")
 
 
 class EarlyStopping(Callback):

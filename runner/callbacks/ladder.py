@@ -1,13 +1,12 @@
 """What a ladder of widths asks of a run: how large its activations become, and what was predicted of it."""
 
-import logging
 from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
-log = logging.getLogger("tiryns")
+from tiryns.runner import log
 
 ROWS = 4
 """Rows of a batch that activations are measured on."""

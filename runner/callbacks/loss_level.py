@@ -76,15 +76,13 @@ class LossLevel:
         margin = max((self.factor - 1) * abs(self._lowest), share)
         self._at_level = now <= self._lowest + margin / 2
         if not self._at_level:  # the noise, which takes longest, counts only now
-            margin = max(margin, self.sigmas * self._deviation())
+            # the standard deviation of the noise; neither a falling level nor a few spikes add to it
+            losses = self._history if len(self._history) >= LEAST_HISTORY else self._first
+            steps = sorted(abs(b - a) for a, b in pairwise(losses))
+            deviation = steps[int(0.95 * len(steps))] / (NORMAL_95 * 2**0.5) if steps else 0.0
+            margin = max(margin, self.sigmas * deviation)
             self._at_level = now <= self._lowest + margin / 2
         return None if now <= self._lowest + margin else Departure(now, self._lowest)
-
-    def _deviation(self) -> float:
-        """The standard deviation of the noise; neither a falling level nor a few spikes add to it."""
-        losses = self._history if len(self._history) >= LEAST_HISTORY else self._first
-        steps = sorted(abs(b - a) for a, b in pairwise(losses))
-        return steps[int(0.95 * len(steps))] / (NORMAL_95 * 2**0.5) if steps else 0.0
 
     def state_dict(self) -> dict[str, Any]:
         """What the next loss is judged by, in plain values."""

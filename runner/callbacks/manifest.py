@@ -1,6 +1,5 @@
 """Keeps `manifest.json` while a run trains, digests of its weights every so many steps, and the order audit."""
 
-import logging
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -10,6 +9,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.strategies import ModelParallelStrategy
 from omegaconf import DictConfig, OmegaConf
 
+from tiryns.runner import log
 from tiryns.runner.callbacks.throughput import cpu_seconds
 from tiryns.runner.checkpoints.digests import state_digest
 from tiryns.runner.config.moved import from_begin
@@ -25,8 +25,6 @@ from tiryns.runner.run.audit import open_at
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.run.yaml_files import LOADER
-
-log = logging.getLogger("tiryns")
 
 
 class Manifest(Callback):
@@ -54,7 +52,16 @@ class Manifest(Callback):
         self.totals = self.totals or new
         if trainer.is_global_zero:
             folder = Run(Path(trainer.default_root_dir))
-            resolved = {**(folder.status.get("resolved") or {}), **_kernels(trainer)}
+            # libraries and switches by which torch chooses its kernels
+            cuda = torch.version.cuda if trainer.strategy.root_device.type == "cuda" else None
+            kernels = {
+                "kernels": torch.backends.cpu.get_cpu_capability(),
+                "cuda": cuda,
+                "cudnn": torch.backends.cudnn.version() if cuda else None,
+                "float32_matmul_precision": torch.get_float32_matmul_precision(),
+                "deterministic": torch.are_deterministic_algorithms_enabled(),
+            }
+            resolved = {**(folder.status.get("resolved") or {}), **kernels}
             config = DictConfig(yaml.load((folder.path / "config.yaml").read_text(), Loader=LOADER))
             begin_manifest(folder, config, _inputs(trainer, folder, config), resolved, step)
             self._file = open_at(folder.path / FILE_NAME, step)
@@ -158,18 +165,6 @@ def digests_of_ranks(trainer: Trainer, module: LightningModule) -> list[str]:
         what = "weights or optimizer state other than those of rank 0"
         log.warning("after step %s rank %s has %s", trainer.global_step, ", ".join(map(str, others)), what)
     return ranks[0]
-
-
-def _kernels(trainer: Trainer) -> dict[str, Any]:
-    """Libraries and switches by which torch chooses its kernels."""
-    cuda = torch.version.cuda if trainer.strategy.root_device.type == "cuda" else None
-    return {
-        "kernels": torch.backends.cpu.get_cpu_capability(),
-        "cuda": cuda,
-        "cudnn": torch.backends.cudnn.version() if cuda else None,
-        "float32_matmul_precision": torch.get_float32_matmul_precision(),
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
-    }
 
 
 class OrderAudit(Callback):

@@ -1,6 +1,5 @@
 """Begins each phase of a run, and validates at its end."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -10,12 +9,11 @@ from typing import Any
 from lightning.pytorch import Callback, Trainer
 
 from tiryns.conf.phases import Phase
+from tiryns.runner import log
 from tiryns.runner.models.positions import RotaryPhases
 from tiryns.runner.optim.schedule.chain import timeline_of
 from tiryns.runner.protocols import RunCallback
 from tiryns.runner.run.folder import Run
-
-log = logging.getLogger("tiryns")
 
 OF_LOSS = ("data", "model", "objective")
 """Groups whose settings make the loss of a phase another one."""

@@ -1,17 +1,14 @@
 """Warns when the loss stays at the unigram entropy of the text."""
 
-import logging
 from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, Trainer
 
+from tiryns.runner import log
 from tiryns.runner.callbacks.groups import schedule_of
 from tiryns.runner.report.summary import plateau_of
 from tiryns.runner.run.folder import Run
-
-log = logging.getLogger("tiryns")
-
 
 FIRST_STEPS = 100
 """Steps in which no run is expected to have learnt of context: nothing is said of them."""

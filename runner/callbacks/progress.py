@@ -53,7 +53,9 @@ class Progress(ProgressBar):
         """Refreshes the display when due."""
         if self._timed_since is None:  # the first step also compiles and fills buffers, so it is left out
             self._first_step, self._timed_since = trainer.global_step, time.monotonic()
-        if not _on_device(outputs) or trainer.global_step % pl_module.log_every == 0:
+        loss = outputs.get("loss") if isinstance(outputs, Mapping) else None
+        on_device = isinstance(loss, Tensor) and loss.device.type != "cpu"
+        if not on_device or trainer.global_step % pl_module.log_every == 0:
             self._outputs = outputs  # elsewhere the host would wait for a GPU
         if self._display is not None and self._display.is_due("train", trainer.global_step):
             self._refresh(trainer)
@@ -128,12 +130,6 @@ def _total_steps(trainer: Trainer) -> int | None:
     """Steps of the whole run; None where the end is open."""
     total = trainer.estimated_stepping_batches
     return int(total) if 0 <= total < math.inf else None
-
-
-def _on_device(outputs: Any) -> bool:
-    """Whether a step has left its loss in the memory of a device."""
-    loss = outputs.get("loss") if isinstance(outputs, Mapping) else None
-    return isinstance(loss, Tensor) and loss.device.type != "cpu"
 
 
 def _figures(trainer: Trainer, outputs: Any, rate: Any) -> dict[str, str]:

@@ -6,7 +6,6 @@ figures are in, and their digest: after a kill or a rewind an evaluation counts 
 
 import contextlib
 import copy
-import logging
 import os
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ from typing import Any
 from lightning.pytorch import Callback, Trainer
 from omegaconf import DictConfig, OmegaConf
 
+from tiryns.runner import log
 from tiryns.runner.callbacks.preemption import Heartbeat
 from tiryns.runner.callbacks.throughput import Throughput
 from tiryns.runner.checkpoints.digests import state_digest
@@ -33,8 +33,6 @@ from tiryns.runner.run.command.words import flags, quoted
 from tiryns.runner.run.files import SWEEP, read_text, takes_lock, typed_path, write_atomically
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.metrics_file import logged_in, whole_rows
-
-log = logging.getLogger("tiryns")
 
 WEIGHTS, OUTPUT = "weights.txt", "output.txt"
 """In the folder of an evaluation: the digest of its weights, and what its command has printed."""

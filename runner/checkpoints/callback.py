@@ -1,6 +1,5 @@
 """When to save, what to keep, and which checkpoint a run goes on from."""
 
-import logging
 import math
 import re
 import shutil
@@ -11,13 +10,12 @@ from typing import Any, NamedTuple
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from tiryns.runner import log
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint, entry_of
 from tiryns.runner.evaluation.monitor import loss_beside, monitored_metric
 from tiryns.runner.protocols import asked_callbacks
 from tiryns.runner.run.files import copy_folder, replacing
 from tiryns.runner.run.folder import Run
-
-log = logging.getLogger("tiryns")
 
 
 class ResumePoint(NamedTuple):
@@ -85,7 +83,10 @@ class Checkpoint(Callback):
         """Runs the validation that a signal prevented."""
         if self._validation_due:
             self._validation_due = False
-            validate_now(trainer)
+            # as Lightning's loop validates between two steps
+            trainer.validating = True
+            trainer.fit_loop.epoch_loop.val_loop.run()
+            trainer.training = True
 
     def on_train_batch_start(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
         """Votes for a checkpoint when the last one is too old; the step adds up the ranks' votes."""
@@ -222,13 +223,6 @@ def _io(trainer: Trainer) -> AtomicCheckpointIO:
     io = trainer.strategy.checkpoint_io
     assert isinstance(io, AtomicCheckpointIO)
     return io
-
-
-def validate_now(trainer: Trainer) -> None:
-    """Validates within `fit`, as Lightning's loop does between two steps."""
-    trainer.validating = True
-    trainer.fit_loop.epoch_loop.val_loop.run()
-    trainer.training = True
 
 
 def last_good(folder: str | Path, before: int | None = None) -> str:

@@ -12,6 +12,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from tiryns.conf.config import HYDRA, Config
 from tiryns.conf.data.labelled import data_of
+from tiryns.conf.data.pairs import task_of
 from tiryns.conf.fields import check_fields, fields_of
 from tiryns.conf.objective.contrastive import Contrastive
 from tiryns.conf.objective.pretraining import Taught, check_teacher
@@ -195,7 +196,7 @@ def _check_task(values: Settings) -> None:
     if values["mode"] == "probe":
         return
     data, objective = values["data"], option_of("objective", values["objective"])
-    task = data.get("task") if option_of("data", data) else None
+    task = task_of(data, values["objective"]) if option_of("data", data) else None
     if task is not None and task not in TASKS and not values["imports"]:
         raise ValueError(
             f"data.task={task!r}; there are: {', '.join(TASKS)}; if it is one of yours, name the module that "
@@ -210,6 +211,4 @@ def _check_task(values: Settings) -> None:
             f"objective={objective} needs labelled data, such as data={data_of(objective)} data.train=train.csv"
         )
     if task is not None and objective is not None and objective != task:
-        of_pairs = objective in TASKS and not labelled and "negative_columns" in data
-        other = f", or set data.task={objective}" if of_pairs else ""
-        raise ValueError(f"objective={objective} does not train on this data; choose objective={task}{other}")
+        raise ValueError(f"objective={objective} does not train on this data; choose objective={task}")

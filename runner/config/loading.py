@@ -64,7 +64,13 @@ def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> An
     """Loads a name or folder with `loader`, such as `AutoConfig`; raises CustomCodeRefused, or as transformers does."""
     for file in _files_of(str(name_or_path), options):
         check_files(file, file.stat().st_mtime_ns)
-    _make_known(name_or_path, options.get("revision"))
+    from transformers import PretrainedConfig
+
+    # what is missing or broken is told by the loading below
+    with suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
+        known, _ = PretrainedConfig.get_config_dict(name_or_path, revision=options.get("revision") or "main")
+        if make_known := own_architectures.get(str(known.get("model_type"))):
+            make_known()
     try:
         loaded = loader.from_pretrained(name_or_path, trust_remote_code=_allowed, **options)
     except ValueError as error:
@@ -77,17 +83,6 @@ def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> An
     if not isinstance(getattr(loaded, "architectures", None), list | None):
         raise ValueError(f"'architectures' in the config of {str(name_or_path)!r} is no list of names")
     return loaded
-
-
-def _make_known(name_or_path: str | Path, revision: str | None) -> None:
-    """Makes the architecture of a model known to transformers where it is one of this project's."""
-    from transformers import PretrainedConfig
-
-    # what is missing or broken is told by the loading
-    with suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
-        known, _ = PretrainedConfig.get_config_dict(name_or_path, revision=revision or "main")
-        if make_known := own_architectures.get(str(known.get("model_type"))):
-            make_known()
 
 
 class CustomCodeRefused(ValueError):

@@ -27,7 +27,12 @@ def check_phases(settings: Settings, config: Settings) -> None:
         check_data(phases, config["data"])
     for number, phase in enumerate(phases):
         where = place_of(number, phase.name)
-        _check_sampler(where, phase)
+        check_fields(OPTIONS["sampler"]["growing"], f"{where}.sampler", phase.sampler)
+        grows = [name for name in phase.sampler if name.startswith("warmup_")]
+        if grows and phase.sampler.get("warmup_from") is None:
+            raise ValueError(
+                f"{where}.sampler.{grows[0]}: give warmup_from too, the sequences of its first batches"
+            )
         _check_objective(where, phase, config)
         _check_positions(where, phase, config["model"])
     if phases[0].share is None:
@@ -55,15 +60,6 @@ def _check_schedules(
         schedule_of(settings, steps, phases, optimizer.get("lr"))
     except ValueError as error:
         raise ValueError(f"{error}" if has_own_schedules(phases) else f"scheduler: {error}") from error
-
-
-def _check_sampler(where: str, phase: Phase) -> None:
-    check_fields(OPTIONS["sampler"]["growing"], f"{where}.sampler", phase.sampler)
-    grows = [name for name in phase.sampler if name.startswith("warmup_")]
-    if grows and phase.sampler.get("warmup_from") is None:
-        raise ValueError(
-            f"{where}.sampler.{grows[0]}: give warmup_from too, the sequences of its first batches"
-        )
 
 
 def _check_objective(where: str, phase: Phase, config: Settings) -> None:

@@ -1,6 +1,5 @@
 """The base class of data modules with labelled examples, and all problems of their files in one error."""
 
-import logging
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from tiryns.conf.data import labelled, vision
+from tiryns.runner import log
 from tiryns.runner.data.module import GlobalBatchDataModule
 from tiryns.runner.data.read.bad_rows import AdvisedError
 from tiryns.runner.run.command.words import typed, typed_setting
@@ -146,9 +146,8 @@ def _named(sources: Mapping[str, Any]) -> Iterator[Any]:
 @contextmanager
 def _silence() -> Iterator[None]:
     """A context without messages of the program: a trial repeats those of the first reading."""
-    log = logging.getLogger("tiryns")
 
-    def none(_: logging.LogRecord) -> bool:
+    def none(_: Any) -> bool:
         return False
 
     log.addFilter(none)

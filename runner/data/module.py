@@ -1,6 +1,5 @@
 """The base class of data modules: global batches in an exact order, validation sets by name, exact resume."""
 
-import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,6 +12,7 @@ from torch.utils.data import DataLoader
 from tiryns.conf.data.common import Batching
 from tiryns.conf.phases import Phase, place_of
 from tiryns.conf.trainer import check_length
+from tiryns.runner import log
 from tiryns.runner.data.batches import (
     MASK_STREAM,
     VALIDATION_STREAM,
@@ -23,7 +23,6 @@ from tiryns.runner.data.batches import (
     PhaseParts,
 )
 from tiryns.runner.data.micro_batch import Collate
-from tiryns.runner.data.read.files import whole_folders
 from tiryns.runner.data.replicas import replica_of
 from tiryns.runner.data.workers import StepLoader, StepSampler
 from tiryns.runner.order.timeline import Pairs, merged, number_of, passed
@@ -32,9 +31,6 @@ from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential
 from tiryns.runner.samplers.base import SeamlessSampler
 from tiryns.runner.samplers.mixed import SKIPPED, Mixed, Remaining, whole_order
 from tiryns.runner.samplers.phased import PHASES, Draws, Phased
-
-log = logging.getLogger("tiryns")
-
 
 TOKENS_OF_CPUS = 4096
 """Tokens of a micro-batch where they are `auto`, on every CPU: as its cache has room for, and worth the calls."""
@@ -228,18 +224,13 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
             kept |= order.begun(number_of(step, self.skipped))
         return {**kept, **({SKIPPED: pairs} if pairs else {})}
 
-    def advice(self) -> str:
-        """What to type for a run that was begun when folders of splits were read whole; empty without such a folder."""
-        typed = whole_folders(vars(self.settings))
-        return f". Runs of 0.3 and earlier read all files of a folder: type {typed} for them" if typed else ""
-
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resumes after the global batches of a checkpoint; ValueError for another order unless changes are accepted."""
         ours = {"data": self.fingerprint(), **self._order_until(state["global_batches"])}
         theirs = {"data": state["data"], **state["sampler"]}
         if changed := [n for n in {**theirs, **ours} if ours.get(n) != theirs.get(n)]:
             what = ", ".join(f"{n} was {theirs.get(n)!r} and is {ours.get(n)!r}" for n in changed)
-            message = f"the checkpoint belongs to another sample order: {what}{self.advice()}"
+            message = f"the checkpoint belongs to another sample order: {what}"
             if not self.accept_changes:
                 raise ValueError(f"{message}. To go on all the same, set resume_changed_data=true")
             log.warning("%s; going on all the same", message)

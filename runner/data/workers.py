@@ -1,7 +1,6 @@
 """Loader processes: how they start, serialize batches, end with their parent, and are replaced where they were killed."""
 
 import atexit
-import logging
 import multiprocessing
 import pickle
 import signal
@@ -19,12 +18,10 @@ from torch import Tensor
 from torch.multiprocessing.reductions import reduce_tensor
 from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
 
+from tiryns.runner import log
 from tiryns.runner.patches.torch import loaders
 from tiryns.runner.run.command.lifetime import end_with_parent
 from tiryns.runner.run.signals import STOPPING
-
-log = logging.getLogger("tiryns")
-
 
 LARGE = 1 << 20
 """Bytes from which shared memory is faster."""

@@ -1,6 +1,5 @@
 """Evaluates any trained model on data that comes later: labelled examples, or documents for a language model."""
 
-import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.conf.values import check_choice
+from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import CHANGEABLE
 from tiryns.runner.data.read.bad_rows import BadRows
 from tiryns.runner.evaluation.calibration.report import calibration, fitted
@@ -27,8 +27,6 @@ from tiryns.runner.inference.passes import Computation, Report, device_here
 from tiryns.runner.models.autocast import cpu_has_bf16
 from tiryns.runner.run.command.json_output import plain
 from tiryns.runner.tasks import get_task
-
-log = logging.getLogger("tiryns")
 
 COMPUTED = ("micro_batch_tokens", "micro_batch_size")
 """Settings of `data` that say how samples are computed."""

@@ -1,13 +1,13 @@
 """Models that were finetuned for a task: labels, labels of words, and answers in contexts."""
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from sys import maxsize
 from typing import Any
 
 from tiryns.conf.registry import TASKS
+from tiryns.runner import log
 from tiryns.runner.data.labelled.columns import meant_error, without_hidden
 from tiryns.runner.data.labelled.examples import READER_SETTINGS
 from tiryns.runner.data.labelled.labels import REGRESSION
@@ -21,8 +21,6 @@ from tiryns.runner.inference.passes import Measured, as_trained, measure_set
 from tiryns.runner.models.positions import check_length
 from tiryns.runner.run.model_folder import TASK, model_folder
 from tiryns.runner.tasks import Task, get_task
-
-log = logging.getLogger("tiryns")
 
 
 def saved_task(run: str) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElas
 from torch.distributed.elastic.multiprocessing import LogsDest, LogsSpecs
 from torch.distributed.elastic.rendezvous.api import RendezvousError
 
+from tiryns.runner import log
 from tiryns.runner.config.skipped import described_rewind, noted_rewinds
 from tiryns.runner.launch.rank import RANK_ERROR, heartbeat_of, left_error
 from tiryns.runner.launch.rendezvous import rendezvous
@@ -26,8 +27,6 @@ from tiryns.runner.run.cluster import Nodes
 from tiryns.runner.run.command.status import LOST_PEER, PREEMPTED
 from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.folder import Run
-
-log = logging.getLogger("tiryns")
 
 SECONDS_TO_FOLLOW = 10.0
 """How long the other ranks may take to end by themselves after one has failed."""

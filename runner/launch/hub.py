@@ -1,6 +1,5 @@
 """The Hugging Face hub, where it cannot be reached."""
 
-import logging
 import os
 import socket
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-log = logging.getLogger("tiryns")
+from tiryns.runner import log
 
 NAMING = ("name_or_path", "tokenizer", "source", "teacher")
 """Settings that may hold a name of the hub."""

@@ -1,7 +1,6 @@
 """Runs one job of the command line: locks its run folder, trains, and reports how the run ended."""
 
 import contextlib
-import logging
 import multiprocessing
 import os
 import shlex
@@ -15,6 +14,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from tiryns.runner import log
 from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.launch import agreement
 from tiryns.runner.launch.nodes import Leadership, clear_leftovers
@@ -31,8 +31,6 @@ from tiryns.runner.run.command.words import flags, typed_overrides
 from tiryns.runner.run.errors import TrainingFailure, explain, wants_traceback
 from tiryns.runner.run.files import read_sweep
 from tiryns.runner.run.folder import Run
-
-log = logging.getLogger("tiryns")
 
 SECONDS_FOR_THE_LAST_TO_END = 180.0
 """How long a job that SLURM starts again waits for its former processes to let go of the run folder."""

@@ -3,7 +3,6 @@
 `clear_leftovers` removes the temporary files that killed processes of any run have left in its folder.
 """
 
-import logging
 import os
 import re
 import shutil
@@ -13,13 +12,12 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from tiryns.runner import log
 from tiryns.runner.launch.rank import clear
 from tiryns.runner.launch.resume import inherit
 from tiryns.runner.run.cluster import SECONDS_TO_AGREE
 from tiryns.runner.run.files import read_text
 from tiryns.runner.run.folder import Run
-
-log = logging.getLogger("tiryns")
 
 MEETING = ".rendezvous"
 """In the run folder: what the agents of several nodes know of each other."""

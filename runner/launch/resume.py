@@ -5,7 +5,6 @@ folder; with further overrides that change what is computed, or with `resume=<ru
 branches: a new folder that starts from there and carries the curves so far.
 """
 
-import logging
 import re
 import secrets
 import shutil
@@ -19,6 +18,7 @@ from omegaconf import DictConfig
 
 from tiryns.conf.registry import GONE
 from tiryns.conf.trainer import BUDGETS
+from tiryns.runner import log
 from tiryns.runner.config.moved import begun_in, config_of, found_from, is_moved
 from tiryns.runner.config.skipped import NOTED, noted_rewinds
 from tiryns.runner.launch.agreement import agree_on_launch, agreed_folder
@@ -30,8 +30,6 @@ from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import check_links
 from tiryns.runner.run.recording import config_hash, new_name
 from tiryns.runner.run.redaction import HIDDEN
-
-log = logging.getLogger("tiryns")
 
 CARRIED = ("metrics.csv", "order.txt", "digests.txt")
 """What a branch takes over from the run it starts from; each is cut at the checkpoint's step."""

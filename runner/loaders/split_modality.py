@@ -1,6 +1,5 @@
 """The sampler of one modality a batch for a plain `DataLoader` (see `runner.samplers.split_modality`)."""
 
-import logging
 from collections.abc import Iterator, Sequence, Sized
 from itertools import chain
 from typing import Any
@@ -9,12 +8,11 @@ import numpy as np
 import torch
 from torch.utils.data import Sampler
 
+from tiryns.runner import log
 from tiryns.runner.data.replicas import find_replica
 from tiryns.runner.order.permutation import epoch_seed
 from tiryns.runner.samplers.base import ResumableSampler, check_fingerprint, check_sizes
 from tiryns.runner.samplers.modality_batches import ModalityBatches, deal_evenly
-
-log = logging.getLogger("tiryns")
 
 _CHUNK = 1 << 19
 """Examples dealt to the ranks at a time."""

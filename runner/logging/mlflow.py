@@ -12,6 +12,7 @@ from lightning.pytorch.loggers.logger import DummyLogger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from tiryns.conf.logger import check_packages
+from tiryns.runner import log
 from tiryns.runner.logging.resumable import (
     Resumable,
     Row,
@@ -26,8 +27,6 @@ from tiryns.runner.run.yaml_files import flatten
 
 if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun
-
-log = logging.getLogger("tiryns")
 
 STORE = "mlflow"
 """The folder in the run folder with database and artifacts, where no other place is set."""

@@ -1,6 +1,5 @@
 """What loggers of runs that stop and resume share: the rows up to a checkpoint, ids at services, files to attach."""
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,13 +8,12 @@ from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import OmegaConf
 
+from tiryns.runner import log
 from tiryns.runner.protocols import RunLogger
 from tiryns.runner.run.files import read_sweep
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.metrics_file import logged_in, whole_rows
 from tiryns.runner.run.yaml_files import read_config
-
-log = logging.getLogger("tiryns")
 
 ATTACHED = (
     "config.yaml", "command.txt", "overrides.json", "environment.json", "parameter_groups.json", "metrics.csv",

@@ -5,7 +5,6 @@ with these signals blocked, and the rows of one that has not finished are logged
 """
 
 import contextlib
-import logging
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,11 +14,10 @@ from lightning.pytorch.loggers import WandbLogger
 from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
+from tiryns.runner import log
 from tiryns.runner.logging.resumable import Resumable, earlier_rows
 from tiryns.runner.run.files import typed_path
 from tiryns.runner.run.signals import shielded
-
-log = logging.getLogger("tiryns")
 
 UNFINISHED = "wandb_unfinished.txt"
 """In the run folder, until W&B has every row: the first step that this session logged."""

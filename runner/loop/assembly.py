@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from tiryns.conf.data.pairs import task_of
 from tiryns.conf.registry import option_of
 from tiryns.runner.build import bind, build
 from tiryns.runner.config.calling import Call, parameters
@@ -142,7 +143,7 @@ def make_data(config: DictConfig, began: Mapping[str, Any] | None = None) -> Any
     if option_of("data", config.data) is not None and "task" in config.data:
         from tiryns.runner.tasks import get_task
 
-        make = make.with_keywords({**make.keywords, "task": get_task(config.data.task)})
+        make = make.with_keywords({**make.keywords, "task": get_task(task_of(config.data, config.objective))})
     data = make()
     data.take_over(began or {})
     objective = OmegaConf.select(config, "objective._target_")

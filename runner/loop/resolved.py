@@ -82,7 +82,15 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
             trainer.precision = precision_of(config, data, module)
         attention = attention_of(model, layout, trainer)
         if asked.data.get("micro_batch_tokens") == "auto":
-            _choose_tokens(trainer, before, data, module)
+            # as the run began, by a trial of a GPU's memory, or as they are on every CPU
+            if "micro_batch_tokens" in before:
+                data.micro_batch_tokens = before["micro_batch_tokens"]
+            elif trainer.accelerator == "gpu" and can_be_tried(data, module):
+                here = member()
+                device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)) if here else 0)
+                ranks = processes_per_node(trainer) * num_nodes(trainer)
+                data.micro_batch_tokens = fitting_tokens(module, data, device, trainer.precision, ranks)
+                data.fitted = True
         if asked.module.get("compile_model") == "auto":
             module.compile_model = before.get("compile", pays_back(trainer, module))
     if module.compile_model:
@@ -102,18 +110,6 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
         "threads": torch.get_num_threads() if trainer.accelerator == "cpu" else None,
         **data.decided(),
     }
-
-
-def _choose_tokens(trainer: Any, before: Resolved, data: Any, module: Any) -> None:
-    """Sets the tokens of a micro-batch: as the run began, by a trial of a GPU's memory, or as they are on every CPU."""
-    if "micro_batch_tokens" in before:
-        data.micro_batch_tokens = before["micro_batch_tokens"]
-    elif trainer.accelerator == "gpu" and can_be_tried(data, module):
-        here = member()
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)) if here else 0)
-        ranks = processes_per_node(trainer) * num_nodes(trainer)
-        data.micro_batch_tokens = fitting_tokens(module, data, device, trainer.precision, ranks)
-        data.fitted = True
 
 
 def pays_back(trainer: Any, module: Any) -> bool:

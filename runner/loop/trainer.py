@@ -17,6 +17,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from tiryns.conf import trainer as options
 from tiryns.conf.values import count_of
+from tiryns.runner import log
 from tiryns.runner.build import bind
 from tiryns.runner.checkpoints.callback import ResumePoint
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
@@ -31,8 +32,6 @@ from tiryns.runner.patches.lightning import leave_signals_alone
 from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run.cluster import cluster_environment, num_nodes, processes_per_node
 from tiryns.runner.run.folder import Run
-
-log = logging.getLogger("tiryns")
 
 EXPECTED_WARNINGS = (
     "`srun` command is available", "dataloader is not resumable", "does not have many workers",
@@ -72,6 +71,8 @@ def build_trainer(
         logger.resume(resumed_step)
     processes = processes_per_node({"devices": settings.devices, "accelerator": accelerator})
     nodes = num_nodes({"num_nodes": settings.num_nodes})
+    clock = [Clock(timedelta(seconds=settings.max_seconds))] if settings.max_seconds else []
+    asked_for = [*clock, *([Profile(folder.path)] if settings.profile else [])]
     trainer = make(
         accelerator=accelerator,
         devices=processes,
@@ -89,7 +90,7 @@ def build_trainer(
         enable_checkpointing=any(isinstance(callback, LightningCheckpoint) for callback in callbacks),
         enable_progress_bar=any(isinstance(callback, ProgressBar) for callback in callbacks),
         enable_model_summary=False,
-        callbacks=[*callbacks, *_asked_for(settings, folder)],
+        callbacks=[*callbacks, *asked_for],
         logger=[*loggers.values(), LogFile(folder.path)],
         plugins=[AtomicCheckpointIO(), cluster_environment()],
         default_root_dir=str(folder.path),
@@ -106,12 +107,6 @@ class Clock(Timer):
         super().on_train_end(trainer, pl_module)
         if (self.time_remaining() or 0) <= 0:
             log.info("the seconds of trainer.max_seconds are over at step %d", trainer.global_step)
-
-
-def _asked_for(settings: options.Trainer, folder: Run) -> list[Callback]:
-    """Returns the callbacks that settings of the trainer ask for."""
-    clock = [Clock(timedelta(seconds=settings.max_seconds))] if settings.max_seconds else []
-    return [*clock, *([Profile(folder.path)] if settings.profile else [])]
 
 
 def make_trainer(asked: DictConfig, resolved: DictConfig, **given: Any) -> Trainer:

@@ -6,7 +6,6 @@ alpha / sqrt(r) (`rslora`, arXiv 2312.03732); `dora` trains the norm of each row
 
 import copy
 import fnmatch
-import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,12 +19,11 @@ from transformers import AutoConfig, PreTrainedModel
 
 from tiryns.conf.model import Pretrained
 from tiryns.conf.values import suggest
+from tiryns.runner import log
 from tiryns.runner.config.loading import from_pretrained
 from tiryns.runner.models.initial.dtypes import load_model
 from tiryns.runner.optim.roles import parts
 from tiryns.runner.widening import at_least_fp32
-
-log = logging.getLogger("tiryns")
 
 NAME = "default"
 """The adapter's name in the model, which `peft` gives it as well."""

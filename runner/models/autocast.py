@@ -1,16 +1,13 @@
 """Whether a model can be computed in autocast, and what is known of the processors that are slower in it."""
 
-import logging
 from typing import Any
 
 import torch
 
+from tiryns.runner import log
 from tiryns.runner.models.packed.rows import packed_row, padded_rows
 from tiryns.runner.models.packed.trials import evaluating, in_one_line, trial_documents
 from tiryns.runner.patches.torch.processor import has_amx, has_avx512_bf16
-
-log = logging.getLogger("tiryns")
-
 
 NARROW = 256
 """Hidden size below which a CPU with AMX is faster in fp32: the casts take longer than the products save."""

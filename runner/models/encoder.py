@@ -1,7 +1,6 @@
 """Encoders of transformers, built from their config classes or loaded with their weights."""
 
 import json
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from transformers.models.auto.modeling_auto import (
 
 from tiryns.conf.model import Encoder, Pretrained
 from tiryns.conf.values import suggest
+from tiryns.runner import log
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_build, cannot_load, from_pretrained
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.text.tokenizer import borrows_padding, knows_no_words
@@ -25,8 +25,6 @@ from tiryns.runner.models.initial.tiling import tile
 from tiryns.runner.models.initial.vocabulary import fit_vocabulary
 from tiryns.runner.models.weights import head_inside_body
 from tiryns.runner.run.model_folder import model_folder
-
-log = logging.getLogger("tiryns")
 
 SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 """Sizes of layers, as config classes name them."""

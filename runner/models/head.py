@@ -1,6 +1,5 @@
 """The class of transformers that a model is built as, and the config fields that its task sets."""
 
-import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,13 +13,12 @@ from transformers import (
     PreTrainedModel,
 )
 
+from tiryns.runner import log
 from tiryns.runner.config.loading import cannot_build, custom_code_allowed
 from tiryns.runner.models.initial.dtypes import as_held
 from tiryns.runner.models.packed.trials import evaluating, trial_documents
 from tiryns.runner.models.weights import few, load_weights
 from tiryns.runner.patches.transformers import has_head
-
-log = logging.getLogger("tiryns")
 
 
 class Head(NamedTuple):

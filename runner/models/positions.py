@@ -85,7 +85,15 @@ class RotaryPhases:
         for config, base in zip(self.configs, self.base, strict=True):
             _set_bases(config, base, own)
         for module in self.modules:
-            _renew(module)
+            # its tensors stay where they are, for compiled code
+            new = type(module)(module.config)
+            buffers = dict(module.named_buffers(recurse=False))
+            with torch.no_grad():
+                for name, buffer in new.named_buffers(recurse=False):
+                    buffers[name].copy_(buffer)
+            for name, value in vars(new).items():
+                if isinstance(value, int | float | Tensor) and not isinstance(value, bool):
+                    setattr(module, name, value)
         self._present = number
 
     def _check(self, where: str, own: Mapping[str, Any], name: str) -> None:
@@ -135,15 +143,3 @@ def _set_bases(config: Any, base: Any, own: Mapping[str, Any]) -> None:
         if part and changed is not None:
             part["rope_theta"] = float(changed)
     config.rope_parameters = found
-
-
-def _renew(module: Any) -> None:
-    """Gives a rotary module what a new one of its config has; its tensors stay where they are, for compiled code."""
-    new = type(module)(module.config)
-    buffers = dict(module.named_buffers(recurse=False))
-    with torch.no_grad():
-        for name, buffer in new.named_buffers(recurse=False):
-            buffers[name].copy_(buffer)
-    for name, value in vars(new).items():
-        if isinstance(value, int | float | Tensor) and not isinstance(value, bool):
-            setattr(module, name, value)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
+from tiryns.runner import log
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_load
 from tiryns.runner.models.adapters import whole_model
 from tiryns.runner.models.architectures import registered  # noqa: F401  which loading then finds
@@ -18,7 +19,6 @@ from tiryns.runner.models.initial.direction import check_reads_both_ways
 from tiryns.runner.models.initial.dtypes import load_model
 from tiryns.runner.optim.roles import parts
 
-log = logging.getLogger("tiryns")
 logging.getLogger("bitsandbytes").setLevel(
     logging.ERROR
 )  # it warns of kernels for 4 bits, which nothing here has

@@ -1,13 +1,11 @@
 """Frozen models that training asks, such as a teacher: a run goes on with the same ones."""
 
-import logging
 from functools import cached_property
 from typing import Any
 
+from tiryns.runner import log
 from tiryns.runner.checkpoints.digests import state_digest
 from tiryns.runner.models.task_model import TaskModel
-
-log = logging.getLogger("tiryns")
 
 NAME = "fixed_models"
 """In a checkpoint: the digest of each model by the setting that names it."""

@@ -1,16 +1,14 @@
 """Parameters that finetuning leaves as they are: by names, or the embeddings and the first layers."""
 
 import fnmatch
-import logging
 import re
 from collections.abc import Sequence
 
 from torch import nn
 
 from tiryns.conf.values import suggest
+from tiryns.runner import log
 from tiryns.runner.optim.roles import parts
-
-log = logging.getLogger("tiryns")
 
 
 def freeze_parameters(model: nn.Module, patterns: Sequence[str], layers: int | None = None) -> None:

@@ -1,14 +1,14 @@
 """Pretraining: the shared step, validation by the model's own figures, and its guesses for masked tokens."""
 
 import json
-import logging
 from typing import Any
 
 from torch import Tensor
 
 from tiryns.conf import module as options
+from tiryns.runner import log
 from tiryns.runner.config.settings import takes_settings
-from tiryns.runner.data.micro_batch import MicroBatch, Share
+from tiryns.runner.data.micro_batch import Share
 from tiryns.runner.evaluation.monitor import MIXED_LOSS
 from tiryns.runner.evaluation.totals import add_sums, bits_per_byte
 from tiryns.runner.models.pretraining.fixed_shapes import sizes_of
@@ -17,8 +17,6 @@ from tiryns.runner.modules.samples import Sample, guessed_samples
 from tiryns.runner.modules.training import TrainingModule
 from tiryns.runner.run.files import write_atomically
 from tiryns.runner.run.folder import Run
-
-log = logging.getLogger("tiryns")
 
 
 class PretrainingRun(TrainingModule):
@@ -55,7 +53,11 @@ class PretrainingRun(TrainingModule):
         """Adds this rank's share of a batch to the sums of its set."""
         sums = self._sums.setdefault(dataloader_idx, {})
         if batch_idx == 0:
-            self._take_samples(batch["micro_batches"][0], dataloader_idx)
+            # one rank alone cannot run a model in shards
+            alone = self.trainer.is_global_zero and self.device_mesh is None
+            if alone and isinstance(self.model, SparseMaskedLM):
+                name, tokenizer = self.datamodule.validation_names[dataloader_idx], self.datamodule.tokenizer
+                self._samples[name] = guessed_samples(self.model, batch["micro_batches"][0], tokenizer)
         for micro_batch in batch["micro_batches"]:
             add_sums(sums, micro_batch, self.model(micro_batch))
 
@@ -86,10 +88,3 @@ class PretrainingRun(TrainingModule):
         """Writes the model's guesses for masked tokens of each validation set."""
         if self.trainer.is_global_zero and any(self._samples.values()):
             write_atomically(folder.path / "samples.json", json.dumps(self._samples, ensure_ascii=False))
-
-    def _take_samples(self, micro_batch: MicroBatch, number: int) -> None:
-        """Lets the model guess a few samples; one rank alone cannot run a model in shards."""
-        alone = self.trainer.is_global_zero and self.device_mesh is None
-        if alone and isinstance(self.model, SparseMaskedLM):
-            name, tokenizer = self.datamodule.validation_names[number], self.datamodule.tokenizer
-            self._samples[name] = guessed_samples(self.model, micro_batch, tokenizer)

@@ -1,7 +1,6 @@
 """The training step that all objectives share: one optimizer step on a global batch."""
 
 import contextlib
-import logging
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tiryns.conf import module as options
+from tiryns.runner import log
 from tiryns.runner.checkpoints.callback import last_good
 from tiryns.runner.data.batches import figures_of, tell_totals
 from tiryns.runner.data.micro_batch import MicroBatch, Share
@@ -35,8 +35,6 @@ from tiryns.runner.protocols import asked_callbacks
 from tiryns.runner.run.audit import order_hash
 from tiryns.runner.run.errors import Diverged
 from tiryns.runner.run.folder import Run
-
-log = logging.getLogger("tiryns")
 
 
 class TrainingModule(ModelModule):

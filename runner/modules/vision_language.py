@@ -1,12 +1,12 @@
 """Vision-language finetuning: the shared step, and evaluation of the answers that the model writes."""
 
-import logging
 from dataclasses import fields
 from typing import Any
 
 from torch import Tensor
 
 from tiryns.conf import module as options
+from tiryns.runner import log
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.micro_batch import MicroBatch, Share
 from tiryns.runner.evaluation.totals import loss_and_accuracy
@@ -14,8 +14,6 @@ from tiryns.runner.models.vision.answers import AnswerWriter
 from tiryns.runner.models.vision.vision_language import VisionLanguageModel
 from tiryns.runner.modules.finetuning import FinetuningRun
 from tiryns.runner.run.errors import TrainingFailure
-
-log = logging.getLogger("tiryns")
 
 
 class VisionLanguageModule(FinetuningRun):

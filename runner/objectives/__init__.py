@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     MultipleChoiceCollator: type[Collator]
 else:
     # in the folder of its task, which this package may not import
-    elsewhere = {"MultipleChoiceCollator": "tiryns.runner.tasks.ranking.objective"}
+    elsewhere = {"MultipleChoiceCollator": "tiryns.runner.tasks.multiple_choice.model"}
     __getattr__, __dir__ = lazy_names(__name__, elsewhere)
 
 __all__ = [

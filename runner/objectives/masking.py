@@ -96,7 +96,15 @@ class Masking:
         ids, lengths = samples["input_ids"], samples["lengths"].astype(np.int64)
         turn = np.zeros_like(lengths)
         if self.favour == "unseen":
-            bits, turn = self._of_cycle(samples, rate)
+            if "epochs" not in samples:
+                raise ValueError(
+                    "objective.favour=unseen needs the epoch of each sample, which runs and PretrainingDataModule know; "
+                    "for lists of samples choose favour=None"
+                )
+            # floor(1 / rate) epochs share the bits of their tokens; each takes another part of these
+            cycle, turn = np.divmod(samples["epochs"], max(1, int(1 / rate + 1e-9)))
+            keys = mix64(samples["lasting_keys"] ^ mix64(cycle.astype(np.uint64) ^ _CYCLES))
+            bits = token_bits(keys, samples["lengths"])
         heads = self._heads(ids, lengths, bits)
         sizes = None if isinstance(heads, slice) else np.diff(heads, append=len(ids))
         scores = uniform(bits[heads])
@@ -134,17 +142,6 @@ class Masking:
         begins |= special
         begins[1:] |= special[:-1]
         return np.flatnonzero(begins)
-
-    def _of_cycle(self, samples: FlatSamples, rate: float) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """The bits [N] of tokens for floor(1 / rate) epochs, and the place of a sample's epoch among these [D]."""
-        if "epochs" not in samples:
-            raise ValueError(
-                "objective.favour=unseen needs the epoch of each sample, which runs and PretrainingDataModule know; "
-                "for lists of samples choose favour=None"
-            )
-        cycle, turn = np.divmod(samples["epochs"], max(1, int(1 / rate + 1e-9)))
-        keys = mix64(samples["lasting_keys"] ^ mix64(cycle.astype(np.uint64) ^ _CYCLES))
-        return token_bits(keys, samples["lengths"]), turn
 
     def _by_count(
         self,

@@ -143,7 +143,10 @@ def cluster_environment() -> Any:
     os.environ.setdefault("SLURM_NTASKS_PER_NODE", str(here.ranks_per_node))  # absent after `srun --ntasks`
     if "MASTER_ADDR" not in os.environ:
         os.environ["MASTER_ADDR"] = first_node_address(here)
-    os.environ.setdefault("MASTER_PORT", str(port_of(here.launch)))
+    # a port below the ephemeral ones: the same for all ranks of a launch, another for another launch
+    job, step, restart = map(int, here.launch.split("."))
+    port = 15000 + (job * 61 + step * 7 + restart) % 15000
+    os.environ.setdefault("MASTER_PORT", str(port))
     return environments.SLURMEnvironment(auto_requeue=False)
 
 
@@ -179,12 +182,6 @@ def first_node_address(here: Member) -> str:
         return address
     what = f"the name of the first node, {first!r}, does not resolve here"
     raise ValueError(f"{what}: export MASTER_ADDR=<its address>")
-
-
-def port_of(launch: str) -> int:
-    """A port below the ephemeral ones: the same for all ranks of a launch, another for another launch."""
-    job, step, restart = map(int, launch.split("."))
-    return 15000 + (job * 61 + step * 7 + restart) % 15000
 
 
 def agent_store() -> Any:

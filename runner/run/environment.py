@@ -17,11 +17,15 @@ def environment() -> dict[str, str | bool | None]:
     here = checkout()
     git = ("git", "-C", str(here))
     status = output_of(*git, "status", "--porcelain", "--untracked-files=no") if here else None
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    cpu = f"{names[0]} x {len(names)}" if names else platform.processor()
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         **{package: version_of(package) for package in PACKAGES},
-        "cpu": _cpu(),
+        "cpu": cpu,
         "gpus": output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"),
         "hostname": platform.node(),
         "git_commit": output_of(*git, "rev-parse", "HEAD") if here else None,
@@ -43,13 +47,6 @@ def version_of(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _cpu() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0]} x {len(names)}" if names else platform.processor()
 
 
 def as_word(name: str, value: str) -> str:

@@ -1,6 +1,5 @@
 """Global batches of one modality each, all with images or all text, as in LLaVA 1.5 (arXiv 2310.03744)."""
 
-import logging
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,8 +8,6 @@ import numpy as np
 from tiryns.runner.order.permutation import epoch_seed
 from tiryns.runner.samplers.base import GlobalBatchSampler, SizedSequences
 from tiryns.runner.samplers.modality_batches import ModalityBatches
-
-log = logging.getLogger("tiryns")
 
 
 class ModalitySequences(SizedSequences, Protocol):

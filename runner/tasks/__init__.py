@@ -2,8 +2,8 @@
 
 - `base`: the base classes; `registry`: tasks by name.
 - One task each: `classification`, `token_classification`, `question_answering`, `vision_language`, `contrastive`,
-  `joint_tagging`; in folders of their own, with all that is theirs alone, `ranking`, of which multiple choice is a
-  case, `sparse` and `late_interaction`.
+  `joint_tagging`; in folders of their own, with all that is theirs alone, `ranking`, `multiple_choice`, which is a
+  case of it, `sparse` and `late_interaction`.
 
 `register_task` adds a task of your own, `register_metric` a metric to any of them.
 """

@@ -45,7 +45,7 @@ def words(kind: str, folder: Path, *overrides: str) -> list[str]:
     ]
     files = [f"data.train={paths[0]}", f"data.validation={paths[1]}", "data.negative_columns=negative"]
     tiny = [word for word in TINY if word != "objective=contrastive"]
-    return [*tiny, f"objective={kind}", f"data.task={kind}", *files, *KINDS[kind], *overrides]
+    return [*tiny, f"objective={kind}", *files, *KINDS[kind], *overrides]
 
 
 @pytest.fixture(name="trained")

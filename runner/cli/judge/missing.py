@@ -1,7 +1,6 @@
 """Trains the runs that a comparison lacks: jobs of sweeps in one folder, which go on where they were stopped."""
 
 import json
-import logging
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from hydra.core.global_hydra import GlobalHydra
 
+from tiryns.runner import log
 from tiryns.runner.cli import commands
 from tiryns.runner.cli.compose import compose, initialized
 from tiryns.runner.cli.judge.sides import Setting, canonical, with_words
@@ -21,8 +21,6 @@ from tiryns.runner.run.command.words import public_overrides, quoted
 from tiryns.runner.run.files import JUDGE, newest, write_atomically
 from tiryns.runner.run.folder import Run, find_runs, runs_in
 from tiryns.runner.run.recording import new_name
-
-log = logging.getLogger("tiryns")
 
 BY_SOURCE = "data.without=by:source"
 """The word that stands for leaving out each source of a mixture, in a change of its own."""

@@ -47,9 +47,14 @@ def nominal_plan(config: DictConfig) -> dict[str, Any]:
     phases = [_phase(phase, counts) for phase in run.phases]
     flops = sum(float(phase["flops"]) for phase in phases)
     text = model.config.get_text_config()
+    # parameters in all, and without the tables of embeddings and an output layer of their size
+    tables = [model.get_input_embeddings(), model.get_output_embeddings()]
+    of_tables = {id(table.weight): table.weight.numel() for table in tables if table is not None}
+    total = sum(parameter.numel() for parameter in model.parameters())
+    parameters = {"total": total, "without_embeddings": total - sum(of_tables.values())}
     return {
         "model": f"{model.config.model_type}, {text.num_hidden_layers} layers of {text.hidden_size}",
-        "parameters": parameters_of(model),
+        "parameters": parameters,
         "steps": run.steps,
         "tokens": run.tokens,
         "flops": flops,
@@ -121,14 +126,6 @@ def meta_model(config: DictConfig) -> Any:
         )
     with torch.device("meta"):
         return make_model_of(node, _Tokens(size), **nominal_objective(config.objective).model_arguments())  # type: ignore[arg-type]
-
-
-def parameters_of(model: Any) -> dict[str, int]:
-    """Parameters in all, and without the tables of embeddings and an output layer of their size."""
-    tables = [model.get_input_embeddings(), model.get_output_embeddings()]
-    of_tables = {id(table.weight): table.weight.numel() for table in tables if table is not None}
-    total = sum(parameter.numel() for parameter in model.parameters())
-    return {"total": total, "without_embeddings": total - sum(of_tables.values())}
 
 
 def on_gpus(flops: float, tokens: int) -> list[dict[str, Any]]:

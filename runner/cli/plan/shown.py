@@ -1,6 +1,6 @@
 """A plan for people, each part as soon as it is known, or as one JSON document."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from omegaconf import DictConfig
@@ -51,17 +51,13 @@ def _show_nominal(plan: Mapping[str, Any]) -> None:
     network = {"architecture": plan["model"], "size": sizes}
     sections = {"model": network, "phases": phases, "time": {**gpus, **told}}
     show("the plan without data: sequences of full length, one document each", sections)
-    _show_points(plan["points"])
-    print("data is not given; with it the plan is exact (data.source, or data.mixture)", flush=True)
-
-
-def _show_points(points: Sequence[Mapping[str, Any]]) -> None:
-    """What steps train with, a line each."""
+    points = plan["points"]
     names = [name for name in points[0] if any(point[name] is not None for point in points)]
     rows = [[_cell(point[name]) for name in names] for point in points]
     widths = [max(len(row[column]) for row in [names, *rows]) for column in range(len(names))]
     for row in [[name.replace("_", " ") for name in names], *rows]:
         print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    print("data is not given; with it the plan is exact (data.source, or data.mixture)", flush=True)
 
 
 def _phase(phase: Mapping[str, Any]) -> str:

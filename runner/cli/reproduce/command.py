@@ -58,7 +58,10 @@ def main(arguments: Namespace) -> None:
         from tiryns.runner.cli.reproduce.worktree import run_recorded_code
 
         place = original.folder or arguments.run.resolve().parent
-        sys.exit(run_recorded_code(original.manifest, place, _words_again(arguments)))
+        words = ["reproduce", str(arguments.run), *arguments.settings]
+        words += [f"--steps={arguments.steps}"] if arguments.steps is not None else []
+        words_again = [*words, *(f"--{name}" for name in ("anyway", "json") if getattr(arguments, name))]
+        sys.exit(run_recorded_code(original.manifest, place, words_again))
     rebuilt = arguments.other or rebuild(original, arguments)
     from tiryns.runner.cli.reproduce.comparison import compare, described
 
@@ -141,9 +144,3 @@ def steps_to_train(original: Recorded, asked: int | None) -> int | None:
             f"--steps {asked}: the first step that the run has digests of is {first}, by its callback.manifest.every"
         )
     return None if asked >= last and original.manifest.get("complete") else min(asked, last)
-
-
-def _words_again(arguments: Namespace) -> list[str]:
-    words = ["reproduce", str(arguments.run), *arguments.settings]
-    words += [f"--steps={arguments.steps}"] if arguments.steps is not None else []
-    return [*words, *(f"--{name}" for name in ("anyway", "json") if getattr(arguments, name))]

@@ -1,7 +1,6 @@
 """The plan of a corpus: which files each task reads, and every setting that decides the content of the store."""
 
 import json
-import logging
 import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,13 +12,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from tiryns.conf.values import count_of
+from tiryns.runner import log
 from tiryns.runner.data.read.documents import open_source
 from tiryns.runner.data.read.files import locate
 from tiryns.runner.data.read.formats import DOCUMENTS, empty_texts, ending_format
 from tiryns.runner.data.read.opened import Reading
 from tiryns.runner.data.store.remote import Folder, is_local
-
-log = logging.getLogger("tiryns")
 
 VERSION = 1
 """Raised when the same inputs would give other sequences."""

@@ -2,6 +2,7 @@
 
 - `examples`: `ExampleReader` and `TaskSequences`, the base classes of the readers of tasks and of their samples.
 - `classification`, `token_classification`, `question_answering`: one task each.
+- `lists`: lists of candidates, for ranking and multiple choice.
 - `words`: words with several columns of labels, and entities by their characters.
 - `labels`: names and numbers of labels, `labels_from_zero` by an earlier rule; `spelling`: how labels are written;
   `columns`: the columns that a user will have meant, and hidden labels.

@@ -1,6 +1,5 @@
 """Classification data: texts or pairs of texts with one label, several labels, or a number."""
 
-import logging
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import (
     ExampleReader,
     TaskSequences,
@@ -33,8 +33,6 @@ from tiryns.runner.data.labelled.spelling import LocatedLabel, is_missing, spell
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import LabelRule, Rows
-
-log = logging.getLogger("tiryns")
 
 _SEPARATORS = (", ", ";", "|")
 

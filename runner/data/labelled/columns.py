@@ -1,10 +1,10 @@
 """What columns hold: those that a user will have meant where the settings name others, and labels hidden or joined."""
 
-import logging
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from tiryns.runner import log
 from tiryns.runner.data.labelled.spelling import (
     is_hidden,
     is_missing,
@@ -18,8 +18,6 @@ from tiryns.runner.data.read.bad_rows import AdvisedError, MissingColumn
 from tiryns.runner.data.read.delimited import share_repeated
 from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.run.command.words import typed, typed_setting
-
-log = logging.getLogger("tiryns")
 
 _ROWS = 1000
 """Rows that are looked at."""

@@ -173,12 +173,11 @@ class ExampleReader(ABC):
         """Arguments of the objective's collator that depend on labels and columns."""
         return {}
 
-    @abstractmethod
     def state_dict(self) -> dict[str, Any]:
         """The results of `learn` in plain values, which are exported with the model."""
+        return {}
 
-    @abstractmethod
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - there may be no labels
         """Restores the results of an earlier `learn`; the reader then tokenises examples, with labels or without."""
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:

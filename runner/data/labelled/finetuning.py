@@ -1,7 +1,6 @@
 """Labelled data for finetuning: read, checked, tokenised in memory, and served as global batches."""
 
 import hashlib
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import compress
@@ -15,6 +14,7 @@ from tiryns.conf.data import labelled as options
 from tiryns.conf.data.labelled import FOLD_SET, check_fold
 from tiryns.conf.data.pairs import Mteb, Retrieval
 from tiryns.conf.values import count_of
+from tiryns.runner import log
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.evaluated import EvaluatedDataModule, all_problems, by_name
 from tiryns.runner.data.labelled.columns import labels_in, meant_error, warn_of_unread, without_hidden
@@ -34,8 +34,6 @@ from tiryns.runner.data.text.holdout import are_held_out, fold_numbers
 from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from tiryns.runner.data.text.vocabulary import describe_vocabulary
 from tiryns.runner.run.model_folder import model_folder
-
-log = logging.getLogger("tiryns")
 
 
 class FinetuningData(EvaluatedDataModule):

@@ -1,7 +1,6 @@
 """Question answering data as in SQuAD (1.1 and 2.0): questions on contexts, answered by spans of them."""
 
 import json
-import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -9,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import (
     ExampleReader,
     TaskSequences,
@@ -24,8 +24,6 @@ from tiryns.runner.data.labelled.words.annotations import Mark, file_of, offset_
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
-
-log = logging.getLogger("tiryns")
 
 NEARBY = 64
 """Characters around a wrong `answer_start` in which the text of the answer is searched."""

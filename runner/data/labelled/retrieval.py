@@ -1,6 +1,5 @@
 """What is measured and not trained on: queries with passages that belong to them, by set, and tasks of mteb by name."""
 
-import logging
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -8,6 +7,7 @@ from transformers import PreTrainedTokenizerBase
 
 from tiryns.conf.data.pairs import Mteb, Retrieval
 from tiryns.conf.values import suggest
+from tiryns.runner import log
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.evaluated import by_name
 from tiryns.runner.data.labelled.examples import text_of
@@ -15,8 +15,6 @@ from tiryns.runner.data.labelled.finetuning import tokenizer_of
 from tiryns.runner.data.read.beir import read_beir
 from tiryns.runner.data.read.opened import reading_of
 from tiryns.runner.data.read.rows import Rows, read_rows
-
-log = logging.getLogger("tiryns")
 
 
 class RetrievalSet(NamedTuple):

@@ -1,6 +1,5 @@
 """Token classification data: sentences of words, each word with a label."""
 
-import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.conf.values import suggest
+from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import (
     ExampleReader,
     TaskSequences,
@@ -39,8 +39,6 @@ from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 from tiryns.runner.data.text.vocabulary import read_words_as_text
-
-log = logging.getLogger("tiryns")
 
 
 class Sentence(NamedTuple):

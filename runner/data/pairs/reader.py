@@ -4,6 +4,7 @@ Letters in shapes: D rows, X texts of all of them, N tokens.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from tiryns.runner.data.labelled.examples import (
     text_of,
     tokenized,
 )
-from tiryns.runner.data.labelled.spelling import is_missing, parsed
+from tiryns.runner.data.labelled.spelling import is_missing, parsed, unwrapped
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.beir import read_beir
@@ -141,13 +142,7 @@ class PairsReader(ExampleReader):
     def _negatives(self, row: Row, name: str) -> list[str]:
         if not self.in_training and name not in row.values:
             return []
-        value = column(row, name, "data.negative_columns")
-        texts = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
-        there = [text for text in texts if not is_missing(text)]
-        if wrong := [text for text in there if not isinstance(text, str)]:
-            problem = f"column {name!r} holds {wrong[0]!r:.40}, expected a text or a list of texts"
-            raise BadRow(row.where, problem, "no text")
-        return [text for text in there if text.strip()]
+        return [text for text in texts_in(row, name, "data.negative_columns") if text.strip()]
 
     def _score(self, row: Row, labelled: bool) -> float:
         if self.label_column is None:
@@ -159,11 +154,7 @@ class PairsReader(ExampleReader):
             if labelled:
                 raise BadRow(row.where, f"there is no score in column {self.label_column!r}", "no score")
             return float("nan")
-        try:
-            score = float(parsed(value))
-        except (TypeError, ValueError, OverflowError):
-            score = float("nan")
-        if not np.isfinite(score):
+        if np.isnan(score := finite_number(value)):
             problem = f"the score in column {self.label_column!r} is {value!r:.40}, expected a number"
             raise BadRow(row.where, problem, "no score")
         return score
@@ -211,6 +202,29 @@ class PairsReader(ExampleReader):
     def describe(self) -> dict[str, str]:
         """The hard negatives, where there are any."""
         return {"hard negatives": f"up to {self.most_negatives} of a row"} if self.most_negatives else {}
+
+
+def texts_in(row: Row, name: str, setting: str) -> list[str]:
+    """The texts of a column that holds none, one or a list of them. Raises BadRow for anything else."""
+    value = unwrapped(column(row, name, setting))
+    texts = [text for text in (value if isinstance(value, list) else [value]) if not is_missing(text)]
+    if wrong := [text for text in texts if not isinstance(text, str)]:
+        problem = f"column {name!r} holds {wrong[0]!r:.40}, expected a text or a list of texts"
+        raise BadRow(row.where, problem, "no text")
+    return texts
+
+
+def finite_number(value: Any) -> float:
+    """The number of a score or a grade; NaN for anything else, and for infinity.
+
+    Example:
+        >>> [finite_number(value) for value in ("0.5", 2, "good", "inf")]
+        [0.5, 2.0, nan, nan]
+    """
+    with suppress(TypeError, ValueError, OverflowError):
+        if np.isfinite(number := float(parsed(value))):
+            return number
+    return float("nan")
 
 
 def number_of(text: str) -> int:

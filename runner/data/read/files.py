@@ -1,7 +1,6 @@
 """Finds the files of a path, glob or split, or the data set of the Hugging Face hub, that a name stands for."""
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from glob import glob, has_magic
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 from tiryns.conf.values import NAMED
 from tiryns.runner.data.read.cards import card_files
 from tiryns.runner.data.read.content import COMPRESSED
-from tiryns.runner.data.read.formats import DOCUMENTS, ROWS, ending_format, endings_of
+from tiryns.runner.data.read.formats import ending_format, endings_of
 from tiryns.runner.run.files import json_object
 
 SPLIT_NAMES = {
@@ -144,34 +143,6 @@ def _has_splits(path: Path, formats: Sequence[str]) -> bool:
     words = [_words(path, file) for file in _visible(path, formats)]
     found = [next((n for n, names in SPLIT_NAMES.items() if one & {*names}), None) for one in words]
     return None not in found and len({*found}) > 1
-
-
-def whole_folders(settings: Mapping[str, Any]) -> str:
-    """The words that read all files of folders whose split is read; versions until 0.3 read all. Empty without any.
-
-    Such a folder is named by `train` or `source`.
-    """
-    typed = []
-    for name, formats in (("train", ROWS), ("source", DOCUMENTS)):
-        given: Any = settings.get(name)
-        is_list = isinstance(given, Sequence) and not isinstance(given, str)
-        listed = [*given] if is_list else [given]
-        specs = [one for one in listed if isinstance(one, str)]
-        globs = {spec: _glob(Path(spec).expanduser(), formats) or spec for spec in specs}
-        if globs.keys() - globs.values():
-            chosen = ",".join(globs.values())
-            typed.append(shlex.quote(f"data.{name}={f'[{chosen}]' if is_list else chosen}"))
-    return " ".join(typed)
-
-
-def _glob(folder: Path, formats: Sequence[str]) -> str:
-    """The pattern of all files in a folder that has several splits; empty for another path."""
-    if not folder.is_dir() or is_saved(folder) or not (card_files(folder) or _has_splits(folder, formats)):
-        return ""
-    files, shown = _visible(folder, formats), [one for one in folder.iterdir() if one.name[0] != "."]
-    endings = {"".join(file.suffixes) for file in files}
-    others = any(one.is_file() and one not in files for one in shown)
-    return str(folder / "**" / f"*{endings.pop()}" if others and len(endings) == 1 else folder / "*")
 
 
 def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[Path]:

@@ -1,6 +1,5 @@
 """Splits documents into training and validation, so that no text is in both, and labelled examples into folds."""
 
-import logging
 from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,13 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tiryns.runner import log
 from tiryns.runner.data.read.documents import Document, Source
 from tiryns.runner.data.read.file_documents import WHOLE, Piece, documents_of, pieces_of
 from tiryns.runner.data.text.pool import PIECE, given, num_workers, workers
 from tiryns.runner.order.keyed import derive_seed, mix64
-
-log = logging.getLogger("tiryns")
-
 
 TRAIN, HELD_OUT = "train", "held_out"
 """Names of the training part, and of the validation set that is held out of the training source."""

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import logging
 import os
 import re
 import shutil
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tiryns.runner import log
 from tiryns.runner.data.read.documents import Source
 from tiryns.runner.data.store.reader import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
 from tiryns.runner.data.store.writer import key_of, locked, sync, write_errors, write_json
@@ -26,8 +26,6 @@ from tiryns.runner.data.text.pool import rust_threads
 from tiryns.runner.data.text.tokenise import tokenise
 from tiryns.runner.data.text.tokenizer import MASKING, load_tokenizer, tokenizer_fingerprint, train_tokenizer
 from tiryns.runner.run.files import system_errors
-
-log = logging.getLogger("tiryns")
 
 VERSION = 1
 """Raised when the same inputs would give other sequences."""

@@ -1,6 +1,5 @@
 """The documents of a part, tokenised with all cores into its store."""
 
-import logging
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -11,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from tiryns.runner import log
 from tiryns.runner.data.read.documents import Document, Source
 from tiryns.runner.data.store.reader import TokenStore
 from tiryns.runner.data.store.writer import Batch, smallest_dtype, write_store
 from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.data.text.holdout import Part, Stretch
 from tiryns.runner.data.text.pool import given, num_workers, workers
-
-log = logging.getLogger("tiryns")
 
 _BATCH_DOCUMENTS, _BATCH_CHARACTERS = 4096, 1 << 20
 _SECONDS_BETWEEN_LINES = 10.0

@@ -2,7 +2,6 @@
 
 import hashlib
 import heapq
-import logging
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,6 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tiryns.runner import log
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ TOKENIZER_KINDS = ("wordpiece", "bpe", "characters")
 
 ALPHABETS = {"protein": "LAGVSERTIDPKQNFYMHWCXBUZO.-", "dna": "ACGTN", "rna": "ACGUN"}
 """Letters of the named alphabets; those of proteins in the order of ESM-2's vocabulary."""
-
-log = logging.getLogger("tiryns")
 
 SPECIAL_TOKENS = {f"{role}_token": f"[{role.upper()}]" for role in ("pad", "unk", "cls", "sep", "mask")}
 """The special tokens of a trained tokenizer, ids 0 to 4."""

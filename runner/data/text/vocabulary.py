@@ -1,13 +1,11 @@
 """What a tokenizer knows of the texts it is given, and whether it reads single words as running text has them."""
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-log = logging.getLogger("tiryns")
-
+from tiryns.runner import log
 
 READ = 200
 """Samples whose tokens are counted, spread evenly over all."""

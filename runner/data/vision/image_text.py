@@ -1,7 +1,6 @@
 """Conversations about images for vision-language models: from rows and a folder of images, served as global batches."""
 
 import hashlib
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from PIL import Image
 
 from tiryns.conf.data import vision as options
 from tiryns.conf.data.common import ImagesAndText
+from tiryns.runner import log
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.evaluated import EvaluatedDataModule, by_name
 from tiryns.runner.data.labelled.examples import TaskSequences
@@ -33,8 +33,6 @@ from tiryns.runner.data.vision.images import (
     join_images,
 )
 from tiryns.runner.data.vision.processors import VisionProcessor, conversation_texts, find_processor
-
-log = logging.getLogger("tiryns")
 
 
 class ConversationSequences(TaskSequences):

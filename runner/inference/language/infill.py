@@ -1,12 +1,12 @@
 """Fills in the masks of texts with a masked language model, by the sampler of masked diffusion."""
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tiryns.runner import log
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
 from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.inference.kinds import Kept, OfTexts, PredictOptions
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM
-
-log = logging.getLogger("tiryns")
 
 MASK = "[MASK]"
 """The mask in the texts of users, for every tokenizer."""

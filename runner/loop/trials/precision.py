@@ -5,13 +5,13 @@ version of torch and a model, whichever run comes first; it has to be clear; and
 """
 
 import json
-import logging
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from tiryns.runner import log
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.store.writer import cache_folder, key_of, locked
 from tiryns.runner.loop.trials.steps import can_be_tried, largest_micro_batch, leaving_no_trace, loss_of
@@ -21,8 +21,6 @@ from tiryns.runner.models.packed.trials import in_one_line
 from tiryns.runner.models.quick.allowed import quick_gradients
 from tiryns.runner.run.cluster import num_nodes, processes_per_node
 from tiryns.runner.run.files import read_json, write_atomically
-
-log = logging.getLogger("tiryns")
 
 CLEARLY = 0.9
 """Share of the time of the precision that the rule names, below which the other is taken."""

@@ -4,7 +4,6 @@ They are made in pieces of consecutive samples, always in the same batches, so t
 on who computed it. Ranks and jobs share the work: each takes pieces that nobody has begun, and waits for the others.
 """
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,10 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tiryns.runner import log
 from tiryns.runner.data.batches import flat_samples
 from tiryns.runner.data.store.writer import cache_folder, entering, key_of, locked
-
-log = logging.getLogger("tiryns")
 
 PIECE = 1024
 """Samples of a file."""

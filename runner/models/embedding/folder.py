@@ -60,15 +60,12 @@ class Embedding(NamedTuple):
         """The prompt of that name, or the default one; a query or passage may have none. ValueError for another name."""
         if name is None:
             return self.prompts.get(self.default_prompt, "") if self.default_prompt else ""
-        named = [self.prompts[other] for other in _same_as(name) if other in self.prompts]
+        same_as = (name, *PASSAGE) if name in PASSAGE else (name,)
+        named = [self.prompts[other] for other in same_as if other in self.prompts]
         if not named and name not in ("query", *PASSAGE):
             known = ", ".join(sorted({"query", "passage", *self.prompts}))
             raise ValueError(f"prompt={name} is none of the model's: expected {known}")
         return next(iter(filter(None, named)), "")
-
-
-def _same_as(name: str) -> tuple[str, ...]:
-    return (name, *PASSAGE) if name in PASSAGE else (name,)
 
 
 def prompts_of(query: str, passage: str) -> dict[str, str]:

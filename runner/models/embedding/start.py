@@ -1,13 +1,11 @@
 """Training from a folder of sentence-transformers keeps its pooling, unit length and prompts where none are set."""
 
-import logging
 from typing import Any
 
 from omegaconf import DictConfig
 
+from tiryns.runner import log
 from tiryns.runner.models.embedding.folder import Embedding, read_embedding
-
-log = logging.getLogger("tiryns")
 
 NEW = Embedding("mean", normalised=True)
 """That of a model which has none yet."""

@@ -4,7 +4,6 @@ Each is tried first, as in many architectures packed documents see each other, a
 """
 
 import copy
-import logging
 import math
 from itertools import accumulate
 from typing import Any
@@ -14,6 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PretrainedConfig, PreTrainedModel
 
+from tiryns.runner import log
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.packed.attention import NAME
 from tiryns.runner.models.packed.documents import flat_places, padded_places
@@ -27,9 +27,6 @@ from tiryns.runner.models.packed.trials import (
 )
 from tiryns.runner.patches.transformers import takes_attention
 from tiryns.runner.widening import at_least_fp32
-
-log = logging.getLogger("tiryns")
-
 
 _TRIED: dict[tuple[type, str], tuple[int, float]] = {}
 """Results of `_best_offset` for architectures in this process, without those of weights that are not numbers."""

@@ -47,7 +47,11 @@ class ImageArguments:
         if "cu_seqlens" in micro_batch and self._rope_index is not None:
             found["position_ids"] = self._positions(self._rope_index, micro_batch, images)
         if self.prompts_are_marked:
-            found["token_type_ids"] = _is_answer(ids, micro_batch["target_positions"])
+            # 0 up to the first place of each row that predicts a target, 1 after it
+            targets = micro_batch["target_positions"]
+            rows, places = targets // ids.shape[1], targets % ids.shape[1]
+            first = ids.new_full((len(ids),), ids.shape[1]).scatter_reduce(0, rows, places, "amin")
+            found["token_type_ids"] = (torch.arange(ids.shape[1], device=ids.device) > first[:, None]).long()
         return found
 
     def of_prompts(self, ids: Tensor, images: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -92,10 +96,3 @@ def _tensors(part: Any) -> list[Tensor]:
     if isinstance(part, Tensor):
         return [part] if part.is_floating_point() else []
     return [t for inner in part for t in _tensors(inner)] if isinstance(part, list | tuple) else []
-
-
-def _is_answer(ids: Tensor, targets: Tensor) -> Tensor:
-    """int64 [B, T]: 0 up to the first place of each row that predicts a target, 1 after it; `targets` [N] are places."""
-    rows, places = targets // ids.shape[1], targets % ids.shape[1]
-    first = ids.new_full((len(ids),), ids.shape[1]).scatter_reduce(0, rows, places, "amin")
-    return (torch.arange(ids.shape[1], device=ids.device) > first[:, None]).long()

@@ -3,7 +3,6 @@
 Letters in shapes: B rows, T tokens, M prompts, K tokens written.
 """
 
-import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import GenerationConfig, PreTrainedModel
 
+from tiryns.runner import log
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.vision.images import EncodedImage
 from tiryns.runner.models.flops import FlopCounts
@@ -23,8 +23,6 @@ from tiryns.runner.models.packed.trials import TOLERANCE, evaluating, relative_d
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 from tiryns.runner.models.vision.image_arguments import ImageArguments
 from tiryns.runner.patches.transformers import attention_of
-
-log = logging.getLogger("tiryns")
 
 
 class VisionLanguageModel(SparseMaskedLM):

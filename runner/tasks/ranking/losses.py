@@ -12,8 +12,6 @@
 Letters in shapes: E lists, C candidates of the longest. `scores` [E, C] are -inf, `grades` [E, C] NaN beyond a list.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -29,9 +27,8 @@ def listwise(scores: Tensor, grades: Tensor) -> Tensor:
 def pointwise(scores: Tensor, grades: Tensor) -> Tensor:
     """The binary cross-entropy of each candidate [E, C]."""
     targets, unknown = grades.nan_to_num(0.0).clamp_max(1.0), grades.isnan()
-    losses = functional.binary_cross_entropy_with_logits(
-        scores.masked_fill(unknown, 0.0), targets, reduction="none"
-    )
+    known = scores.masked_fill(unknown, 0.0)
+    losses = functional.binary_cross_entropy_with_logits(known, targets, reduction="none")
     return losses.masked_fill(unknown, 0.0)
 
 
@@ -57,9 +54,7 @@ def margins(scores: Tensor, grades: Tensor) -> Tensor:
     return known[:, :, None] - known[:, None, :]
 
 
-LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "listwise": listwise, "ranknet": ranknet, "margin": margin, "pointwise": pointwise,
-}  # fmt: skip
+LOSSES = {loss.__name__: loss for loss in (listwise, ranknet, margin, pointwise)}
 
 
 def list_losses(loss: str, scores: Tensor, grades: Tensor) -> Tensor:

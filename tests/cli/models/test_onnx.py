@@ -211,11 +211,14 @@ def test_graph_of_another_model_is_refused(
     assert not list((tmp_path / "here").iterdir())
 
 
-def test_int8_that_costs_too_much_is_refused() -> None:
-    entry = {
-        "accuracy": {"torch": 0.9, "int8": 0.88, "int8_difference": [-0.03, -0.01]},
-        "loss": {"torch": 0.9, "int8": 0.88},
-    }
+def test_int8_that_costs_too_much_is_refused(labelled_runs: Runs, tmp_path: Path) -> None:  # noqa: F811
+    run, _ = labelled_runs["classification"]
+    said = message(run, tmp_path / "pushed", "--format", "onnx", "--int8", "--most", -1)
+    assert "int8 weights cost" in said
+    assert "and -1 is allowed" in said
+    assert not list(tmp_path.iterdir()), "nothing is written"
+    accuracy = {"torch": 0.9, "int8": 0.88, "int8_difference": [-0.03, -0.01]}
+    entry = {"accuracy": accuracy, "loss": {"torch": 0.9, "int8": 0.88}}
     written.check_cost(entry, "loss", "test/test", 0.0)
     written.check_cost(entry, "accuracy", "test/test", 0.021)
     with pytest.raises(ValueError, match=r"cost 0\.0200 of test/test/accuracy.* -0\.0300 to -0\.0100\)"):

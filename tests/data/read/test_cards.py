@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 
 from tiryns.runner.data.read.cards import card_class_names
-from tiryns.runner.data.read.files import locate, whole_folders
-from tiryns.runner.data.read.formats import ROWS
 from tiryns.runner.data.read.rows import read_rows
 
 CLONE = "---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: {pattern}\n---\n"
@@ -52,35 +50,3 @@ def test_files_that_the_card_does_not_name_have_no_names_of_it(tmp_path: Path) -
         (tmp_path / name).write_text("text,label\nyes,1\nno,0\n")
     assert card_class_names(tmp_path / "data/train.csv") == {"label": ["neg", "pos"]}
     assert card_class_names(tmp_path / "mine/topics.csv") == {}
-
-
-@pytest.mark.parametrize(
-    ("files", "pattern"),
-    [
-        (("train.csv", "test.csv"), "*"),
-        (("train/a.jsonl", "dev/b.jsonl"), "*"),
-        (("train.jsonl.gz", "test.jsonl.gz", "about.md"), "**/*.jsonl.gz"),
-        (("train.csv", "test.csv", "README.md"), "**/*.csv"),
-        (("train.csv", "more.csv"), ""),  # read whole as ever
-        (("train.csv",), ""),
-    ],
-)
-def test_the_words_that_read_a_folder_of_splits_whole(
-    files: tuple[str, ...], pattern: str, tmp_path: Path
-) -> None:
-    for name in files:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(CLONE.format(pattern="tr*.csv") if name == "README.md" else "a\n")
-    other = str(tmp_path / files[0])
-    assert whole_folders({"train": str(tmp_path), "source": other}) == (
-        f"'data.train={tmp_path}/{pattern}'" if pattern else ""
-    )
-    assert whole_folders({"train": [other, str(tmp_path)]}) == (
-        f"'data.train=[{other},{tmp_path}/{pattern}]'" if pattern else ""
-    )
-    texts = str(tmp_path / "*") if pattern == "*" or "README.md" in files else ""
-    assert whole_folders({"source": str(tmp_path)}) == (f"'data.source={texts}'" if texts else "")
-    assert whole_folders({"train": other, "source": None}) == ""
-    if pattern:
-        found = locate(f"{tmp_path}/{pattern}", "train", ROWS).files
-        assert found == sorted(tmp_path / name for name in files if not name.endswith(".md"))

@@ -136,8 +136,8 @@ CONFIGS: list[tuple[str, list[str]]] = [
     ("experiment=contrastive data.train=mine.csv", ["add data=pairs, which"]),
     ("objective=sparse", ["needs module=finetuning", "experiment=sparse has both"]),
     (
-        "objective=sparse module=finetuning data=pairs data.train=mine.csv",
-        ["choose objective=contrastive, or set data.task=sparse"],
+        "objective=sparse module=finetuning data=ranking data.train=mine.csv",
+        ["objective=sparse does not train on this data; choose objective=ranking"],
     ),
     (
         "experiment=sparse objective.dimensions=[8]",

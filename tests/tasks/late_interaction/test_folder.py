@@ -17,7 +17,7 @@ from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.tasks.late_interaction.model import PROJECTION
 from tiryns.runner.tasks.late_interaction.similarity import MaxSim
 
-WORDS = ["objective=late_interaction", "data.task=late_interaction", "objective.token_dimensions=8"]
+WORDS = ["objective=late_interaction", "objective.token_dimensions=8"]
 MARKED = [f"{text}. {text[:9]}!" for text in TEXTS]
 
 

@@ -16,7 +16,7 @@ from tests.support.precision import rounding
 from tiryns.runner.cli.commands import main
 from tiryns.runner.inference.predictor import Predictor
 
-WORDS = ["objective=sparse", "data.task=sparse"]
+WORDS = ["objective=sparse"]
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.patches.transformers import takes_attention
 from tiryns.runner.run.folder import Run
-from tiryns.runner.tasks.ranking.model import MultipleChoiceModel
+from tiryns.runner.tasks.multiple_choice.model import MultipleChoiceModel
 
 KINDS = (SparseMaskedLM, SequenceClassifier, TokenClassifier, QuestionAnswerer, ContrastiveModel)
 """Task models that can be computed from the outputs of a graph."""

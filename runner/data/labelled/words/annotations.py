@@ -4,17 +4,14 @@ Python counts characters. A browser, and so Label Studio, counts UTF-16 units, o
 count bytes of UTF-8. An annotation that carries its own text shows which unit its file counts.
 """
 
-import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tiryns.runner import log
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import LabelRule, Row
-
-log = logging.getLogger("tiryns")
-
 
 CHARACTERS = "characters"
 """The unit of offsets where nothing tells another."""

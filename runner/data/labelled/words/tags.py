@@ -4,7 +4,6 @@ A tag is a letter and a type, `B-PER` or `PER-B`. The letters of a set of labels
 IOE, each of which has two that the sentences tell apart (https://github.com/chakki-works/seqeval).
 """
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Sequence, Set
 from functools import partial
@@ -14,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-log = logging.getLogger("tiryns")
+from tiryns.runner import log
 
 _AT_ONCE, _SCORES_AT_ONCE = 256, 2**20
 """Sentences decoded at a time, and scores of them for one word, so that memory does not grow with the set."""

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from tiryns.runner.data.labelled.examples import TaskSequences
 from tiryns.runner.data.labelled.labels import UNLABELLED, majority_accuracy
+from tiryns.runner.data.labelled.lists import Candidates, ListReader, ListSequences
 from tiryns.runner.data.labelled.spelling import is_missing, unwrapped, whole_number
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import Row, Rows
-from tiryns.runner.tasks.ranking.lists import Candidates, ListReader, ListSequences
 
 KINDS = ("text", "name", "number")
 """How labels tell the choice that is right: by its text, by its name (a letter), or by its number."""
@@ -34,11 +34,12 @@ class MultipleChoiceReader(ListReader):
 
     def label(self, row: Row, count: int, labelled: bool) -> Any:
         """What tells the choice that is right."""
-        label = row.values.get(self.label_column)
-        label = None if is_missing(label) else unwrapped(label)
-        if labelled and label is None:
+        label = unwrapped(row.values.get(self.label_column))
+        if not is_missing(label):
+            return label
+        if labelled:
             raise BadRow(row.where, f"there is no label in column {self.label_column!r}", "no label")
-        return label
+        return None
 
     def learn(self, examples: list[Candidates], rows: Rows) -> None:
         """Takes how labels tell the choice that is right, the first way in which all of them do."""

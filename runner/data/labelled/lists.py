@@ -3,6 +3,7 @@
 import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from string import ascii_uppercase
@@ -97,9 +98,9 @@ class ListReader(ExampleReader):
         found = []
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
-                text, context = text_of(row, self.text_column, "data.text_column"), None
-                if self.context_column:
-                    context = text_of(row, self.context_column, "data.context_column")
+                text = text_of(row, self.text_column, "data.text_column")
+                before = self.context_column
+                context = text_of(row, before, "data.context_column") if before else None
                 candidates, names = self.choices(row)
                 if labelled:
                     column(row, self.label_column, "data.label_column")
@@ -110,33 +111,33 @@ class ListReader(ExampleReader):
 
     def pairs(self, example: Candidates) -> list[tuple[str, str]]:
         """The two texts that a model reads together, for each candidate: the query, or the context, and what follows."""
-        if example.context is None:
-            return [(example.text, candidate) for candidate in example.candidates]
-        return [(example.context, f"{example.text} {candidate}") for candidate in example.candidates]
+        between = "" if example.context is None else f"{example.text} "
+        return [(example.context or example.text, between + candidate) for candidate in example.candidates]
 
     def texts(self, examples: list[Candidates]) -> Iterator[str]:
         """Context, query and candidates, so that none is in both training and held-out examples."""
-        return ("\n".join((*([e.context] if e.context else ()), e.text, *e.candidates)) for e in examples)
+        return ("\n".join(filter(None, (e.context, e.text, *e.candidates))) for e in examples)
 
     def tokenize(self, examples: list[Any], tokenizer: Any, max_length: int, training: bool) -> ListSequences:
         """One sample per example; each of its candidates is cut off, with the query, at `max_length` tokens."""
-        pairs = [self.pairs(example) for example in examples]
-        firsts, seconds = ([pair[i] for some in pairs for pair in some] for i in range(2))
-        with_types = "token_type_ids" in tokenizer.model_input_names
+        pairs = [pair for example in examples for pair in self.pairs(example)]
         cut: dict[str, Any] = {"truncation": "longest_first", "max_length": max_length}
         ids, types = [], []
-        for _, encoding in tokenized(tokenizer, firsts, seconds, **cut):
+        for _, encoding in tokenized(tokenizer, *([pair[i] for pair in pairs] for i in range(2)), **cut):
             ids.append(np.array(encoding.ids, np.int32))
-            types.append(np.array(encoding.type_ids if with_types else [], np.int8))
-        counts = np.array([len(some) for some in pairs], dtype=np.int64)
+            types.append(np.array(encoding.type_ids, np.int8))
+        counts = np.array([len(example.candidates) for example in examples], np.int64)
         bounds = list(pairwise([0, *np.cumsum(counts)]))
-        joined = [
-            [concatenated(parts[start:end], kind) for start, end in bounds]
-            for parts, kind in ((ids, np.int32), (types, np.int8))
-        ]
-        sequences = ListSequences(examples, joined[0], joined[1] if with_types else None)
+
+        def joined(parts: list[NDArray[Any]], kind: Any) -> list[NDArray[Any]]:
+            return [concatenated(parts[start:end], kind) for start, end in bounds]
+
+        with_types = "token_type_ids" in tokenizer.model_input_names
+        sequences = ListSequences(
+            examples, joined(ids, np.int32), joined(types, np.int8) if with_types else None
+        )
         sequences.counts = counts
-        sequences.choice_lengths = np.array([len(one) for one in ids], dtype=np.int32)
+        sequences.choice_lengths = np.array([len(one) for one in ids], np.int32)
         sequences.labels = self.labels(examples)
         return sequences
 
@@ -147,28 +148,28 @@ class ListReader(ExampleReader):
             while columns and is_missing(columns[-1]):
                 columns.pop()
             return columns
-        setting = (
-            f"data.choices_column, or data.choice_columns where each {self.noun} has a column of its own"
-        )
-        found = column(row, self.choices_column, setting)
-        if isinstance(found, str):
-            try:
-                found = json.loads(found)
-            except ValueError:
-                found = found.split(self.label_separator) if self.label_separator else found
-        return unwrapped(found)
+        others = f"data.choice_columns where each {self.noun} has a column of its own"
+        found = of_json(column(row, self.choices_column, f"data.choices_column, or {others}"))
+        return found.split(self.label_separator) if isinstance(found, str) and self.label_separator else found
 
     def choices(self, row: Row) -> tuple[list[str], list[str]]:
         """The texts of the candidates, and their names. Raises BadRow for too few, and for an empty one."""
-        given, noun, names = self.given(row), self.noun, list(ascii_uppercase)
+        given, names = self.given(row), list(ascii_uppercase)
         if isinstance(given, Mapping) and "text" in given:
             names = list(map(str, given.get("label", names)))
             given = list(given["text"])
         if not isinstance(given, list) or len(given) < self.fewest:
             expected = "expected a list of two or more, or text with data.label_separator"
-            raise BadRow(row.where, f"the {noun}s are {given!r:.60}: {expected}", f"no {noun}s")
+            raise BadRow(row.where, f"the {self.noun}s are {given!r:.60}: {expected}", f"no {self.noun}s")
         texts = ["" if is_missing(one) else spelled(one).strip() for one in given]
         if "" in texts:
-            problem = f"{noun} {texts.index('') + 1} of {len(texts)} is empty"
-            raise BadRow(row.where, problem, f"empty {noun}")
+            problem = f"{self.noun} {texts.index('') + 1} of {len(texts)} is empty"
+            raise BadRow(row.where, problem, f"empty {self.noun}")
         return texts, names[: len(texts)]
+
+
+def of_json(cell: Any) -> Any:
+    """What a cell holds, or the JSON of a cell of text."""
+    with suppress(ValueError):
+        return unwrapped(json.loads(cell) if isinstance(cell, str) else cell)
+    return cell
