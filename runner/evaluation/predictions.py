@@ -56,6 +56,9 @@ class Predictions(ABC):
     keeps_all = False
     """Whether what only some figures are made of is kept without them."""
 
+    label_sets: Callable[[int], dict[str, Any]] | None = None
+    """What a calibration on other examples has for the place of a text or a word, by the keys of its row."""
+
     monitor: str
     """The figure that chooses the best checkpoint."""
 

@@ -11,7 +11,7 @@ from tiryns.conf.values import check_choice
 from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import CHANGEABLE
 from tiryns.runner.data.read.bad_rows import BadRows
-from tiryns.runner.evaluation.calibration.report import calibration, fitted
+from tiryns.runner.evaluation.calibration.report import calibration, fitted, label_sets
 from tiryns.runner.evaluation.files import entry_of, write_content, write_lines, write_sets
 from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.evaluation.resampling import intervals
@@ -154,6 +154,7 @@ def evaluate(
         fit = fitted(asked.calibration, predictions[asked.calibration])
         for name in predictions.keys() - {asked.calibration}:
             entries[name]["calibration"] = calibration(predictions[name], fit, asked.resamples, asked.seed)
+            predictions[name].label_sets = label_sets(predictions[name], fit)
     return Evaluation(plain({**facts, "sets": entries}), predictions, documents)
 
 

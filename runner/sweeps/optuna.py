@@ -18,6 +18,7 @@ from tiryns.conf import sweeps as options
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.evaluation.monitor import direction_of
 from tiryns.runner.patches.optuna import id_in_storage
+from tiryns.runner.run.command.words import as_typed
 from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.files import write_atomically
 from tiryns.runner.run.folder import Run
@@ -30,7 +31,7 @@ from tiryns.runner.sweeps.study import (
     repair,
     storage_of,
 )
-from tiryns.runner.sweeps.sweeper import ENDED, Job, JobSweeper, as_typed
+from tiryns.runner.sweeps.sweeper import ENDED, Job, JobSweeper
 
 log = logging.getLogger("tiryns")
 

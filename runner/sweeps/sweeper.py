@@ -7,7 +7,6 @@ goes on with those that are not, and adds new ones. A job is identified by its o
 import json
 import logging
 import os
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,7 +28,7 @@ from tiryns.conf.registry import take_place_of
 from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.launch.rank import left_error
 from tiryns.runner.patches.hydra.plugins import plugins
-from tiryns.runner.run.command.words import flags, public_overrides, sealed, typed_overrides
+from tiryns.runner.run.command.words import as_typed, flags, public_overrides, sealed, typed_overrides
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
 from tiryns.runner.run.files import SWEEP, newest, read_sweep, write_atomically
 from tiryns.runner.run.folder import Run, find_runs
@@ -92,11 +91,6 @@ def identity(config: DictConfig) -> dict[str, Any]:
 def find_sweep(outputs: Path, wanted: dict[str, Any]) -> Path | None:
     """The newest sweep under `outputs` of this identity."""
     return newest(outputs, SWEEP, lambda _, noted: {**noted, **wanted} == noted)
-
-
-def as_typed(override: str) -> str:
-    """An override in which interpolations stand as they were typed; Hydra escapes those of a sweep's jobs."""
-    return re.sub(r"\$\\\{.*?\\\}", lambda found: found[0].replace("\\", ""), override)
 
 
 def combinations(overrides: Sequence[Override]) -> list[list[str]]:
@@ -226,7 +220,9 @@ class Grid(JobSweeper):
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
     """The jobs with their folders: that with the same overrides and config hash, else a new one of the next number."""
     runs = [Run(run) for run in find_runs(sweep)]
-    known = {(run.identity(), tuple(run.overrides())): run for run in runs}
+    known = {
+        (run.identity(), tuple(map(as_typed, run.overrides()))): run for run in runs
+    }  # 0.3 left colons escaped
     number = max((int(run.path.name) for run in runs if run.path.name.isdigit()), default=-1)
     placed = []
     for overrides, identity_hash in zip(jobs, hashes, strict=True):

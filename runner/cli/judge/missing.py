@@ -17,7 +17,7 @@ from tiryns.runner.config.completed import rate_of_recipe
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.report.comparison.differences import seed_of
 from tiryns.runner.run.command.json_output import output_to_stderr
-from tiryns.runner.run.command.words import public_overrides, quoted
+from tiryns.runner.run.command.words import as_typed, public_overrides, quoted
 from tiryns.runner.run.files import JUDGE, newest, write_atomically
 from tiryns.runner.run.folder import Run, find_runs, runs_in
 from tiryns.runner.run.recording import new_name
@@ -31,7 +31,9 @@ def comparison_folder(common: Sequence[str], marked: str = JUDGE) -> Path:
     words = public_overrides(canonical(common))
     outputs = next((word.partition("=")[2] for word in words[::-1] if word.startswith("outputs=")), "outputs")
     wanted = {"common": sorted(words)}
-    found = newest(Path(outputs), marked, lambda _, noted: {**noted, **wanted} == noted)
+    found = newest(
+        Path(outputs), marked, lambda _, noted: [*map(as_typed, noted.get("common", []))] == wanted["common"]
+    )
     if found is None:
         found = new_folder(Path(outputs), marked)
         started = datetime.now().isoformat(timespec="seconds")

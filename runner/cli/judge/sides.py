@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from tiryns.runner.report.comparison.differences import contents, fold_of, seed_of
-from tiryns.runner.run.command.words import public_overrides
+from tiryns.runner.run.command.words import as_typed, public_overrides
 from tiryns.runner.run.folder import Run
 
 log = logging.getLogger("tiryns")
@@ -78,7 +78,7 @@ def canonical(words: Iterable[str]) -> list[str]:
             raise ValueError(f"{word}: the command gives {override.key_or_group} itself; leave it out")
         plain = not override.is_delete() and "${" not in word
         key = override.get_key_element()
-        found[key] = f"{key}={override.get_value_element_as_str()}" if plain else word
+        found[key] = as_typed(f"{key}={override.get_value_element_as_str()}") if plain else word
     return list(found.values())
 
 

@@ -1,5 +1,6 @@
 """The calibration of one set, with a temperature and sets of classes that another set has fitted."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,6 +21,9 @@ from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap
 
 PROBABILITIES = "probabilities"
+
+LABEL_SET, CALIBRATED = "label_set", "calibrated_probability"
+"""Keys of a row of `predictions.jsonl`: the labels of a set by falling probability, and the predicted label's one."""
 
 
 class Fitted(NamedTuple):
@@ -51,8 +55,13 @@ def fitted(name: str, predictions: Predictions) -> Fitted:
 
 
 def calibration(predictions: Predictions, fit: Fitted, resamples: int, seed: int) -> dict[str, Any]:
-    """The `calibration` of a set in `evaluation.json`: figures, each with its interval where there are resamples."""
+    """The `calibration` of a set in `evaluation.json`: figures, each with its interval where there are resamples.
+
+    Resamples are of examples: the words of a sentence are drawn together.
+    """
     probabilities, true = scored(predictions)
+    owners = predictions.scored_owners()
+    examples, owners = np.unique(np.arange(len(true)) if owners is None else owners, return_inverse=True)
     calibrated = with_temperature(probabilities, fit.temperature)
     sets, places = in_set(calibrated, fit.threshold), np.arange(len(true))
     means = {
@@ -67,7 +76,7 @@ def calibration(predictions: Predictions, fit: Fitted, resamples: int, seed: int
         mean = {name: weights @ values / weights.sum(1) for name, values in means.items()}
         return {name: calibration_error(given, true, weights) for name, given in errors.items()} | mean
 
-    ends = partial(bootstrap, figures, len(true), seed=seed)
+    ends = partial(bootstrap, lambda weights: figures(weights[:, owners]), len(examples), seed=seed)
     found: dict[str, Any] = {
         name: float(value[0]) for name, value in figures(np.ones((1, len(true)))).items()
     }
@@ -75,3 +84,22 @@ def calibration(predictions: Predictions, fit: Fitted, resamples: int, seed: int
         {name: both.tolist() for name, both in ends(resamples=resamples).items()} if resamples else {}
     )
     return {**found, "level": LEVEL, "fitted_on": fit._asdict()}
+
+
+def label_sets(predictions: Predictions, fit: Fitted) -> Callable[[int], dict[str, Any]]:
+    """Returns what the row of each place has: its set of labels, and the calibrated probability of its predicted one.
+
+    A word that was cut off has no set, and the probability 0.
+    """
+    calibrated = with_temperature(predictions.values[PROBABILITIES].astype(np.float64), fit.temperature)
+    sets, names = in_set(calibrated, fit.threshold), predictions.sequences.names
+
+    def of_place(place: int) -> dict[str, Any]:
+        if not predictions.seen[place]:
+            return {LABEL_SET: None, CALIBRATED: 0.0}
+        probabilities = calibrated[place]
+        labels = sorted(np.flatnonzero(sets[place]), key=lambda label: -probabilities[label])
+        predicted = probabilities[predictions.values["predicted"][place]]
+        return {LABEL_SET: [names[label] for label in labels], CALIBRATED: round(float(predicted), 6)}
+
+    return of_place

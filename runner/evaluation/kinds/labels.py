@@ -72,7 +72,8 @@ class ClassificationPredictions(OfLabels):
         for i in np.flatnonzero(self.seen):
             label, predicted = self.sequences.labels[i], names[self.values["predicted"][i]]
             probability = round(float(self.values["probability"][i]), 6)
-            yield self.row(i, names[label] if label >= 0 else None, predicted, probability)
+            row = self.row(i, names[label] if label >= 0 else None, predicted, probability)
+            yield row | (self.label_sets(int(i)) if self.label_sets else {})
 
     def tables(self) -> dict[str, Any]:
         """Per-class figures and the confusion matrix."""

@@ -42,7 +42,7 @@ class TokenPredictions(Predictions):
         """The most probable label of each word, and its probability; or the log-probabilities of all labels."""
         probabilities = output["logits"].softmax(-1)
         found = {"places": micro_batch["words"]}
-        if self.registered:
+        if self.registered or self.keeps_all:
             found["probabilities"] = probabilities
         if self._scheme:
             return found | {"log_probabilities": output["logits"].log_softmax(-1)}
@@ -112,6 +112,9 @@ class TokenPredictions(Predictions):
                 text = " ".join(e.words) if e.text is None else e.text
                 row = {"id": e.id, "text": text, "words": e.words, "gold": e.labels, "predicted": tags}
                 row["probability"] = [round(float(p), 6) for p in self.values["probability"][words]]
+                if self.label_sets and e.words:
+                    of_words = [self.label_sets(word) for word in range(words.start, words.stop)]
+                    row |= {key: [of_word[key] for of_word in of_words] for key in of_words[0]}
                 if e.text and self._tagging:
                     row["predicted_entities"] = spans_of(e.text, e.places, self._tagging.iob(tags))
                 yield row

@@ -60,6 +60,19 @@ def typed_overrides(hydra: Any) -> list[str]:
     return [str(word) for word in words]
 
 
+def as_typed(override: str) -> str:
+    r"""An override in which interpolations and colons stand as they were typed; Hydra escapes those of a sweep's jobs.
+
+    In a dictionary a colon would end the key, and in quotation marks a backslash is a part of the text: these stay.
+
+    Example:
+        >>> print(as_typed(r"data.without=source\:code"), as_typed(r"a={b:c\:d}"), as_typed(r"a='b\:c'"))
+        data.without=source:code a={b:c\:d} a='b\:c'
+    """
+    plain = re.sub(r"\$\\\{.*?\\\}", lambda found: found[0].replace("\\", ""), override)
+    return plain if re.search(r"[{'\"]", plain) else plain.replace(r"\:", ":")
+
+
 def _holds_secret(word: str) -> bool:
     name, is_given, value = word.partition("=")
     return bool(is_given) and is_secret(name) and not _NAMES_A_PLACE.fullmatch(value)

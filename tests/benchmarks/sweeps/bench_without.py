@@ -1,119 +1,268 @@
 """What a few samples are worth: how often leaving out random ones is called clear, and whether bad ones are found.
 
-400 docstrings of two packages train a small classifier, 8 seeds for each setting. A null trial leaves out 4 random ones;
-with these runs, a pair of another null trial leaves out other samples in each pair. Poisoned are 4 of the 400 as well:
-their labels are the other package's, or, to pretrain on, their words are shuffled.
+One sample in a hundred is poisoned, in ten draws: labels of docstrings are those of the other package, or, to go on
+pretraining, the characters of docstrings are shuffled. Each is replaced by the next sample, in 8 pairs of seeds. Null
+trials replace as many random samples with their own labels. A mixture has a poisoned source, and each is left out.
+
+A loop of its own trains runs that share what they can; for the first draw its losses are compared with those of
+`tiryns`. `python -m tests.benchmarks.sweeps.bench_without labels text` measures these parts alone.
 """
 
 import csv
 import json
+import os
 import random
+import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tests.benchmarks.sweeps.bench_judge import tiryns
+from tests.benchmarks.sweeps.shared_runs import Runs
 from tiryns.runner.data.demo.stdlib_tasks import StdlibDocstrings
-from tiryns.runner.evaluation.statistics.paired import clear_after, t_test
+from tiryns.runner.evaluation.statistics.paired import clear_after
 
-TRIALS, PAIRS, COUNT, LEFT_OUT = 200, 8, 400, 4
+SETS, DRAWS, PAIRS = 100, 10, 8
+"""Sets of random samples, draws of the poison, and pairs of seeds, which are 1 to 8."""
+
 LABELS = ("tkinter", "idlelib")
+LABELLED, TEXTS, HELD_OUT = 1000, 4000, 400
+"""Training samples of the two settings, of which one in 100 is poisoned, and documents that the loss is measured on."""
 
-TINY = [
-    "trainer=cpu", "trainer.precision=32-true", "data.num_workers=0", "data.max_length=48", "data.vocab_size=1000",
-    "model=bert_tiny", "model.hidden_size=32", "model.intermediate_size=64", "sampler.global_batch_size=16",
-    "trainer.max_steps=100", "trainer.validate_every=100", "callback=[]",
-]  # fmt: skip
-CLASSIFIED = [
-    "experiment=classification",
-    "data=classification",
-    "data.validation=validation.csv",
-    "optimizer.lr=0.002",
-]
+MACHINE = ["trainer=cpu", "trainer.precision=32-true", "data.num_workers=0"]
+ENCODER = ["model=bert_tiny", "model.hidden_size=64", "model.intermediate_size=128"]
 PRETRAINED = [
-    "data=files",
-    "data.long_documents=truncate",
-    "data.validation={held_out: validation.txt}",
-    "optimizer.lr=0.002",
+    *MACHINE, *ENCODER, "data.max_length=64", "data.vocab_size=2048", "sampler.global_batch_size=64",
+    "trainer.max_steps=600", "trainer.validate_every=600", "optimizer.lr=0.003", "callback=[]",
+]  # fmt: skip
+"""The encoder that all settings but one begin with, on the documentation that ships with Python."""
+
+SHORT = ["scheduler=constant", "trainer.max_steps=60", "trainer.validate_every=60"]
+BEGUN = ["model=pretrained", "model.name_or_path=encoder", "data.tokenizer=encoder", "data.max_length=48"]
+CLASSIFIED = [
+    *MACHINE, "experiment=classification", "data=classification", "data.train=train.csv",
+    "data.validation=held_out.csv", "trainer.max_epochs=null",
+]  # fmt: skip
+FINETUNED = [
+    *CLASSIFIED,
+    *BEGUN,
+    *SHORT,
+    "module.ema=0.9",
+    "sampler.global_batch_size=32",
+    "optimizer.lr=0.0004",
 ]
+REPLACED_AT_RANDOM = [
+    *FINETUNED, "sampler.global_batch_size=16", "optimizer.lr=0.0005", "trainer.max_steps=40",
+    "trainer.validate_every=40",
+]  # fmt: skip
+"""Smaller, for the many runs of null trials."""
 
-Losses = NDArray[np.float64]
+FROM_SCRATCH = [
+    *CLASSIFIED, "model=bert_tiny", "model.hidden_size=32", "model.intermediate_size=64", "data.vocab_size=1000",
+    "data.max_length=48", "sampler.global_batch_size=16", "optimizer.lr=0.002", "trainer.max_steps=120",
+    "trainer.validate_every=120",
+]  # fmt: skip
+GOES_ON = [
+    *MACHINE, *BEGUN, *SHORT, "module.ema=0.95", "data.long_documents=truncate", "sampler.global_batch_size=64",
+    "optimizer.lr=0.001",
+]  # fmt: skip
+FROM_FILE = ["data=files", "data.source=train.txt", "data.validation={held_out: held_out.txt}"]
+
+Numbers = NDArray[np.float64]
 
 
-def write_files(folder: Path) -> None:
-    """The examples, clean and poisoned, and a file of numbers for each setting."""
-    draw = random.Random(0)
-    every = [row for part in ("train", "validation", "test") for row in StdlibDocstrings(part).rows()]
-    rows = [(" ".join(row["text"].split()), row["label"]) for row in every if row["label"] in LABELS]
-    draw.shuffle(rows)
-    chosen = sorted(draw.sample(range(COUNT), LEFT_OUT))
-    wrong, shuffled = list(rows[:COUNT]), [text for text, _ in rows[:COUNT]]
+def documents() -> list[tuple[str, str]]:
+    """Docstrings in one line each with their packages, in a shuffled order."""
+    rows = [row for part in ("train", "validation", "test") for row in StdlibDocstrings(part).rows()]
+    found = [(" ".join(row["text"].split()), row["label"]) for row in rows]
+    random.Random(0).shuffle(found)
+    return found
+
+
+def write_table(name: str, rows: Sequence[tuple[str, str]]) -> None:
+    with open(name, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("text", "label"), *rows])
+
+
+def write_labels(draw: int | None) -> list[int]:
+    """Writes labelled docstrings, and returns which have the wrong label; none where `draw` is None."""
+    rows = [row for row in documents() if row[1] in LABELS]
+    chosen = [] if draw is None else random.Random(draw).sample(range(LABELLED), LABELLED // 100)
+    write_table("held_out.csv", rows[LABELLED:][:HELD_OUT])
     for number in chosen:
         text, label = rows[number]
-        wrong[number] = (text, LABELS[label == LABELS[0]])
-        shuffled[number] = " ".join(draw.sample(words := text.split(), len(words)))
-    for name, content in (("train", rows[:COUNT]), ("wrong", wrong), ("validation", rows[COUNT : 2 * COUNT])):
-        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([("text", "label"), *content])
-    (folder / "shuffled.txt").write_text("\n\n".join(shuffled), encoding="utf-8")
-    (folder / "validation.txt").write_text(
-        "\n\n".join(text for text, _ in rows[COUNT : 2 * COUNT]), encoding="utf-8"
+        rows[number] = (text, LABELS[label == LABELS[0]])
+    write_table("train.csv", rows[:LABELLED])
+    return sorted(chosen)
+
+
+def shuffled(text: str, draw: random.Random) -> str:
+    """A text with its characters in a random order, without spaces at its ends."""
+    return "".join(draw.sample(text, len(text))).strip()
+
+
+def write_texts(number: int) -> list[int]:
+    """Writes docstrings as documents, and returns which have shuffled characters."""
+    texts = [text for text, _ in documents()]
+    draw = random.Random(number)
+    chosen = draw.sample(range(TEXTS), TEXTS // 100)
+    Path("held_out.txt").write_text("\n\n".join(texts[TEXTS:][:HELD_OUT]), encoding="utf-8")
+    for place in chosen:
+        texts[place] = shuffled(texts[place], draw)
+    Path("train.txt").write_text("\n\n".join(texts[:TEXTS]), encoding="utf-8")
+    return sorted(chosen)
+
+
+def checked(runs: Runs, words: Sequence[str], replaced: Sequence[int]) -> None:
+    """Raises AssertionError unless `tiryns` comes to the same losses, with all samples and with some replaced."""
+    without = ["data.without=" + str(list(replaced)).replace(" ", ""), "data.substitute=true"]
+    for name, more, numbers in (("all", [], []), ("rest", without, replaced)):
+        tiryns(".", f"hydra.run.dir={name}", "seed=1", "callback=[]", *words, *more)
+        results = json.loads(Path(name, "status.json").read_text())["results"]
+        (found,) = (
+            value for key, value in results.items() if key.startswith("val/") and key.endswith("/loss")
+        )
+        own = runs.loss(numbers)
+        print(f"<!-- tiryns {found:.6f}, here {own:.6f} -->", flush=True)
+        assert abs(found - own) < 1e-4
+
+
+def poisoned(words: Sequence[str], write: Any) -> Numbers:
+    """The changes of the loss by replacing what is poisoned [draws, pairs]."""
+    found: list[list[float]] = []
+    for draw in range(DRAWS):
+        chosen = write(draw)
+        found.append([])
+        for seed in range(1, PAIRS + 1):
+            runs = Runs(words, seed)
+            if draw == 0 and seed == 1:
+                checked(runs, words, chosen)
+            found[-1].append(runs.loss(chosen) - runs.loss([]))
+        print("<!--", draw, *(f"{one:+.5f}" for one in found[-1]), "-->", flush=True)
+    return np.array(found)
+
+
+def null(words: Sequence[str]) -> tuple[Numbers, Numbers]:
+    """The changes of the loss by replacing random samples of clean labels [sets, pairs]; of the clear ones once more."""
+    write_labels(None)
+    draw = random.Random(0)
+    sets = [draw.sample(range(LABELLED), LABELLED // 100) for _ in range(SETS)]
+    first = replaced_in(sets, words, range(1, PAIRS + 1))
+    clear = [sets[place] for place in clear_ones(first)]
+    return first, replaced_in(clear, words, range(PAIRS + 1, 2 * PAIRS + 1))
+
+
+def replaced_in(sets: Sequence[Sequence[int]], words: Sequence[str], seeds: Sequence[int]) -> Numbers:
+    """The changes of the loss by replacing each set of samples [sets, seeds]."""
+    found = []
+    for seed in seeds:
+        runs = Runs(words, seed)
+        whole = runs.loss([])
+        found.append([runs.loss(one) - whole for one in sets])
+    return np.array(found).T
+
+
+def smallest(scatter: float) -> float:
+    """The change that 8 pairs show four times in five, if pairs scatter normally."""
+    draws = np.random.default_rng(0).normal(size=(1000, PAIRS))
+    sizes = np.arange(0.8, 3, 0.05)
+    share = [np.mean([clear_after(one) is not None for one in draws + size]) for size in sizes]
+    return float(sizes[np.argmax(np.array(share) >= 0.8)]) * scatter
+
+
+def show_poisoned(what: str, found: Numbers) -> None:
+    """Prints a row on what is poisoned."""
+    clear = [one.mean() < 0 and clear_after(one) is not None for one in found]
+    scatter = float(np.sqrt(found.var(1, ddof=1).mean()))
+    low, high = found.mean(1).min(), found.mean(1).max()
+    print(
+        f"| {what} | {sum(clear)} of {len(found)} | {found.mean():+.4f} ({low:+.4f} to {high:+.4f}) | {scatter:.4f} | "
+        f"{smallest(scatter):.4f} |", flush=True,
+    )  # fmt: skip
+
+
+def show_null(found: Numbers, again: Numbers) -> None:
+    """Prints how often random samples are called clear, others in each pair or the same ones.
+
+    Others in each pair have nothing in common, so what is clear is a false alarm. The same ones may be worth something:
+    `again` has the changes of further seeds for those that are clear.
+    """
+    places, seeds = np.arange(len(found)), np.arange(PAIRS)
+    mixed = np.array([found[(place + by * seeds) % len(found), seeds] for by in (1, 3) for place in places])
+    print("| random samples replaced | trials | called clear |\n|---|---|---|")
+    for what, trials in (("others in each pair", mixed), ("the same ones in each pair", found)):
+        clear = clear_ones(trials)
+        print(f"| {what} | {len(trials)} | {len(clear)} ({len(clear) / len(trials):.1%}) |")
+    before = found[clear_ones(found)].mean(1)
+    same = int((np.sign(again.mean(1)) == np.sign(before)).sum())
+    print(
+        f"\nOf the {len(before)} sets that were clear, {same} have a change of the same sign with seeds {PAIRS + 1} to "
+        f"{2 * PAIRS}. The change of a set is {found.mean(1).std():.4f} in size.", flush=True,
+    )  # fmt: skip
+
+
+def clear_ones(found: Numbers) -> list[int]:
+    """Which rows of differences are called clear."""
+    return [place for place, one in enumerate(found) if clear_after(one) is not None]
+
+
+def show_sources() -> None:
+    """Prints what each source of a mixture is worth, by `tiryns judge`; one of them has shuffled characters."""
+    texts, draw = [text for text, _ in documents()], random.Random(0)
+    parts = {
+        "docs": texts[:1500],
+        "more": texts[1500:3000],
+        "noise": [shuffled(t, draw) for t in texts[3000:4500]],
+    }
+    for name, content in parts.items():
+        Path(f"{name}.txt").write_text("\n\n".join(content), encoding="utf-8")
+    Path("held_out.txt").write_text("\n\n".join(texts[4500:]), encoding="utf-8")
+    held_out = {"docs": ", validation: held_out.txt"}
+    mixture = ", ".join(
+        f"{name}: {{source: {name}.txt, weight: 1{held_out.get(name, '')}}}" for name in parts
     )
-    (folder / "poisoned.txt").write_text("\n".join(map(str, chosen)))
-    for trial in range(TRIALS):
-        (folder / f"{trial}.txt").write_text("\n".join(map(str, draw.sample(range(COUNT), LEFT_OUT))))
-
-
-def losses(folder: Path, name: str, without: list[str], words: list[str]) -> Losses:
-    """The last validation loss of each setting and seed [S, 8]."""
-    choices = f"data.without={','.join(without)}"
-    tiryns(str(folder), "-m", f"hydra.sweep.dir={name}", choices, f"seed=range(1,{PAIRS + 1})", *words, *TINY)
-    results = [
-        json.loads((folder / name / str(n) / "status.json").read_text())["results"]
-        for n in range(len(without) * PAIRS)
+    words = [
+        "--change",
+        "data.without=by:source",
+        "--metric",
+        "val/docs/loss",
+        "--seeds",
+        str(PAIRS),
+        "--json",
     ]
-    found = [
-        next(value for key, value in one.items() if key.startswith("val/") and key.endswith("/loss"))
-        for one in results
-    ]
-    return np.array(found).reshape(len(without), PAIRS)
+    answer = json.loads(
+        tiryns(".", "judge", *words, "callback=[]", "data=mixture", f"data.mixture={{{mixture}}}", *GOES_ON)
+    )
+    print("| source that is left out | loss | answer | p, corrected |\n|---|---|---|---|")
+    for one in answer["comparisons"]:
+        print(
+            f"| `{one['change']}` | {one['difference']:+.4f} | {one['answer']} | {one['p_corrected']:.3f} |"
+        )
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        write_files(folder)
-        every = ["null", *(f"{trial}.txt" for trial in range(TRIALS))]
-        null = losses(folder, "clean", every, [*CLASSIFIED, "data.train=train.csv"])
-        poisoned = {
-            "wrong labels, to classify": losses(
-                folder, "wrong", ["null", "poisoned.txt"], [*CLASSIFIED, "data.train=wrong.csv"]
-            ),
-            "shuffled words, to pretrain": losses(
-                folder, "shuffled", ["null", "poisoned.txt"], [*PRETRAINED, "data.source=shuffled.txt"]
-            ),
-        }
-    differences = null[1:] - null[0]
-    seeds = np.arange(PAIRS)
-    mixed = np.array([differences[(trial + seeds) % TRIALS, seeds] for trial in range(TRIALS)])
-    print(
-        f"| {LEFT_OUT} random samples of {COUNT} left out, {TRIALS} trials | called clear | size of a difference |"
-        "\n|---|---|---|"
-    )
-    for what, found in (("others in each pair", mixed), ("the same ones in each pair", differences)):
-        clear = sum(clear_after(one) is not None for one in found)
-        print(f"| {what} | {clear} ({clear / TRIALS:.1%}) | {np.abs(found.mean(1)).mean():.4f} |")
-    print(
-        f"\n| {LEFT_OUT} poisoned samples of {COUNT} left out | validation loss | clear after | t of the pairs |"
-        "\n|---|---|---|---|"
-    )
-    for what, found in poisoned.items():
-        own = found[1] - found[0]
-        after, paired = clear_after(own), t_test(own).statistic
-        told = f"{after} pairs" if after else "not in 8 pairs"
-        print(f"| {what} | {own.mean():+.4f} | {told} | {paired:.1f} |")
+    chosen = sys.argv[1:] or ["sources", "labels", "text", "scratch", "null"]
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        tiryns(".", "hydra.run.dir=pretraining", *PRETRAINED)
+        Path("encoder").symlink_to("pretraining/model")
+        print(
+            "| poisoned | found | loss (of the draws) | scatter of pairs | smallest change seen |\n|---|---|---|---|---|"
+        )
+        if "labels" in chosen:
+            show_poisoned("labels, to finetune", poisoned(FINETUNED, write_labels))
+        if "text" in chosen:
+            show_poisoned("characters, to go on pretraining", poisoned([*GOES_ON, *FROM_FILE], write_texts))
+        if "scratch" in chosen:
+            show_poisoned("labels, from random weights", poisoned(FROM_SCRATCH, write_labels))
+        if "null" in chosen:
+            show_null(*null(REPLACED_AT_RANDOM))
+        if "sources" in chosen:
+            show_sources()
 
 
 if __name__ == "__main__":

@@ -1,14 +1,18 @@
 """What samples are worth: settings that leave some out are measured on the same data."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from tests.cli.judge.folders import KEY, make_run
 from tests.cli.judge.test_answers import judged, refused
 from tests.cli.judge.test_missing import Start, judge, training
-from tiryns.runner.cli.judge.missing import each_source
+from tiryns.runner.cli.judge.missing import comparison_folder, each_source, finished_runs
+from tiryns.runner.cli.judge.sides import setting_of
+from tiryns.runner.sweeps.sweeper import combinations, place
 
 __all__ = ["training"]
 
@@ -72,3 +76,30 @@ def test_each_source_is_a_change_of_its_own(tmp_path: Path, training: Start) -> 
     assert not asked
     with pytest.raises(ValueError, match="choose data=mixture with two or more"):
         each_source(change, ["data=files"])
+
+
+def test_source_is_shown_as_typed_and_found_as_noted_before(tmp_path: Path) -> None:
+    r"""Sweeps of 0.3 noted `source\:code`, as Hydra escapes a colon."""
+    typed, noted = "data.without=source:code", r"data.without=source\:code"
+    assert setting_of(typed).words == setting_of(noted).words == [typed]
+    overrides = OverridesParser.create().parse_overrides([typed, "seed=1,2"])
+    jobs = combinations(overrides)
+    assert jobs == [[typed, "seed=1"], [typed, "seed=2"]]
+    for number, job in enumerate(jobs):
+        make_run(tmp_path / str(number), number + 1, 4.0, [noted], inputs={"evaluation": {}})
+        (tmp_path / str(number) / "overrides.json").write_text(json.dumps([noted, job[1]]))
+    found = place(tmp_path, jobs, ["0", "0"])
+    assert [job.folder.path.name for job in found] == ["0", "1"]
+    assert len(finished_runs(tmp_path, [typed], [1, 2])) == 2
+
+
+def test_comparison_goes_on_where_its_words_were_escaped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = comparison_folder(["data.source=s3://a/b"])
+    file = before / "judge.json"
+    file.write_text(file.read_text().replace("s3:", r"s3\\:"))
+    assert json.loads(file.read_text())["common"] == [r"data.source=s3\://a/b"]
+    assert comparison_folder(["data.source=s3://a/b"]) == before
+    assert comparison_folder(["data.source=s3://a/c"]) != before

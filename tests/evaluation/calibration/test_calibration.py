@@ -1,6 +1,7 @@
 """Calibration: figures equal to scikit-learn's and to formulas, sets that cover what they say, and the command."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from tiryns.runner.evaluation.calibration.figures import (
     set_threshold,
     with_temperature,
 )
+from tiryns.runner.evaluation.calibration.report import Fitted, calibration
+from tiryns.runner.evaluation.predictions import Predictions
 
 
 def drawn(count: int, seed: int, sharpness: float = 1.0, classes: int = 5) -> tuple[Any, Any]:
@@ -125,6 +128,81 @@ def test_evaluation_tells_calibration_on_another_file(finetune: Finetune, tmp_pa
     low, high = found["intervals"]["coverage"]
     assert low <= found["coverage"] <= high
     assert found["fitted_on"]["examples"] > 5
+    rows = rows_of(tmp_path / "found")
+    fitted, measured = ([row for row in rows if row["set"] == name] for name in (validation.name, later.name))
+    assert not any("label_set" in row for row in fitted), "its sets would be too good"
+    assert np.mean([row["gold"] in row["label_set"] for row in measured]) == pytest.approx(found["coverage"])
+    assert np.mean([len(row["label_set"]) for row in measured]) == pytest.approx(found["set_size"])
+    assert all(row["label_set"][0] == row["predicted"] for row in measured)
+    losses = [-np.log(row["calibrated_probability"]) for row in measured if row["gold"] == row["predicted"]]
+    assert 0 < np.mean(losses) < found["calibrated_loss"]
+    moved = [abs(row["calibrated_probability"] - row["probability"]) for row in measured]
+    assert (max(moved) > 1e-4) == (abs(found["fitted_on"]["temperature"] - 1) > 1e-3)
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("constrained", ["true", "false"])
+def test_each_word_has_a_set(constrained: str, finetune: Finetune, tmp_path: Path) -> None:
+    run = finetune(
+        "token_classification", "trainer.max_steps=20", f"objective.constrained_decoding={constrained}"
+    )
+    lines = Path(run.settings["data.train"]).read_text().splitlines()
+    for name, part in (("validation", lines[::2]), ("later", lines[1::2])):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(part))
+    words = ["--calibration", "validation.jsonl", "--resamples", "100", "--out", "found"]
+    shown = tiryns_here(tmp_path, "evaluate", str(run.path), "later.jsonl", *words)
+    assert shown.returncode == 0, shown.stderr
+    content = json.loads((tmp_path / "found/evaluation.json").read_text())["sets"]["later.jsonl"]
+    found, rows = (
+        content["calibration"],
+        [r for r in rows_of(tmp_path / "found") if r["set"] == "later.jsonl"],
+    )
+    golds = [gold for row in rows for gold in row["gold"]]
+    sets = [labels for row in rows for labels in row["label_set"]]
+    assert len(golds) == len(sets) == sum(len(row["calibrated_probability"]) for row in rows) > len(rows)
+    inside = [gold in labels for gold, labels in zip(golds, sets, strict=True) if labels is not None]
+    assert np.mean(inside) == pytest.approx(found["coverage"])
+    assert found["fitted_on"]["examples"] > len(lines) / 2, "each word is one"
+
+
+def test_words_of_a_sentence_are_resampled_together() -> None:
+    """Of equal words in each sentence the interval is that of one word a sentence."""
+    probabilities, true = drawn(60, 8)
+    many, often = np.repeat(probabilities, 9, 0), np.repeat(true, 9)
+    one = Words(probabilities, true, np.arange(60))
+    nine, alone = Words(many, often, np.repeat(np.arange(60), 9)), Words(many, often, np.arange(540))
+    fit = Fitted("validation", 60, 1.0, 0.2)
+    first, same, narrow = (
+        calibration(each, fit, 200, 0)["intervals"]["coverage"] for each in (one, nine, alone)
+    )
+    assert same == pytest.approx(first)
+    assert narrow[1] - narrow[0] < 0.6 * (first[1] - first[0])
+
+
+class Words(Predictions):
+    """Probabilities and classes of words with their sentences."""
+
+    kind = "token_classification"
+
+    def __init__(self, probabilities: Any, true: Any, sentences: Any) -> None:
+        super().__init__([])
+        self.values = {"probabilities": probabilities}
+        self.true, self.sentences = true, sentences
+
+    def scored(self) -> tuple[Any, Any]:
+        return self.values["probabilities"], self.true
+
+    def scored_owners(self) -> Any:
+        return self.sentences
+
+    def read(self, micro_batch: Any, output: Any) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        raise NotImplementedError
 
 
 def test_calibration_of_what_has_no_classes_is_one_line(finetune: Finetune, tmp_path: Path) -> None:
@@ -132,9 +210,9 @@ def test_calibration_of_what_has_no_classes_is_one_line(finetune: Finetune, tmp_
     again = tiryns_here(tmp_path, "evaluate", str(run.path), later.name, "--calibration", later.name)
     assert again.returncode == 1
     assert "fit on another file than is measured" in again.stderr
-    tagged = finetune("token_classification", "trainer.max_steps=2", folder="tags")
-    file = tagged.settings["data.train"]
+    asked = finetune("question_answering", "trainer.max_steps=2", folder="answers")
+    file = asked.settings["data.train"]
     (tmp_path / "other.jsonl").write_text(Path(file).read_text())
-    refused = tiryns_here(tmp_path, "evaluate", str(tagged.path), file, "--calibration", "other.jsonl")
+    refused = tiryns_here(tmp_path, "evaluate", str(asked.path), file, "--calibration", "other.jsonl")
     assert refused.returncode == 1
     assert "calibration is for one label of several" in refused.stderr
