@@ -82,6 +82,12 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_runtest_logfinish() -> None:
+    """Energon's loaders thaw what is frozen."""
+    if not gc.get_freeze_count():
+        gc.freeze()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Ends a worker of pytest-xdist without Python's teardown, in which triton 3.9 prints what its own objects leaked."""
