@@ -31,9 +31,9 @@ def test_recipe_composes(recipe: Path) -> None:
         check_targets(config[group])
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=name_of)
-def test_recipe_says_how_to_run_it_how_long_it_takes_and_what_it_reaches(recipe: Path) -> None:
-    header = "".join(line for line in recipe.read_text().splitlines(True) if line.startswith("#"))
-    assert f"tiryns {name_of(recipe)}" in header
-    assert re.search(r"\b(minutes?|seconds?|hours?|days?)\b", header, re.IGNORECASE)
-    assert re.search(r"[Rr]eaches.*\d", header)
+def test_recipe_says_how_to_run_it_how_long_it_takes_and_what_it_reaches() -> None:
+    for recipe in RECIPES:
+        header = "".join(line for line in recipe.read_text().splitlines(True) if line.startswith("#"))
+        assert f"tiryns {name_of(recipe)}" in header
+        assert re.search(r"\b(minutes?|seconds?|hours?|days?)\b", header, re.IGNORECASE), recipe
+        assert re.search(r"[Rr]eaches.*\d", header), recipe

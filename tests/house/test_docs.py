@@ -153,9 +153,8 @@ def first_value(override: Override) -> str:
     return f"{override.get_key_element()}={next(iter(override.sweep_string_iterator()))}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_tests_and_files_that_are_named_exist(page: Path) -> None:
-    text = page.read_text()
+def test_tests_and_files_that_are_named_exist() -> None:
+    text = "\n".join(page.read_text() for page in PAGES)
     for file, test in re.findall(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`", text):
         assert (ROOT / file).exists(), file
         assert not test or f"def {test}(" in (ROOT / file).read_text(), f"{file} has no {test}"
@@ -168,8 +167,7 @@ def names_of(option: Any) -> set[str]:
     return {field.name for field in dataclasses.fields(option)}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_settings_that_are_named_exist(page: Path) -> None:
+def test_settings_that_are_named_exist() -> None:
     """Settings within the text, such as `trainer.max_steps`, are fields of some option."""
     from tiryns.conf.registry import OPTIONS
 
@@ -179,9 +177,10 @@ def test_settings_that_are_named_exist(page: Path) -> None:
     for nodes in (OPTIONS["callback"], OPTIONS["logger"]):
         for name, node in nodes.items():
             known[name] = names_of(node)
-    for group, name in re.findall(r"`([a-z_]+)\.(\w+)(?:=[^`]*)?`", page.read_text()):
-        if group in OPTIONS and group not in ("callback", "logger"):
-            assert name in known[group], f"{group}.{name}"
+    for page in PAGES:
+        for group, name in re.findall(r"`([a-z_]+)\.(\w+)(?:=[^`]*)?`", page.read_text()):
+            if group in OPTIONS and group not in ("callback", "logger"):
+                assert name in known[group], f"{page.stem}: {group}.{name}"
 
 
 SHIM = """#!{python}
