@@ -48,10 +48,7 @@ SHOWN = [
 UNPLAYED = ("from-trainer", "recipes")
 """Pages whose commands are composed alone here: of the page on Trainer they read files that it does not show, of the
 recipes they need a run of their full length."""
-PARTS = {
-    "extending": ("Metrics of your own", "Tasks of your own"),
-    "phases": ("Mixtures", "Gradual changes"),
-}
+PARTS = {"extending": ("Metrics of your own", "Tasks of your own"), "phases": ("Mixtures", "Gradual changes")}
 """Parts of pages that are run alone here: `test_extending.py` runs the others, and phases need their full length."""
 PLAYED = [
     page
