@@ -82,9 +82,9 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_runtest_logfinish() -> None:
-    """Energon's loaders thaw what is frozen."""
-    if not gc.get_freeze_count():
+def pytest_runtest_logfinish(nodeid: str) -> None:
+    """Freezes again what loaders of energon have thawed."""
+    if "energon" in nodeid:
         gc.freeze()
 
 

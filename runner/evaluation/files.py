@@ -19,8 +19,7 @@ def write_predictions(
     """Writes the predictions of a run for each set, by name (`val/validation`, `test/test`), as `write_sets` does."""
     entries = {}
     for name, predictions in sets.items():
-        prefix = f"{name}/"
-        own = {k.removeprefix(prefix): v for k, v in metrics.items() if k.startswith(prefix)}
+        own = {k.removeprefix(f"{name}/"): v for k, v in metrics.items() if k.startswith(f"{name}/")}
         entries[name] = entry_of(predictions, own)
     write_sets(folder, sets, {**facts, "sets": entries})
 
@@ -38,12 +37,11 @@ def write_sets(folder: Path, sets: Mapping[str, "Predictions"], evaluation: Mapp
     - `evaluation.json`: `evaluation`, which has for each name under `sets` an entry.
     - `answers-<set>.json` for questions: id -> text, the format of SQuAD's evaluation script.
     """
-    rows = ({"set": name, **row} for name, predictions in sets.items() for row in predictions.rows())
     for name, predictions in sets.items():
         safe = name.replace("/", "-").strip("-.")
         for stem, text in predictions.files().items():
             write_atomically(folder / f"{stem}-{safe}.json", text)
-    write_lines(folder / PREDICTIONS, rows)
+    write_lines(folder / PREDICTIONS, ({"set": name, **row} for name in sets for row in sets[name].rows()))
     write_content(folder, evaluation)
 
 
