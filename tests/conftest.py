@@ -1,5 +1,6 @@
 """Shared by all tests: no network, a cache of its own, few threads, and the program as a user calls it."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -33,6 +34,9 @@ os.environ |= {
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process that is started compiles this project anew
 sys.dont_write_bytecode = False  # the tests themselves too
 os.environ |= {"OMP_WAIT_POLICY": "passive", "HF_HUB_DISABLE_TELEMETRY": "1", "COLUMNS": "120"}
+
+# Most of what is alive are libraries and test items, which stay: they are not looked through for garbage again and again.
+gc.disable()
 
 # What a shell starts in the background ignores Ctrl-C and Ctrl-\, and so would the programs that are tested.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -71,9 +75,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.parent.name not in WHOLE_RUNS)
 
 
+def pytest_collection_finish() -> None:
+    """From now on garbage is collected, of what the tests make."""
+    gc.freeze()
+    gc.set_threshold(10_000)
+    gc.enable()
+
+
+def pytest_runtest_logfinish(nodeid: str) -> None:
+    """Freezes again what loaders of energon have thawed."""
+    if "energon" in nodeid:
+        gc.freeze()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Ends a worker of pytest-xdist without Python's teardown, in which triton 3.9 prints what its own objects leaked."""
+    gc.unfreeze()
     if hasattr(config, "workerinput"):
         run_exit_functions()
         os._exit(0)  # the status is that of pytest, which has been told all results

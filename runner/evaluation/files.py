@@ -3,45 +3,45 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.run.files import write_atomically
+
+if TYPE_CHECKING:  # pages of runs are drawn without torch
+    from tiryns.runner.evaluation.predictions import Predictions
 
 EVALUATION, PREDICTIONS = "evaluation.json", "predictions.jsonl"
 
 
 def write_predictions(
-    folder: Path, sets: Mapping[str, Predictions], metrics: Mapping[str, float], facts: Mapping[str, Any]
+    folder: Path, sets: Mapping[str, "Predictions"], metrics: Mapping[str, float], facts: Mapping[str, Any]
 ) -> None:
     """Writes the predictions of a run for each set, by name (`val/validation`, `test/test`), as `write_sets` does."""
     entries = {}
     for name, predictions in sets.items():
-        prefix = f"{name}/"
-        own = {k.removeprefix(prefix): v for k, v in metrics.items() if k.startswith(prefix)}
+        own = {k.removeprefix(f"{name}/"): v for k, v in metrics.items() if k.startswith(f"{name}/")}
         entries[name] = entry_of(predictions, own)
     write_sets(folder, sets, {**facts, "sets": entries})
 
 
-def entry_of(predictions: Predictions, metrics: Mapping[str, float]) -> dict[str, Any]:
+def entry_of(predictions: "Predictions", metrics: Mapping[str, float]) -> dict[str, Any]:
     """What `evaluation.json` has of a set: `kind`, the number of `examples`, `metrics`, and the tables of the task."""
     examples = sum(1 for _ in predictions.rows())
     return {"kind": predictions.kind, "examples": examples, "metrics": dict(metrics), **predictions.tables()}
 
 
-def write_sets(folder: Path, sets: Mapping[str, Predictions], evaluation: Mapping[str, Any]) -> None:
+def write_sets(folder: Path, sets: Mapping[str, "Predictions"], evaluation: Mapping[str, Any]) -> None:
     """Writes an evaluation and the predictions for its sets, by name.
 
     - `predictions.jsonl`: a line per example with `set`, `id`, `text`, `gold`, `predicted`, `probability`.
     - `evaluation.json`: `evaluation`, which has for each name under `sets` an entry.
     - `answers-<set>.json` for questions: id -> text, the format of SQuAD's evaluation script.
     """
-    rows = ({"set": name, **row} for name, predictions in sets.items() for row in predictions.rows())
     for name, predictions in sets.items():
         safe = name.replace("/", "-").strip("-.")
         for stem, text in predictions.files().items():
             write_atomically(folder / f"{stem}-{safe}.json", text)
-    write_lines(folder / PREDICTIONS, rows)
+    write_lines(folder / PREDICTIONS, ({"set": name, **row} for name in sets for row in sets[name].rows()))
     write_content(folder, evaluation)
 
 

@@ -87,10 +87,7 @@ def healthy(draw: np.random.Generator) -> Iterator[tuple[str, np.ndarray]]:
     yield "cosine with restarts", falling + 0.6 * np.abs(np.sin(t / 500)) + draw.normal(0, 0.2, STEPS)
     yield "classification of single samples", jumps(0.3 * np.exp(-t / 800) + 0.01, 1)
     yield "classification that stays hard", jumps(np.full(STEPS, 0.3), 1)
-    yield (
-        "memorised, epochs with a hard start",
-        jumps(np.where(t % 500 < 40, 0.1, 0.01), 8),
-    )
+    yield ("memorised, epochs with a hard start", jumps(np.where(t % 500 < 40, 0.1, 0.01), 8))
     yield "near 0 from the beginning", np.abs(draw.normal(0, 0.01, STEPS))
     yield "single spikes", falling + draw.normal(0, 0.15, STEPS) + (draw.random(STEPS) < 0.04) * 40
     yield "bursts of bad batches", falling + draw.normal(0, 0.15, STEPS) + 6 * (t % 200 < 8)

@@ -166,12 +166,6 @@ def test_end_list_and_pages_show_it(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "plateau" not in tiryns_here(tmp_path, "runs", "show", "left").stdout
     page = read(write_comparison(tmp_path, [stuck, left]))
     assert page.table("note").column("note").count("at unigram entropy") == 1
-    assert (
-        "note" in page.heads,
-        "note" in read(write_comparison(tmp_path, [left])).heads,
-    ) == (
-        True,
-        False,
-    )
+    assert ("note" in page.heads, "note" in read(write_comparison(tmp_path, [left])).heads) == (True, False)
     compared = tiryns_here(tmp_path, "runs", "compare", "stuck", "left").stdout
     assert compared.count("at unigram entropy") == 1

@@ -1,12 +1,12 @@
 """Every option agrees with what it names, and is documented."""
 
 import inspect
+from collections.abc import Iterator
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import fields
 from typing import Any
 
 import hydra
-import pytest
 from hydra.core.config_store import ConfigStore
 
 from tiryns import conf
@@ -41,48 +41,46 @@ DOCUMENTED = ("objective", "scheduler")
 """Groups whose targets are documented for plain Python, with defaults of their own."""
 
 
-def nodes() -> list[Any]:
-    """Every dataclass with a target: the options themselves, and those inside collections of nodes."""
-    found = []
+def nodes() -> Iterator[tuple[str, str, Any]]:
+    """Every dataclass with a target, with its group and name: the options, and those inside collections of nodes."""
     for group, options in OPTIONS.items():
         for name, node in options.items():
             if any(f.name == "_target_" for f in fields(node)):
-                found.append(pytest.param(group, node, id=f"{group}={name}"))
+                yield group, f"{group}={name}", node
             else:
                 for f in fields(node):
                     inner = f.default_factory
                     assert inner is not NO_DEFAULT, f"{group}={name}: {f.name} is neither a target nor a node"
-                    found.append(pytest.param(group, inner, id=f"{group}={name}:{f.name}"))
-    return found
+                    yield group, f"{group}={name}:{f.name}", inner
 
 
-@pytest.mark.parametrize(("group", "node"), nodes())
-def test_option_fits_the_signature_it_names(group: str, node: type) -> None:
-    by_name = {f.name: f for f in fields(node)}
-    target = hydra.utils.get_object(str(by_name["_target_"].default))
-    parameters = inspect.signature(target).parameters
-    named = {n for n, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    own = set(by_name) - {"_target_", "_convert_"}
-    assert own <= named, f"no such parameter: {own - named}"
-    required = {n for n in named if parameters[n].default is inspect.Parameter.empty}
-    assert required <= own | GIVEN[group], f"nobody sets: {required - own - GIVEN[group]}"
+def parameters_of(node: Any) -> Any:
+    return inspect.signature(hydra.utils.get_object(str(node._target_))).parameters
 
 
-@pytest.mark.parametrize(("group", "node"), [case for case in nodes() if case.values[0] not in DOCUMENTED])
-def test_constructor_repeats_no_default_of_its_option(group: str, node: type) -> None:
-    parameters = inspect.signature(hydra.utils.get_object(str(node._target_))).parameters  # type: ignore[attr-defined]
-    repeated = {f.name for f in fields(node) if f.name in parameters} - {
-        name for name, parameter in parameters.items() if parameter.default is parameter.empty
-    }
-    assert not repeated
+def test_option_fits_the_signature_it_names() -> None:
+    for group, name, node in nodes():
+        parameters = parameters_of(node)
+        named = {n for n, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        own = {f.name for f in fields(node)} - {"_target_", "_convert_"}
+        assert own <= named, f"{name} has no such parameter: {own - named}"
+        required = {n for n in named if parameters[n].default is inspect.Parameter.empty}
+        assert required <= own | GIVEN[group], f"{name}: nobody sets {required - own - GIVEN[group]}"
 
 
-@pytest.mark.parametrize(("group", "node"), nodes())
-def test_option_documents_every_field(group: str, node: type) -> None:
-    undocumented = {f.name for f in fields(node)} - field_docs(node).keys() - {"_target_", "_convert_"}
-    assert not undocumented
-    assert node.__doc__
-    assert not node.__doc__.startswith(node.__name__ + "("), "the dataclass has no docstring of its own"
+def test_constructor_repeats_no_default_of_its_option() -> None:
+    for group, name, node in nodes():
+        parameters = parameters_of(node) if group not in DOCUMENTED else {}
+        taken = [parameters[f.name] for f in fields(node) if f.name in parameters]
+        assert not [p for p in taken if p.default is not p.empty], name
+
+
+def test_option_documents_every_field() -> None:
+    for _, name, node in nodes():
+        documented = field_docs(node).keys() | {"_target_", "_convert_"}
+        assert not {f.name for f in fields(node)} - documented, name
+        assert node.__doc__, name
+        assert not node.__doc__.startswith(node.__name__ + "("), f"{name} has no docstring of its own"
 
 
 def test_root_documents_every_field() -> None:

@@ -157,12 +157,7 @@ def test_hash_of_a_config_stays_what_it_was(expected: str, values: dict[str, Any
 
 
 @pytest.mark.parametrize(
-    "chosen",
-    [
-        ["data=files", "data.source=x"],
-        ["experiment=classification"],
-        ["experiment=vlm_shapes"],
-    ],
+    "chosen", [["data=files", "data.source=x"], ["experiment=classification"], ["experiment=vlm_shapes"]]
 )
 def test_held_out_samples_are_the_same_for_every_seed(chosen: list[str]) -> None:
     assert composed(chosen).data.seed == composed([*chosen, "seed=7"]).data.seed == 0

@@ -8,16 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from tests.config.plain_runs import (
-    HOME,
-    PLAIN,
-    Options,
-    Tiryns,
-    assert_same,
-    last_weights,
-    rates_of,
-    run_in,
-)
+from tests.config.plain_runs import HOME, PLAIN, Options, Tiryns, assert_same, last_weights, rates_of, run_in
 from tests.support.in_process import Done
 
 

@@ -193,12 +193,7 @@ def test_later_phases_may_change_on_a_branch_and_earlier_ones_may_not(
 def test_a_run_without_phases_is_the_trunk_of_one_with_them(arguments: list[str], tmp_path: Path) -> None:
     trunk = train_as(tmp_path / "trunk", [*arguments, "trainer.max_steps=6"])
     phases = f"phases=[{{name: stable, steps: 4}}, {LAST}]"
-    branch = [
-        *arguments,
-        phases,
-        "trainer.max_steps=-1",
-        f"resume={trunk.checkpoint_dir}/step-00000004.ckpt",
-    ]
+    branch = [*arguments, phases, "trainer.max_steps=-1", f"resume={trunk.checkpoint_dir}/step-00000004.ckpt"]
     run = train_as(tmp_path / "branch", branch)
     undisturbed = train_as(tmp_path / "whole", branch[:-1])
     lines = [audit.whole_lines(one.path / audit.FILE_NAME) for one in (run, undisturbed)]

@@ -91,7 +91,7 @@ def test_steps_have_the_sizes_lengths_and_rates_asked_for(text_file: Path) -> No
         (
             ["trainer.max_tokens=9000"],
             "sampler.warmup_steps=0.5 is a share of the run's steps, which trainer.max_tokens counts",
-        ),
+        )
     ],
 )
 def test_what_cannot_be_counted_is_refused(run_here: Train, overrides: list[str], message: str) -> None:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -47,10 +48,7 @@ SHOWN = [
 UNPLAYED = ("from-trainer", "recipes")
 """Pages whose commands are composed alone here: of the page on Trainer they read files that it does not show, of the
 recipes they need a run of their full length."""
-PARTS = {
-    "extending": ("Metrics of your own", "Tasks of your own"),
-    "phases": ("Mixtures", "Gradual changes"),
-}
+PARTS = {"extending": ("Metrics of your own", "Tasks of your own"), "phases": ("Mixtures", "Gradual changes")}
 """Parts of pages that are run alone here: `test_extending.py` runs the others, and phases need their full length."""
 PLAYED = [
     page
@@ -68,19 +66,26 @@ PLACEHOLDER = r"(?:\b(?P<folder>\w+)/<date>/<run>|<name or folder>|<run folder>|
 """What stands for a run or a sweep; in the tests it is the newest one."""
 
 
-def ids(shown: list[tuple[str, str]]) -> list[str]:
-    return [f"{page}: {command[:60]}" for page, command in shown]
+@pytest.mark.parametrize("page", dict.fromkeys(page for page, _ in SHOWN))
+def test_command_is_one_that_exists(page: str) -> None:
+    wrong = {}
+    for command in dict.fromkeys(command for name, command in SHOWN if name == page):
+        try:
+            assert_exists(re.sub(PLACEHOLDER, "some_folder", command))
+        except (Exception, SystemExit) as error:
+            wrong[command] = repr(error)
+    assert not wrong
 
 
-@pytest.mark.parametrize(("page", "command"), SHOWN, ids=ids(SHOWN))
-def test_command_is_one_that_exists(page: str, command: str, tmp_path: Path) -> None:
-    words = words_of(re.sub(PLACEHOLDER, "some_folder", command))
+@cache
+def assert_exists(command: str) -> None:
+    words = words_of(command)
     if words[0] == "make":
         assert_target(words[1])
     elif words[:2] == ["pip", "install"]:
         assert_installs(words[2:])
     elif words[:2] == ["python", "-m"]:
-        assert find_spec(words[2]), f"{page}: there is no module {words[2]}"
+        assert find_spec(words[2]), f"there is no module {words[2]}"
     else:
         assert words[0] == "tiryns"
         assert_understood(words[1:])
@@ -145,9 +150,8 @@ def first_value(override: Override) -> str:
     return f"{override.get_key_element()}={next(iter(override.sweep_string_iterator()))}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_tests_and_files_that_are_named_exist(page: Path) -> None:
-    text = page.read_text()
+def test_tests_and_files_that_are_named_exist() -> None:
+    text = "\n".join(page.read_text() for page in PAGES)
     for file, test in re.findall(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`", text):
         assert (ROOT / file).exists(), file
         assert not test or f"def {test}(" in (ROOT / file).read_text(), f"{file} has no {test}"
@@ -160,8 +164,7 @@ def names_of(option: Any) -> set[str]:
     return {field.name for field in dataclasses.fields(option)}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_settings_that_are_named_exist(page: Path) -> None:
+def test_settings_that_are_named_exist() -> None:
     """Settings within the text, such as `trainer.max_steps`, are fields of some option."""
     from tiryns.conf.registry import OPTIONS
 
@@ -171,9 +174,10 @@ def test_settings_that_are_named_exist(page: Path) -> None:
     for nodes in (OPTIONS["callback"], OPTIONS["logger"]):
         for name, node in nodes.items():
             known[name] = names_of(node)
-    for group, name in re.findall(r"`([a-z_]+)\.(\w+)(?:=[^`]*)?`", page.read_text()):
-        if group in OPTIONS and group not in ("callback", "logger"):
-            assert name in known[group], f"{group}.{name}"
+    for page in PAGES:
+        for group, name in re.findall(r"`([a-z_]+)\.(\w+)(?:=[^`]*)?`", page.read_text()):
+            if group in OPTIONS and group not in ("callback", "logger"):
+                assert name in known[group], f"{page.stem}: {group}.{name}"
 
 
 SHIM = """#!{python}

@@ -108,11 +108,7 @@ def test_browser_and_cluster_may_lack_only_where_they_cannot_be_installed(
 
 def test_gpus_and_processors_are_never_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needs, "can_install", lambda: True)
-    allowed = [
-        "needs a GPU",
-        "needs a processor with AMX",
-        "the processor has no avx512_bf16",
-    ]
+    allowed = ["needs a GPU", "needs a processor with AMX", "the processor has no avx512_bf16"]
     assert all(needs.is_allowed(reason, ["dev"]) for reason in allowed)
     assert not needs.is_allowed("needs a GPU that is free", ["dev"])
 

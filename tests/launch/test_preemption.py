@@ -113,10 +113,7 @@ def test_terminated_ranks_save_together_and_go_on_bitwise(
 
 
 def test_run_stopped_by_ctrl_c_goes_on_bitwise(
-    arguments: list[str],
-    undisturbed: dict[int, Run],
-    run_here: Callable[..., Run],
-    tmp_path: Path,
+    arguments: list[str], undisturbed: dict[int, Run], run_here: Callable[..., Run], tmp_path: Path
 ) -> None:
     run = stopped([*arguments, "data.num_workers=1"], tmp_path, signal.SIGINT, status=130)
     assert run.status["state"] == "interrupted"

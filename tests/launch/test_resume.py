@@ -73,10 +73,7 @@ def test_autos_of_one_instant_are_one_run(tmp_path: Path) -> None:
         (found,) = {*pool.map(folder, range(8))}
     assert newest_run(tmp_path / "outputs", "abc") == found
     assert newest_or_claimed(tmp_path / "outputs", "xyz") != found
-    with (
-        Run(found).lock(),
-        pytest.raises(ValueError, match=r"training this config in .* at this moment"),
-    ):
+    with Run(found).lock(), pytest.raises(ValueError, match=r"training this config in .* at this moment"):
         newest_or_claimed(tmp_path / "outputs", "abc")
 
 
@@ -103,9 +100,7 @@ def test_resume_brings_back_the_overrides_of_the_run(tmp_path: Path) -> None:
     assert saved_overrides(["resume=auto", "seed=8"]) == ["resume=auto", "seed=8"]
 
 
-def test_run_of_an_earlier_version_goes_on_without_settings_that_are_gone(
-    tmp_path: Path,
-) -> None:
+def test_run_of_an_earlier_version_goes_on_without_settings_that_are_gone(tmp_path: Path) -> None:
     run, default = pretend_run(tmp_path / "run"), composed([])
     noted = ["module.replay_every=100", "seed=7", "module.replay=1"]
     (run / "overrides.json").write_text(json.dumps(noted))

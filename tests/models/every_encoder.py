@@ -107,11 +107,7 @@ OWN: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """What architectures call their sizes, where that is their own."""
 
-WITHOUT = {
-    "funnel": "num_hidden_layers",
-    "reformer": "num_hidden_layers",
-    "xlnet": "max_position_embeddings",
-}
+WITHOUT = {"funnel": "num_hidden_layers", "reformer": "num_hidden_layers", "xlnet": "max_position_embeddings"}
 """A size that follows from others, or that an architecture has none of."""
 
 

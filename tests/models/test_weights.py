@@ -179,20 +179,19 @@ def test_a_model_without_its_head_does_not_predict(tmp_path: Path) -> None:
         load_trained(AutoModelForSequenceClassification, str(tmp_path))
 
 
-def test_every_encoder_is_loaded_as_it_was_saved(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.rows(6)
+@pytest.mark.parametrize("architecture", ENCODERS)
+def test_every_encoder_is_loaded_as_it_was_saved(
+    architecture: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = tiny_model(architecture, "mlm")
+    model.save_pretrained(tmp_path)
     caplog.set_level(logging.INFO, "tiryns")
-    for architecture in ENCODERS:
-        folder = tmp_path / architecture
-        model = tiny_model(architecture, "mlm")
-        model.save_pretrained(folder)
-        caplog.clear()
-        loaded = load_trained(AutoModelForMaskedLM, str(folder))
-        ours, theirs = loaded.state_dict(), model.state_dict()
-        assert ours.keys() == theirs.keys()
-        assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items()), architecture
-        assert not [record for record in caplog.records if record.name == "tiryns"]
-        if "classification" in tasks_of(architecture):
-            head = Head(AutoModelForSequenceClassification, CLASSES)
-            assert same_body(load_encoder(str(folder), {}, None, head, new_vocabulary=False), model), (
-                architecture
-            )
+    loaded = load_trained(AutoModelForMaskedLM, str(tmp_path))
+    ours, theirs = loaded.state_dict(), model.state_dict()
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
+    assert not [record for record in caplog.records if record.name == "tiryns"]
+    if "classification" in tasks_of(architecture):
+        head = Head(AutoModelForSequenceClassification, CLASSES)
+        assert same_body(load_encoder(str(tmp_path), {}, None, head, new_vocabulary=False), model)

@@ -15,15 +15,7 @@ import pytest
 
 LEFT_OUT = ("outputs", "site", "build", "dist", "__pycache__")
 """What is no source; nor is what begins with a dot, or is a virtual environment."""
-HEAVY = (
-    "torch",
-    "lightning.pytorch",
-    "transformers",
-    "datasets",
-    "torchmetrics",
-    "hydra",
-    "hypothesis",
-)
+HEAVY = ("torch", "lightning.pytorch", "transformers", "datasets", "torchmetrics", "hydra", "hypothesis")
 """What most tests import, and no mutant is in."""
 
 

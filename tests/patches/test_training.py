@@ -137,10 +137,7 @@ def test_lightning_still_handles_signals_without_a_setting() -> None:
 
 def test_transformers_still_tells_the_attention_privately() -> None:
     config = transformers.BertConfig(
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=8,
+        hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
     )
     model = transformers.BertModel(config)
     model.set_attn_implementation("sdpa")

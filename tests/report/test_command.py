@@ -1,14 +1,20 @@
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.conftest import ROOT
 from tests.report.pages import read, sweep
+from tests.support.in_process import Done, tiryns_here
+from tests.support.processes import process
+
+LIGHT = """
+import sys
+from tiryns.runner.cli.commands import main
+main(["report", {folder!r}])
+print([name for name in ("torch", "lightning", "transformers") if name in sys.modules], file=sys.stderr)
+"""
 
 
-def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "tiryns", "report", *map(str, arguments)]  # as from a checkout
-    return subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+def command(*arguments: object) -> Done:
+    return tiryns_here(ROOT, "report", *map(str, arguments))
 
 
 def test_command_draws_a_run_several_or_a_sweep(tmp_path: Path) -> None:
@@ -33,8 +39,13 @@ def test_command_says_what_is_no_run(tmp_path: Path) -> None:
     )
 
 
-def test_report_imports_neither_torch_nor_lightning() -> None:
-    check = (
-        "import sys, runner.report; sys.exit(bool({'torch', 'lightning', 'transformers'} & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", check], check=False, cwd=ROOT).returncode == 0
+def test_command_imports_neither_torch_nor_lightning(tmp_path: Path) -> None:
+    runs = sweep(tmp_path)
+    for folder in (runs[0], tmp_path):
+        done = process("-c", LIGHT.format(folder=str(folder)), cwd=ROOT)
+        assert (done.stdout, done.stderr) == (f"{folder}/report.html\n", "[]\n")
+
+
+def test_command_runs_from_a_checkout(tmp_path: Path) -> None:
+    done = process("-m", "tiryns", "report", str(tmp_path), cwd=ROOT)
+    assert (done.returncode, done.stderr) == (1, command(tmp_path).stderr)

@@ -19,7 +19,7 @@ def test_masked_tokens_are_marked_as_guessed_or_not(tmp_path: Path) -> None:
     (samples,) = page.of("samples")
     (pieces,) = samples["sets"]["books"]
     assert [piece if isinstance(piece, str) else piece["text"] for piece in pieces] == [
-        *("the old ", "bridge", " and <b>", " winter", "."),
+        *("the old ", "bridge", " and <b>", " winter", ".")
     ]
     assert [(piece["right"], piece["guesses"][0][0]) for piece in (pieces[1], pieces[3])] == [
         (True, "bridge"),

@@ -13,9 +13,7 @@ from tiryns.runner.run.folder import Run
 SHORT = ["trainer.max_steps=4", "trainer.validate_every=0", "model.dropout=0.1", "trainer.precision=32-true"]
 
 
-def test_deterministic_algorithms_and_loader_workers_change_no_bit(
-    run_here: Callable[..., Run],
-) -> None:
+def test_deterministic_algorithms_and_loader_workers_change_no_bit(run_here: Callable[..., Run]) -> None:
     seen: list[bool] = []
     plain = run_here(*SHORT, folder="plain")
     hook = register_optimizer_step_pre_hook(

@@ -3,7 +3,7 @@
 import gzip
 import io
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,11 @@ def lists(of: Any, count: int) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(range(0, len(of) + 1, len(of) // count), pa.int32()), of)
 
 
+def lines() -> bytes:
+    """A file of equal lines."""
+    return gzip.compress((LINE + b"\n") * 20_000)
+
+
 STREAM = pa.ipc.new_stream
 PAGE, LONG = "a" * 10_000, "a" * 1_000_000
 RUN = pa.RunEndEncodedArray.from_arrays(pa.array([1 << 30], pa.int32()), pa.array([PAGE]))
@@ -57,40 +62,43 @@ FIXED = pa.DictionaryArray.from_arrays(
     repeated(b"", 999).indices, pa.array([PAGE.encode()], pa.binary(10_000))
 )
 LINE = b'{"text": "%b"}' % (b"a river " * 99)
-LINES = gzip.compress((LINE + b"\n") * 20_000)
 
-BOMBS: dict[str, bytes] = {
-    "dictionary.parquet": parquet(repeated(PAGE, 1 << 14)),
-    "dictionary_of_bytes.parquet": parquet(repeated(PAGE.encode(), 1 << 14)),
-    "long_value.parquet": parquet(repeated(LONG, 1_999)),
-    "list_of_a_dictionary.parquet": parquet(lists(repeated(PAGE, 1 << 14), 1)),
-    "lists_of_a_dictionary.parquet": parquet(lists(repeated(PAGE, 1 << 14), 1 << 7)),
-    "list_of_lists.parquet": parquet(lists(lists(repeated(PAGE, 1 << 14), 1 << 7), 1)),
-    "struct.parquet": parquet(pa.StructArray.from_arrays([repeated(PAGE, 1 << 14)], ["a"])),
-    "fixed_width.parquet": parquet(FIXED.dictionary_decode()),
-    "numbers.parquet": parquet(lists(pa.array(np.zeros(1 << 21, np.int8)), 1)),
-    "nulls.parquet": parquet(pa.nulls(1 << 21)),
-    "constant_page_of_zstd.parquet": parquet([LONG] * 20, use_dictionary=False),
-    "constant_page_of_gzip.parquet": parquet([LONG * 20], use_dictionary=False, compression="gzip"),
-    "constant_page_of_brotli.parquet": parquet([LONG * 20], use_dictionary=False, compression="brotli"),
-    "shared_beginning.parquet": parquet(
+BOMBS: dict[str, Callable[[], bytes]] = {
+    "dictionary.parquet": lambda: parquet(repeated(PAGE, 1 << 14)),
+    "dictionary_of_bytes.parquet": lambda: parquet(repeated(PAGE.encode(), 1 << 14)),
+    "long_value.parquet": lambda: parquet(repeated(LONG, 1_999)),
+    "list_of_a_dictionary.parquet": lambda: parquet(lists(repeated(PAGE, 1 << 14), 1)),
+    "lists_of_a_dictionary.parquet": lambda: parquet(lists(repeated(PAGE, 1 << 14), 1 << 7)),
+    "list_of_lists.parquet": lambda: parquet(lists(lists(repeated(PAGE, 1 << 14), 1 << 7), 1)),
+    "struct.parquet": lambda: parquet(pa.StructArray.from_arrays([repeated(PAGE, 1 << 14)], ["a"])),
+    "fixed_width.parquet": lambda: parquet(FIXED.dictionary_decode()),
+    "numbers.parquet": lambda: parquet(lists(pa.array(np.zeros(1 << 21, np.int8)), 1)),
+    "nulls.parquet": lambda: parquet(pa.nulls(1 << 21)),
+    "constant_page_of_zstd.parquet": lambda: parquet([LONG] * 20, use_dictionary=False),
+    "constant_page_of_gzip.parquet": lambda: parquet([LONG * 20], use_dictionary=False, compression="gzip"),
+    "constant_page_of_brotli.parquet": lambda: parquet(
+        [LONG * 20], use_dictionary=False, compression="brotli"
+    ),
+    "shared_beginning.parquet": lambda: parquet(
         [LONG + str(number) for number in range(20)], use_dictionary=False, column_encoding="DELTA_BYTE_ARRAY"
     ),
-    "dictionary.arrow": ipc(repeated(PAGE, 1 << 14), compression="zstd"),
-    "dictionary_in_a_stream.arrow": ipc(repeated(PAGE, 1 << 14), STREAM),
-    "list_of_a_dictionary.arrow": ipc(lists(repeated(PAGE, 1 << 14), 1)),
-    "compressed_dictionary.arrow": ipc(pa.DictionaryArray.from_arrays([0], [LONG * 20]), compression="zstd"),
-    "constant_buffer_of_zstd.arrow": ipc([LONG * 20], compression="zstd"),
-    "constant_buffer_of_lz4.arrow": ipc([LONG] * 60, STREAM, "lz4"),
-    "runs.arrow": ipc(RUN, STREAM),
-    "views.arrow": ipc(VIEWS, STREAM),
-    "nulls.arrow": ipc(pa.nulls(1 << 21), STREAM),
-    "lines.jsonl.gz": LINES,
-    "lines.txt.gz": LINES,
-    "lines.csv.gz": LINES,
-    "list.json.gz": gzip.compress(b"[" + (LINE + b",\n") * 20_000 + LINE + b"]"),
+    "dictionary.arrow": lambda: ipc(repeated(PAGE, 1 << 14), compression="zstd"),
+    "dictionary_in_a_stream.arrow": lambda: ipc(repeated(PAGE, 1 << 14), STREAM),
+    "list_of_a_dictionary.arrow": lambda: ipc(lists(repeated(PAGE, 1 << 14), 1)),
+    "compressed_dictionary.arrow": lambda: ipc(
+        pa.DictionaryArray.from_arrays([0], [LONG * 20]), compression="zstd"
+    ),
+    "constant_buffer_of_zstd.arrow": lambda: ipc([LONG * 20], compression="zstd"),
+    "constant_buffer_of_lz4.arrow": lambda: ipc([LONG] * 60, STREAM, "lz4"),
+    "runs.arrow": lambda: ipc(RUN, STREAM),
+    "views.arrow": lambda: ipc(VIEWS, STREAM),
+    "nulls.arrow": lambda: ipc(pa.nulls(1 << 21), STREAM),
+    "lines.jsonl.gz": lines,
+    "lines.txt.gz": lines,
+    "lines.csv.gz": lines,
+    "list.json.gz": lambda: gzip.compress(b"[" + (LINE + b",\n") * 20_000 + LINE + b"]"),
 }
-"""Files of kilobytes that unpack to at least ten times `FREE`."""
+"""Makers of files of kilobytes that unpack to at least ten times `FREE`."""
 
 
 BEFORE = pa.default_memory_pool()
@@ -128,7 +136,7 @@ def streamed(path: Path) -> Any:
 @pytest.mark.parametrize("name", BOMBS)
 def test_file_that_unpacks_out_of_proportion_is_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
-    path.write_bytes(BOMBS[name])
+    path.write_bytes(BOMBS[name]())
     with in_bounded_memory(32 * FREE), pytest.raises(ValueError, match=name) as caught:
         for _ in streamed(path):
             pass

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from wandb.proto import wandb_internal_pb2
-
 BLOCK = 32768
 HEAD = struct.Struct("<4sHB")
 PART = struct.Struct("<IHB")
@@ -15,6 +13,8 @@ FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
 
 def records(file: Path) -> Iterator[Any]:
     """The records in the order they were written: LevelDB's log format behind a head of seven bytes."""
+    from wandb.proto import wandb_internal_pb2  # which takes a second, in each process that collects tests
+
     content = file.read_bytes()
     ident, _, version = HEAD.unpack_from(content)
     assert (ident, version) == (b":W&B", 0) or ident == b":W&B"

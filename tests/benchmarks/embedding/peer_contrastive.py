@@ -107,10 +107,7 @@ def ours(case: Case) -> Measured:
         def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
             watch.step(outputs["loss"])
 
-    callbacks = [
-        *build_all(config.callback).values(),
-        build(config.checkpoint, folder=folder.checkpoint_dir),
-    ]
+    callbacks = [*build_all(config.callback).values(), build(config.checkpoint, folder=folder.checkpoint_dir)]
     trainer = build(
         config.trainer, callbacks=[*callbacks, Watching()], max_steps=case.steps, folder=folder, resumed_step=0,
         loggers=build_all(config.logger, folder=str(folder.path)), epochs=one_epoch(parts.data, case.steps, None),

@@ -81,10 +81,7 @@ def ours(case: Case) -> tuple[Clock, nn.Module]:
         config.module, model=model, optimizer=bind(config.optimizer), scheduler=bind(config.scheduler),
         max_steps=case.steps, seed=case.seed, log_every=10, baselines={},
     )  # fmt: skip
-    callbacks = [
-        *build_all(config.callback).values(),
-        build(config.checkpoint, folder=folder.checkpoint_dir),
-    ]
+    callbacks = [*build_all(config.callback).values(), build(config.checkpoint, folder=folder.checkpoint_dir)]
     trainer = build(
         config.trainer, callbacks=[*callbacks, Watch()], max_steps=case.steps, folder=folder, resumed_step=0,
         loggers=build_all(config.logger, folder=str(folder.path)), epochs=one_epoch(data, case.steps, None),

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from tests.conftest import train_here
 from tests.support import needs
+from tests.support.processes import WarmPopen
 from tiryns.runner.cli.agents.server import tools_of, words_of_call
 from tiryns.runner.run.folder import Run
 
@@ -22,6 +24,12 @@ Talk = Callable[[Any], Coroutine[Any, Any, None]]
 def run(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     folder = tmp_path_factory.mktemp("served") / "outputs" / "first"
     return train_here(folder, text_file, "trainer.max_steps=2", "trainer.validate_every=0")
+
+
+@pytest.fixture(autouse=True)
+def _warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers, and the commands that they start, are forked from a process that has imported the program."""
+    monkeypatch.setattr(subprocess, "Popen", WarmPopen)
 
 
 def talk(cwd: Path, about: Talk, *words: str) -> None:

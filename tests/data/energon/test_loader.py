@@ -84,12 +84,13 @@ def test_state_before_the_first_batch_does_not_hang_with_workers(folder: Path) -
     loader.close()
 
 
-def test_workers_end_at_once(folder: Path) -> None:
+def test_workers_end_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loader = stream(folder, workers=2)
     take(loader, 3)
+    monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 30.0)
     begin = time.monotonic()
     loader.close()
-    assert time.monotonic() - begin < 3, "energon alone takes more than 5 seconds"
+    assert time.monotonic() - begin < 15, "energon alone waits for each worker, 5 seconds as it comes"
 
 
 def test_empty_loader_is_an_error_and_does_not_spin() -> None:

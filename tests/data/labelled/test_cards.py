@@ -117,16 +117,11 @@ def test_what_is_named_otherwise_is_told_and_may_be_given(tmp_path: Path) -> Non
     named = [{**row, "label": name} for row, name in zip(ROWS, ("yes", "no", "off"), strict=True)]
     assert prepared_data(
         "classification", train=files(tmp_path, "csv", "a", named)
-    ).train.labels.tolist() == [
-        1,
-        0,
-        2,
-    ]
+    ).train.labels.tolist() == [1, 0, 2]
     for wrong in (3, "maybe", -2):
         file = files(tmp_path, "csv", "b", [*ROWS, {**ROWS[0], "label": wrong}])
         with pytest.raises(
-            ValueError,
-            match=f"line 5: the label is '{wrong}'; class numbers are 0 to 2: no, yes, off",
+            ValueError, match=f"line 5: the label is '{wrong}'; class numbers are 0 to 2: no, yes, off"
         ):
             prepared_data("classification", train=file)
     own = files(tmp_path, "csv", "c", [{**ROWS[0], "label": "maybe"}, {**ROWS[1], "label": "sure"}])

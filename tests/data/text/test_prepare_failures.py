@@ -284,9 +284,7 @@ def test_a_cache_that_cannot_be_written_is_one_message(source: Source, tmp_path:
     assert (tmp_path / "file").read_text() == "not a folder"
 
 
-def test_what_a_killed_process_left_of_a_tokenizer_is_removed(
-    prepared: Callable[..., PreparedText],
-) -> None:
+def test_what_a_killed_process_left_of_a_tokenizer_is_removed(prepared: Callable[..., PreparedText]) -> None:
     found = prepared()
     left = found.tokenizer.parent / f".{found.tokenizer.name}.partial"
     found.tokenizer.rename(left)

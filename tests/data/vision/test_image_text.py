@@ -42,12 +42,7 @@ def made(tmp_path: Path, rows: list[dict[str, Any]]) -> Make:
     def make(*overrides: str, model: Sequence[str] = ("model=llava_tiny", *SMALL)) -> Any:
         path = tmp_path / "train.jsonl"
         path.write_text("".join((json.dumps(row) if row else "{oops") + "\n" for row in rows))
-        choice = [
-            "data=image_text",
-            f"data.train={path}",
-            "data.validation_documents=2",
-            *model,
-        ]
+        choice = ["data=image_text", f"data.train={path}", "data.validation_documents=2", *model]
         data = build(compose_vision(*choice, *overrides).data)
         data.prepare_data()
         return data

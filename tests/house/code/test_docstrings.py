@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from tests.conftest import few_of
-from tiryns import compose
+from tests.support.composed import composed
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("order", "samplers", "objectives")
@@ -54,24 +54,18 @@ def test_examples_of_docstrings_run(name: str) -> None:
     assert doctest.testmod(import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0
 
 
-@pytest.mark.parametrize("name", modules())
-def test_every_public_class_has_an_example(name: str) -> None:
-    without = [
-        found.__name__
-        for found in public_classes(import_module(name))
-        if ">>>" not in (vars(found).get("__doc__") or "")
-    ]
-    assert not without
+def test_every_public_class_has_an_example() -> None:
+    classes = [found for name in modules() for found in public_classes(import_module(name))]
+    assert not [found for found in classes if ">>>" not in (vars(found).get("__doc__") or "")]
 
 
-PACKAGE_FOLDERS = sorted(path.parent for path in (ROOT / "runner").rglob("__init__.py"))
-
-
-@pytest.mark.parametrize("folder", PACKAGE_FOLDERS, ids=lambda folder: str(folder.relative_to(ROOT)))
-def test_docstring_of_a_package_names_all_its_files(folder: Path) -> None:
-    tour = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
-    inside = [*folder.glob("[!_]*.py"), *(path.parent for path in folder.glob("[!_]*/__init__.py"))]
-    assert not [path.stem for path in inside if f"`{path.stem}`" not in tour]
+def test_docstring_of_a_package_names_all_its_files() -> None:
+    missing = []
+    for folder in (path.parent for path in (ROOT / "runner").rglob("__init__.py")):
+        tour = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+        inside = [*folder.glob("[!_]*.py"), *(path.parent for path in folder.glob("[!_]*/__init__.py"))]
+        missing += [path for path in inside if f"`{path.stem}`" not in tour]
+    assert not missing
 
 
 def targets() -> dict[str, str]:
@@ -98,4 +92,4 @@ def test_every_class_that_a_config_names_has_an_example_and_its_command_composes
     for command in commands:
         words = shlex.split(command)
         if words[0] != "-m":
-            compose(*words)
+            composed(words)

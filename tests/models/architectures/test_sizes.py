@@ -98,8 +98,7 @@ def test_neobert_knows_the_special_tokens_of_the_tokenizer() -> None:
 
 def test_unknown_pooling_is_refused_in_one_line() -> None:
     with pytest.raises(
-        ValueError,
-        match=r"^transformers builds no crammed_bert .*='max' must be 'cls' or 'mean'$",
+        ValueError, match=r"^transformers builds no crammed_bert .*='max' must be 'cls' or 'mean'$"
     ):
         built("crammed_bert", config={"vocab_size": 60, "classifier_pooling": "max"})
 

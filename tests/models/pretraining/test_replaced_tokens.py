@@ -237,9 +237,6 @@ def test_shards_and_masks_to_fill_in_are_refused_in_one_line() -> None:
     _, model = detector()
     with pytest.raises(ValueError, match="trainer=fsdp: objective=rtd trains two networks"):
         shard(model, None)  # type: ignore[arg-type]
-    for name, reason in (
-        ("ElectraForPreTraining", "discriminator"),
-        ("BertModel", "not a language model"),
-    ):
+    for name, reason in (("ElectraForPreTraining", "discriminator"), ("BertModel", "not a language model")):
         with pytest.raises(ValueError, match=reason):
             check_language_model("run", SimpleNamespace(architectures=[name]))

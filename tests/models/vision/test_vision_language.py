@@ -24,9 +24,7 @@ def padded_loss(vision: TinyVision) -> dict[str, float]:
     with torch.no_grad():
         found = {name: float(value) for name, value in vision.model(batch).items()}
         output = vision.model.pretrained(
-            input_ids=batch["input_ids"],
-            attention_mask=batch["attention_mask"],
-            **batch["images"],
+            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], **batch["images"]
         )
     losses = functional.cross_entropy(output.logits.flatten(0, 1), batch["labels"].flatten(), reduction="sum")
     return {**found, "transformers": float(losses), "weight": batch["weight"]}
