@@ -15,7 +15,7 @@ Imports run downwards in this list:
 - `protocols`: what parts of a run are asked for; `widening`: numbers in at least fp32.
 """
 
-import logging
+from logging import getLogger  # not the module, whose name is that of a part of this package
 
-log = logging.getLogger("tiryns")
+log = getLogger("tiryns")
 """The log of the program, which every part writes to."""

@@ -60,9 +60,9 @@ def test_every_setting_is_a_named_parameter_without_a_default() -> None:
         assert [*parameters] == ["model", *shared, *own, "parametrization", "base_width"]
         assert {p.default for p in parameters.values()} == {inspect.Parameter.empty}
     with pytest.raises(TypeError, match="unexpected keyword argument 'momentun'"):
-        optim.sgd(
-            tiny_bert(), 0.1, 0.0, False, 1.0, [], *[False] * 4, momentum=0.9, momentun=0.9, nesterov=False
-        )
+        own = {"momentum": 0.9, "momentun": 0.9, "nesterov": False}
+        by_width = {"parametrization": "standard", "base_width": 128}
+        optim.sgd(tiny_bert(), 0.1, 0.0, False, 1.0, [], *[False] * 4, **own, **by_width)
 
 
 def test_a_given_group_called_matrices_is_no_hidden_matrix() -> None:
