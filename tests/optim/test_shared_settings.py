@@ -59,10 +59,10 @@ def test_every_setting_is_a_named_parameter_without_a_default() -> None:
         parameters = inspect.signature(function).parameters
         assert [*parameters] == ["model", *shared, *own, "parametrization", "base_width"]
         assert {p.default for p in parameters.values()} == {inspect.Parameter.empty}
+    settings: dict[str, Any] = {"momentum": 0.9, "momentun": 0.9, "nesterov": False}
+    settings |= {"parametrization": "standard", "base_width": 128}
     with pytest.raises(TypeError, match="unexpected keyword argument 'momentun'"):
-        own = {"momentum": 0.9, "momentun": 0.9, "nesterov": False}
-        by_width = {"parametrization": "standard", "base_width": 128}
-        optim.sgd(tiny_bert(), 0.1, 0.0, False, 1.0, [], *[False] * 4, **own, **by_width)
+        optim.sgd(tiny_bert(), 0.1, 0.0, False, 1.0, [], *[False] * 4, **settings)
 
 
 def test_a_given_group_called_matrices_is_no_hidden_matrix() -> None:
