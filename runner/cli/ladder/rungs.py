@@ -133,7 +133,7 @@ def predicted(found: Found, width: int, widths: Sequence[int], seeds: int) -> Fo
         [rung[name] for rung in rungs] for name in ("width", "size", "rate", "loss", "deviation")
     )
     # Of second degree in the width, both parameters and FLOPs
-    size = float(np.polyval(np.polyfit(known, sizes, 2), width))
+    size = round(float(np.polyval(np.polyfit(known, sizes, 2), width)))
     law.law_of(sizes, losses)
     expected = law.predicted(sizes, losses, float(np.sqrt(np.mean(np.square(deviations)))), size)
     rate = law.rate_at(width, known, rates)

@@ -195,14 +195,16 @@ def test_real_ladder_predicts_and_measures(tmp_path: Path, text_file: Path) -> N
     done = ladder(tmp_path, *words, "--widths", "16,32,64", *rates, "--next", "96", "--json")
     found = document("ladder", done.stdout)
     (outcome,) = found["predictions"]
-    manifests = [json.loads(file.read_text()) for file in Path(found["folder"]).glob("*/manifest.json")]
+    manifests = [
+        json.loads(file.read_text()) for file in (tmp_path / found["folder"]).glob("*/manifest.json")
+    ]
     (noted,) = (m for m in manifests if "prediction" in (m["config"]["resolved"]["callback"] or {}))
     assert noted["config"]["resolved"]["callback"]["prediction"]["low"] == outcome["low"]
     assert noted["totals"]["parameters"] == outcome["size"], "parameters are of second degree in the width"
     assert noted["config"]["resolved"]["model"]["intermediate_size"] == 192
     (log,) = (
         f.read_text()
-        for f in Path(found["folder"]).glob("*/train.log")
+        for f in (tmp_path / found["folder"]).glob("*/train.log")
         if "was predicted to be" in f.read_text()
     )
     assert f"and is {outcome['measured']:.4g}" in log
