@@ -3,7 +3,8 @@
 Letters in shapes: D rows, T tokens, C labels, M targets, W words.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -69,13 +70,27 @@ class HeadedModel(WrappedModel):
         """The model's outputs for rows [D, T], or for a packed row [1, T] as one sequence."""
         if "cu_seqlens" not in micro_batch:
             return self.pretrained(**self.arguments(micro_batch))
-        with encoder_returning(self.pretrained, self.encode_packed(micro_batch)):
+        with encoder_returning(self.pretrained, self.encode_packed(micro_batch)), self.head_in_fp32():
             return self.pretrained(input_ids=None)
+
+    @contextmanager
+    def head_in_fp32(self) -> Iterator[None]:
+        """A context in which a head is computed without autocast where nothing is trained.
+
+        bf16 has 128 numbers between 1 and 2, so scores would tie, and their order would be chance.
+        """
+        device = self.pretrained.device.type
+        if torch.is_grad_enabled() or not torch.amp.is_autocast_available(device):
+            yield
+            return
+        with torch.autocast(device, enabled=False):
+            yield
 
     def encode_packed(self, micro_batch: MicroBatch) -> Tensor:
         """Hidden states [1, T, H] of a packed row, exact at the tokens that the head reads."""
         with self.last_layer.at(self.read_by_head(micro_batch)):
-            return self.pretrained.base_model(**self.arguments(micro_batch))[0]
+            hidden: Tensor = self.pretrained.base_model(**self.arguments(micro_batch))[0]
+            return hidden if torch.is_grad_enabled() else hidden.to(self.pretrained.dtype)
 
     def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
         """Positions [M] of a packed row that the head reads; None for all."""
@@ -110,8 +125,9 @@ class SequenceClassifier(HeadedModel):
         hidden = unpacked(self.encode_packed(micro_batch), micro_batch, 0.0)
         mask = unpacked(torch.ones_like(micro_batch["input_ids"]), micro_batch, 0)
         pooler = getattr(self.pretrained.base_model, "pooler", None)
-        pooled = [] if pooler is None else [pooler(hidden)]
-        with encoder_returning(self.pretrained, hidden, *pooled):
+        with self.head_in_fp32():
+            pooled = [] if pooler is None else [pooler(hidden)]
+        with encoder_returning(self.pretrained, hidden, *pooled), self.head_in_fp32():
             return self.head_outputs(hidden, mask)
 
     def head_outputs(self, hidden: Tensor, mask: Tensor) -> Any:
