@@ -3,8 +3,7 @@
 Letters in shapes: D rows, T tokens, C labels, M targets, W words.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +13,7 @@ from transformers import PreTrainedModel
 
 from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.autocast import head_in_fp32
 from tiryns.runner.models.label_loss import LabelLoss
 from tiryns.runner.models.packed.rows import packed_row, padded_rows, unpacked
 from tiryns.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
@@ -70,21 +70,11 @@ class HeadedModel(WrappedModel):
         """The model's outputs for rows [D, T], or for a packed row [1, T] as one sequence."""
         if "cu_seqlens" not in micro_batch:
             return self.pretrained(**self.arguments(micro_batch))
-        with encoder_returning(self.pretrained, self.encode_packed(micro_batch)), self.head_in_fp32():
+        with (
+            encoder_returning(self.pretrained, self.encode_packed(micro_batch)),
+            head_in_fp32(self.pretrained.device.type),
+        ):
             return self.pretrained(input_ids=None)
-
-    @contextmanager
-    def head_in_fp32(self) -> Iterator[None]:
-        """A context in which a head is computed without autocast where nothing is trained.
-
-        bf16 has 128 numbers between 1 and 2, so scores would tie, and their order would be chance.
-        """
-        device = self.pretrained.device.type
-        if torch.is_grad_enabled() or not torch.amp.is_autocast_available(device):
-            yield
-            return
-        with torch.autocast(device, enabled=False):
-            yield
 
     def encode_packed(self, micro_batch: MicroBatch) -> Tensor:
         """Hidden states [1, T, H] of a packed row, exact at the tokens that the head reads."""
@@ -125,9 +115,9 @@ class SequenceClassifier(HeadedModel):
         hidden = unpacked(self.encode_packed(micro_batch), micro_batch, 0.0)
         mask = unpacked(torch.ones_like(micro_batch["input_ids"]), micro_batch, 0)
         pooler = getattr(self.pretrained.base_model, "pooler", None)
-        with self.head_in_fp32():
+        with head_in_fp32(self.pretrained.device.type):
             pooled = [] if pooler is None else [pooler(hidden)]
-        with encoder_returning(self.pretrained, hidden, *pooled), self.head_in_fp32():
+        with encoder_returning(self.pretrained, hidden, *pooled), head_in_fp32(self.pretrained.device.type):
             return self.head_outputs(hidden, mask)
 
     def head_outputs(self, hidden: Tensor, mask: Tensor) -> Any:
