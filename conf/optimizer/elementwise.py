@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from omegaconf import MISSING
 
-from tiryns.conf.registry import register
+from tiryns.conf.registry import option_of, register
 from tiryns.conf.values import AT_LEAST_0, COUNT, Bounds, Choice, Settings, check_of, setting
 
 
@@ -186,9 +186,7 @@ register("optimizer", adafactor=Adafactor, adagrad=Adagrad, adam=Adam, adamw=Ada
 register("optimizer", lars=Lars, lion=Lion, rmsprop=RMSprop, sgd=SGD, stable_adamw=StableAdamW)
 
 
-ADAM_LIKE = tuple(
-    f"runner.optim.{name}" for name in ("adam", "adamw", "stable_adamw", "lion", "rmsprop", "adagrad")
-)
+ADAM_LIKE = ("adam", "adamw", "stable_adamw", "lion", "rmsprop", "adagrad")
 """Optimizers whose updates have one size in each weight, whatever its gradient's."""
 
 
@@ -196,9 +194,10 @@ ADAM_LIKE = tuple(
 def _check_width(optimizer: Settings, config: Settings) -> None:
     """Raises ValueError where the rules of a parametrization do not hold."""
     kind, model = optimizer["parametrization"], config["model"]
-    if str(optimizer["_target_"]).removeprefix("tiryns.") not in ADAM_LIKE:
-        known = ", ".join(name.rpartition(".")[2] for name in ADAM_LIKE)
-        raise ValueError(f"optimizer.parametrization={kind} has the rules of Adam: choose of {known}")
+    if option_of("optimizer", optimizer) not in ADAM_LIKE:
+        raise ValueError(
+            f"optimizer.parametrization={kind} has the rules of Adam: choose of {', '.join(ADAM_LIKE)}"
+        )
     if kind == "mup" and ("init" not in model or model["init"] != "default" or model.get("tiled_from")):
         raise ValueError(
             "optimizer.parametrization=mup says how weights begin: choose a model with random weights, "

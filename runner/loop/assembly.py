@@ -111,6 +111,11 @@ def assemble(
                 check_numbered(data, "skip_batches")
             objective, given = None, _plain_parts(config, data, make_module)
     lengths.count_ramps(data, given["max_steps"])
+    model = given.get("model")
+    if model is not None and config.optimizer.get("parametrization") == "mup":
+        from tiryns.runner.optim.width import initialise_by_width
+
+        initialise_by_width(model, config.optimizer.base_width)
     module = make_module(
         **given,
         optimizer=make_optimizer_of(config.optimizer),
@@ -119,7 +124,6 @@ def assemble(
         log_every=config.trainer.log_every,
     )
     choose_monitor(config, module, data)
-    model = given.get("model")
     weights = {"weights": "; ".join(lines)} if lines else {}
     if checkpoint is not None:
         weights = keep_types(module, checkpoint, began, str(config.trainer.get("precision"))) or weights
@@ -214,10 +218,6 @@ def _global_batch_parts(
     arguments = data.collator_arguments()
     objective = build(config.objective, **arguments)
     model = make_model_of(config.model, data.tokenizer, **objective.model_arguments())
-    if config.optimizer.get("parametrization") == "mup":
-        from tiryns.runner.optim.width import initialise_by_width
-
-        initialise_by_width(model, config.optimizer.base_width)
     check_length(model, arguments.get("max_sequence_length", 0))
     task_model = objective.task_model(model)
     if not isinstance(task_model, TaskModel):

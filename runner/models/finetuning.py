@@ -117,8 +117,8 @@ class SequenceClassifier(HeadedModel):
         pooler = getattr(self.pretrained.base_model, "pooler", None)
         with head_in_fp32(self.pretrained.device.type):
             pooled = [] if pooler is None else [pooler(hidden)]
-        with encoder_returning(self.pretrained, hidden, *pooled), head_in_fp32(self.pretrained.device.type):
-            return self.head_outputs(hidden, mask)
+            with encoder_returning(self.pretrained, hidden, *pooled):
+                return self.head_outputs(hidden, mask)
 
     def head_outputs(self, hidden: Tensor, mask: Tensor) -> Any:
         """The model's outputs while its encoder returns hidden states [D, T, H] of rows with a mask [D, T]."""

@@ -61,11 +61,10 @@ def parameter_groups(
     """
     if lr < 0 or weight_decay < 0:
         raise ValueError(f"lr={lr} and weight_decay={weight_decay} must not be negative.")
-    whole = model if isinstance(model, nn.Module) else nn.Module()
+    by_width = parametrization != "standard"
     if not isinstance(model, nn.Module):
         model = list(model)
         if any(isinstance(item, Mapping) for item in model):
-            by_width = parametrization != "standard"
             if decay_embeddings or decay_vectors or layer_decay != 1.0 or overrides or by_width:
                 raise ValueError(
                     "decay_embeddings, decay_vectors, layer_decay, overrides and parametrization need a model, "
@@ -77,15 +76,11 @@ def parameter_groups(
         raise ValueError("The model has no trainable parameter: everything is frozen.")
     if not 0.0 < layer_decay <= 1.0:
         raise ValueError(f"layer_decay={layer_decay} must lie in (0, 1]; 1.0 gives all layers the same rate.")
-    depth_scale = _depth_scales(named, layer_decay)
-    if parametrization != "standard":
-        from tiryns.runner.optim.width import rate_factors
+    scales = _scaless(named, layer_decay)
+    if by_width:
+        from tiryns.runner.optim.width import scaled_by_width
 
-        factors = rate_factors(whole, named, parametrization, base_width)
-        depth_scale = {
-            name: (scale * factors[name], f"{label}/width" * (factors[name] != 1.0) or label)
-            for name, (scale, label) in depth_scale.items()
-        }
+        scales = scaled_by_width(scales, model, named, parametrization, base_width)
     matching = [(override, _matches(override, named)) for override in overrides]
     decays = {"embeddings": decay_embeddings, "no_decay": decay_vectors}
     groups: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -95,7 +90,7 @@ def parameter_groups(
         group = "matrices" if hidden else GROUPS.get(role, "no_decay")
         if not decays.get(group, True):
             decay = 0.0
-        scale, label = depth_scale[name]
+        scale, label = scales[name]
         rate *= scale
         for override, names in matching:
             if name in names:
@@ -113,7 +108,7 @@ def holds_hidden_matrices(group: Mapping[str, Any]) -> bool:
     return bool(group["name"].split("/")[0] == "matrices")
 
 
-def _depth_scales(named: Mapping[str, Part], layer_decay: float) -> dict[str, tuple[float, str]]:
+def _scaless(named: Mapping[str, Part], layer_decay: float) -> dict[str, tuple[float, str]]:
     """Per parameter layer_decay ** (layers of its tower above it), with a label (ELECTRA, arXiv 2003.10555).
 
     Parameters before the layers, and every embedding, count as one layer more.

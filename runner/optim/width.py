@@ -11,26 +11,35 @@ which with Adam is the same as a factor behind it. So a trained model is one tha
 as output layers without such a norm: their weights begin m times as large and learn m times as fast.
 """
 
+from collections.abc import Mapping
+
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from tiryns.runner.optim.roles import Part, parts
+from tiryns.runner.optim.roles import ParamsLike, Part, parts
+
+Scales = dict[str, tuple[float, str]]
+"""The factor of each parameter's learning rate, and the label that tells its group from others."""
 
 
-def rate_factors(model: nn.Module, named: dict[str, Part], kind: str, base_width: int) -> dict[str, float]:
-    """The factor of each parameter's learning rate; raises ValueError where the model does not tell its width."""
-    network = _network(model)
-    ratio = base_width / network.config.get_text_config().hidden_size
+def scaled_by_width(
+    scales: Scales, model: ParamsLike, named: Mapping[str, Part], kind: str, base_width: int
+) -> Scales:
+    """The scales with the factors of a parametrization; raises ValueError where the model does not tell its width."""
+    network, ratio = _network(model, base_width)
     if kind == "embedding":
-        return {name: 1 / ratio if part.role == "embedding" else 1.0 for name, part in named.items()}
-    outputs, norm = _outputs(network)
-    scaled = {id(p) for p in norm.parameters()}
-    found = {}
-    for name, (parameter, role, _) in named.items():
-        learns = role in ("matrix", "head") and parameter is not outputs.weight
-        found[name] = ratio if learns or id(parameter) in scaled else 1.0
-    return found
+        factors = {name: 1 / ratio for name, part in named.items() if part.role == "embedding"}
+    else:
+        outputs, norm = _outputs(network)
+        kept, ours = {id(outputs.weight)}, {id(p) for p in norm.parameters()}
+        ours |= {id(part.parameter) for part in named.values() if part.role in ("matrix", "head")} - kept
+        factors = {name: ratio for name, part in named.items() if id(part.parameter) in ours}
+    changed = {name: factor for name, factor in factors.items() if factor != 1.0}
+    return {
+        name: (scale * changed.get(name, 1.0), f"{label}/width" if name in changed else label)
+        for name, (scale, label) in scales.items()
+    }
 
 
 @torch.no_grad()
@@ -48,34 +57,29 @@ def initialise_by_width(model: nn.Module, base_width: int) -> None:
         >>> 0.009 < weight.std() < 0.011
         tensor(True)
     """
-    network = _network(model)
-    ratio = base_width / network.config.get_text_config().hidden_size
+    network, ratio = _network(model, base_width)
     outputs, norm = _outputs(network)
     for parameter in norm.parameters():
         parameter.mul_(ratio)
-    for parameter, role, _ in parts(model).values():
+    for parameter, role, _ in parts(network).values():
         if parameter.ndim > 1 and parameter is not outputs.weight:
             parameter.mul_({"matrix": ratio**0.5, "head": ratio}.get(role, 1.0))
 
 
-def _network(model: nn.Module) -> PreTrainedModel:
-    """The model of transformers in a module."""
-    for module in model.modules():
+def _network(model: ParamsLike, base_width: int) -> tuple[PreTrainedModel, float]:
+    """The model of transformers in a module, and the base width over its own."""
+    for module in model.modules() if isinstance(model, nn.Module) else ():
         if isinstance(module, PreTrainedModel):
-            return module
+            return module, base_width / module.config.get_text_config().hidden_size
     raise ValueError("optimizer.parametrization needs a model of transformers, which tells its width")
 
 
 def _outputs(network: PreTrainedModel) -> tuple[nn.Linear, nn.Module]:
     """The output embeddings and the norm before them: the last one of their width."""
     outputs = network.get_output_embeddings()
-    norms = [
-        module
-        for name, module in network.named_modules()
-        if "norm" in type(module).__name__.lower()
-        and isinstance(getattr(module, "weight", None), nn.Parameter)
-    ]
-    if not isinstance(outputs, nn.Linear) or not norms or norms[-1].weight.shape[0] != outputs.in_features:
+    norms = [m for m in network.modules() if "norm" in type(m).__name__.lower() and [*m.parameters()]]
+    widths = [p.shape[0] for p in norms[-1].parameters()] if norms else []
+    if not isinstance(outputs, nn.Linear) or widths[:1] != [outputs.in_features]:
         raise ValueError(
             f"optimizer.parametrization=mup needs output embeddings with a norm before them, and "
             f"{type(network).__name__} has none: pretrain with it, or choose parametrization=embedding"

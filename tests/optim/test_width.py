@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 import torch
+from lightning.pytorch import LightningModule
+from omegaconf import flag_override
 from torch import nn
 from transformers import AutoConfig, AutoModelForMaskedLM
 from transformers.modeling_outputs import MaskedLMOutput
 
 from tests.optim.tiny import tiny_bert
 from tests.support.composed import composed
+from tiryns.runner.config.permissions import on_command_line
+from tiryns.runner.loop.assembly import assemble
 from tiryns.runner.optim import adamw, parameter_groups
 from tiryns.runner.optim.width import initialise_by_width
 
@@ -159,3 +163,24 @@ def test_models_without_a_norm_before_the_logits_and_bare_parameters_are_refused
     headless = tiny_bert().bert
     with pytest.raises(ValueError, match="choose parametrization=embedding"):
         initialise_by_width(headless, 16)
+
+
+class Holder(LightningModule):
+    """A module of the user's own that takes the model of the config."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+
+def test_weights_of_plain_data_begin_by_width_too() -> None:
+    config = composed(["trainer=cpu"])
+    with flag_override(config, ["struct", "readonly"], [False, False]):
+        config.data = {"_target_": "tests.config.plain_components.Points"}
+        config.module = {"_target_": "tests.optim.test_width.Holder"}
+        config.model = {"_target_": "transformers.BertForMaskedLM", "config": {**SIZES, "hidden_size": 128}}
+        config.allowed_targets, config.checkpoint.monitor = ["tests"], None
+        config.optimizer.parametrization, config.optimizer.base_width = "mup", 32
+    with on_command_line(["allowed_targets=[tests]"]):
+        model = assemble(config).model
+    assert model.cls.predictions.transform.LayerNorm.weight.unique().tolist() == [0.25]

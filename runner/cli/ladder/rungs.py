@@ -134,7 +134,6 @@ def predicted(found: Found, width: int, widths: Sequence[int], seeds: int) -> Fo
     )
     # Of second degree in the width, both parameters and FLOPs
     size = round(float(np.polyval(np.polyfit(known, sizes, 2), width)))
-    law.law_of(sizes, losses)
     expected = law.predicted(sizes, losses, float(np.sqrt(np.mean(np.square(deviations)))), size)
     rate = law.rate_at(width, known, rates)
     return {

@@ -10,9 +10,6 @@ from tiryns.runner.evaluation.statistics.student import ERROR, t_interval, t_qua
 
 Floats = NDArray[np.float64]
 
-NEIGHBOURS = 1
-"""Rates to each side of the best one that the parabola goes through: further ones lie where it is none."""
-
 EXPONENTS = np.geomspace(0.005, 5.0, 2000)
 """Exponents of the law that are tried."""
 
@@ -45,7 +42,7 @@ class Law(NamedTuple):
 
 
 def optimum(losses: Mapping[float, float]) -> Optimum | None:
-    """The lowest point of a parabola in the logarithm of the rate, around the best rate of one seed.
+    """The lowest point of the parabola, in the logarithm of the rate, through one seed's best rate and its neighbours.
 
     `losses` are finite, by rate. None where the best rate is the first or the last one: the lowest point may be beyond.
 
@@ -59,13 +56,10 @@ def optimum(losses: Mapping[float, float]) -> Optimum | None:
     best = int(values.argmin()) if len(values) else 0
     if not 0 < best < len(rates) - 1:
         return None
-    near = slice(max(0, best - NEIGHBOURS), best + NEIGHBOURS + 1)
-    x = np.log2(rates)
-    a, b, c = np.polyfit(x[near] - x[best], values[near], 2)
-    if a <= 0:
-        return Optimum(float(rates[best]), float(values[best]))
-    at = float(np.clip(-b / (2 * a), x[best - 1] - x[best], x[best + 1] - x[best]))
-    return Optimum(float(2 ** (x[best] + at)), float(a * at**2 + b * at + c))
+    x = np.log2(rates) - np.log2(rates[best])
+    a, b, c = np.polyfit(x[best - 1 : best + 2], values[best - 1 : best + 2], 2)
+    at = -b / (2 * a) if a > 0 else 0.0  # all three may be equal
+    return Optimum(float(2**at * rates[best]), float(a * at**2 + b * at + c))
 
 
 def rate_of(optima: Sequence[Optimum]) -> tuple[float, list[float] | None]:
@@ -94,14 +88,10 @@ def rate_at(width: int, widths: Sequence[int], rates: Sequence[float]) -> float:
 
 def law_of(sizes: Sequence[float], losses: Sequence[float]) -> Law:
     """The law of least squares, with a floor of 0 for three sizes; raises ValueError where losses do not fall."""
-    _, fits, best = _fits(np.asarray(sizes, float), np.asarray(losses, float))
-    if fits[best, 1] <= 0:
-        raise ValueError(
-            "the loss at the best rate does not fall with the size, so there is no law: train longer"
-        )
-    scale = float(np.exp(np.log(sizes).mean()))
+    x = np.asarray(sizes, float)
+    _, fits, best = _fits(x, np.asarray(losses, float))
     exponent = float(EXPONENTS[best])
-    return Law(float(fits[best, 0]), float(fits[best, 1]) * scale**exponent, exponent)
+    return Law(float(fits[best, 0]), float(fits[best, 1]) * _middle(x) ** exponent, exponent)
 
 
 def predicted(
@@ -115,6 +105,9 @@ def predicted(
         deviation: Of such a loss, as seeds scatter; 0 where it is not known.
         size: That of the model to come, trained with as many seeds.
         error: How often the loss may be outside.
+
+    Raises:
+        ValueError: the losses do not fall with the size.
 
     Laws are within where their squares exceed the least by at most t**2 variances: the profile likelihood, with t of
     Student for what the N losses leave free, and the variance that they leave, or that of the seeds if it is larger.
@@ -133,9 +126,14 @@ def predicted(
     )
 
 
+def _middle(sizes: Floats) -> float:
+    """The geometric mean of sizes."""
+    return float(np.exp(np.log(sizes).mean()))
+
+
 def _ratios(sizes: Floats, of: Floats) -> Floats:
     """(size / middle size) ** -exponent, for each exponent [E, N]."""
-    found: Floats = (of / np.exp(np.log(sizes).mean())) ** -EXPONENTS[:, None]
+    found: Floats = (of / _middle(sizes)) ** -EXPONENTS[:, None]
     return found
 
 
@@ -150,7 +148,12 @@ def _fits(sizes: Floats, losses: Floats) -> tuple[Floats, Floats, int]:
         at_zero = losses.mean() - slope * z.mean(1)
         factor, floor = np.where(at_zero > 0, slope, alone), np.maximum(at_zero, 0)
     squares = ((losses - floor[:, None] - factor[:, None] * z) ** 2).sum(1)
-    return squares, np.stack([floor, factor], 1), int(squares.argmin())
+    best = int(squares.argmin())
+    if factor[best] <= 0:
+        raise ValueError(
+            "the loss at the best rate does not fall with the size, so there is no law: train longer"
+        )
+    return squares, np.stack([floor, factor], 1), best
 
 
 def _leverage(sizes: Floats, ratios: Floats) -> Floats:

@@ -12,7 +12,7 @@ from tiryns.runner.logging import log_file
 from tiryns.runner.report import page
 from tiryns.runner.report.comparison.charts import colours_of, curve_charts, drawn_settings, setting_charts
 from tiryns.runner.report.comparison.differences import BRANCH, FOLD, FOLDS
-from tiryns.runner.report.comparison.folds import folds_table, joined_folds, lacking, write_folds
+from tiryns.runner.report.comparison.folds import Joined, folds_table, joined_folds, lacking, write_folds
 from tiryns.runner.report.comparison.goal import titles_of
 from tiryns.runner.report.comparison.importance import Importance, importance_table, variance_explained
 from tiryns.runner.report.comparison.settings import FAILURE, Comparison, Setting
@@ -55,32 +55,15 @@ def write_page(folder: Path, compared: Comparison, name: str, importance: Import
     joined = joined_folds(compared)
     if joined and all(run.path.resolve().parent == folder.resolve() for run in runs):
         write_folds(folder, compared, joined)
-    # the figures of predictions joined over folds beside the means of the folds, and which folds are missing
-    heads, rows = folds_table(compared, joined)
-    problems = [page.part("problem", text=text) for text in lacking(compared, joined)]
-    folds = [*problems, page.table(heads, rows, **_fold("figures", len(rows), range(MAX_ROWS)))]
-    # the curves with one legend, and a line that says where not all are drawn
-    chosen, count = drawn_settings(compared), len(compared.settings)
-    names = {
-        colour: compared.settings[number].label
-        for number, colour in colours_of(compared).items()
-        if len(compared.settings) > 1 and any(compared.runs[i].series for i in compared.settings[number].runs)
-    }
-    note = ""
-    if chosen is not None:
-        some = f"the best {len(chosen)} of {count} settings" if len(chosen) < count else "all settings"
-        note = f"Means over {compared.replicated} of {some}."
-    drawn = page.charts(curve_charts(compared), names)
-    curves = [page.note(note), drawn] if drawn else []
     parts = [
         *_best(compared),
         _again(compared, folder),
         page.section("Settings", _settings(compared)),
-        page.section("Folds joined", *folds),
+        page.section("Folds joined", *_folds(compared, joined)),
         page.section("What mattered", *_importance(importance or variance_explained(compared))),
         page.section("Runs", _runs(compared, folder)),
         page.section(f"Against {across}", page.charts(against)),
-        page.section("Curves", *curves),
+        page.section("Curves", *_curves(compared)),
     ]
     return page.save_page(folder / name, "Tiryns comparison", f"{len(runs)} runs", parts, meta=meta)
 
@@ -158,6 +141,13 @@ def _settings(compared: Comparison) -> Part:
     return page.table(["rank", *heads], cells, marks, **_fold("settings", len(rows), range(MAX_ROWS)))
 
 
+def _folds(compared: Comparison, joined: list[Joined]) -> list[Part]:
+    """The figures of predictions joined over folds beside the means of the folds, and which folds are missing."""
+    heads, rows = folds_table(compared, joined)
+    problems = [page.part("problem", text=text) for text in lacking(compared, joined)]
+    return [*problems, page.table(heads, rows, **_fold("figures", len(rows), range(MAX_ROWS)))]
+
+
 def _importance(found: Importance | None) -> list[Part]:
     """Which settings mattered, as a table whose shares are bars."""
     if found is None:
@@ -213,3 +203,19 @@ def _mark(is_best: bool, name: str, number: int | None) -> dict[str, Any]:
 def _fold(what: str, count: int, first: Iterable[int]) -> dict[str, Any]:
     """Folds a long table away but for its first rows."""
     return {"fold": f"All {count} {what}", "first": list(first)} if count > MAX_ROWS else {}
+
+
+def _curves(compared: Comparison) -> list[Part]:
+    """The curves with one legend, and a line that says where not all are drawn."""
+    chosen, count = drawn_settings(compared), len(compared.settings)
+    names = {
+        colour: compared.settings[number].label
+        for number, colour in colours_of(compared).items()
+        if len(compared.settings) > 1 and any(compared.runs[i].series for i in compared.settings[number].runs)
+    }
+    note = ""
+    if chosen is not None:
+        some = f"the best {len(chosen)} of {count} settings" if len(chosen) < count else "all settings"
+        note = f"Means over {compared.replicated} of {some}."
+    drawn = page.charts(curve_charts(compared), names)
+    return [page.note(note), drawn] if drawn else []
