@@ -13,6 +13,7 @@
 - `packed`: attention and dropout over packed rows.
 - `quick`: what a step on a CPU leaves out.
 - `positions`, `autocast`, `flops`: how many tokens and rotary bases, which precision, how many operations.
+- `replaced_encoder`: a head alone, or in another precision than its encoder.
 - `task_model`: what every model that is trained has; `row_sums`: sums for each row of a micro-batch.
 """
 

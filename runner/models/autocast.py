@@ -1,7 +1,5 @@
 """Whether a model can be computed in autocast, and what is known of the processors that are slower in it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -60,16 +58,3 @@ def _failure(task_model: Any, layout: str, dtype: torch.dtype | None) -> str | N
     except Exception as error:  # models raise what they like
         return in_one_line(error)
     return None
-
-
-@contextmanager
-def head_in_fp32(device: str) -> Iterator[None]:
-    """A context in which a head is computed without autocast where nothing is trained.
-
-    bf16 has 128 numbers between 1 and 2, so scores would tie, and their order would be chance.
-    """
-    if torch.is_grad_enabled() or not torch.amp.is_autocast_available(device):
-        yield
-        return
-    with torch.autocast(device, enabled=False):
-        yield

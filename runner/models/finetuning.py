@@ -13,11 +13,10 @@ from transformers import PreTrainedModel
 
 from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.models.autocast import head_in_fp32
 from tiryns.runner.models.label_loss import LabelLoss
 from tiryns.runner.models.packed.rows import packed_row, padded_rows, unpacked
 from tiryns.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
-from tiryns.runner.models.pretraining.sparse_head import encoder_returning
+from tiryns.runner.models.replaced_encoder import encoder_returning, head_in_fp32
 from tiryns.runner.models.row_sums import rows_of, summed_by_row
 from tiryns.runner.models.wrapped import WrappedModel
 from tiryns.runner.patches.transformers import attention_of
@@ -68,19 +67,17 @@ class HeadedModel(WrappedModel):
 
     def outputs(self, micro_batch: MicroBatch) -> Any:
         """The model's outputs for rows [D, T], or for a packed row [1, T] as one sequence."""
-        if "cu_seqlens" not in micro_batch:
-            return self.pretrained(**self.arguments(micro_batch))
-        with (
-            encoder_returning(self.pretrained, self.encode_packed(micro_batch)),
-            head_in_fp32(self.pretrained.device.type),
-        ):
-            return self.pretrained(input_ids=None)
+        with head_in_fp32(self.pretrained):
+            if "cu_seqlens" not in micro_batch:
+                return self.pretrained(**self.arguments(micro_batch))
+            with encoder_returning(self.pretrained, self.encode_packed(micro_batch)):
+                return self.pretrained(input_ids=None)
 
     def encode_packed(self, micro_batch: MicroBatch) -> Tensor:
         """Hidden states [1, T, H] of a packed row, exact at the tokens that the head reads."""
         with self.last_layer.at(self.read_by_head(micro_batch)):
             hidden: Tensor = self.pretrained.base_model(**self.arguments(micro_batch))[0]
-            return hidden if torch.is_grad_enabled() else hidden.to(self.pretrained.dtype)
+            return hidden
 
     def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
         """Positions [M] of a packed row that the head reads; None for all."""
@@ -112,10 +109,10 @@ class SequenceClassifier(HeadedModel):
         """As for all tasks, but the head pools packed samples as padded rows [D, T]."""
         if "cu_seqlens" not in micro_batch:
             return super().outputs(micro_batch)
-        hidden = unpacked(self.encode_packed(micro_batch), micro_batch, 0.0)
         mask = unpacked(torch.ones_like(micro_batch["input_ids"]), micro_batch, 0)
         pooler = getattr(self.pretrained.base_model, "pooler", None)
-        with head_in_fp32(self.pretrained.device.type):
+        with head_in_fp32(self.pretrained):
+            hidden = unpacked(self.encode_packed(micro_batch), micro_batch, 0.0)
             pooled = [] if pooler is None else [pooler(hidden)]
             with encoder_returning(self.pretrained, hidden, *pooled):
                 return self.head_outputs(hidden, mask)

@@ -22,6 +22,7 @@ from tiryns.runner.models.pretraining.objective_field import forget_objective
 from tiryns.runner.models.quick.allowed import allowed
 from tiryns.runner.models.quick.filled import Sizes, filled
 from tiryns.runner.models.quick.linear_cross_entropy import can_fuse, linear_cross_entropy
+from tiryns.runner.models.replaced_encoder import encoder_returning
 from tiryns.runner.models.row_sums import rows_of, summed_by_row
 from tiryns.runner.models.wrapped import WrappedModel
 from tiryns.runner.optim.compiled import Compiled
@@ -244,50 +245,6 @@ def added_up(chunks: Sequence[Tensor]) -> Tensor:
 def rows_at(hidden: Tensor, positions: Tensor) -> Tensor:
     """Hidden states [N, H] of [B, T, H] at positions [N], which count tokens row by row."""
     return hidden.reshape(-1, hidden.shape[-1]).index_select(0, positions)
-
-
-class _FixedEncoder(nn.Module):
-    """Returns given states in place of an encoder; other attributes are the encoder's own."""
-
-    def __init__(self, encoder: nn.Module, *states: Tensor) -> None:
-        super().__init__()
-        self.__dict__["encoder"] = encoder  # not a submodule: its parameters keep their names
-        self.__dict__["output"] = _Output(states)
-
-    def forward(self, *args: Any, **kwargs: Any) -> "_Output":
-        return self.output
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["encoder"], name)
-
-
-class _Output(tuple[Tensor, ...]):
-    """Hidden states, pooled ones if there are any, and None as any other attribute."""
-
-    @property
-    def last_hidden_state(self) -> Tensor:
-        return self[0]
-
-    @property
-    def pooler_output(self) -> Tensor | None:
-        return self[1] if len(self) > 1 else None
-
-    def __getattr__(self, name: str) -> None:
-        if name.startswith("__"):
-            raise AttributeError(name)
-
-
-@contextmanager
-def encoder_returning(pretrained: PreTrainedModel, *states: Tensor) -> Iterator[None]:
-    """A context in which the model's encoder returns given hidden states [B, T, H], and pooled ones [B, H]."""
-    prefix = pretrained.base_model_prefix
-    encoder = getattr(pretrained, prefix)
-    assert isinstance(encoder, nn.Module)
-    setattr(pretrained, prefix, _FixedEncoder(encoder, *states))
-    try:
-        yield
-    finally:
-        setattr(pretrained, prefix, encoder)
 
 
 @contextmanager

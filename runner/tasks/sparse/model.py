@@ -17,7 +17,8 @@ from tiryns.runner.models.embedding.contrastive import PairsModel
 from tiryns.runner.models.embedding.folder import Embedding, prompts_of, write_modules
 from tiryns.runner.models.embedding.losses import Pairs
 from tiryns.runner.models.packed.dropout_keys import current_keys
-from tiryns.runner.models.pretraining.sparse_head import LOGITS_AT_ONCE, encoder_returning, rows_at
+from tiryns.runner.models.pretraining.sparse_head import LOGITS_AT_ONCE, rows_at
+from tiryns.runner.models.replaced_encoder import encoder_returning
 from tiryns.runner.widening import widened
 
 NOTE = """

@@ -1,0 +1,84 @@
+"""Something else in the place of a model's encoder for a while: its head computes alone, or in another precision."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+from transformers import PreTrainedModel
+
+
+@contextmanager
+def encoder_returning(pretrained: PreTrainedModel, *states: Tensor) -> Iterator[None]:
+    """A context in which the model's encoder returns given hidden states [B, T, H], and pooled ones [B, H]."""
+    with _encoder_called(pretrained, lambda *_, **__: _Output(states)):
+        yield
+
+
+@contextmanager
+def head_in_fp32(pretrained: PreTrainedModel) -> Iterator[None]:
+    """A context in which the encoder alone is computed in autocast, and the head without, where nothing is trained.
+
+    bf16 has 128 numbers between 1 and 2, so scores would tie, and their order would be chance.
+    """
+    device, encoder = pretrained.device.type, pretrained.base_model
+    mixed = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    if torch.is_grad_enabled() or not mixed or encoder is pretrained:
+        yield
+        return
+    dtype = torch.get_autocast_dtype(device)
+
+    def widened(value: Any) -> Any:
+        return (
+            value.to(pretrained.dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+        )
+
+    def in_autocast(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(device, dtype):
+            return tree_map(widened, encoder(*args, **kwargs))
+
+    with _encoder_called(pretrained, in_autocast), torch.autocast(device, enabled=False):
+        yield
+
+
+@contextmanager
+def _encoder_called(pretrained: PreTrainedModel, call: Callable[..., Any]) -> Iterator[None]:
+    """A context in which `call` is called in place of the model's encoder."""
+    prefix = pretrained.base_model_prefix
+    encoder = getattr(pretrained, prefix)
+    assert isinstance(encoder, nn.Module)
+    setattr(pretrained, prefix, _StandIn(encoder, call))
+    try:
+        yield
+    finally:
+        setattr(pretrained, prefix, encoder)
+
+
+class _StandIn(nn.Module):
+    """Calls a function in place of an encoder; other attributes are the encoder's own."""
+
+    def __init__(self, encoder: nn.Module, call: Callable[..., Any]) -> None:
+        super().__init__()
+        self.__dict__["encoder"] = encoder  # not a submodule: its parameters keep their names
+        self.__dict__["forward"] = call
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["encoder"], name)
+
+
+class _Output(tuple[Tensor, ...]):
+    """Hidden states, pooled ones if there are any, and None as any other attribute."""
+
+    @property
+    def last_hidden_state(self) -> Tensor:
+        return self[0]
+
+    @property
+    def pooler_output(self) -> Tensor | None:
+        return self[1] if len(self) > 1 else None
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)
