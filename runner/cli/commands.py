@@ -160,7 +160,8 @@ def parser_of(name: str) -> ArgumentParser:
     """The argument parser of a command other than `train` and `plan`."""
     module = _module_of(name)
     about = module.__doc__ or ""
-    parser = _Parser(f"tiryns {name}", description=about, formatter_class=RawDescriptionHelpFormatter)
+    form = RawDescriptionHelpFormatter
+    parser = _Parser(f"tiryns {name}", description=about, formatter_class=form, allow_abbrev=False)
     if hasattr(module, "add_arguments"):
         module.add_arguments(parser)
     return parser
@@ -240,6 +241,8 @@ def _completes() -> bool:
         return True
     if (typed := line.split()[1:]) and typed[0] in TAKE_SETTINGS:
         os.environ["COMP_LINE"] = line.replace(f" {typed[0]}", "", 1)
-    elif line and not typed:  # without a line this is the installation, whose output a shell runs
+    elif line and not typed:
         print("\n".join(COMMANDS))
+    elif not line:  # the installation, whose output a shell runs; `python -m tiryns` would register `python`
+        sys.argv[0] = "tiryns"
     return False

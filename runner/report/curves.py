@@ -34,7 +34,7 @@ LOSS, SOURCES, RATES = "Loss", "Training loss", "Learning rate"
 UNITS = {LOSS: "", SOURCES: "by source", RATES: "per parameter group"}
 """The titles of charts of several metrics, in their order, with their units."""
 
-CONSTANTS = {"the most frequent label": "majority", "guessing": "chance"}
+CONSTANTS = {"the most frequent label": "majority", "guessing": "chance", "one answer to all": "constant"}
 """Levels that need no model, by the start of their names."""
 
 

@@ -13,9 +13,10 @@ from tiryns.runner.config.skipped import rewinds_in_words
 from tiryns.runner.data.read.bad_rows import described
 from tiryns.runner.data.read.opened import Dialect
 from tiryns.runner.data.read.rows import described_tables
+from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.report import page, summary
 from tiryns.runner.report.changed import RECIPE, SCALE, changed_settings
-from tiryns.runner.report.curves import Chart, in_words, is_constant, is_single, of_set, run_charts
+from tiryns.runner.report.curves import CONSTANTS, Chart, in_words, is_constant, is_single, of_set, run_charts
 from tiryns.runner.report.evaluation import evaluation_sections, samples_section
 from tiryns.runner.report.page import Tile
 from tiryns.runner.report.phases import phases_of_run, phases_table, with_phases
@@ -95,7 +96,7 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
 def _warning(run: Run) -> page.Part:
     """That the loss is not well below its unigram entropy, or overfits: a note in a run too short to get there."""
     text = summary.noted_plateau(run) or ""
-    is_note = run.step < SHORT or summary.LARGEST_CLASS in text
+    is_note = run.step < SHORT or any(words in text for words in summary.CONSTANT.values())
     return page.part("note" if is_note else "problem", text=re.sub(r"^the\b", "The", text))
 
 
@@ -151,8 +152,8 @@ def _tiles(run: Run) -> list[Tile]:
     total = run.status.get("max_steps")
     if not _is_probe(run):
         shown.append(Tile("Steps", f"{run.step:,}", f"of {total:,}" if isinstance(total, int) else ""))
-    if (parameters := run.results.get("parameters")) is not None:
-        shown.append(Tile("Parameters", page.number(parameters)))
+    if parameters := (read_manifest(run.path).get("totals") or {}).get("parameters"):
+        shown.append(Tile("Parameters", f"{parameters:,}"))
     return shown
 
 
@@ -184,8 +185,13 @@ def _measured(run: Run) -> list[Tile]:
     }
     shown = []
     for key, value in found.items():
-        constant = run.results.get(key.replace(tests, f"/majority_{monitored}"))
-        hint = "" if constant is None else f"always the largest class: {page.number(constant)}"
+        levels = {
+            level: run.results.get(key.replace(tests, f"/{start}_{monitored}"))
+            for level, start in CONSTANTS.items()
+        }
+        hint = ", ".join(
+            f"{level}: {page.number(value)}" for level, value in levels.items() if value is not None
+        )
         shown.append(Tile(of_set(f"Test {name}", key.split("/")[1], found), page.number(value), hint))
     if (best := run.results.get("objective")) is not None:
         step = run.results.get("best_step")

@@ -39,8 +39,11 @@ STOPPING = "callback.stop_after.steps"
 STANDS_AT = "stands at its unigram entropy"
 """Words of the warning of a loss that is within the margin of it."""
 
-LARGEST_CLASS = "no better than always naming the largest class"
-"""Words of the note on a classifier that knows how frequent labels are."""
+CONSTANT = {
+    "/majority_": "no better than always naming the largest class",
+    "/constant_": "no better than one answer to all",
+}
+"""Words of the note on a model that knows how frequent labels are, by what the names of such levels begin with."""
 
 OVERFITTING = "overfitting"
 """The word of the warning of a loss that was lower before."""
@@ -129,13 +132,13 @@ def compared_losses(results: Mapping[str, float]) -> dict[str, tuple[float, floa
 
 
 def plateau_of(results: Mapping[str, float], run: Run | None = None) -> str | None:
-    """A warning that no loss is well below its unigram entropy, or no accuracy above that of the largest class.
+    """A warning that no loss is well below its unigram entropy, or no figure better than that of a constant answer.
 
     None where one is, or none has such a level. One is enough: another validation set may hold other text than the model
     is trained on. The curves of a `run` tell overfitting from too short a training.
     """
-    if at_largest := _at_largest_class(results, run):
-        return at_largest
+    if at_constant := _at_constant(results, run):
+        return at_constant
     losses = compared_losses(results)
     compared = [(loss / unigram, loss, unigram, name) for name, (loss, unigram) in losses.items() if unigram]
     if not compared or min(compared)[0] < 1 - MARGIN:
@@ -154,20 +157,27 @@ def plateau_of(results: Mapping[str, float], run: Run | None = None) -> str | No
     return f"the loss {loss:.3f} of {name} {relation} {unigram:.3f}: {meaning}"
 
 
-def _at_largest_class(results: Mapping[str, float], run: Run | None) -> str | None:
-    """The note that no accuracy, at any validation, was above that of the most frequent label; None if one was."""
-    levels = {key.replace("majority_", ""): level for key, level in results.items() if "/majority_" in key}
-    known = {key: results[key] for key in levels if key in results}
-    if not known or any(value > levels[key] for key, value in known.items()):
+def _at_constant(results: Mapping[str, float], run: Run | None) -> str | None:
+    """The note that no figure, at any validation, was better than that of a constant answer; None if one was."""
+    levels = {
+        key.replace(start, "/"): (value, start)
+        for key, value in results.items()
+        for start in CONSTANT
+        if start in key
+    }
+    signs = {key: -1 if key.endswith("/mse") else 1 for key in levels if key in results}
+    if not signs or any(sign * (results[key] - levels[key][0]) > 0 for key, sign in signs.items()):
         return None
     curves = run.series if run else {}  # read last, as a list has many runs
-    if any(curves[key].values.max() > levels[key] for key in known.keys() & curves.keys()):
-        return None
-    key = next(iter(known))
-    return (
-        f"{key} {results[key]:.3f} is {LARGEST_CLASS} ({levels[key]:.3f}): take more steps, a higher optimizer.lr, or "
-        "objective.class_weights=balanced"
-    )
+    for key in signs.keys() & curves.keys():
+        if (signs[key] * (curves[key].values - levels[key][0])).max() > 0:
+            return None
+    key = next(iter(signs))
+    level, start = levels[key]
+    more = " or a higher optimizer.lr"
+    if start == "/majority_":
+        more = ", a higher optimizer.lr, or objective.class_weights=balanced"
+    return f"{key} {results[key]:.3f} is {CONSTANT[start]} ({level:.3f}): take more steps{more}"
 
 
 def _overfitting(run: Run, name: str) -> str | None:
@@ -203,8 +213,10 @@ def plateau_note(plateau: str | None) -> str:
         return ""
     if OVERFITTING in plateau:
         return OVERFITTING
-    if LARGEST_CLASS in plateau:
+    if CONSTANT["/majority_"] in plateau:
         return "at the largest class"
+    if CONSTANT["/constant_"] in plateau:
+        return "at one answer"
     return "at unigram entropy" if STANDS_AT in plateau else "above unigram entropy"
 
 

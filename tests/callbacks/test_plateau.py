@@ -73,6 +73,18 @@ def test_a_classifier_at_the_largest_class_says_so_in_a_note(
     assert plateau_of(at_it, Run(tmp_path)) is None  # it was better before
 
 
+@pytest.mark.parametrize(("figure", "worse", "better"), [("mse", 1.02, 0.98), ("exact_match", 0.9, 1.01)])
+def test_a_model_no_better_than_one_answer_to_all_says_so(figure: str, worse: float, better: float) -> None:
+    level = {f"val/a/constant_{figure}": 1.0, "val/a/loss": 1.0}
+    said = str(plateau_of(level | {f"val/a/{figure}": worse}))
+    assert said.startswith(
+        f"val/a/{figure} {worse:.3f} is no better than one answer to all (1.000): take more steps"
+    )
+    assert "class_weights" not in said
+    assert plateau_note(said) == "at one answer"
+    assert plateau_of(level | {f"val/a/{figure}": better}) is None
+
+
 @pytest.mark.parametrize(
     ("train", "validation", "overfits"),
     [

@@ -93,6 +93,11 @@ def test_wrong_word_after_info_is_one_message(tmp_path: Path, words: list[str], 
     assert "Traceback" not in done.stderr
 
 
+def test_flags_are_written_out(tmp_path: Path) -> None:
+    done = tiryns_here(tmp_path, "predict", "run", "a text", "--text-colum", "text")
+    assert "unrecognized arguments: --text-colum" in done.stderr
+
+
 def test_version_is_that_of_the_package(tmp_path: Path) -> None:
     assert tiryns_here(tmp_path, "--version").stdout.startswith(f"tiryns {version('tiryns')} (torch ")
 

@@ -129,7 +129,8 @@ def test_shell_completes_options_and_fields(line: str, expected: set[str], tmp_p
     command = Path(sys.executable).with_name("tiryns")
     script = f"""
 PATH={command.parent}:$PATH
-eval "$(tiryns -sc install=bash)"
+eval "$({"tiryns" if line.endswith("cla") else "python -m tiryns"} -sc install=bash)"
+complete -p tiryns >/dev/null
 COMP_LINE={line!r}; COMP_POINT=${{#COMP_LINE}}; COMP_WORDS=($COMP_LINE); COMP_CWORD=1
 hydra_bash_completion 2>/dev/null
 printf '%s\\n' "${{COMPREPLY[@]}}"

@@ -56,6 +56,7 @@ def test_file_that_cannot_be_measured_is_one_line_and_nothing_is_written(
     [
         (["gone.csv"], "gone.csv"),
         (["data.text_column=text"], "name a file to measure the model on"),
+        (["FILE", "trainer.precision=32-true"], "trainer.precision=32-true is not read here: expected files"),
         (["FILE", "FILE"], "is named twice"),
         (["FILE", "data.textcolumn=a"], "data.textcolumn cannot be set here; there are: "),
         (["FILE", "--resamples", "-1"], "the number of resamples is -1"),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForSequenceClassification
@@ -126,6 +127,9 @@ def test_the_monitored_figure_follows_from_the_labels(
     known = evaluation(run)["sets"]["val/validation"]["metrics"]
     assert known.keys() == {name.split("/")[-1] for name in validations(run)[0] if name.startswith("val/")}
     assert len(predictions(run)) == 60
+    if metric == "spearman":
+        labels = [row["label"] for row in rows]
+        assert status["results"]["val/validation/constant_mse"] == pytest.approx(np.var(labels))
     first, *_, last = (float(row["val/validation/loss"]) for row in validations(run))
     assert last < first
 

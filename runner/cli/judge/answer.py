@@ -13,6 +13,9 @@ from tiryns.runner.evaluation.statistics import paired
 from tiryns.runner.evaluation.statistics.student import t_interval
 from tiryns.runner.report.page import number
 
+TRAINED = "train/loss"
+"""The figure that differs wherever weights do."""
+
 SKEWED = 1.5
 """Skewness of differences beyond which the answer says so: of 8 normal ones it is beyond by chance in 5 % of cases."""
 
@@ -70,7 +73,7 @@ def one(compared: Compared, measure: Measure, level: float | None, at: float) ->
     return {
         "change": compared.change,
         "against": compared.against,
-        "answer": _verdict(differences, mean, level, measure),
+        "answer": _verdict(compared, differences, level, measure),
         "difference": mean,
         "interval": paired.interval(differences, at),
         "interval_error": at,
@@ -101,12 +104,13 @@ def one(compared: Compared, measure: Measure, level: float | None, at: float) ->
     }
 
 
-def _verdict(differences: list[float], mean: float, level: float | None, measure: Measure) -> str:
-    if not any(differences) and len(differences) > 1:
-        return "same"
-    if level is None:
-        return "not clear"
-    return "better" if (mean > 0) == measure.larger_is_better else "worse"
+def _verdict(compared: Compared, differences: list[float], level: float | None, measure: Measure) -> str:
+    if level is not None:
+        return "better" if (np.mean(differences) > 0) == measure.larger_is_better else "worse"
+    # a figure of few values may be equal by chance
+    trained = [(pair.against.final(TRAINED), pair.change.final(TRAINED)) for pair in compared.pairs]
+    alike = not any(differences) and all(one == other for one, other in trained)
+    return "same" if alike and len(differences) > 1 else "not clear"
 
 
 def _held(found: AtEqual, mean: float, level: float | None) -> dict[str, Any]:

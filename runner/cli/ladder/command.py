@@ -12,8 +12,8 @@ Exit status: 0, 3 where a width has no optimum among the rates, 1 an error, 130 
 
 import json
 import sys
-from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -39,10 +39,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     about = "the folder of a ladder or a sweep, or overrides that all runs share"
     parser.add_argument("words", nargs="*", metavar="FOLDER|KEY=VALUE", help=about)
     parser.add_argument(
-        "--widths", type=_whole, default=[64, 128, 256], metavar="N,...", help="widths (64,128,256)"
+        "--widths", type=_numbers(int), default=[64, 128, 256], metavar="N,...", help="widths (64,128,256)"
     )
     about = "learning rates (a quarter to four times that of the recipe)"
-    parser.add_argument("--rates", type=_rates, metavar="RATE,...", help=about)
+    parser.add_argument("--rates", type=_numbers(float), metavar="RATE,...", help=about)
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds of each rate, from 1 (3)")
     about = "a width to predict and then to train"
     parser.add_argument("--next", type=int, metavar="N", help=about)
@@ -159,9 +159,13 @@ def _check(arguments: Namespace, config: Any) -> None:
         raise ValueError(f"--next {arguments.next} is one of --widths, so nothing is left to predict")
 
 
-def _whole(text: str) -> list[int]:
-    return [int(word) for word in text.split(",")]
+def _numbers(kind: Callable[[str], float]) -> Callable[[str], list[float]]:
+    """What reads numbers of a kind with commas between them."""
 
+    def read(text: str) -> list[float]:
+        try:
+            return [kind(word) for word in text.split(",")]
+        except ValueError:
+            raise ArgumentTypeError(f"expected numbers with commas between them, not {text!r}") from None
 
-def _rates(text: str) -> list[float]:
-    return [float(word) for word in text.split(",")]
+    return read

@@ -8,6 +8,7 @@ row for each file. For a vision-language model files hold questions about images
 a file cannot be measured: then nothing is written.
 """
 
+import re
 import sys
 import time
 from argparse import ArgumentParser, Namespace
@@ -87,6 +88,12 @@ def main(arguments: Namespace) -> None:
         _number_or_all("--pseudo-perplexity", arguments.pseudo_perplexity), answers,
         arguments.max_new_tokens, "--on-bad-row skip", arguments.calibration,
     )  # fmt: skip
+    if word := next(
+        (file for file in files if re.match(r"\w+\.[\w.]+=", file) and not Path(file).exists()), None
+    ):
+        raise ValueError(
+            f"{word} is not read here: expected files and settings of data; --precision and others are flags"
+        )
     if not files:
         raise ValueError("name a file to measure the model on: tiryns evaluate RUN FILE")
     if twice := next((file for file in files if files.count(file) > 1), None):

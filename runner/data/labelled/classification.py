@@ -26,6 +26,7 @@ from tiryns.runner.data.labelled.labels import (
     LabelCounts,
     Labels,
     counted,
+    known_labels,
     majority_accuracy,
 )
 from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
@@ -235,8 +236,10 @@ class ClassificationReader(ExampleReader):
         self.labels.restore(state["labels"], state["problem_type"], state.get("numbered"))
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
-        """The accuracy of always predicting the most frequent label."""
+        """The accuracy of always predicting the most frequent label; of numbers the squared error of their mean."""
         assert isinstance(sequences, LabelledSequences)
+        if sequences.problem_type == REGRESSION and len(known := known_labels(sequences.labels)):
+            return {"constant_mse": float(known.var())}
         return majority_accuracy(sequences.labels) if sequences.problem_type == SINGLE else {}
 
     def describe(self) -> dict[str, str]:

@@ -129,7 +129,13 @@ class Comparison:
     def columns(self) -> list[str]:
         """The figures in the tables, that which ranks first."""
         keys = [key for key in keys_of(self.runs) if key.startswith("val/") or goals.is_test(key)]
-        baselines = ("/unigram_entropy", "/tokens_per_byte", "/majority_accuracy", "/chance_accuracy")
+        baselines = (
+            "/unigram_entropy",
+            "/tokens_per_byte",
+            "/majority_accuracy",
+            "/chance_accuracy",
+            "/constant_mse",
+        )
         figures = [key for key in keys if not key.endswith(baselines)]
         found = dict.fromkeys([self.goal.key, *figures, "train/loss", "perf/tokens_per_second"])
         values = {key: [run.final(key) for run in self.runs] for key in found}

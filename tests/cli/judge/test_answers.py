@@ -125,6 +125,17 @@ def test_setting_without_effect_is_the_same(tmp_path: Path) -> None:
     assert "the same to the last digit in 8 pairs" in numbers["sentence"]
 
 
+@pytest.mark.parametrize("pairs", [2, 8])
+def test_equal_figures_of_runs_that_differ_are_not_clear(tmp_path: Path, pairs: int) -> None:
+    runs = make_sweep(tmp_path / "sweep", {"optimizer=adamw": BASE[:pairs], "optimizer=muon": BASE[:pairs]})
+    for number, run in enumerate(runs.iterdir()):
+        status = json.loads((run / "status.json").read_text())
+        status["results"]["train/loss"] = number
+        (run / "status.json").write_text(json.dumps(status))
+    numbers = one(tmp_path, "sweep", *MUON, status=3)
+    assert (numbers["answer"], numbers["p"]) == ("not clear", 1)
+
+
 def test_two_runs_or_folders_are_paired_by_seed_alone(swept: Path) -> None:
     pair = one(swept, "sweep/0", "sweep/8", status=3)
     assert [each["seed"] for each in pair["pairs"]] == [1]

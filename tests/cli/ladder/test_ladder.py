@@ -169,6 +169,7 @@ def test_width_whose_best_rate_is_at_an_end_is_named(
     ("words", "why"),
     [
         (["--widths", "64,128"], "--widths: expected 3 widths or more"),
+        (["--widths", "64,x"], "argument --widths: expected numbers with commas between them, not '64,x'"),
         (["--rates", "1e-3,2e-3"], "--rates: expected three rates or more"),
         (["--next", "64"], "--next 64 is one of --widths"),
         (["--seeds", "0"], "--seeds and --coordinates must be 1 or more"),
