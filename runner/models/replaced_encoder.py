@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
 from transformers import PreTrainedModel
 
 
@@ -37,7 +37,7 @@ def head_in_fp32(pretrained: PreTrainedModel) -> Iterator[None]:
 
     def in_autocast(*args: Any, **kwargs: Any) -> Any:
         with torch.autocast(device, dtype):
-            return tree_map(widened, encoder(*args, **kwargs))
+            return apply_to_collection(encoder(*args, **kwargs), Tensor, widened)
 
     with _encoder_called(pretrained, in_autocast), torch.autocast(device, enabled=False):
         yield
