@@ -7,6 +7,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from tiryns.runner import log
+from tiryns.runner.run.files import COORDINATES
 
 ROWS = 4
 """Rows of a batch that activations are measured on."""
@@ -40,7 +41,7 @@ class Coordinates(Callback):
         """Logs how far each part is from where it began."""
         moved = self._activations(pl_module)
         distances = {
-            f"coordinates/{name}": float((now - self._first[name]).square().mean().sqrt())
+            COORDINATES + name: float((now - self._first[name]).square().mean().sqrt())
             for name, now in moved.items()
         }
         for logger in trainer.loggers:

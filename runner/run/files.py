@@ -37,6 +37,9 @@ SWEEP = "sweep.json"
 LADDER = "ladder.json"
 """In the folder of a ladder of widths: the overrides that its runs share, and what it has predicted."""
 
+COORDINATES = "coordinates/"
+"""What names of figures begin with that tell how far activations have moved."""
+
 OF_SWEEPS = (JUDGE, LADDER, SWEEP)
 """Any of these marks the folder of a sweep."""
 

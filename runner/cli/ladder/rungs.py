@@ -10,24 +10,21 @@ import numpy as np
 
 from tiryns.runner.cli.judge.measure import check_figure
 from tiryns.runner.evaluation.statistics import scaling_law as law
-from tiryns.runner.evaluation.statistics.student import spread_of
 from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.report.comparison.differences import seed_of
-from tiryns.runner.run.files import LADDER, read_json
+from tiryns.runner.run.files import COORDINATES, LADDER, read_json
 from tiryns.runner.run.folder import Run, find_runs
 
 SIZES = ("parameters", "flops")
 """What a loss can be a law of."""
-
-COORDINATES = "coordinates/"
 
 Found = dict[str, Any]
 
 
 def ladder_in(folder: Path, metric: str | None, of: str) -> Found:
     """What `tiryns ladder --json` prints, but for the page; raises ValueError for runs that are none of a ladder."""
-    runs = [run for run in map(Run, find_runs(folder)) if run.state == "done" and width_of(run)]
-    if not runs:
+    done = (run for run in map(Run, find_runs(folder)) if run.state == "done" and width_of(run))
+    if not (runs := sorted(done, key=width_of)):
         raise ValueError(
             f"{str(folder)!r} has no finished run of a model.hidden_size: name the folder of a ladder"
         )
@@ -35,37 +32,31 @@ def ladder_in(folder: Path, metric: str | None, of: str) -> Found:
     check_figure(runs[0], key)
     if runs[0].larger_is_better and key == runs[0].monitor:
         raise ValueError(f"{key} is better when large, and a law is of a loss: choose one with --metric")
-    runs.sort(key=width_of)
     rungs = [_rung(width, list(group), key, of) for width, group in groupby(runs, width_of)]
-    predictions = read_json(folder / LADDER, {}).get("predictions", {})
-    only_predicted = [one["width"] for one in predictions.values()]
-    widths = [
-        rung
-        for rung in rungs
-        if rung["width"] not in only_predicted or len({r["rate"] for r in rung["runs"]}) > 1
-    ]
-    best = [rung for rung in widths if rung["rate"]]
-    found: Found = {
+    noted = [*read_json(folder / LADDER, {}).get("predictions", {}).values()]
+    untried = [one["width"] for one in noted]
+    tried = [r for r in rungs if r["width"] not in untried or len({row["rate"] for row in r["runs"]}) > 1]
+    width, size, rate, loss = columns(tried, "width", "size", "rate", "loss")
+    return {
         "folder": str(folder),
         "figure": key,
         "of": of,
-        "widths": widths,
-        "transfer": None,
-        "law": None,
+        "widths": tried,
+        "transfer": law.transferred(width, rate)._asdict() if len(width) > 1 else None,
+        "law": law.law_of(size, loss)._asdict() if len(size) > 2 and loss[0] > loss[-1] else None,
+        "predictions": [_outcome(one, rungs) for one in noted],
+        "coordinates": coordinates_of(runs),
     }
-    if len(best) > 1:
-        found["transfer"] = law.transferred(
-            [each["width"] for each in best], [each["rate"] for each in best]
-        )._asdict()
-    if len(best) > 2 and best[0]["loss"] > best[-1]["loss"]:
-        found["law"] = law.law_of([each["size"] for each in best], [each["loss"] for each in best])._asdict()
-    found["predictions"] = [_outcome(one, rungs) for one in predictions.values()]
-    return {**found, "coordinates": coordinates_of(runs)}
 
 
 def width_of(run: Run) -> int:
     """The width of a run's model, 0 where its config has none."""
     return int(run.settings.get("model.hidden_size") or 0)
+
+
+def columns(rungs: Sequence[Found], *names: str) -> list[list[Any]]:
+    """Fields of the widths that have a best rate."""
+    return [[rung[name] for rung in rungs if rung["rate"]] for name in names]
 
 
 def _rung(width: int, runs: Sequence[Run], key: str, of: str) -> Found:
@@ -78,27 +69,9 @@ def _rung(width: int, runs: Sequence[Run], key: str, of: str) -> Found:
         for run in runs
         if (loss := run.final(key)) is not None and math.isfinite(loss)
     ]
-    found: Found = {"width": width, "size": float(size), "runs": rows}
-    found |= {"rate": None, "interval": None, "loss": None, "deviation": None, "problem": ""}
-    optima = []
-    for seed in sorted({row["seed"] for row in rows}):
-        losses = {row["rate"]: row["loss"] for row in rows if row["seed"] == seed}
-        if (one := law.optimum(losses)) is None:
-            best = min(losses, key=losses.__getitem__)
-            side = "smallest" if best == min(losses) else "largest"
-            return found | {
-                "problem": f"the best rate of seed {seed}, {best:g}, is the {side} that was tried"
-            }
-        optima.append(one)
-    losses_there = [one.loss for one in optima]
-    deviation = (spread_of(losses_there).deviation or 0.0) / math.sqrt(len(optima))
-    rate, interval = law.rate_of(optima)
-    return found | {
-        "rate": rate,
-        "interval": interval,
-        "loss": float(np.mean(losses_there)),
-        "deviation": deviation,
-    }
+    seeds = sorted({row["seed"] for row in rows})
+    curves = {seed: {row["rate"]: row["loss"] for row in rows if row["seed"] == seed} for seed in seeds}
+    return {"width": width, "size": float(size), "runs": rows, **law.at_best(curves)._asdict()}
 
 
 def _outcome(one: Mapping[str, Any], rungs: Sequence[Found]) -> Found:
@@ -129,18 +102,8 @@ def predicted(found: Found, width: int, widths: Sequence[int], seeds: int) -> Fo
     rungs = [rung for rung in found["widths"] if rung["width"] in widths]
     if problems := [f"width {rung['width']}: {rung['problem']}" for rung in rungs if rung["problem"]]:
         raise ValueError(f"width {width} cannot be predicted, as {problems[0]}: change --rates")
-    known, sizes, rates, losses, deviations = (
-        [rung[name] for rung in rungs] for name in ("width", "size", "rate", "loss", "deviation")
-    )
-    # Of second degree in the width, both parameters and FLOPs
-    size = round(float(np.polyval(np.polyfit(known, sizes, 2), width)))
-    expected = law.predicted(sizes, losses, float(np.sqrt(np.mean(np.square(deviations)))), size)
-    rate = law.rate_at(width, known, rates)
-    return {
-        "width": width,
-        "figure": found["figure"],
-        "size": size,
-        "rate": rate,
-        "seeds": seeds,
-        **expected._asdict(),
-    }
+    known, sizes, rates, losses, scatter = columns(rungs, "width", "size", "rate", "loss", "deviation")
+    size = round(float(np.polyval(np.polyfit(known, sizes, 2), width)))  # both sizes are of second degree
+    expected = law.predicted(sizes, losses, float(np.sqrt(np.mean(np.square(scatter)))), size)
+    noted = {"width": width, "figure": found["figure"], "size": size, "seeds": seeds}
+    return {**noted, "rate": law.rate_at(width, known, rates), **expected._asdict()}

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tiryns.runner.cli.ladder.rungs import columns
 from tiryns.runner.evaluation.statistics.scaling_law import Law
 from tiryns.runner.report import page
 from tiryns.runner.report.curves import Chart, Curve
@@ -18,16 +19,14 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     if found["coordinates"]:
         return
     for each in found["widths"]:
-        size = (
-            f"{each['size']:,.0f} parameters" if found["of"] == "parameters" else f"{each['size']:.3g} FLOPs"
-        )
+        form = ",.0f" if found["of"] == "parameters" else ".3g"
         best = f"best rate {_with_ends(each['rate'], each['interval'])}, {found['figure']} {page.number(each['loss'])}"
-        yield f"width {each['width']} ({size}): {each['problem'] or best}"
+        yield f"width {each['width']} ({each['size']:{form}} {found['of']}): {each['problem'] or best}"
     if found["transfer"]:
         power, ratio = found["transfer"]["power"], found["transfer"]["ratio"]
         yield f"the best rate goes with the width to the power {power:+.2f}, and differs by a factor of {ratio:.2f}"
     if found["law"]:
-        yield f"{found['figure']} = {equation(found)}"
+        yield f"{found['figure']} = {_equation(found)}"
     for one in found["predictions"]:
         came = f"it came to {page.number(one['measured'])}, {'inside' if one['inside'] else 'outside'}"
         expected = _with_ends(one["value"], [one["low"], one["high"]])
@@ -35,8 +34,7 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"{head}; {'it is not trained yet' if one['measured'] is None else came}"
 
 
-def equation(found: Mapping[str, Any]) -> str:
-    """The law, such as `2.1 + 35 x parameters ^ -0.21`."""
+def _equation(found: Mapping[str, Any]) -> str:
     law = Law(**found["law"])
     return f"{law.floor:.3g} + {law.factor:.3g} x {found['of']} ^ -{law.exponent:.3g}"
 
@@ -48,60 +46,53 @@ def _with_ends(value: float | None, ends: Sequence[float] | None) -> str:
 def write_page(path: Path, found: Mapping[str, Any]) -> Path:
     """Writes the page of a ladder, and returns its path."""
     told = [page.part("text", text=line) for line in lines(found)]
-    charts = [*_coordinates(found["coordinates"])] or [*_ladder(found)]
+    charts = [*_moves(found["coordinates"])] or [*_ladder(found)]
     parts = [page.section("What the runs say", *told), page.section("Charts", page.charts(charts))]
     return page.save_page(path, "Tiryns ladder", "Widths and rates", parts, meta=[found["figure"]])
 
 
 def _ladder(found: Mapping[str, Any]) -> Iterator[Chart]:
-    curves, rates = [], {row["rate"] for each in found["widths"] for row in each["runs"]}
+    curves = []
     for colour, each in enumerate(found["widths"]):
-        own = sorted({row["rate"] for row in each["runs"]})
-        means = [np.mean([row["loss"] for row in each["runs"] if row["rate"] == rate]) for rate in own]
-        curves.append(Curve(f"width {each['width']}", np.log2(own), np.array(means), colour, dots=True))
-    ticks = {float(np.log2(rate)): rate for rate in sorted(rates)}
-    yield Chart("Loss over rate", found["figure"], curves, wide=True, across="rate", ticks=ticks)
-    best = [each for each in found["widths"] if each["rate"]]
-    if len(best) > 1:
-        rate = _over_widths("best rate", {each["width"]: each["rate"] for each in best}, 0)
-        yield _across("Best rate", "the mean over seeds", [rate])
+        tried = sorted({row["rate"] for row in each["runs"]})
+        means = {at: np.mean([row["loss"] for row in each["runs"] if row["rate"] == at]) for at in tried}
+        curves.append(_curve(f"width {each['width']}", means, colour))
+    yield _chart("Loss over rate", found["figure"], "rate", curves, wide=True)
+    widths, rates, sizes, losses = columns(found["widths"], "width", "rate", "size", "loss")
+    if len(widths) > 1:
+        best = _curve("best rate", dict(zip(widths, rates, strict=True)), 0)
+        yield _chart("Best rate", "the mean over seeds", "width", [best], from_zero=True)
     if found["law"]:
-        points = [(each["size"], each["loss"], each["width"]) for each in best]
-        points += [
-            (one["size"], one["measured"], one["width"]) for one in found["predictions"] if one["measured"]
-        ]
-        sizes, losses, widths = (np.array(column) for column in zip(*points, strict=True))
-        line = np.geomspace(sizes.min(), sizes.max(), 60)
-        law = np.array([Law(**found["law"]).at(size) for size in line.tolist()])
-        curves = [
-            Curve("law", np.log2(line), law, 1),
-            Curve("measured", np.log2(sizes), losses, 0, loose=True),
-        ]
+        known = [one for one in found["predictions"] if one["measured"]]
+        sizes, losses = sizes + [one["size"] for one in known], losses + [one["measured"] for one in known]
+        law = {at: Law(**found["law"]).at(at) for at in np.geomspace(min(sizes), max(sizes), 60).tolist()}
+        curves = [_curve("measured", dict(zip(sizes, losses, strict=True)), 0, loose=True)]
         for one in found["predictions"]:
             at, ends = np.log2([one["size"]] * 2), np.array([one["low"], one["high"]])
             curves.append(Curve(f"predicted of width {one['width']}", at, ends, 2, dots=True))
-        ticks = {float(np.log2(size)): int(width) for size, width in zip(sizes, widths, strict=True)}
-        yield Chart("Law", equation(found), curves, across="width", ticks=ticks)
+        ticks = dict(zip(np.log2(sizes).tolist(), widths + [one["width"] for one in known], strict=True))
+        yield Chart("Law", _equation(found), [_curve("law", law, 1), *curves], across="width", ticks=ticks)
 
 
-def _coordinates(found: Mapping[str, Mapping[str, Any]]) -> Iterator[Chart]:
+def _moves(found: Mapping[str, Mapping[str, Any]]) -> Iterator[Chart]:
     """A chart for each part: how far it has moved over the width, a curve for a few of the steps."""
     for name, each in found.items():
         count = len(next(iter(each["moved"].values())))
-        steps = sorted({1, (1 + count) // 2, count})
-        curves = [
-            _over_widths(
-                f"step {step}", {width: values[step - 1] for width, values in each["moved"].items()}, colour
-            )
-            for colour, step in enumerate(steps)
-        ]
-        yield _across(name, "root mean square of the change", curves)
+        moved = {
+            at: {w: steps[at - 1] for w, steps in each["moved"].items()}
+            for at in (1, (1 + count) // 2, count)
+        }
+        curves = [_curve(f"step {at}", values, colour) for colour, (at, values) in enumerate(moved.items())]
+        yield _chart(name, "root mean square of the change", "width", curves, from_zero=True)
 
 
-def _over_widths(label: str, values: Mapping[int, float], colour: int) -> Curve:
-    return Curve(label, np.log2([*values]), np.array([*values.values()]), colour, dots=True)
+def _curve(label: str, values: Mapping[Any, Any], colour: int, loose: bool = False) -> Curve:
+    return Curve(label, np.log2([*values]), np.array([*values.values()]), colour, dots=not loose, loose=loose)
 
 
-def _across(title: str, unit: str, curves: list[Curve]) -> Chart:
-    ticks = {float(at): round(2**at) for curve in curves for at in curve.steps.tolist()}
-    return Chart(title, unit, curves, from_zero=True, across="width", ticks=ticks)
+def _chart(title: str, unit: str, across: str, curves: list[Curve], **how: Any) -> Chart:
+    """A chart over the powers of 2 of something, which has a tick at each point."""
+    places = sorted({at for curve in curves for at in curve.steps.tolist()})
+    return Chart(
+        title, unit, curves, across=across, ticks={at: float(f"{2**at:.6g}") for at in places}, **how
+    )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.evaluation.statistics.student import ERROR, t_interval, t_quantile
+from tiryns.runner.evaluation.statistics.student import ERROR, spread_of, t_interval, t_quantile
 
 Floats = NDArray[np.float64]
 
@@ -67,6 +67,30 @@ def rate_of(optima: Sequence[Optimum]) -> tuple[float, list[float] | None]:
     logs = np.log([each.rate for each in optima])
     ends = t_interval(logs.tolist()) if len(logs) > 1 else ()
     return float(np.exp(logs.mean())), np.exp(ends).tolist() or None
+
+
+class AtBest(NamedTuple):
+    """A width at its best rate over seeds, or the problem why it has none."""
+
+    rate: float | None = None
+    interval: list[float] | None = None
+    loss: float | None = None
+    deviation: float | None = None
+    """Of that loss."""
+    problem: str = ""
+
+
+def at_best(curves: Mapping[int | None, Mapping[float, float]]) -> AtBest:
+    """What the seeds' curves of losses over rates say together."""
+    optima = []
+    for seed, losses in curves.items():
+        if (one := optimum(losses)) is None:
+            best = min(losses, key=losses.__getitem__)
+            side = "smallest" if best == min(losses) else "largest"
+            return AtBest(problem=f"the best rate of seed {seed}, {best:g}, is the {side} that was tried")
+        optima.append(one)
+    found = spread_of([one.loss for one in optima])
+    return AtBest(*rate_of(optima), found.mean, (found.deviation or 0.0) / np.sqrt(len(optima)).item())
 
 
 class Transfer(NamedTuple):
