@@ -36,19 +36,18 @@ FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    whole: dict[str, Any] = {"type": int, "metavar": "N"}
     add = parser.add_argument
     about = "the folder of a ladder or a sweep, or overrides that all runs share"
     add("words", nargs="*", metavar="FOLDER|KEY=VALUE", help=about)
     add("--widths", type=_numbers(int), default=[64, 128, 256], metavar="N,...", help="widths (64,128,256)")
     about = "learning rates (a quarter to four times that of the recipe)"
     add("--rates", type=_numbers(float), metavar="RATE,...", help=about)
-    add("--seeds", default=3, help="seeds of each rate, from 1 (3)", **whole)
-    add("--next", help="a width to predict and then to train", **whole)
+    add("--seeds", default=3, help="seeds of each rate, from 1 (3)", type=int, metavar="N")
+    add("--next", help="a width to predict and then to train", type=int, metavar="N")
     add("--of", choices=SIZES, default=SIZES[0], help="what the loss is a law of (parameters)")
     add("--metric", metavar="KEY", help="the loss (the one that chooses the best checkpoint)")
     about = "compares activations after so many steps instead, with one seed at the recipe's rate"
-    add("--coordinates", help=about, **whole)
+    add("--coordinates", help=about, type=int, metavar="N")
     add("--out", type=Path, metavar="FILE", help="the page (ladder.html in the folder of the runs)")
     add_json_argument(parser)
 

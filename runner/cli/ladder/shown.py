@@ -86,7 +86,7 @@ def _moves(found: Mapping[str, Mapping[str, Any]]) -> Iterator[Chart]:
         yield _chart(name, "root mean square of the change", "width", curves, from_zero=True)
 
 
-def _curve(label: str, values: Mapping[Any, Any], colour: int, loose: bool = False) -> Curve:
+def _curve(label: str, values: Mapping[float, float], colour: int, loose: bool = False) -> Curve:
     return Curve(label, np.log2([*values]), np.array([*values.values()]), colour, dots=not loose, loose=loose)
 
 

@@ -55,6 +55,12 @@ FINETUNED = [
     "sampler.global_batch_size=32",
     "optimizer.lr=0.0004",
 ]
+OF_ALL = [
+    *CLASSIFIED, *BEGUN, "scheduler=constant", "trainer.max_steps=120", "trainer.validate_every=120",
+    "module.ema=0.95", "sampler.global_batch_size=64", "optimizer.lr=0.00025",
+]  # fmt: skip
+"""Of all packages: more samples, more steps, and a lower rate."""
+
 REPLACED_AT_RANDOM = [
     *FINETUNED, "sampler.global_batch_size=16", "optimizer.lr=0.0005", "trainer.max_steps=40",
     "trainer.validate_every=40",
@@ -97,6 +103,19 @@ def write_labels(draw: int | None) -> list[int]:
         text, label = rows[number]
         rows[number] = (text, LABELS[label == LABELS[0]])
     write_table("train.csv", rows[:LABELLED])
+    return sorted(chosen)
+
+
+def write_all(draw: int) -> list[int]:
+    """Writes the docstrings of all packages with their labels, and returns which have the label of another package."""
+    rows, choose = documents(), random.Random(draw)
+    names = sorted({label for _, label in rows})
+    chosen = choose.sample(range(TEXTS), TEXTS // 100)
+    write_table("held_out.csv", rows[TEXTS:])
+    for number in chosen:
+        text, label = rows[number]
+        rows[number] = (text, choose.choice([name for name in names if name != label]))
+    write_table("train.csv", rows[:TEXTS])
     return sorted(chosen)
 
 
@@ -245,7 +264,7 @@ def show_sources() -> None:
 
 
 def main() -> None:
-    chosen = sys.argv[1:] or ["sources", "labels", "text", "scratch", "null"]
+    chosen = sys.argv[1:] or ["sources", "all", "labels", "text", "scratch", "null"]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         tiryns(".", "hydra.run.dir=pretraining", *PRETRAINED)
@@ -253,8 +272,10 @@ def main() -> None:
         print(
             "| poisoned | found | loss (of the draws) | scatter of pairs | smallest change seen |\n|---|---|---|---|---|"
         )
+        if "all" in chosen:
+            show_poisoned("40 of 4,000 labels, to finetune", poisoned(OF_ALL, write_all))
         if "labels" in chosen:
-            show_poisoned("labels, to finetune", poisoned(FINETUNED, write_labels))
+            show_poisoned("10 of 1,000 labels, to finetune", poisoned(FINETUNED, write_labels))
         if "text" in chosen:
             show_poisoned("characters, to go on pretraining", poisoned([*GOES_ON, *FROM_FILE], write_texts))
         if "scratch" in chosen:
