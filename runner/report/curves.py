@@ -2,8 +2,9 @@
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -208,6 +209,19 @@ def levels_of(keys: Collection[str], results: dict[str, float]) -> dict[str, flo
             known["unigram entropy"] = bits_level(key, results)
             levels |= {of_set(level, name, keys): value for level, value in known.items()}
     return {level: value for level, value in levels.items() if value is not None and math.isfinite(value)}
+
+
+def dotted(label: str, values: Mapping[float, float], colour: int, loose: bool = False) -> Curve:
+    """Values over powers of 2, by that which they belong to, for `over_powers`; `loose` points have no line."""
+    return Curve(label, np.log2([*values]), np.array([*values.values()]), colour, dots=not loose, loose=loose)
+
+
+def over_powers(title: str, unit: str, across: str, curves: list[Curve], **how: Any) -> Chart:
+    """A chart over the powers of 2 of something, with a tick at each point."""
+    places = sorted({at for curve in curves for at in curve.steps.tolist()})
+    return Chart(
+        title, unit, curves, across=across, ticks={at: float(f"{2**at:.6g}") for at in places}, **how
+    )
 
 
 def in_words(figure: str) -> str:

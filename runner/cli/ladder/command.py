@@ -12,8 +12,8 @@ Exit status: 0, 3 where a width has no optimum among the rates, 1 an error, 130 
 
 import json
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -27,7 +27,7 @@ from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.command.status import NOT_CLEAR
-from tiryns.runner.run.command.words import quoted
+from tiryns.runner.run.command.words import numbers, quoted
 from tiryns.runner.run.files import LADDER, read_json, write_atomically
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -39,15 +39,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     about = "the folder of a ladder or a sweep, or overrides that all runs share"
     add("words", nargs="*", metavar="FOLDER|KEY=VALUE", help=about)
-    add("--widths", type=_numbers(int), default=[64, 128, 256], metavar="N,...", help="widths (64,128,256)")
+    add("--widths", type=numbers(int), default=[64, 128, 256], metavar="N,...", help="widths (64,128,256)")
     about = "learning rates (a quarter to four times that of the recipe)"
-    add("--rates", type=_numbers(float), metavar="RATE,...", help=about)
-    add("--seeds", default=3, help="seeds of each rate, from 1 (3)", type=int, metavar="N")
-    add("--next", help="a width to predict and then to train", type=int, metavar="N")
+    add("--rates", type=numbers(float), metavar="RATE,...", help=about)
+    add("--seeds", default=3, type=int, metavar="N", help="seeds of each rate, from 1 (3)")
+    add("--next", type=int, metavar="N", help="a width to predict and then to train")
     add("--of", choices=SIZES, default=SIZES[0], help="what the loss is a law of (parameters)")
     add("--metric", metavar="KEY", help="the loss (the one that chooses the best checkpoint)")
     about = "compares activations after so many steps instead, with one seed at the recipe's rate"
-    add("--coordinates", help=about, type=int, metavar="N")
+    add("--coordinates", type=int, metavar="STEPS", help=about)
     add("--out", type=Path, metavar="FILE", help="the page (ladder.html in the folder of the runs)")
     add_json_argument(parser)
 
@@ -58,16 +58,13 @@ def main(given: Namespace) -> None:
     if folder is None:
         folder = _trained(given)
     elif len(given.words) > 1 or given.next or given.coordinates:
-        raise ValueError(
-            "the folder of a ladder is read as it is: give it alone, or the overrides of its runs"
-        )
+        raise ValueError("the folder of a ladder is read as it is: give it alone")
     found = ladder_in(folder, given.metric, given.of)
     found["page"] = str(shown.write_page(given.out or folder / "ladder.html", found))
     if given.json:
         print_json(found)
     else:
         print(*shown.lines(found), f"the page: {found['page']}", sep="\n")
-    sys.stdout.flush()
     if not found["coordinates"] and any(each["problem"] for each in found["widths"]):
         sys.exit(NOT_CLEAR)
 
@@ -122,9 +119,7 @@ def _ratios(model: Any) -> dict[str, Fraction]:
 def _check(given: Namespace, model: Any) -> None:
     """Raises ValueError for arguments that make no ladder."""
     if "hidden_size" not in model or "num_attention_heads" not in model:
-        raise ValueError(
-            "a ladder builds its models: choose one with random weights, such as model=bert_tiny"
-        )
+        raise ValueError("a ladder builds its models: choose random weights, such as model=bert_tiny")
     least = 2 if given.coordinates else 3
     if len(set(given.widths)) < least:
         raise ValueError(f"--widths: expected {least} widths or more, such as 64,128,256")
@@ -134,20 +129,6 @@ def _check(given: Namespace, model: Any) -> None:
         raise ValueError("--seeds and --coordinates must be 1 or more")
     for width, (name, ratio) in product([*given.widths, given.next or 0], _ratios(model).items()):
         if (ratio * width).denominator > 1:
-            raise ValueError(
-                f"width {width} would have {ratio * width} for model.{name}: choose widths in its steps"
-            )
+            raise ValueError(f"width {width} would have {ratio * width} for model.{name}: choose others")
     if given.next in given.widths:
         raise ValueError(f"--next {given.next} is one of --widths, so nothing is left to predict")
-
-
-def _numbers(kind: Callable[[str], float]) -> Callable[[str], list[float]]:
-    """What reads numbers of a kind with commas between them."""
-
-    def read(text: str) -> list[float]:
-        try:
-            return [kind(word) for word in text.split(",")]
-        except ValueError:
-            raise ArgumentTypeError(f"expected numbers with commas between them, not {text!r}") from None
-
-    return read

@@ -12,7 +12,8 @@ from tiryns.runner.cli.judge.measure import check_figure
 from tiryns.runner.evaluation.statistics import scaling_law as law
 from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.report.comparison.differences import seed_of
-from tiryns.runner.run.files import COORDINATES, LADDER, read_json
+from tiryns.runner.report.coordinates import coordinates_of, width_of
+from tiryns.runner.run.files import LADDER, read_json
 from tiryns.runner.run.folder import Run, find_runs
 
 SIZES = ("parameters", "flops")
@@ -25,9 +26,7 @@ def ladder_in(folder: Path, metric: str | None, of: str) -> Found:
     """What `tiryns ladder --json` prints, but for the page; raises ValueError for runs that are none of a ladder."""
     done = (run for run in map(Run, find_runs(folder)) if run.state == "done" and width_of(run))
     if not (runs := sorted(done, key=width_of)):
-        raise ValueError(
-            f"{str(folder)!r} has no finished run of a model.hidden_size: name the folder of a ladder"
-        )
+        raise ValueError(f"{str(folder)!r} has no finished run that tells model.hidden_size")
     key = metric or runs[0].monitor or ""
     check_figure(runs[0], key)
     if runs[0].larger_is_better and key == runs[0].monitor:
@@ -47,11 +46,6 @@ def ladder_in(folder: Path, metric: str | None, of: str) -> Found:
         "predictions": [_outcome(one, rungs) for one in noted],
         "coordinates": coordinates_of(runs),
     }
-
-
-def width_of(run: Run) -> int:
-    """The width of a run's model, 0 where its config has none."""
-    return int(run.settings.get("model.hidden_size") or 0)
 
 
 def columns(rungs: Sequence[Found], *names: str) -> list[list[Any]]:
@@ -80,21 +74,6 @@ def _outcome(one: Mapping[str, Any], rungs: Sequence[Found]) -> Found:
     losses = [row["loss"] for row in rows if math.isclose(row["rate"], one["rate"])]
     measured = float(np.mean(losses)) if losses else None
     return {**one, "measured": measured, "inside": measured and one["low"] <= measured <= one["high"]}
-
-
-def coordinates_of(runs: Sequence[Run]) -> dict[str, Found]:
-    """How far each part of the models has moved, by width and step, and the power of the width that it goes with.
-
-    Empty for runs that have not measured it.
-    """
-    found = {}
-    for name in (name for name in runs[0].series if name.startswith(COORDINATES)):
-        moved = {width_of(run): run.series[name].values.tolist() for run in runs if name in run.series}
-        last = [values[-1] for values in moved.values()]
-        if len(last) > 1 and min(last) > 0:
-            power = law.transferred([*moved], last).power
-            found[name.removeprefix(COORDINATES)] = {"power": power, "moved": moved}
-    return found
 
 
 def predicted(found: Found, width: int, widths: Sequence[int], seeds: int) -> Found:

@@ -1,4 +1,4 @@
-"""A ladder in lines, and its page: losses over rates, the best rates over widths, the law, and the coordinate check."""
+"""A ladder in lines, and its page: losses over rates, the best rates over widths, and the law."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,13 +9,13 @@ import numpy as np
 from tiryns.runner.cli.ladder.rungs import columns
 from tiryns.runner.evaluation.statistics.scaling_law import Law
 from tiryns.runner.report import page
-from tiryns.runner.report.curves import Chart, Curve
+from tiryns.runner.report.coordinates import coordinate_charts, coordinate_lines
+from tiryns.runner.report.curves import Chart, Curve, dotted, over_powers
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
     """What the runs say, a sentence a line."""
-    for name, moved in found["coordinates"].items():
-        yield f"{name} move with the width to the power {moved['power']:+.2f}"
+    yield from coordinate_lines(found["coordinates"])
     if found["coordinates"]:
         return
     for each in found["widths"]:
@@ -46,7 +46,7 @@ def _with_ends(value: float | None, ends: Sequence[float] | None) -> str:
 def write_page(path: Path, found: Mapping[str, Any]) -> Path:
     """Writes the page of a ladder, and returns its path."""
     told = [page.part("text", text=line) for line in lines(found)]
-    charts = [*_moves(found["coordinates"])] or [*_ladder(found)]
+    charts = [*coordinate_charts(found["coordinates"])] or [*_ladder(found)]
     parts = [page.section("What the runs say", *told), page.section("Charts", page.charts(charts))]
     return page.save_page(path, "Tiryns ladder", "Widths and rates", parts, meta=[found["figure"]])
 
@@ -56,43 +56,19 @@ def _ladder(found: Mapping[str, Any]) -> Iterator[Chart]:
     for colour, each in enumerate(found["widths"]):
         tried = sorted({row["rate"] for row in each["runs"]})
         means = {at: np.mean([row["loss"] for row in each["runs"] if row["rate"] == at]) for at in tried}
-        curves.append(_curve(f"width {each['width']}", means, colour))
-    yield _chart("Loss over rate", found["figure"], "rate", curves, wide=True)
+        curves.append(dotted(f"width {each['width']}", means, colour))
+    yield over_powers("Loss over rate", found["figure"], "rate", curves, wide=True)
     widths, rates, sizes, losses = columns(found["widths"], "width", "rate", "size", "loss")
     if len(widths) > 1:
-        best = _curve("best rate", dict(zip(widths, rates, strict=True)), 0)
-        yield _chart("Best rate", "the mean over seeds", "width", [best], from_zero=True)
+        best = dotted("best rate", dict(zip(widths, rates, strict=True)), 0)
+        yield over_powers("Best rate", "the mean over seeds", "width", [best], from_zero=True)
     if found["law"]:
         known = [one for one in found["predictions"] if one["measured"]]
         sizes, losses = sizes + [one["size"] for one in known], losses + [one["measured"] for one in known]
         law = {at: Law(**found["law"]).at(at) for at in np.geomspace(min(sizes), max(sizes), 60).tolist()}
-        curves = [_curve("measured", dict(zip(sizes, losses, strict=True)), 0, loose=True)]
+        curves = [dotted("measured", dict(zip(sizes, losses, strict=True)), 0, loose=True)]
         for one in found["predictions"]:
             at, ends = np.log2([one["size"]] * 2), np.array([one["low"], one["high"]])
             curves.append(Curve(f"predicted of width {one['width']}", at, ends, 2, dots=True))
         ticks = dict(zip(np.log2(sizes).tolist(), widths + [one["width"] for one in known], strict=True))
-        yield Chart("Law", _equation(found), [_curve("law", law, 1), *curves], across="width", ticks=ticks)
-
-
-def _moves(found: Mapping[str, Mapping[str, Any]]) -> Iterator[Chart]:
-    """A chart for each part: how far it has moved over the width, a curve for a few of the steps."""
-    for name, each in found.items():
-        count = len(next(iter(each["moved"].values())))
-        moved = {
-            at: {w: steps[at - 1] for w, steps in each["moved"].items()}
-            for at in (1, (1 + count) // 2, count)
-        }
-        curves = [_curve(f"step {at}", values, colour) for colour, (at, values) in enumerate(moved.items())]
-        yield _chart(name, "root mean square of the change", "width", curves, from_zero=True)
-
-
-def _curve(label: str, values: Mapping[float, float], colour: int, loose: bool = False) -> Curve:
-    return Curve(label, np.log2([*values]), np.array([*values.values()]), colour, dots=not loose, loose=loose)
-
-
-def _chart(title: str, unit: str, across: str, curves: list[Curve], **how: Any) -> Chart:
-    """A chart over the powers of 2 of something, which has a tick at each point."""
-    places = sorted({at for curve in curves for at in curve.steps.tolist()})
-    return Chart(
-        title, unit, curves, across=across, ticks={at: float(f"{2**at:.6g}") for at in places}, **how
-    )
+        yield Chart("Law", _equation(found), [dotted("law", law, 1), *curves], across="width", ticks=ticks)

@@ -11,6 +11,7 @@ import re
 import secrets
 import shlex
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -184,3 +185,15 @@ def typed_setting(name: str, value: Any) -> str:
         return f"'{name}=[{','.join(value)}]'"
     text = str(value)
     return f"{name}={text if _PLAIN.fullmatch(text) else typed(text)}"
+
+
+def numbers(kind: Callable[[str], float]) -> Callable[[str], list[float]]:
+    """What reads numbers of a kind with commas between them, as the type of an argument of a parser."""
+
+    def read(text: str) -> list[float]:
+        try:
+            return [kind(word) for word in text.split(",")]
+        except ValueError:
+            raise ArgumentTypeError(f"expected numbers with commas between them, not {text!r}") from None
+
+    return read
