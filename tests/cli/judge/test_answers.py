@@ -118,22 +118,16 @@ def test_few_pairs_are_never_clear_however_large_the_difference(tmp_path: Path) 
     assert looser["answer"] == "better"
 
 
-def test_setting_without_effect_is_the_same(tmp_path: Path) -> None:
-    make_sweep(tmp_path / "sweep", {"optimizer=adamw": BASE, "optimizer=muon": BASE})
+def test_setting_without_effect_is_the_same_and_equal_figures_of_other_runs_are_not(tmp_path: Path) -> None:
+    runs = make_sweep(tmp_path / "sweep", {"optimizer=adamw": BASE, "optimizer=muon": BASE})
     numbers = one(tmp_path, "sweep", *MUON)
     assert numbers["answer"] == "same"
     assert "the same to the last digit in 8 pairs" in numbers["sentence"]
-
-
-@pytest.mark.parametrize("pairs", [2, 8])
-def test_equal_figures_of_runs_that_differ_are_not_clear(tmp_path: Path, pairs: int) -> None:
-    runs = make_sweep(tmp_path / "sweep", {"optimizer=adamw": BASE[:pairs], "optimizer=muon": BASE[:pairs]})
-    for number, run in enumerate(runs.iterdir()):
-        status = json.loads((run / "status.json").read_text())
+    for number, file in enumerate(runs.glob("*/status.json")):
+        status = json.loads(file.read_text())
         status["results"]["train/loss"] = number
-        (run / "status.json").write_text(json.dumps(status))
-    numbers = one(tmp_path, "sweep", *MUON, status=3)
-    assert (numbers["answer"], numbers["p"]) == ("not clear", 1)
+        file.write_text(json.dumps(status))
+    assert one(tmp_path, "sweep", *MUON, status=3)["answer"] == "not clear"
 
 
 def test_two_runs_or_folders_are_paired_by_seed_alone(swept: Path) -> None:
@@ -181,12 +175,8 @@ def test_sweep_over_more_than_the_settings_asks_for_the_rest(tmp_path: Path) -> 
     make_sweep(tmp_path / "sweep", both)
     assert "have one seed, 1; they differ in optimizer.lr: say which" in refused(tmp_path, "sweep", *MUON)
     assert one(tmp_path, "sweep", *MUON, "optimizer.lr=1e-3")["answer"] == "same"
-    words = [
-        "--change",
-        "optimizer=muon optimizer.lr=1e-2",
-        "--against",
-        "optimizer=adamw optimizer.lr=0.001",
-    ]
+    words = ["--change", "optimizer=muon optimizer.lr=1e-2"]
+    words += ["--against", "optimizer=adamw optimizer.lr=0.001"]
     assert one(tmp_path, "sweep", *words)["answer"] == "same"
 
 
@@ -239,10 +229,7 @@ OBJECTIVE = {"objective._target_": "runner.objectives.MaskedDiffusionCollator"}
     [
         ({"inputs": OTHER | {"sources": {"train": "o"}}}, "differ in their data of val/held_out"),
         ({"inputs": OTHER}, "compare --metric val/held_out/bits_per_byte"),
-        (
-            {"settings": OBJECTIVE},
-            "differ in their objective (MaskedLanguageModelingCollator and MaskedDiffusion",
-        ),
+        ({"settings": OBJECTIVE}, "objective (MaskedLanguageModelingCollator and MaskedDiffusion"),
         ({"settings": {"objective.validation_mlm_probability": 0.3}}, "0.15 and 0.3"),
         ({"settings": {"trainer.validation_batches": 4}}, "validation_batches: None and 4"),
     ],
