@@ -28,7 +28,7 @@ class PairsData(FinetuningData):
     pair_column: Any = "passage"
     """Column of the passage that belongs to it."""
     negative_columns: Any = None
-    """Columns of hard negatives, each with a text or a list of texts: `negative`, or `[negative_1,negative_2]`."""
+    """Columns of hard negatives, each with a text, a list of texts or its JSON: `negative`, `[negative_1,negative_2]`."""
     label_column: Any = None
     """Column of the score of a pair, for `objective.loss=cosent` and `cosine`; none reads none."""
     match_column: Any = None
@@ -77,7 +77,7 @@ class RankingData(FinetuningData):
     pair_column: Any = None
     """Column of the relevant text or a list of them, in the place of candidates with grades."""
     negative_columns: Any = None
-    """Columns of the others, each with a text or a list of texts: `negative`, or `[negative_1,negative_2]`."""
+    """Columns of the others, each with a text, a list of texts or its JSON: `negative`, or `[negative_1,negative_2]`."""
     micro_batch_tokens: Any = 4096
 
 

@@ -3,9 +3,9 @@
 Letters in shapes: Q queries, P passages, H features.
 """
 
-import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from tiryns.runner.inference.passes import Report
 from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.inference.vectors import Vectors
 from tiryns.runner.order.keyed import sample_keys, token_bits
-from tiryns.runner.run.files import replacing
+from tiryns.runner.run.command.tables import ENDINGS, write_rows
 from tiryns.runner.tasks import get_task
 
 COLUMNS = ("text_column", "pair_column", "match_column")
@@ -168,16 +168,17 @@ def mine(
 ) -> dict[str, Any]:
     """Writes the rows of `pairs` with a column `negative`, a list of texts, as `data.negative_columns` names it.
 
-    `pairs` is what `data.train` may be, read by `settings` of data. With scores, a column `scores` has the cosine of the
-    own passage and those of the negatives. Returns what `tiryns mine --json` prints.
+    `pairs` is what `data.train` may be, read by `settings` of data. The ending of `out` tells the format. With scores, a
+    column `scores` has the cosines of the own passage and of the negatives. Returns what `tiryns mine --json` prints.
 
     Raises:
         ValueError: options that cannot be, a model without vectors of texts, a missing column, or one or a file that is
             there already.
     """
     mining.check()
-    if out.exists() or out.suffix != ".jsonl":
-        problem = "is there already" if out.exists() else "does not end in .jsonl"
+    form = ENDINGS.get(out.suffix.lower())
+    if out.exists() or form is None:
+        problem = "is there already" if out.exists() else f"ends in none of {', '.join(ENDINGS)}"
         raise ValueError(f"{str(out)!r} {problem}; choose a file that is not there, such as mined.jsonl")
     check_settable(settings, (*COLUMNS, *Reading._fields))
     given = {"task": get_task("contrastive"), "train": pairs, "validation_documents": 0, "tokenizer": None}
@@ -194,16 +195,19 @@ def mine(
     left = kind.model.embed([*queries], "queries", "query")
     right = kind.model.embed([*passages], "passages", "passage")
     found = hard_negatives(left, right, *own_passages(examples, queries, passages), mining)
-    names, fewer = [*passages], {"scores": 0, "passages": 0}
-    with replacing(out) as temporary, temporary.open("w", encoding="utf-8") as file:
-        for row, pair in zip(rows.rows, examples, strict=True):
-            one = found[queries[pair.text]]
-            mined = {**row.values, "negative": [names[number] for number in one.passages]}
-            if with_scores:
-                mined["scores"] = [one.own_scores[passages[pair.pair]], *one.scores]
-            file.write(json.dumps(mined, ensure_ascii=False, default=str) + "\n")
-            if one.reason:
-                fewer[one.reason] += 1
+    names, by_row = [*passages], [found[queries[pair.text]] for pair in examples]
+
+    def mined() -> Iterator[dict[str, Any]]:
+        for row, pair, one in zip(rows.rows, examples, by_row, strict=True):
+            new = (
+                [names[number] for number in one.passages],
+                [one.own_scores[passages[pair.pair]], *one.scores],
+            )
+            yield {**row.values, **dict(zip(added, new, strict=False))}
+
+    write_rows(mined(), out, form)
+    reasons = Counter(one.reason for one in by_row)
+    fewer = {reason: reasons[reason] for reason in ("scores", "passages")}
     columns = [f"data.{name}={settings[name]}" for name in COLUMNS if name in settings]
     words = ["data=pairs", f"data.train={out}", "data.negative_columns=negative", *columns]
     facts = {"rows": len(examples), "queries": len(queries), "passages": len(passages)}

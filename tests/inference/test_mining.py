@@ -8,13 +8,17 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.data.pairs.rows import write
 from tests.inference.conftest import finetuned
 from tests.support import needs
 from tests.support.in_process import tiryns_here
 from tests.support.json_keys import document
+from tiryns.runner.data.pairs.reader import PairsReader
+from tiryns.runner.data.read.rows import read_rows
 from tiryns.runner.evaluation.frozen import ranking
 from tiryns.runner.inference.mining import Mining, hard_negatives, mine, numbered, own_passages
 from tiryns.runner.inference.predictor import Predictor
+from tiryns.runner.run.command.tables import write_rows
 
 pytestmark = pytest.mark.fp32
 
@@ -35,16 +39,11 @@ class Texts:
         self.positives, self.barred = own_passages(pairs, self.queries, self.passages)
 
 
-def written(file: Path, rows: list[dict[str, Any]]) -> Path:
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return file
-
-
 @pytest.fixture(scope="module", name="run")
 def run_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of vectors, with prompts."""
     folder = tmp_path_factory.mktemp("mining")
-    file = written(folder / "pairs.jsonl", ROWS)
+    file = write(folder / "pairs.jsonl", ROWS)
     words = ["data=pairs", "objective=contrastive", f"data.train={file}", "data.query_prompt='find '"]
     short = ["data.max_length=16", "trainer.max_steps=2", "trainer.validate_every=0"]
     return finetuned(folder / "run", *words, *short)
@@ -127,7 +126,7 @@ def _pair(query: str, passage: str, match: str | None = None) -> Any:
 
 def test_a_run_mines_what_sentence_transformers_does_with_its_prompts(run: Path, tmp_path: Path) -> None:
     library = needs.package("sentence_transformers")
-    file, out = written(tmp_path / "pairs.jsonl", ROWS), tmp_path / "mined.jsonl"
+    file, out = write(tmp_path / "pairs.jsonl", ROWS), tmp_path / "mined.jsonl"
     done = mine(str(run), str(file), out, Mining(2, relative_margin=0.01), {}, with_scores=True)
     mined = [json.loads(line) for line in out.read_text().splitlines()]
     assert [{"query": row["query"], "passage": row["passage"]} for row in mined] == ROWS
@@ -147,7 +146,7 @@ def test_a_run_mines_what_sentence_transformers_does_with_its_prompts(run: Path,
 
 
 def test_equal_words_give_equal_bytes_and_training_reads_them(run: Path, tmp_path: Path) -> None:
-    file = written(tmp_path / "pairs.jsonl", ROWS)
+    file = write(tmp_path / "pairs.jsonl", ROWS)
     words = ["--range", "1:9", "--random", "--negatives", "2"]
     texts = []
     for name, seed in (("a", "0"), ("b", "0"), ("c", "1")):
@@ -164,6 +163,29 @@ def test_equal_words_give_equal_bytes_and_training_reads_them(run: Path, tmp_pat
         "trainer.max_steps=2", "data.max_length=16",
     )  # fmt: skip
     assert Predictor(trained).task == "vectors"
+
+
+def test_every_format_is_read_and_written_alike(run: Path, tmp_path: Path) -> None:
+    rows = [{**row, "query": f'{row["query"]}, "so"'} for row in ROWS]  # quotes in a list in a cell
+    reader = PairsReader("query", "passage", "negative", *[None] * 6)  # type: ignore[arg-type]
+    found = []
+    for kind in ("jsonl", "csv", "tsv", "parquet"):
+        write_rows(rows, tmp_path / f"pairs.{kind}", kind)
+        out = tmp_path / f"mined.{kind}"
+        mine(
+            str(run),
+            str(tmp_path / f"pairs.{kind}"),
+            out,
+            Mining(2, relative_margin=0.1),
+            {},
+            with_scores=True,
+        )
+        found.append(
+            [pair._replace(where="", score=0.0) for pair in reader.examples(read_rows(str(out)), False)]
+        )
+    assert found[0] == found[1] == found[2] == found[3]
+    assert {len(pair.negatives) for pair in found[0]} >= {0, 2}, "lists of none and of several"
+    assert len(found[0]) == len(ROWS)
 
 
 def test_no_passage_of_the_query_is_a_negative_of_it() -> None:
@@ -197,7 +219,7 @@ def test_no_passage_of_the_query_is_a_negative_of_it() -> None:
 
 def test_columns_are_those_of_the_settings_and_rows_keep_all_others(run: Path, tmp_path: Path) -> None:
     rows = [{"q": row["query"], "p": row["passage"], "topic": n // 2} for n, row in enumerate(ROWS)]
-    written(tmp_path / "named.jsonl", rows)
+    write(tmp_path / "named.jsonl", rows)
     words = ["data.text_column=q", "data.pair_column=p", "data.match_column=topic", "--max-score", "-2"]
     done = tiryns_here(tmp_path, "mine", str(run), "named.jsonl", *words, "--out", "out.jsonl", "--json")
     assert done.returncode == 0, done.stderr
@@ -209,8 +231,8 @@ def test_columns_are_those_of_the_settings_and_rows_keep_all_others(run: Path, t
 
 
 def test_what_cannot_be_mined_is_refused_in_one_line(run: Path, tmp_path: Path) -> None:
-    written(tmp_path / "pairs.jsonl", ROWS)
-    written(tmp_path / "mined.jsonl", [{**row, "negative": []} for row in ROWS])
+    write(tmp_path / "pairs.jsonl", ROWS)
+    write(tmp_path / "mined.jsonl", [{**row, "negative": []} for row in ROWS])
     (tmp_path / "taken.jsonl").touch()
     labels = ["text,label", *(f"{word},{word[0]}" for word in WORDS)] * 2
     (tmp_path / "labels.csv").write_text("\n".join(labels[:10]) + "\n")
@@ -220,7 +242,7 @@ def test_what_cannot_be_mined_is_refused_in_one_line(run: Path, tmp_path: Path) 
     cases = [
         ([str(other), "pairs.jsonl"], "makes no vectors of texts: name a run of experiment=contrastive"),
         ([*good, "--out", "taken.jsonl"], "'taken.jsonl' is there already"),
-        ([*good, "--out", "mined.csv"], "'mined.csv' does not end in .jsonl"),
+        ([*good, "--out", "mined.xlsx"], "'mined.xlsx' ends in none of .jsonl, .ndjson, .json, .csv, .tsv"),
         ([*good, "data.text_column=qery"], "has no column 'qery'"),
         ([*good, "data.text_colum=query"], "Did you mean 'text_column'"),
         ([*good, "more"], "data.more cannot be set here"),

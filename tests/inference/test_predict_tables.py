@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
 import tiryns
 from tests.inference.conftest import finetuned
 from tests.modules.conftest import TASKS
 from tiryns.runner.cli.commands import main
-from tiryns.runner.cli.models import predict_files
 from tiryns.runner.inference.labelled import Labels
 
 TEXTS = [f"seven herons, watch {i}" for i in range(11)]
@@ -84,6 +84,9 @@ def test_csv_in_and_csv_out_keep_order_and_columns(
     assert [json.loads(line)["note"] for line in lines] == [row["note"] for row in rows]
     shown, _ = printed(capsys, run, tmp_path / "in.csv", "--format", "tsv")
     assert shown[0].split("\t") == list(found[0])
+    printed(capsys, run, tmp_path / "out.csv", "--out", tmp_path / "out.parquet")  # with columns to replace
+    table = parquet.read_table(tmp_path / "out.parquet").to_pylist()
+    assert [{**row, "probability": str(row["probability"])} for row in table] == found
 
 
 def test_txt_and_standard_input_are_texts_by_line(
@@ -260,14 +263,3 @@ def test_a_bar_is_drawn_in_a_terminal_alone(
     monkeypatch.setattr("rich.progress.Progress.advance", lambda self, task, rows: drawn.append(rows))
     printed(capsys, *words)
     assert drawn == [11]
-
-
-def test_columns_that_later_rows_add_are_no_loss(capsys: pytest.CaptureFixture[str]) -> None:
-    out = io.StringIO()
-    written = predict_files.Written(out, "csv", "|")
-    written.add({"text": "a"}, {"predicted": ["x", "y"], "probability": [0.5, 0.5]})
-    assert out.getvalue() == 'text,predicted,probability\na,x|y,"[0.5, 0.5]"\n'
-    with pytest.raises(
-        ValueError, match=r"a column 'more' that the first row lacks: .* --format jsonl keeps all"
-    ):
-        written.add({"text": "a", "more": 1}, {"predicted": []})

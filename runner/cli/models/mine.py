@@ -1,7 +1,7 @@
 """Mines hard negatives for the pairs of a file, by a model of vectors.
 
   tiryns mine RUN pairs.jsonl --out mined.jsonl --relative-margin 0.05
-  tiryns mine RUN pairs.csv --out mined.jsonl --range 10:50 --random data.text_column=question
+  tiryns mine RUN pairs.csv --out mined.csv --range 10:50 --random data.text_column=question
 
 RUN is a run of experiment=contrastive, or a folder of sentence-transformers. PAIRS is what data.train may be for
 data=pairs. All its distinct passages are ranked for each query, and the nearest ones that do not belong to it (rows with
@@ -31,7 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("pairs", metavar="PAIRS", help="file, folder or hub name of pairs")
     about = "how pairs are read, such as data.text_column=question"
     add("settings", nargs="*", metavar="data.NAME=VALUE", help=about)
-    add("--out", type=Path, required=True, metavar="FILE", help="the file to write, such as mined.jsonl")
+    add("--out", type=Path, required=True, metavar="FILE", help="csv, tsv, jsonl or parquet to write")
     add("--negatives", type=int, default=3, metavar="N", help="negatives of each row (3)")
     add("--skip", type=int, metavar="N", help="passages to pass over before the first negative (0)")
     add("--range", metavar="A:B", help="passes over A passages, and looks at no rank below B")

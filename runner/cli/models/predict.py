@@ -4,8 +4,8 @@
   tiryns predict RUN reviews.csv --out predictions.csv    every row of a csv, jsonl, txt or other file
   tiryns predict RUN -                                    every line of standard input
 
-RUN is a run folder or the folder of a Hugging Face model. `--out FILE` and `--format` write csv or jsonl, with the
-columns of the input. Where a file has labels, metrics are shown too, and written beside the predictions (`--out p.jsonl`
+RUN is a run folder or the folder of a Hugging Face model. `--out FILE` and `--format` write csv, jsonl or parquet, and
+keep the columns. Where a file has labels, metrics are shown too, and written beside the predictions (`--out p.jsonl`
 makes `p.figures.json`). A language model fills in each [MASK], or writes `--length N` tokens; a causal one continues the
 text, by up to `--max-new-tokens`. A vision-language model answers a question about `--image FILE`, or each of a file's
 questions about images below `--images FOLDER`. A model of vectors writes them as lists, or with `--out vectors.npy` as
@@ -25,6 +25,7 @@ from tiryns.conf.values import count_of
 from tiryns.runner.cli.models import predict_files
 from tiryns.runner.cli.models.reading import READ_BY, add_reading_arguments, reading_settings
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.tables import write_rows
 from tiryns.runner.run.files import writing
 from tiryns.runner.run.lazy import many_imports
 
@@ -44,8 +45,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("input", nargs="*", metavar="TEXT|FILE|-", help=about)
     add("--second", metavar="TEXT", help="the other text of a pair, or a question's context")
     add("--out", type=Path, metavar="FILE", help="file to write (the screen)")
-    about = "csv, tsv or jsonl, or npy for vectors (by the ending of --out, else jsonl)"
-    add("--format", choices=("csv", "tsv", "jsonl", "npy"), help=about)
+    about = "csv, tsv, jsonl or parquet, or npy for vectors (by the ending of --out, else jsonl)"
+    add("--format", choices=("csv", "tsv", "jsonl", "parquet", "npy"), help=about)
     add("--tokens", type=int, help="tokens of a micro-batch (those of the run, else 8192)")
     add("--no-figures", action="store_true", help="leave out the metrics of a file with labels")
     about = "a module of yours that registers the model's task, or metrics"
@@ -122,23 +123,25 @@ def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
     by_rows = is_file or arguments.input == STDIN
     chosen = arguments.format or predict_files.format_of(arguments.out) or ("jsonl" if by_rows else "text")
     figures, replaced, count = dict[str, float](), dict[str, None](), 0
+
+    def rows(kind: str) -> Iterator[dict[str, Any]]:
+        nonlocal count
+        for kept in predict_files.bar(found, arguments.out is not None):
+            for row, prediction in zip(kept.rows, kept.predictions, strict=True):
+                yield predict_files.row_of(row.values if by_rows else {}, prediction, replaced, kind)
+            figures.update(kept.figures)
+            count += len(kept.rows)
+
     if arguments.json:
-        rows = []
-        for kept in found:
-            figures |= kept.figures
-            pairs = zip(kept.rows, kept.predictions, strict=True)
-            rows += [predict_files.joined(row.values if by_rows else {}, one, replaced) for row, one in pairs]
-        print_json({"predictions": rows, "figures": figures}, arguments.out)
+        print_json({"predictions": [*rows("jsonl")], "figures": figures}, arguments.out)
     elif chosen == "npy":
         predict_files.write_array(predict_files.bar(found, True), arguments.out)
     else:
-        with writing(arguments.out) as out:
-            written = predict_files.Written(out, chosen, predictor.kind.separator, replaced)
-            for kept in predict_files.bar(found, arguments.out is not None):
-                for row, prediction in zip(kept.rows, kept.predictions, strict=True):
-                    written.add(row.values if by_rows else {}, prediction)
-                figures |= kept.figures
-                count += len(kept.rows)
+        if chosen == "text":
+            with writing(arguments.out) as out:
+                out.writelines(map(predict_files.line_of, rows("jsonl")))
+        else:
+            write_rows(rows(chosen), arguments.out, chosen, predictor.kind.separator)
         for name, value in figures.items():
             print(f"{name} {value:.6g}", file=sys.stderr)
     predict_files.tell_replaced(replaced)

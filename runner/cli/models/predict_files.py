@@ -1,7 +1,5 @@
-"""What `tiryns predict` writes: csv, lines of json or of text; and how far it is, in a terminal."""
+"""What `tiryns predict` writes: rows, lines of text or an array; and how far it is, in a terminal."""
 
-import csv
-import json
 import re
 import shlex
 import shutil
@@ -12,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from tiryns.runner.run.command.tables import ENDINGS
 from tiryns.runner.run.files import replaceable, replacing
 from tiryns.runner.run.model_folder import NoModel
 
@@ -22,70 +21,24 @@ OWN = ("words", "predicted", "probability", "predicted_entities", "embedding")
 """What a prediction adds to the columns of a table."""
 
 
-class Written:
-    """Predictions as they are written: `csv`, `tsv`, `jsonl` or `text`, in the order of their rows.
-
-    Example:
-        >>> written = Written(sys.stdout, "csv", None)
-        >>> written.add({"question": "where is it"}, {"text": "where is it", "predicted": "order"})
-        question,predicted
-        where is it,order
-        >>> lines = Written(sys.stdout, "jsonl", None)
-        >>> lines.add({"text": "where is it", "nr": 7}, {"text": "where is it", "predicted": "order"})
-        {"text": "where is it", "nr": 7, "predicted": "order"}
-    """
-
-    def __init__(
-        self, out: TextIO, kind: str, separator: str | None, replaced: dict[str, None] | None = None
-    ) -> None:
-        """Columns of the rows that those of predictions take the place of are added to `replaced`, in their order."""
-        self.out, self.kind, self.separator = out, kind, separator
-        self.replaced = {} if replaced is None else replaced
-        self._table: Any = None
-        self._columns: list[str] = []
-
-    def add(self, values: Mapping[str, Any], prediction: Mapping[str, Any]) -> None:
-        """Writes a prediction with the columns of its row; csv has those of the first one."""
-        if self.kind == "text":
-            self.out.write(line_of(prediction))
-            return
-        if self.kind != "jsonl":
-            values = values or {"text": prediction.get("text", "")}
-            prediction = {name: prediction[name] for name in OWN if name in prediction}
-        row = joined(values, prediction, self.replaced)
-        if self.kind == "jsonl":
-            self.out.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
-            return
-        if self._table is None:
-            self._columns = list(row)
-            delimiter = "\t" if self.kind == "tsv" else ","
-            self._table = csv.writer(self.out, delimiter=delimiter, lineterminator="\n")
-            self._table.writerow(self._columns)
-        if unknown := [name for name in row if name not in self._columns]:
-            raise ValueError(
-                f"a row has a column {unknown[0]!r} that the first row lacks: csv has one line of names, --format jsonl "
-                "keeps all"
-            )
-        cells = [row.get(name) for name in self._columns]
-        for place, cell in enumerate(cells):
-            if isinstance(cell, list) and self.separator and all(isinstance(one, str) for one in cell):
-                cells[place] = self.separator.join(cell)  # several labels, as they were read
-            elif isinstance(cell, list | dict):
-                cells[place] = json.dumps(cell, ensure_ascii=False)
-        self._table.writerow(cells)
-
-
-def joined(
-    values: Mapping[str, Any], prediction: Mapping[str, Any], replaced: dict[str, None]
+def row_of(
+    values: Mapping[str, Any], prediction: Mapping[str, Any], replaced: dict[str, None], kind: str = "jsonl"
 ) -> dict[str, Any]:
     """The columns of a row with those of its prediction, which are added to `replaced` where the row had other values.
 
+    Tables, of any `kind` but jsonl, leave out what the input says itself; parquet lists the weights of tokens.
+
     Example:
-        >>> joined({"text": "herons", "predicted": "stones"}, {"text": "herons", "predicted": "birds"}, lost := {})
+        >>> row_of({"text": "herons", "predicted": "stones"}, {"text": "herons", "predicted": "birds"}, lost := {})
         {'text': 'herons', 'predicted': 'birds'}
-        >>> list(lost)
-        ['predicted']
+        >>> list(lost), row_of({"q": "where"}, {"id": "0", "text": "where", "predicted": "order"}, {}, "csv")
+        (['predicted'], {'q': 'where', 'predicted': 'order'})
     """
+    if kind != "jsonl":
+        values = values or {"text": prediction.get("text", "")}
+        prediction = {name: prediction[name] for name in OWN if name in prediction}
+    if kind == "parquet" and isinstance(weights := prediction.get("embedding"), Mapping):  # not a column each
+        prediction["embedding"] = [{"token": token, "weight": weight} for token, weight in weights.items()]
     replaced |= {name: None for name in prediction if name in values and values[name] != prediction[name]}
     return {**values, **prediction}
 
@@ -113,11 +66,7 @@ def figures_file(out: Path) -> Path:
 
 def format_of(out: Path | None) -> str | None:
     """The format that the ending of a file names; None where it names none of these."""
-    if out is None:
-        return None
-    endings = dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl")
-    endings |= {".csv": "csv", ".tsv": "tsv", ".npy": "npy"}
-    return endings.get(out.suffix.lower())
+    return None if out is None else {**ENDINGS, ".npy": "npy"}.get(out.suffix.lower())
 
 
 def line_of(row: Mapping[str, Any]) -> str:

@@ -8,7 +8,6 @@
 KEY=VALUE allows code of your own that a run's config names, as on the command line of `tiryns train`.
 """
 
-import csv
 import re
 import sys
 from argparse import ArgumentParser, Namespace
@@ -19,7 +18,8 @@ from typing import Any
 from tiryns.runner.report.table import as_text
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.command.status import DIFFERENT
-from tiryns.runner.run.files import replaceable, replacing, writing
+from tiryns.runner.run.command.tables import write_rows
+from tiryns.runner.run.files import writing
 from tiryns.runner.run.lazy import many_imports
 
 COLUMNS = ("step", "place", "epoch", "index", "source", "file", "row", "part")
@@ -97,21 +97,13 @@ def show_steps(order: Any, steps: list[int], arguments: Namespace) -> None:
         for step in steps
         for place, (epoch, index) in zip(*(part.tolist() for part in order.in_places(step)), strict=True)
     ]
-    if arguments.format == "parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        table = pa.table({name: [row[i] for row in rows] for i, name in enumerate(columns)})
-        with replaceable(arguments.out), replacing(arguments.out) as temporary:
-            pq.write_table(table, temporary)
-        return
+    named = [dict(zip(columns, row, strict=True)) for row in rows]
     if arguments.json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows], arguments.out)
-        return
-    with writing(arguments.out) as out:
-        if arguments.format == "csv":
-            csv.writer(out, lineterminator="\n").writerows([columns, *rows])
-        else:
+        print_json(named, arguments.out)
+    elif arguments.format:
+        write_rows(named, arguments.out, arguments.format)
+    else:
+        with writing(arguments.out) as out:
             out.write(as_text(columns, [list(row) for row in rows]))
 
 

@@ -170,6 +170,6 @@ class ListReader(ExampleReader):
 
 def of_json(cell: Any) -> Any:
     """What a cell holds, or the JSON of a cell of text."""
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         return unwrapped(json.loads(cell) if isinstance(cell, str) else cell)
     return cell

@@ -20,7 +20,8 @@ from tiryns.runner.data.labelled.examples import (
     text_of,
     tokenized,
 )
-from tiryns.runner.data.labelled.spelling import is_missing, parsed, unwrapped
+from tiryns.runner.data.labelled.lists import of_json
+from tiryns.runner.data.labelled.spelling import is_missing, parsed
 from tiryns.runner.data.micro_batch import TaskArguments
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.beir import read_beir
@@ -205,8 +206,11 @@ class PairsReader(ExampleReader):
 
 
 def texts_in(row: Row, name: str, setting: str) -> list[str]:
-    """The texts of a column that holds none, one or a list of them. Raises BadRow for anything else."""
-    value = unwrapped(column(row, name, setting))
+    """The texts of a column that holds none, one, or a list of them or its JSON. Raises BadRow for anything else."""
+    cell = column(row, name, setting)
+    value = of_json(cell)
+    if isinstance(cell, str) and not (isinstance(value, list) and all(isinstance(t, str) for t in value)):
+        value = cell  # as `12` and `null`, which are JSON of no list
     texts = [text for text in (value if isinstance(value, list) else [value]) if not is_missing(text)]
     if wrong := [text for text in texts if not isinstance(text, str)]:
         problem = f"column {name!r} holds {wrong[0]!r:.40}, expected a text or a list of texts"

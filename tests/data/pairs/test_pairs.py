@@ -56,9 +56,13 @@ def test_negatives_may_be_in_several_columns_and_missing() -> None:
     rows = [
         {"query": "a", "passage": "b", "n1": "c", "n2": None},
         {"query": "d", "passage": "e", "n1": "", "n2": "f"},
+        {"query": "g", "passage": "h", "n1": '["i", "j"]', "n2": "[]"},  # as csv has lists
+        {"query": "k", "passage": "l", "n1": "[1]", "n2": "12"},
+        {"query": "m", "passage": "n", "n1": "[" * 10**5, "n2": "null"},
     ]
     data = prepared(rows, negative_columns=["n1", "n2"])
-    assert [pair.negatives for pair in data.train_set.examples] == [["c"], ["f"]]
+    found = [pair.negatives for pair in data.train_set.examples]
+    assert found == [["c"], ["f"], ["i", "j"], ["[1]", "12"], ["[" * 10**5, "null"]]
 
 
 def test_sets_that_are_measured_need_no_column_of_negatives() -> None:
