@@ -110,10 +110,13 @@ class NarrowedLastLayer:
 
     @torch.no_grad()
     def _is_exact(self, encoder: Any) -> bool:
-        """Whether chosen tokens have the same hidden states; rows of 7 tokens detect models that pad rows themselves."""
+        """Whether chosen tokens have the same hidden states.
+
+        Rows of 7 tokens detect models that pad rows themselves, and more chosen tokens than 7 those that cut rows off.
+        """
         generator = torch.Generator().manual_seed(0)
         ids = torch.randint(encoder.config.vocab_size, (2, 7), generator=generator).to(encoder.device)
-        chosen = torch.tensor([1, 2, 7, 8, 13], device=encoder.device)
+        chosen = torch.tensor([0, 1, 2, 4, 5, 7, 8, 10, 13], device=encoder.device)
         try:
             with evaluating(encoder):
                 whole = encoder(input_ids=ids)[0].flatten(0, 1)[chosen]

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from tests.models.every_encoder import tiny_model
 from tests.models.tiny import OWN, tiny
 from tests.objectives.samples import collator, documents, flat
 from tiryns.runner.models import SparseMaskedLM
@@ -44,6 +45,17 @@ def test_gradients_are_those_of_a_whole_pass(architecture: str) -> None:
         model(batch)["loss"].backward()
     for one, other in zip(narrowed.parameters(), whole.parameters(), strict=True):
         torch.testing.assert_close(one.grad, other.grad, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "luke"])  # luke cuts off what is behind the length of a row
+def test_there_may_be_more_targets_than_tokens_in_a_row(architecture: str) -> None:
+    model, batch = SparseMaskedLM(tiny_model(architecture, "mlm")), collator("mlm")(flat(documents([8] * 20)))
+    positions = batch["target_positions"]
+    assert len(positions) > batch["input_ids"].shape[1]
+    narrowed, whole = (
+        rows_at(hidden, positions) for hidden in (model.encode(batch, positions), model.encode(batch))
+    )
+    torch.testing.assert_close(narrowed, whole, atol=2e-6, rtol=0)
 
 
 @pytest.mark.parametrize("architecture", ["albert", "mobilebert", "fnet"])
