@@ -13,8 +13,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from tests.conftest import TINY, train_here
-from tests.data.labelled.tasks import tags
-from tests.modules.conftest import JOINT, NEW, ROWS, TASKS
+from tests.modules.conftest import EVERY, JOINT, NEW, ROWS, TASKS
 from tests.modules.conftest import TINY as FINETUNING
 from tests.support.composed import composed
 from tests.support.in_process import Done, tiryns_here
@@ -203,11 +202,11 @@ def test_two_runs_are_compared_by_their_samples(run: Run, texts: Path, tmp_path:
 @pytest.mark.rows(2)
 @pytest.mark.parametrize("task", [*TASKS, *JOINT])
 def test_labelled_samples_are_known_by_their_rows(task: str, tmp_path: Path) -> None:
-    rows = {**ROWS, "joint_tagging": tags}[task](40, 1)
+    rows = ROWS[task](40, 1)
     texts = [text_of(row) for row in rows]
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = [*(TASKS | JOINT)[task], f"data.train={file}", *FINETUNING, *NEW, "data.validation_documents=4"]
+    words = [*EVERY[task], f"data.train={file}", *FINETUNING, *NEW, "data.validation_documents=4"]
     length = f"data.max_length={16 if 'tag' in task or 'token' in task else 44}"  # some have several samples
     labelled = begun(tmp_path / "run", *words, length, trained=8)
     opened = SampleOrder(labelled.path)

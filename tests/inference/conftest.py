@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.modules.conftest import NEW, ROWS, TASKS, TINY
+from tests.data.pairs.rows import write
+from tests.modules.conftest import EVERY, NEW, ROWS, TINY
 from tests.support.composed import composed
 from tiryns.runner.cli.commands import main
 from tiryns.runner.run.folder import Run
@@ -42,20 +43,26 @@ def entry(capsys: pytest.CaptureFixture[str], run: Path, file: Path, *words: obj
     return evaluated(capsys, run, file, *words)["sets"][str(file)]
 
 
-@pytest.fixture(scope="session")
-def labelled_runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """A run of each task, and a file of examples that it has predicted labels for."""
-    folder = tmp_path_factory.mktemp("finetuned")
-    made = {}
-    for task, rows in ROWS.items():
+class LabelledRuns(dict[str, tuple[Path, Path]]):
+    """By task, a run and a file of examples that it has predicted labels for; trained when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __missing__(self, task: str) -> tuple[Path, Path]:
         files = {}
         for seed, (name, count) in enumerate({"train": 40, "test": 17}.items()):
-            files[name] = folder / f"{task}-{name}.jsonl"
-            files[name].write_text("".join(json.dumps(row) + "\n" for row in rows(count, seed)))
+            files[name] = write(self.folder / f"{task}-{name}.jsonl", ROWS[task](count, seed))
         sets = [f"data.{name}={path}" for name, path in files.items()]
         steps = ["trainer.max_steps=4", "trainer.validate_every=0"]
-        made[task] = finetuned(folder / task, *TASKS[task], *sets, *steps), files["test"]
-    return made
+        self[task] = finetuned(self.folder / task, *EVERY[task], *sets, *steps), files["test"]
+        return self[task]
+
+
+@pytest.fixture(scope="session")
+def labelled_runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """A run of any task."""
+    return LabelledRuns(tmp_path_factory.mktemp("finetuned"))
 
 
 @pytest.fixture(scope="session")

@@ -7,18 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.data.pairs.rows import write
 from tests.inference.conftest import Runs, entry
 from tests.inference.test_evaluate import FEW, of_the_test
 from tests.report.pages import read
 from tests.support.in_process import tiryns_here
 from tiryns.runner.cli.commands import main
 from tiryns.runner.run.folder import Run
-
-
-def written(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
 
 BAD: dict[str, tuple[list[dict[str, Any]], str]] = {
     "no labels": ([{"text": "herons"}], "has no labels: the column 'label' is not among its columns: text"),
@@ -42,7 +37,7 @@ def test_file_that_cannot_be_measured_is_one_line_and_nothing_is_written(
 ) -> None:
     run, good = runs["classification"]
     rows, message = BAD[kind]
-    file = written(tmp_path / "bad.jsonl", rows)
+    file = write(tmp_path / "bad.jsonl", rows)
     done = tiryns_here(tmp_path, "evaluate", str(run), str(good), str(file), "--out", "out")
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
@@ -89,14 +84,9 @@ def test_file_of_another_task_and_an_unfinished_run_are_one_line(runs: Runs, tmp
 
 def test_mode_evaluate_measures_the_run_that_resume_names(runs: Runs, tmp_path: Path) -> None:
     run, file = runs["classification"]
-    renamed = written(
-        tmp_path / "renamed.jsonl",
-        [
-            {"sentence": r["text"], "label": r["label"]}
-            for r in map(json.loads, file.read_text().splitlines())
-        ],
-    )
-    words = [f"data.test={renamed}", "data.text_column=sentence"]
+    rows = map(json.loads, file.read_text().splitlines())
+    renamed = [{"sentence": row["text"], "label": row["label"]} for row in rows]
+    words = [f"data.test={write(tmp_path / 'renamed.jsonl', renamed)}", "data.text_column=sentence"]
     done = tiryns_here(tmp_path, "mode=evaluate", f"resume={run}", *words)
     assert done.returncode == 0, done.stderr
     (folder,) = tmp_path.glob("outputs/*/*-evaluation")

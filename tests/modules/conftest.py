@@ -1,6 +1,5 @@
 """Finetuning of a few examples in this process, for each task."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.data.labelled.tasks import choices, questions, rankings, sentences, tags, texts
+from tests.data.pairs.rows import write
 from tests.support.composed import composed
 from tests.support.precision import PRECISION
 from tiryns.runner.run.folder import Run
@@ -27,17 +27,14 @@ TASKS = {
     "multiple_choice": ["data=multiple_choice", "objective=multiple_choice"],
 }
 JOINT = {"joint_tagging": ["data=joint_tagging", "objective=joint_tagging", "data.tag_columns=[kind,part]"]}
-"""A task with several labels for each word, which has tests of its own."""
-
 RANKING = {"ranking": ["data=ranking", "objective=ranking"]}
-"""A task with lists of candidates, likewise."""
+EVERY = TASKS | JOINT | RANKING
+"""Also tasks with tests of their own: several labels for each word, and lists of candidates."""
 
 ROWS: dict[str, Callable[[int, int], list[dict[str, Any]]]] = {
-    "classification": texts,
-    "token_classification": sentences,
-    "question_answering": questions,
-    "multiple_choice": choices,
-}
+    "classification": texts, "token_classification": sentences, "question_answering": questions,
+    "multiple_choice": choices, "joint_tagging": tags, "ranking": rankings,
+}  # fmt: skip
 
 Finetune = Callable[..., Run]
 
@@ -47,11 +44,10 @@ def task_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]
     """Overrides that name training and validation files, and a test file of 17 examples, by task."""
     folder = tmp_path_factory.mktemp("tasks")
     found = {}
-    for task, rows in {**ROWS, "joint_tagging": tags, "ranking": rankings}.items():
-        found[task] = list((TASKS | JOINT | RANKING)[task])
+    for task, rows in ROWS.items():
+        found[task] = list(EVERY[task])
         for seed, (name, count) in enumerate({"train": 60, "validation": 23, "test": 17}.items()):
-            path = folder / f"{task}-{name}.jsonl"
-            path.write_text("".join(json.dumps(row) + "\n" for row in rows(count, seed)))
+            path = write(folder / f"{task}-{name}.jsonl", rows(count, seed))
             found[task].append(f"data.{name}={path}")
     return found
 

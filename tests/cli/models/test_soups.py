@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from tests.modules.conftest import finetuning, task_files  # noqa: F401
+from tests.modules.conftest import finetuning
 from tests.modules.test_finetuning import evaluation
 from tests.support.precision import rounding
 from tiryns.runner.cli.models.average import average
@@ -19,7 +19,7 @@ from tiryns.runner.run.folder import Run
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, task_files: dict[str, list[str]]) -> Path:  # noqa: F811
+def trained(tmp_path_factory: pytest.TempPathFactory, task_files: dict[str, list[str]]) -> Path:
     """The folder of a model, and of a sweep over three seeds that begin with it."""
     finetune = finetuning(folder := tmp_path_factory.mktemp("soups"), task_files)
     start = finetune("classification", "trainer.max_steps=20", "optimizer.lr=0.003", folder="start")

@@ -1,4 +1,4 @@
-"""Ranking as a user runs it: figures, exports that others load, predictions, evaluation, ranks, kills and graphs."""
+"""Ranking as a user runs it: figures, exports that others load, predictions, evaluation, ranks and kills."""
 
 import json
 from pathlib import Path
@@ -11,6 +11,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from tests.conftest import Command
 from tests.data.labelled.tasks import rankings
+from tests.data.pairs.rows import write
 from tests.launch.test_kill import without_trace
 from tests.modules.conftest import NEW, RANKING, TINY, Finetune
 from tests.modules.test_multiple_choice import DROPOUT, lines
@@ -26,17 +27,12 @@ from tiryns.runner.run.folder import Run
 TEST = "test/test"
 
 
-def written(path: Path, rows: list[dict[str, Any]]) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
-
-
 def of_test(run: Run) -> list[dict[str, Any]]:
     return [line for line in lines(run) if line["set"] == TEST]
 
 
 def test_a_run_its_predictions_and_its_figures(finetune: Finetune, tmp_path: Path) -> None:
-    file = written(tmp_path / "test.jsonl", rankings(17, 2))
+    file = write(tmp_path / "test.jsonl", rankings(17, 2))
     run = finetune("ranking")
     assert run.status["monitor"] == "val/validation/ndcg_at_10"
     metrics = json.loads((run.path / "evaluation.json").read_text())["sets"][TEST]["metrics"]
@@ -79,30 +75,22 @@ def test_rows_of_pairs_are_predicted_by_list(
         for passage, grade in zip(row["passage"], row["label"], strict=True)
     ]
     listed = Predictor(run.path).predict([{"query": r["query"], "passage": r["passage"]} for r in rows])
-    unlabelled = written(tmp_path / "pairs.jsonl", [{n: r[n] for n in ("query", "passage")} for r in pairs])
+    unlabelled = write(tmp_path / "pairs.jsonl", [{n: r[n] for n in ("query", "passage")} for r in pairs])
     out = tmp_path / "out.jsonl"
-    for file in (unlabelled, written(tmp_path / "graded.jsonl", pairs)):
-        main(["predict", str(run.path), file, "--out", str(out)])
+    for file in (unlabelled, write(tmp_path / "graded.jsonl", pairs)):
+        main(["predict", str(run.path), str(file), "--out", str(out)])
         found = [json.loads(line) for line in out.read_text().splitlines()]
         assert [line["candidates"] for line in found] == [line["candidates"] for line in listed]
         assert [sorted(line["passage"]) for line in found] == [sorted(row["passage"]) for row in rows]
     figures = json.loads((tmp_path / "out.figures.json").read_text())
-    lists = evaluate(str(run.path), {"lists": written(tmp_path / "lists.jsonl", rows)})
+    lists = evaluate(str(run.path), {"lists": write(tmp_path / "lists.jsonl", rows)})
     assert figures == pytest.approx(lists.content["sets"]["lists"]["metrics"])
     capsys.readouterr()
-    main(
-        [
-            "predict",
-            str(run.path),
-            "seven herons",
-            "--second",
-            '["the river", "seven herons watch"]',
-            "--json",
-        ]
-    )
+    words = ["predict", str(run.path), "seven herons", "--second", '["the river", "seven herons watch"]']
+    main([*words, "--json"])
     (said,) = json.loads(capsys.readouterr().out)["predictions"]
     assert sorted(said["candidates"]) == ["seven herons watch", "the river"]
-    main(["predict", str(run.path), "seven herons", "--second", '["the river", "seven herons watch"]'])
+    main(words)
     shown = capsys.readouterr().out.splitlines()
     assert [line.partition("  ")[2] for line in shown] == said["candidates"]
 
@@ -144,17 +132,6 @@ def test_others_load_what_a_run_exports(finetune: Finetune, architecture: str, t
         assert told in card
 
 
-@pytest.mark.slow
-def test_the_graph_of_a_run_is_pushed_with_its_proof(finetune: Finetune, tmp_path: Path) -> None:
-    needs.package("onnxruntime")
-    needs.package("onnxscript")
-    run = finetune("ranking", "trainer.max_steps=2")
-    main(["push", str(run.path), str(tmp_path / "pushed"), "--format", "onnx"])
-    assert list((tmp_path / "pushed").rglob("*.onnx"))
-    card = (tmp_path / "pushed" / "README.md").read_text()
-    assert "ndcg_at_10" in card
-
-
 @pytest.mark.parametrize("loss", ["listwise", "margin"])
 def test_resumed_run_is_bitwise_the_undisturbed_one(finetune: Finetune, loss: str) -> None:
     words = [*DROPOUT, f"objective.loss={loss}", "checkpoint.every_steps=1", "checkpoint.keep_last=20"]
@@ -185,6 +162,6 @@ def test_more_ranks_train_and_evaluate_as_one(
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2])
 def test_killed_run_is_that_of_one_that_was_not(tmp_path: Path, devices: int) -> None:
-    data = written(tmp_path / "rows.jsonl", rankings(60))
+    data = write(tmp_path / "rows.jsonl", rankings(60))
     task = [*RANKING["ranking"], f"data.train={data}", "data.validation_documents=8"]
     without_trace([*task, *TINY, *NEW, *DROPOUT], tmp_path, 30, devices)
