@@ -197,7 +197,7 @@ def mine(
     found = hard_negatives(left, right, *own_passages(examples, queries, passages), mining)
     names, by_row = [*passages], [found[queries[pair.text]] for pair in examples]
 
-    def mined() -> Iterator[dict[str, Any]]:
+    def mined() -> Iterator[dict[str, object]]:
         for row, pair, one in zip(rows.rows, examples, by_row, strict=True):
             new = (
                 [names[number] for number in one.passages],

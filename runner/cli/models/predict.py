@@ -124,7 +124,7 @@ def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
     chosen = arguments.format or predict_files.format_of(arguments.out) or ("jsonl" if by_rows else "text")
     figures, replaced, count = dict[str, float](), dict[str, None](), 0
 
-    def rows(kind: str) -> Iterator[dict[str, Any]]:
+    def rows(kind: str) -> Iterator[dict[str, object]]:
         nonlocal count
         for kept in predict_files.bar(found, arguments.out is not None):
             for row, prediction in zip(kept.rows, kept.predictions, strict=True):

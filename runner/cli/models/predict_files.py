@@ -38,7 +38,8 @@ def row_of(
         values = values or {"text": prediction.get("text", "")}
         prediction = {name: prediction[name] for name in OWN if name in prediction}
     if kind == "parquet" and isinstance(weights := prediction.get("embedding"), Mapping):  # not a column each
-        prediction["embedding"] = [{"token": token, "weight": weight} for token, weight in weights.items()]
+        listed = [{"token": token, "weight": weight} for token, weight in weights.items()]
+        prediction = {**prediction, "embedding": listed}
     replaced |= {name: None for name in prediction if name in values and values[name] != prediction[name]}
     return {**values, **prediction}
 

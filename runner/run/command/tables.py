@@ -4,7 +4,6 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from tiryns.runner.run.files import replaceable, replacing, writing
 
@@ -14,7 +13,7 @@ ENDINGS |= {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 
 
 def write_rows(
-    rows: Iterable[Mapping[str, Any]], out: Path | None, kind: str, separator: str | None = None
+    rows: Iterable[Mapping[str, object]], out: Path | None, kind: str, separator: str | None = None
 ) -> None:
     """Writes rows in a format of `ENDINGS` to a file that appears when all are written, or to the screen.
 
@@ -60,7 +59,7 @@ def write_rows(
             table.writerow(_cell(value, separator) for value in row.values())
 
 
-def _alike(rows: Iterable[Mapping[str, Any]], kind: str) -> Iterator[dict[str, Any]]:
+def _alike(rows: Iterable[Mapping[str, object]], kind: str) -> Iterator[dict[str, object]]:
     """The rows with the columns of the first one, in its order."""
     columns: list[str] | None = None
     for row in rows:
@@ -71,7 +70,7 @@ def _alike(rows: Iterable[Mapping[str, Any]], kind: str) -> Iterator[dict[str, A
         yield {name: row.get(name) for name in columns}
 
 
-def _cell(value: Any, separator: str | None) -> Any:
+def _cell(value: object, separator: str | None) -> object:
     """A value of csv: several labels as they were read, or JSON."""
     if isinstance(value, list) and separator and all(isinstance(one, str) for one in value):
         return separator.join(value)
