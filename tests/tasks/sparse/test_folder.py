@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pyarrow import parquet
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import tiryns
@@ -68,6 +69,9 @@ def test_weights_are_printed_and_an_array_is_refused(
     main(["predict", str(run), TEXTS[0], "--prompt", "query"])
     token, weight = capsys.readouterr().out.split(", ")[0].split()
     assert predicted(run, "query")[0][token] == pytest.approx(float(weight), rel=1e-4)
+    main(["predict", str(run), TEXTS[0], "--prompt", "query", "--out", f"{tmp_path}/weights.parquet"])
+    (row,) = parquet.read_table(tmp_path / "weights.parquet").to_pylist()
+    assert {one["token"]: one["weight"] for one in row["embedding"]} == predicted(run, "query")[0]
     with pytest.raises(SystemExit, match="an array holds one vector for each text"):
         main(["predict", str(run), TEXTS[0], "--out", f"{tmp_path}/vectors.npy"])
     with pytest.raises(ValueError, match="cannot be cut"):
