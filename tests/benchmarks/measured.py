@@ -5,8 +5,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-PAGES = [ROOT / "docs" / "benchmarks.md"]
-"""Where figures are shown: on one page, so that no other is behind."""
+PAGES = [ROOT / "docs" / name for name in ("benchmarks.md", "processes.md")]
+"""Where figures are shown; each run of a benchmark fills in both."""
 
 FOLDER = Path(__file__).parent / "measured"
 BLOCK = re.compile(r"<!-- measured: (\w+) -->\n.*?<!-- end -->\n", re.DOTALL)

@@ -10,6 +10,7 @@ import json
 import multiprocessing
 import tempfile
 import time
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,24 +22,32 @@ from tiryns.runner.data.batches import MASK_STREAM, GlobalBatches
 from tiryns.runner.data.store.reader import TokenStore
 from tiryns.runner.objectives.mlm import MaskedLanguageModelingCollator
 
-LENGTH, BATCH, STEPS, VOCAB = 16, 256, 100, 30_522
+LENGTH, LONGEST, BATCH, STEPS, VOCAB = 16, 1024, 256, 100, 30_522
 STORED = 10**8
 """The largest number of documents with a store on disk."""
 
 
-def make_store(folder: Path, documents: int) -> None:
-    """A store of `documents` sequences of 16 tokens, as the writer lays it out."""
+def make_store(folder: Path, offsets: Iterable[np.ndarray]) -> None:
+    """A store of sequences with these offsets, in blocks, as the writer lays it out."""
     folder.mkdir()
-    with open(folder / "tokens.bin", "wb") as file:
-        file.truncate(documents * LENGTH * 2)
+    count = num_tokens = 0
     with open(folder / "offsets.bin", "wb") as file:
-        for start in range(0, documents + 1, 10**7):
-            (np.arange(start, min(start + 10**7, documents + 1), dtype=np.int64) * LENGTH).tofile(file)
+        for block in offsets:
+            block.tofile(file)
+            count, num_tokens = count + len(block), int(block[-1])
+    with open(folder / "tokens.bin", "wb") as file:
+        file.truncate(num_tokens * 2)
     meta = {
-        "format_version": 2, "dtype": "uint16", "num_sequences": documents, "num_tokens": documents * LENGTH,
+        "format_version": 2, "dtype": "uint16", "num_sequences": count - 1, "num_tokens": num_tokens,
         "num_bytes": None, "max_token_id": 0, "attributes": {}, "fingerprint": "none",
     }  # fmt: skip
     (folder / "meta.json").write_text(json.dumps(meta))
+
+
+def equal_offsets(documents: int) -> Iterable[np.ndarray]:
+    """The offsets of sequences of 16 tokens."""
+    for start in range(0, documents + 1, 10**7):
+        yield np.arange(start, min(start + 10**7, documents + 1), dtype=np.int64) * LENGTH
 
 
 class Marked(TokenStore):
@@ -84,15 +93,7 @@ def measure(folder: Path, documents: int, name: str) -> dict[str, float]:
     make = getattr(samplers, name)
     sampler = make(store, None, 10**6, global_batch_size=BATCH, seed=1, **further.get(name, {}))
     opened = time.process_time()
-    facts: dict[str, Any] = {
-        "pad_token_id": 1, "mask_token_id": 2, "vocab_size": VOCAB, "special_token_ids": [1, 2],
-        "text_column": "text", "label_column": None, "max_sequence_length": LENGTH,
-    }  # fmt: skip
-    collator = MaskedLanguageModelingCollator(mlm_probability=0.3, **facts)
-    batches = GlobalBatches(
-        sequences=store, sampler=sampler, collator=collator, seed=1, stream=MASK_STREAM, rank=0, num_ranks=1,
-        micro_batch_tokens=4096, micro_batch_size=None, packed=False,
-    )  # fmt: skip
+    batches = batches_of(store, sampler, num_ranks=1, rank=0, micro_batch_tokens=4096, packed=False)
     batches[0]
     first = time.process_time()
     for step in range(1, STEPS + 1):
@@ -104,6 +105,24 @@ def measure(folder: Path, documents: int, name: str) -> dict[str, float]:
         "step": (done - first) / STEPS,
         "memory": own_memory() - before,
     }
+
+
+def batches_of(store: Any, sampler: Any, **cut: Any) -> GlobalBatches:
+    """A rank's shares of the sampler's global batches, masked."""
+    facts: dict[str, Any] = {
+        "pad_token_id": 1, "mask_token_id": 2, "vocab_size": VOCAB, "special_token_ids": [1, 2],
+        "text_column": "text", "label_column": None, "max_sequence_length": LONGEST,
+    }  # fmt: skip
+    collator = MaskedLanguageModelingCollator(mlm_probability=0.3, **facts)
+    return GlobalBatches(
+        sequences=store,
+        sampler=sampler,
+        collator=collator,
+        seed=1,
+        stream=MASK_STREAM,
+        micro_batch_size=None,
+        **cut,
+    )
 
 
 def own_memory() -> float:
@@ -121,7 +140,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             store = Path(folder) / "store"
             if documents <= STORED:
-                make_store(store, documents)
+                make_store(store, equal_offsets(documents))
             for name in ("Shuffled", "Sequential", "LengthGrouped", "SplitModality"):
                 with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as process:
                     found = process.submit(measure, store, documents, name).result()
