@@ -8,7 +8,7 @@ must be the batch. A checkpoint is that of BERT-base with Adam, in shards of a p
 import pickle
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -76,7 +76,7 @@ def loading(store: TokenStore, ranks: int) -> tuple[str, ...]:
     assert (np.sort(together) == np.sort(samples)).all()
     tokens = [share["tokens"] for share in shares]
     own = shares[0]["sample_ids"].numpy()[:, 1]
-    parts = {
+    parts: dict[str, Callable[[], object]] = {
         "order": Numbers(sampler.global_batch),
         "grouped": Numbers(grouped.global_batch),
         "lengths": lambda: store.lengths(samples),
