@@ -14,9 +14,9 @@ import os
 import random
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,10 @@ GOES_ON = [
     *MACHINE, *BEGUN, *SHORT, "module.ema=0.95", "data.long_documents=truncate", "sampler.global_batch_size=64",
     "optimizer.lr=0.001",
 ]  # fmt: skip
+GOES_ON_SLOWLY = [
+    *MACHINE, *BEGUN, "scheduler=constant", "trainer.max_steps=180", "trainer.validate_every=180", "module.ema=0.98",
+    "data.long_documents=truncate", "sampler.global_batch_size=32", "optimizer.lr=0.0007",
+]  # fmt: skip
 FROM_FILE = ["data=files", "data.source=train.txt", "data.validation={held_out: held_out.txt}"]
 
 Numbers = NDArray[np.float64]
@@ -124,15 +128,15 @@ def shuffled(text: str, draw: random.Random) -> str:
     return "".join(draw.sample(text, len(text))).strip()
 
 
-def write_texts(number: int) -> list[int]:
-    """Writes docstrings as documents, and returns which have shuffled characters."""
+def write_texts(number: int, size: int = TEXTS, held_out: int = HELD_OUT, copies: int = 1) -> list[int]:
+    """Writes docstrings as documents, and returns which have shuffled characters; each copy is masked elsewhere."""
     texts = [text for text, _ in documents()]
     draw = random.Random(number)
-    chosen = draw.sample(range(TEXTS), TEXTS // 100)
-    Path("held_out.txt").write_text("\n\n".join(texts[TEXTS:][:HELD_OUT]), encoding="utf-8")
+    chosen = draw.sample(range(size), size // 100)
+    Path("held_out.txt").write_text("\n\n".join(texts[size:][:held_out] * copies), encoding="utf-8")
     for place in chosen:
         texts[place] = shuffled(texts[place], draw)
-    Path("train.txt").write_text("\n\n".join(texts[:TEXTS]), encoding="utf-8")
+    Path("train.txt").write_text("\n\n".join(texts[:size]), encoding="utf-8")
     return sorted(chosen)
 
 
@@ -150,8 +154,8 @@ def checked(runs: Runs, words: Sequence[str], replaced: Sequence[int]) -> None:
         assert abs(found - own) < 1e-4
 
 
-def poisoned(words: Sequence[str], write: Any) -> Numbers:
-    """The changes of the loss by replacing what is poisoned [draws, pairs]."""
+def poisoned(words: Sequence[str], write: Callable[[int], list[int]]) -> list[list[float]]:
+    """The changes of the loss by replacing what is poisoned, of each draw and pair; none after it is clear."""
     found: list[list[float]] = []
     for draw in range(DRAWS):
         chosen = write(draw)
@@ -161,8 +165,10 @@ def poisoned(words: Sequence[str], write: Any) -> Numbers:
             if draw == 0 and seed == 1:
                 checked(runs, words, chosen)
             found[-1].append(runs.loss(chosen) - runs.loss([]))
+            if clear_after(found[-1]) is not None:
+                break
         print("<!--", draw, *(f"{one:+.5f}" for one in found[-1]), "-->", flush=True)
-    return np.array(found)
+    return found
 
 
 def null(words: Sequence[str]) -> tuple[Numbers, Numbers]:
@@ -193,13 +199,14 @@ def smallest(scatter: float) -> float:
     return float(sizes[np.argmax(np.array(share) >= 0.8)]) * scatter
 
 
-def show_poisoned(what: str, found: Numbers) -> None:
+def show_poisoned(what: str, found: list[list[float]]) -> None:
     """Prints a row on what is poisoned."""
-    clear = [one.mean() < 0 and clear_after(one) is not None for one in found]
-    scatter = float(np.sqrt(found.var(1, ddof=1).mean()))
-    low, high = found.mean(1).min(), found.mean(1).max()
+    means = [float(np.mean(one)) for one in found]
+    clear = [mean < 0 and clear_after(one) is not None for mean, one in zip(means, found, strict=True)]
+    scatter = float(np.sqrt(np.mean([np.var(one, ddof=1) for one in found])))
+    ends = f"{min(means):+.4f} to {max(means):+.4f}"
     print(
-        f"| {what} | {sum(clear)} of {len(found)} | {found.mean():+.4f} ({low:+.4f} to {high:+.4f}) | {scatter:.4f} | "
+        f"| {what} | {sum(clear)} of {len(found)} | {np.mean(means):+.4f} ({ends}) | {scatter:.4f} | "
         f"{smallest(scatter):.4f} |", flush=True,
     )  # fmt: skip
 
@@ -240,10 +247,8 @@ def show_sources() -> None:
     for name, content in parts.items():
         Path(f"{name}.txt").write_text("\n\n".join(content), encoding="utf-8")
     Path("held_out.txt").write_text("\n\n".join(texts[4500:]), encoding="utf-8")
-    held_out = {"docs": ", validation: held_out.txt"}
-    mixture = ", ".join(
-        f"{name}: {{source: {name}.txt, weight: 1{held_out.get(name, '')}}}" for name in parts
-    )
+    own = {"docs": ", validation: held_out.txt"}
+    mixture = ", ".join(f"{name}: {{source: {name}.txt, weight: 1{own.get(name, '')}}}" for name in parts)
     words = [
         "--change",
         "data.without=by:source",
@@ -258,13 +263,12 @@ def show_sources() -> None:
     )
     print("| source that is left out | loss | answer | p, corrected |\n|---|---|---|---|")
     for one in answer["comparisons"]:
-        print(
-            f"| `{one['change']}` | {one['difference']:+.4f} | {one['answer']} | {one['p_corrected']:.3f} |"
-        )
+        said, p = one["answer"], one["p_corrected"]
+        print(f"| `{one['change']}` | {one['difference']:+.4f} | {said} | {p:.3f} |")
 
 
 def main() -> None:
-    chosen = sys.argv[1:] or ["sources", "all", "labels", "text", "scratch", "null"]
+    chosen = sys.argv[1:] or ["sources", "all", "labels", "text", "more", "scratch", "null"]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         tiryns(".", "hydra.run.dir=pretraining", *PRETRAINED)
@@ -278,6 +282,11 @@ def main() -> None:
             show_poisoned("10 of 1,000 labels, to finetune", poisoned(FINETUNED, write_labels))
         if "text" in chosen:
             show_poisoned("characters, to go on pretraining", poisoned([*GOES_ON, *FROM_FILE], write_texts))
+        if "more" in chosen:
+            far = poisoned(
+                [*GOES_ON_SLOWLY, *FROM_FILE], partial(write_texts, size=3000, held_out=1680, copies=9)
+            )
+            show_poisoned("characters of 30 of 3,000, on 40 times the text", far)
         if "scratch" in chosen:
             show_poisoned("labels, from random weights", poisoned(FROM_SCRATCH, write_labels))
         if "null" in chosen:
