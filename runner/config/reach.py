@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -225,8 +226,13 @@ def is_swept(word: str, typed: Sequence[str]) -> bool:
     return any(one == value for other in sweeps for one in given_by(other) for value in given_by(word))
 
 
-def given_by(word: str) -> Iterator[DictConfig]:
+@lru_cache(4096)  # each job of a sweep is compared with all values of the sweep
+def given_by(word: str) -> tuple[DictConfig, ...]:
     """What an override gives: one config, of a sweep one for each of its values, and nothing of what is no override."""
+    return tuple(_given_by(word))
+
+
+def _given_by(word: str) -> Iterator[DictConfig]:
     name, parser = word.partition("=")[0].lstrip("+"), OverridesParser.create()
     with suppress(HydraException):
         override = parser.parse_override(word)

@@ -10,7 +10,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 from transformers import PreTrainedTokenizerBase
 
-from tiryns.runner.config.moved import from_begin
+from tiryns.runner.config.moved import begun_in, from_begin
 from tiryns.runner.inference.hub_metadata import about, hub_data_sets, sources_of, task_of_head
 from tiryns.runner.models.adapters import is_separate
 from tiryns.runner.models.positions import longest_text
@@ -91,10 +91,9 @@ def model_card(
     shown = sorted((figure, value) for figure, value in results.items() if figure not in INTERNAL)
     figures = "\n".join(f"| {figure} | {value:.4f} |" for figure, value in shown)
     config = (run.path / "config.yaml").read_text()
-    # a path of where the run was begun is no name of the hub
-    settings: Any = OmegaConf.to_container(
-        from_begin(DictConfig(yaml.load(config, Loader=LOADER) or {}), run.path)
-    )
+    settings: Any = yaml.load(config, Loader=LOADER) or {}
+    if begun_in(run.path):  # a path of where the run was begun is no name of the hub
+        settings = OmegaConf.to_container(from_begin(DictConfig(settings), run.path))
     made_by = getattr(model, "note", "") + (MADE_BY if with_manifest else "")
     auto = auto_class_of(model.pretrained)  # of one whose code is exported with it
     loader, trust = (auto, ", trust_remote_code=True") if auto else (name, "")

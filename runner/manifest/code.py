@@ -3,7 +3,7 @@
 import os
 import sys
 import sysconfig
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,15 +48,23 @@ def _place_of(module: str) -> Path:
 
 def own_modules() -> dict[str, str]:
     """The digest of each imported file that belongs neither to the program, nor to an installed package or Python."""
-    ours = [_place_of("tiryns").parent / part for part in (".", "conf", "runner")]
-    installed = map(Path, sysconfig.get_paths().values())
-    known = tuple(f"{folder.resolve()}{os.sep}" for folder in (*installed, *ours))
     named = {str(getattr(module, "__dict__", {}).get("__file__")) for module in [*sys.modules.values()]}
-    files = sorted({_real(os.path.abspath(path)) for path in named if path.endswith(".py")})
-    own = [Path(path) for path in files if not path.startswith(known)]
+    own = map(Path, _not_installed(frozenset(named), os.getcwd()))
     return digests_of(
         {str(path): path for path in own if path.is_file() and "hydra_plugins" not in path.parts}
     )
+
+
+@lru_cache(1)  # the jobs of a sweep import nothing new
+def _not_installed(named: frozenset[str], here: str) -> list[str]:
+    """Those of thousands of files of modules, named from the folder `here`, that are the user's own."""
+    ours = [_place_of("tiryns").parent / part for part in (".", "conf", "runner")]
+    installed = map(Path, sysconfig.get_paths().values())
+    known = tuple(f"{folder.resolve()}{os.sep}" for folder in (*installed, *ours))
+    files = sorted(
+        {_real(os.path.normpath(os.path.join(here, path))) for path in named if path.endswith(".py")}
+    )
+    return [path for path in files if not path.startswith(known)]
 
 
 @cache

@@ -11,8 +11,6 @@ import shutil
 from datetime import datetime
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf
-
 from tiryns.runner.manifest.code import code, patch
 from tiryns.runner.manifest.digests import digests_of, file_digest, folder_digests, value_digest
 from tiryns.runner.manifest.inputs import FILE_NAME, Manifest, model_digests, read_manifest
@@ -36,7 +34,7 @@ KEPT = ("weights", "checkpoint")
 """Inputs of a run's first session, which later ones no longer read."""
 
 
-def begin_manifest(folder: Run, config: DictConfig, inputs: Manifest, resolved: Manifest, step: int) -> None:
+def begin_manifest(folder: Run, config: Manifest, inputs: Manifest, resolved: Manifest, step: int) -> None:
     """Writes what is known when a session begins at `step`; earlier sessions, and what the run began with, stay.
 
     `config` is what `config.yaml` holds. `inputs` are fingerprints of data, tokenizer and weights, and what data and
@@ -68,7 +66,7 @@ def begin_manifest(folder: Run, config: DictConfig, inputs: Manifest, resolved: 
         "config": {
             "hash": folder.status.get("config_hash"),
             "digest": file_digest(folder.path / "config.yaml"),
-            "resolved": OmegaConf.to_container(config),
+            "resolved": config,
         },
         **now,
         "inputs": {

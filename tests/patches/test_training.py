@@ -17,7 +17,9 @@ from datasets import Dataset
 from datatrove.executor.base import PipelineExecutor
 from lightning import Trainer
 from megatron.energon.wrappers.packing_dataset import PackingDataset
-from omegaconf import OmegaConf
+from omegaconf import OmegaConf, base
+from omegaconf.errors import GrammarParseError
+from omegaconf.grammar_parser import parse
 from packaging.requirements import Requirement
 from torch import nn
 from torch.utils.data import DataLoader
@@ -154,6 +156,19 @@ def test_omegaconf_still_has_no_public_path_of_a_node() -> None:
     assert omegaconf.full_key(root.model.layers) == "model.layers"
     assert omegaconf.full_key(root) == ""
     assert not [name for name in public(OmegaConf) if "full_key" in name], "omegaconf.py"
+
+
+def test_omegaconf_parses_a_text_anew_and_kept_trees_resolve_alike() -> None:
+    assert parse("${a}") is not parse("${a}"), "omegaconf.py"
+    omegaconf.parse_once()
+    kept: Any = base
+    tree = kept.parse("${oc.select:a.b,7}/${a.b}")
+    values = [OmegaConf.create({"a": {"b": n}, "c": "${oc.select:a.b,7}/${a.b}"}).c for n in (1, 2)]
+    assert values == ["1/1", "2/2"]
+    assert kept.parse("${oc.select:a.b,7}/${a.b}") is tree
+    for _ in range(2):
+        with pytest.raises(GrammarParseError):
+            kept.parse("${a")
 
 
 EXITS = """
