@@ -172,6 +172,9 @@ def main(repeats: int = 5) -> None:
         commands = {
             "python -c pass": [sys.executable, "-c", "pass"],
             "tiryns --help": program("--help"),
+            "tiryns info": program("info"),
+            "tiryns runs": program("runs"),
+            "tiryns runs show RUN": program("runs", "show", run),
             "tiryns --cfg job": program("--cfg", "job"),
             "tiryns --info optimizer=lion": program("--info", "optimizer=lion"),
             "the libraries' imports alone": [sys.executable, "-c", IMPORTS],
