@@ -63,7 +63,7 @@ class Manifest(Callback):
             }
             resolved = {**(folder.status.get("resolved") or {}), **kernels}
             config = yaml.load(text := (folder.path / "config.yaml").read_text(), Loader=LOADER)
-            # Making a config of all settings takes 4 % of a short run. Only a lookup can need the others.
+            # Short runs notice what a config of all settings takes. Only a lookup can need the other groups.
             groups = config if "${" in text else {name: config[name] for name in GROUPS if name in config}
             inputs = _inputs(trainer, folder, DictConfig(groups))
             begin_manifest(folder, config, inputs, resolved, step)
