@@ -45,8 +45,7 @@ class RankingModel(SequenceClassifier):
         losses = list_losses(self.loss, logits, grades)
         result: dict[str, Any] = {"loss": losses.sum(), "logits": logits.detach()}
         if self.by_row:
-            weights = list_weights(self.loss, grades)
-            result["row_sums"] = {"loss": losses.double(), "weight": weights.double()}
+            result["row_sums"] = {"loss": losses.double(), "weight": list_weights(self.loss, grades).double()}
         return result
 
 
@@ -75,11 +74,8 @@ class RankingCollator(finetuning.ExampleLabels):
 
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
         """The `MicroBatch` of the candidates of all samples, each a document with a key of its own."""
-        candidates: FlatSamples = {
-            **tokenized,
-            "lengths": tokenized["choice_lengths"],
-            "keys": token_bits(tokenized["keys"], tokenized["num_choices"]),
-        }
+        keys = token_bits(tokenized["keys"], tokenized["num_choices"])
+        candidates: FlatSamples = {**tokenized, "lengths": tokenized["choice_lengths"], "keys": keys}
         return super().micro_batch(candidates)
 
     def weight(self, labelled: FlatSamples) -> float:
@@ -89,17 +85,14 @@ class RankingCollator(finetuning.ExampleLabels):
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
         """`samples` and `num_choices` [E], `grades` [E, C], `choice_places` [X], and `token_type_ids` [X, T]."""
         grades, cells = self.lists(labelled)
-        return {
-            **super().extra_fields(labelled, places, shape),
-            "num_choices": torch.from_numpy(labelled["num_choices"]),
-            "choice_places": torch.from_numpy(cells),
-            "grades": grades,
-        }
+        fields = super().extra_fields(labelled, places, shape)
+        fields["num_choices"] = torch.from_numpy(labelled["num_choices"])
+        fields["choice_places"], fields["grades"] = torch.from_numpy(cells), grades
+        return fields
 
     def lists(self, labelled: FlatSamples) -> tuple[Tensor, NDArray[np.int64]]:
         """The grades [E, C], NaN beyond a list and where they are not known, and the cell of each candidate [X]."""
-        counts = labelled["num_choices"]
-        most = int(counts.max())
+        counts, most = labelled["num_choices"], int(labelled["num_choices"].max())
         cells = ranges(np.arange(len(counts)) * most, counts)
         grades = np.full(len(counts) * most, np.nan, dtype=np.float32)
         grades[cells] = self.grades(labelled)

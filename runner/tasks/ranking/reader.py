@@ -35,9 +35,8 @@ class RankingReader(ListReader):
 
     def columns(self) -> tuple[str, ...]:
         """Those of query, candidates and grades."""
-        if self.pair_column:
-            return (self.text_column, self.pair_column, *self.negatives)
-        return super().columns()
+        pair = (self.text_column, self.pair_column, *self.negatives) if self.pair_column else ()
+        return pair or super().columns()
 
     def label_names(self) -> tuple[str, ...]:
         """The column of grades, or of the relevant candidates."""
@@ -65,8 +64,8 @@ class RankingReader(ListReader):
             values[self.choices_column] = candidates = list(chain(relevant, *others))
             values[self.label_column] = [float(n < len(relevant)) for n in range(len(candidates))]
             return None, values
-        is_text = isinstance(values.get(self.choices_column), str)
-        if not is_text or isinstance(self.given(row), list | Mapping):
+        is_list = isinstance(self.given(row), list | Mapping)
+        if is_list or not isinstance(values.get(self.choices_column), str):
             return None, values
         query = text_of(row, self.text_column, "data.text_column")
         key = str(column(row, self.id_column, "data.id_column")) if self.id_column else query
@@ -83,11 +82,9 @@ class RankingReader(ListReader):
             problem = f"there are {len(some)} grades for {count} candidates"
             raise BadRow(row.where, f"{problem}: expected one for each", "grades of another number")
         grades = list(map(finite_number, some))
-        for number, grade in enumerate(grades):
+        for number, (grade, text) in enumerate(zip(grades, some, strict=True), 1):
             if not grade >= 0:  # or NaN
-                problem = (
-                    f"the grade of candidate {number + 1} is {some[number]!r:.40}, expected a number from 0"
-                )
+                problem = f"the grade of candidate {number} is {text!r:.40}, expected a number from 0"
                 raise BadRow(row.where, problem, "no grade")
         return grades
 

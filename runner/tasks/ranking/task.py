@@ -38,8 +38,7 @@ class RankingPredictions(Predictions):
 
     def owners(self) -> NDArray[np.int64]:
         """The lists whose grades are known."""
-        known = [example.label is not None for example in self.sequences.examples]
-        return np.flatnonzero(self.seen & known)
+        return np.flatnonzero(self.seen & [example.label is not None for example in self.sequences.examples])
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Candidates, the best first, with their scores and grades; `gold` are the relevant ones."""
@@ -48,16 +47,11 @@ class RankingPredictions(Predictions):
             example, scores = self.sequences.examples[i], self.scores(i)
             order = np.argsort(-scores, kind="stable").tolist()
             candidates, grades = [example.candidates[n] for n in order], example.label
-            yield {
-                "id": example.id,
-                "text": example.text,
-                "gold": [example.candidates[n] for n in order if grades[n]] if grades else None,
-                "predicted": candidates[0],
-                "probability": None,
-                "candidates": candidates,
-                "scores": [round(float(scores[n]), 6) for n in order],
-                **({"grades": grades and [grades[n] for n in order]} if some_graded else {}),
-            }
+            gold = [example.candidates[n] for n in order if grades[n]] if grades else None
+            row = {"id": example.id, "text": example.text, "gold": gold, "predicted": candidates[0]}
+            ranked = {"candidates": candidates, "scores": [round(float(scores[n]), 6) for n in order]}
+            graded = {"grades": grades and [grades[n] for n in order]} if some_graded else {}
+            yield {**row, "probability": None, **ranked, **graded}
 
     def scores(self, i: Any) -> Any:
         """The scores of the candidates of a list [C]."""
