@@ -229,23 +229,18 @@ def is_swept(word: str, typed: Sequence[str]) -> bool:
 @lru_cache(4096)  # each job of a sweep is compared with all values of the sweep
 def given_by(word: str) -> tuple[DictConfig, ...]:
     """What an override gives: one config, of a sweep one for each of its values, and nothing of what is no override."""
-    return tuple(_given_by(word))
-
-
-def _given_by(word: str) -> Iterator[DictConfig]:
-    name, parser = word.partition("=")[0].lstrip("+"), OverridesParser.create()
+    name, parser, values = word.partition("=")[0].lstrip("+"), OverridesParser.create(), []
     with suppress(HydraException):
         override = parser.parse_override(word)
         if override.is_discrete_sweep():
-            values = [
-                parser.parse_override(f"{name}={text}").value() for text in override.sweep_string_iterator()
-            ]
-        else:
-            values = [] if override.is_sweep_override() or override.is_delete() else [override.value()]
-        for value in values:
-            given = OmegaConf.create({})
-            OmegaConf.update(given, name, value)
-            yield given
+            texts = override.sweep_string_iterator()
+            values = [parser.parse_override(f"{name}={text}").value() for text in texts]
+        elif not override.is_sweep_override() and not override.is_delete():
+            values = [override.value()]
+    found = tuple(OmegaConf.create({}) for _ in values)
+    for config, value in zip(found, values, strict=True):
+        OmegaConf.update(config, name, value)
+    return found
 
 
 def value_at(config: Any, key: str) -> Any:
