@@ -127,8 +127,9 @@ class _Cutter(NamedTuple):
         """The least number of runs the bounds allow, at least 1; without bounds `otherwise`."""
         if self.tokens is None and self.size is None:
             return otherwise
-        if self._is_one(lengths):
-            return 1
+        work = lengths.sum() if self.packed else lengths.max(initial=0) * len(lengths)
+        if work <= (self.tokens or work) and len(lengths) <= (self.size or len(lengths)):
+            return 1  # the share of a rank seldom needs another
         return max(1, len(self._greedy(lengths, self._ceiling(lengths), len(lengths))) - 1)
 
     def best_fit(self, lengths: np.ndarray, most: int) -> list[np.ndarray]:
@@ -161,11 +162,6 @@ class _Cutter(NamedTuple):
             else:
                 low = middle + 1
         return self._refine(lengths, best, count)
-
-    def _is_one(self, lengths: np.ndarray) -> bool:
-        """Whether the bounds allow one run of all documents: the share of a rank seldom needs another."""
-        work = lengths.sum() if self.packed else lengths.max(initial=0) * len(lengths)
-        return work <= (self.tokens or work) and len(lengths) <= (self.size or len(lengths))
 
     def _ceiling(self, lengths: np.ndarray) -> int:
         """The token budget, or one that all documents together keep."""
