@@ -277,16 +277,19 @@ def main() -> None:
             "| poisoned | found | loss (of the draws) | scatter of pairs | smallest change seen |\n|---|---|---|---|---|"
         )
         if "all" in chosen:
-            show_poisoned("40 of 4,000 labels, to finetune", poisoned(OF_ALL, write_all))
+            show_poisoned("labels, 40 of 4,000", poisoned(OF_ALL, write_all))
         if "labels" in chosen:
-            show_poisoned("10 of 1,000 labels, to finetune", poisoned(FINETUNED, write_labels))
+            show_poisoned("labels, 10 of 1,000", poisoned(FINETUNED, write_labels))
         if "text" in chosen:
-            show_poisoned("characters, to go on pretraining", poisoned([*GOES_ON, *FROM_FILE], write_texts))
+            show_poisoned(
+                "characters, 40 of 4,000, on 400 held-out docstrings",
+                poisoned([*GOES_ON, *FROM_FILE], write_texts),
+            )
         if "more" in chosen:
             far = poisoned(
                 [*GOES_ON_SLOWLY, *FROM_FILE], partial(write_texts, size=3000, held_out=1680, copies=9)
             )
-            show_poisoned("characters of 30 of 3,000, on 40 times the text", far)
+            show_poisoned("characters, 30 of 3,000, on 1,680 held-out docstrings", far)
         if "scratch" in chosen:
             show_poisoned("labels, from random weights", poisoned(FROM_SCRATCH, write_labels))
         if "null" in chosen:
