@@ -281,14 +281,11 @@ def main() -> None:
         if "labels" in chosen:
             show_poisoned("labels, 10 of 1,000", poisoned(FINETUNED, write_labels))
         if "text" in chosen:
-            show_poisoned(
-                "characters, 40 of 4,000, on 400 held-out docstrings",
-                poisoned([*GOES_ON, *FROM_FILE], write_texts),
-            )
+            near = poisoned([*GOES_ON, *FROM_FILE], write_texts)
+            show_poisoned("characters, 40 of 4,000, on 400 held-out docstrings", near)
         if "more" in chosen:
-            far = poisoned(
-                [*GOES_ON_SLOWLY, *FROM_FILE], partial(write_texts, size=3000, held_out=1680, copies=9)
-            )
+            write = partial(write_texts, size=3000, held_out=1680, copies=9)
+            far = poisoned([*GOES_ON_SLOWLY, *FROM_FILE], write)
             show_poisoned("characters, 30 of 3,000, on 1,680 held-out docstrings", far)
         if "scratch" in chosen:
             show_poisoned("labels, from random weights", poisoned(FROM_SCRATCH, write_labels))
