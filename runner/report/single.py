@@ -13,7 +13,6 @@ from tiryns.runner.config.skipped import rewinds_in_words
 from tiryns.runner.data.read.bad_rows import described
 from tiryns.runner.data.read.opened import Dialect
 from tiryns.runner.data.read.rows import described_tables
-from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.report import page, summary
 from tiryns.runner.report.changed import RECIPE, SCALE, changed_settings
 from tiryns.runner.report.curves import CONSTANTS, Chart, in_words, is_constant, is_single, of_set, run_charts
@@ -152,8 +151,6 @@ def _tiles(run: Run) -> list[Tile]:
     total = run.status.get("max_steps")
     if not _is_probe(run):
         shown.append(Tile("Steps", f"{run.step:,}", f"of {total:,}" if isinstance(total, int) else ""))
-    if parameters := (read_manifest(run.path).get("totals") or {}).get("parameters"):
-        shown.append(Tile("Parameters", f"{parameters:,}"))
     return shown
 
 
