@@ -241,7 +241,7 @@ def _is_own(key: str, value: Any, words: Sequence[str]) -> bool:
         if name in OPTIONS:  # a choice of an option gives no value
             continue
         if name == key or key.startswith((f"{name}.", f"{name}[")) or name.startswith(f"{key}."):
-            values = list(given_by(word))
+            values = given_by(word)
             if len(values) == 1:
                 given.merge_with(values[0])
             elif any(value_at(swept, key) == value for swept in values):

@@ -30,14 +30,12 @@ def head_in_fp32(pretrained: PreTrainedModel) -> Iterator[None]:
         return
     dtype = torch.get_autocast_dtype(device)
 
-    def widened(value: Any) -> Any:
-        return (
-            value.to(pretrained.dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
-        )
+    def of_weights(value: Tensor) -> Tensor:
+        return value.to(pretrained.dtype) if value.is_floating_point() else value
 
     def in_autocast(*args: Any, **kwargs: Any) -> Any:
         with torch.autocast(device, dtype):
-            return apply_to_collection(encoder(*args, **kwargs), Tensor, widened)
+            return apply_to_collection(encoder(*args, **kwargs), Tensor, of_weights)
 
     with _encoder_called(pretrained, in_autocast), torch.autocast(device, enabled=False):
         yield

@@ -15,7 +15,7 @@ from tiryns.runner.data.read.opened import Dialect
 from tiryns.runner.data.read.rows import described_tables
 from tiryns.runner.report import page, summary
 from tiryns.runner.report.changed import RECIPE, SCALE, changed_settings
-from tiryns.runner.report.curves import CONSTANTS, Chart, in_words, is_constant, is_single, of_set, run_charts
+from tiryns.runner.report.curves import Chart, in_words, is_constant, is_single, levels_of, of_set, run_charts
 from tiryns.runner.report.evaluation import evaluation_sections, samples_section
 from tiryns.runner.report.page import Tile
 from tiryns.runner.report.phases import phases_of_run, phases_table, with_phases
@@ -182,13 +182,8 @@ def _measured(run: Run) -> list[Tile]:
     }
     shown = []
     for key, value in found.items():
-        levels = {
-            level: run.results.get(key.replace(tests, f"/{start}_{monitored}"))
-            for level, start in CONSTANTS.items()
-        }
-        hint = ", ".join(
-            f"{level}: {page.number(value)}" for level, value in levels.items() if value is not None
-        )
+        levels = levels_of([key], run.results)
+        hint = ", ".join(f"{level}: {page.number(value)}" for level, value in levels.items())
         shown.append(Tile(of_set(f"Test {name}", key.split("/")[1], found), page.number(value), hint))
     if (best := run.results.get("objective")) is not None:
         step = run.results.get("best_step")

@@ -5,6 +5,7 @@ import pytest
 
 from tiryns.runner.evaluation.statistics.scaling_law import (
     Law,
+    at_best,
     law_of,
     optimum,
     predicted,
@@ -34,6 +35,10 @@ def test_best_rate_at_an_end_is_no_optimum() -> None:
     assert optimum({rate: rate for rate in RATES}) is None
     assert optimum({rate: -rate for rate in RATES}) is None
     assert optimum({}) is None
+
+
+def test_width_whose_runs_all_diverged_is_named() -> None:
+    assert at_best({}).problem == "no run has a finite loss"
 
 
 def test_optimum_lies_between_the_neighbours_of_the_best_rate() -> None:

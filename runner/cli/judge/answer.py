@@ -73,7 +73,7 @@ def one(compared: Compared, measure: Measure, level: float | None, at: float) ->
     return {
         "change": compared.change,
         "against": compared.against,
-        "answer": _verdict(compared, differences, level, measure),
+        "answer": _verdict(compared, mean, level, measure),
         "difference": mean,
         "interval": paired.interval(differences, at),
         "interval_error": at,
@@ -104,13 +104,14 @@ def one(compared: Compared, measure: Measure, level: float | None, at: float) ->
     }
 
 
-def _verdict(compared: Compared, differences: list[float], level: float | None, measure: Measure) -> str:
+def _verdict(compared: Compared, mean: float, level: float | None, measure: Measure) -> str:
     if level is not None:
-        return "better" if (np.mean(differences) > 0) == measure.larger_is_better else "worse"
+        return "better" if (mean > 0) == measure.larger_is_better else "worse"
+    if len(compared.pairs) < 2 or any(compared.differences(measure.key)):
+        return "not clear"
     # a figure of few values may be equal by chance
     trained = [(pair.against.final(TRAINED), pair.change.final(TRAINED)) for pair in compared.pairs]
-    alike = not any(differences) and all(one == other for one, other in trained)
-    return "same" if alike and len(differences) > 1 else "not clear"
+    return "same" if all(one == other for one, other in trained) else "not clear"
 
 
 def _held(found: AtEqual, mean: float, level: float | None) -> dict[str, Any]:

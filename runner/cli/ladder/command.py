@@ -64,7 +64,7 @@ def main(given: Namespace) -> None:
     if given.json:
         print_json(found)
     else:
-        print(*shown.lines(found), f"the page: {found['page']}", sep="\n")
+        print(*shown.lines(found), f"the page: {found['page']}", sep="\n", flush=True)
     if not found["coordinates"] and any(each["problem"] for each in found["widths"]):
         sys.exit(NOT_CLEAR)
 
@@ -78,20 +78,20 @@ def _trained(given: Namespace) -> Path:
     if given.coordinates:
         probe = "+callback.coordinates={_target_:runner.callbacks.Coordinates}"
         words += [f"trainer.max_steps={given.coordinates}", "data.layout=padded", probe]
-        given.rates, given.seeds = given.rates or [config.optimizer.lr], 1
     folder = comparison_folder(words, LADDER)
-    rates = given.rates or [factor * config.optimizer.lr for factor in FACTORS]
-    train_sweep(_sweep(folder, words, config.model, given.widths, rates, given.seeds), "ladder")
+    factors, seeds = ((1.0,), 1) if given.coordinates else (FACTORS, given.seeds)
+    rates = given.rates or [factor * config.optimizer.lr for factor in factors]
+    train_sweep(_sweep(folder, words, config.model, given.widths, rates, seeds), "ladder")
     if given.next and not given.coordinates:
         noted = read_json(folder / LADDER, {})
         predictions = noted.setdefault("predictions", {})
         if (one := predictions.get(str(given.next))) is None:
             found = ladder_in(folder, given.metric, given.of)
-            one = predictions[str(given.next)] = predicted(found, given.next, given.widths, given.seeds)
+            one = predictions[str(given.next)] = predicted(found, given.next, given.widths, seeds)
             write_atomically(folder / LADDER, json.dumps(noted, indent=1))
         values = ",".join(f"{name}:{one[name]}" for name in ("figure", "value", "low", "high"))
         words.append(f"+callback.prediction={{_target_:runner.callbacks.Prediction,{values}}}")
-        train_sweep(_sweep(folder, words, config.model, [given.next], [one["rate"]], given.seeds), "ladder")
+        train_sweep(_sweep(folder, words, config.model, [given.next], [one["rate"]], seeds), "ladder")
     return folder
 
 

@@ -8,7 +8,6 @@ row for each file. For a vision-language model files hold questions about images
 a file cannot be measured: then nothing is written.
 """
 
-import re
 import sys
 import time
 from argparse import ArgumentParser, Namespace
@@ -16,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiryns.runner.cli.models.reading import add_reading_arguments, reading_settings
+from tiryns.runner.cli.models.reading import add_reading_arguments, is_setting, reading_settings
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.files import replaceable
 from tiryns.runner.run.folder import Run
@@ -88,9 +87,7 @@ def main(arguments: Namespace) -> None:
         _number_or_all("--pseudo-perplexity", arguments.pseudo_perplexity), answers,
         arguments.max_new_tokens, "--on-bad-row skip", arguments.calibration,
     )  # fmt: skip
-    if word := next(
-        (file for file in files if re.match(r"\w+\.[\w.]+=", file) and not Path(file).exists()), None
-    ):
+    if word := next((file for file in files if is_setting(file, r"[\w.]+")), None):
         raise ValueError(
             f"{word} is not read here: expected files and settings of data; --precision and others are flags"
         )

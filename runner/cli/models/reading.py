@@ -78,6 +78,6 @@ def reading_settings(arguments: Namespace, words: Sequence[str]) -> tuple[dict[s
     return settings, [word for word in words if word not in typed]
 
 
-def is_setting(word: str) -> bool:
-    """Whether a word is a setting of data, not a text or the name of a file."""
-    return re.match(r"data\.\w+=", word) is not None and not os.path.exists(word)
+def is_setting(word: str, group: str = "data") -> bool:
+    """Whether a word is a setting of a group, by its pattern, not a text or the name of a file."""
+    return re.match(rf"{group}\.\w+=", word) is not None and not os.path.exists(word)

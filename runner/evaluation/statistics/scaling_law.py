@@ -82,6 +82,8 @@ class AtBest(NamedTuple):
 
 def at_best(curves: Mapping[int | None, Mapping[float, float]]) -> AtBest:
     """What the seeds' curves of losses over rates say together."""
+    if not curves:
+        return AtBest(problem="no run has a finite loss")
     optima = []
     for seed, losses in curves.items():
         if (one := optimum(losses)) is None:
@@ -90,7 +92,7 @@ def at_best(curves: Mapping[int | None, Mapping[float, float]]) -> AtBest:
             return AtBest(problem=f"the best rate of seed {seed}, {best:g}, is the {side} that was tried")
         optima.append(one)
     found = spread_of([one.loss for one in optima])
-    return AtBest(*rate_of(optima), found.mean, (found.deviation or 0.0) / np.sqrt(len(optima)).item())
+    return AtBest(*rate_of(optima), found.mean, (found.deviation or 0.0) / len(optima) ** 0.5)
 
 
 class Transfer(NamedTuple):
