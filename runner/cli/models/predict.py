@@ -95,19 +95,11 @@ def main(arguments: Namespace) -> None:
 def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
     with many_imports():
         from tiryns.runner.data.read.bad_rows import BadRows
-        from tiryns.runner.data.read.files import is_saved
-        from tiryns.runner.data.read.formats import DOCUMENTS, ROWS, ending_format
         from tiryns.runner.inference.kinds import PredictOptions
         from tiryns.runner.inference.predictor import Predictor
         from tiryns.runner.tasks import import_modules
 
-    given = arguments.input
-    if given is None and arguments.length is None:
-        raise ValueError('give a text or a file, or --length N: tiryns predict RUN "a [MASK] text"')
-    is_file = given is not None and len(given) < 1000 and (Path(given).is_file() or is_saved(Path(given)))
-    named = given is not None and " " not in given and ending_format(Path(given[:200])) in {*DOCUMENTS, *ROWS}
-    if named and not is_file:
-        raise FileNotFoundError(f"there is no file {given!r}")
+    is_file = _names_file(arguments.input, arguments.length)
     if is_file:
         predict_files.check_apart(arguments.out, arguments.input)
     import_modules(arguments.imports, "--import")
@@ -153,6 +145,21 @@ def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
     if figures:
         with writing(predict_files.figures_file(arguments.out)) as file:
             file.write(json.dumps(figures, indent=1) + "\n")
+
+
+def _names_file(given: str | None, length: int | None) -> bool:
+    """Whether the input is a file; raises an error for nothing to predict for, and the name of a file that is missing."""
+    from tiryns.runner.data.read.files import is_saved
+    from tiryns.runner.data.read.formats import DOCUMENTS, ROWS, ending_format
+
+    if given is None:
+        if length is None:
+            raise ValueError('give a text or a file, or --length N: tiryns predict RUN "a [MASK] text"')
+        return False
+    is_file = len(given) < 1000 and (Path(given).is_file() or is_saved(Path(given)))
+    if not is_file and " " not in given and ending_format(Path(given[:200])) in {*DOCUMENTS, *ROWS}:
+        raise FileNotFoundError(f"there is no file {given!r}")
+    return is_file
 
 
 def _found(
