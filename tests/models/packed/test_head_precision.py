@@ -6,6 +6,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, BertConfig, BertForMultipleChoice
 
+from tests.support.precision import in_fp32
 from tiryns.runner.models.finetuning import HeadedModel, SequenceClassifier
 from tiryns.runner.models.packed.rows import packed_row, padded_rows
 from tiryns.runner.tasks.multiple_choice.model import MultipleChoiceModel
@@ -49,6 +50,6 @@ def test_scores_of_an_evaluation_are_not_rounded_to_bf16(architecture: str, layo
     assert evaluated.dtype == torch.float32
     assert len(evaluated.unique()) == 64
     assert torch.allclose(evaluated, trained, atol=2e-2)
-    with torch.no_grad():
+    with in_fp32(), torch.no_grad():
         exact = model.outputs(rows).logits
     assert not torch.equal(evaluated, exact)  # the encoder is computed in bf16 all the same
