@@ -24,7 +24,7 @@ from tiryns.runner.inference.language.figures import SETTINGS, DocumentSequences
 from tiryns.runner.inference.language.infill import open_model
 from tiryns.runner.inference.language.pseudo_likelihood import pseudo_perplexity
 from tiryns.runner.inference.passes import Computation, Report, device_here
-from tiryns.runner.models.autocast import cpu_has_bf16
+from tiryns.runner.patches.torch import processor
 from tiryns.runner.run.command.json_output import plain
 from tiryns.runner.tasks import get_task
 
@@ -190,7 +190,7 @@ def computation_of(computation: Computation, asked: Asked) -> Computation:
             raise ValueError(f"--precision {asked.precision}: there are: {', '.join(PRECISIONS)}")
         given["precision"] = asked.precision
     chosen = computation._replace(**given)
-    if chosen.precision == "bf16-mixed" and device_here().type == "cpu" and not cpu_has_bf16():
+    if chosen.precision == "bf16-mixed" and device_here().type == "cpu" and not processor.has_bf16():
         log.warning(
             "this CPU has no bf16 units, so bf16-mixed is emulated, and slow; --precision 32-true is not"
         )

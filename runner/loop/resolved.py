@@ -24,10 +24,10 @@ from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision
 from tiryns.runner.loop.trials.precision import precision_of
 from tiryns.runner.loop.trials.steps import can_be_tried, fitting_tokens
 from tiryns.runner.manifest import differences
-from tiryns.runner.models.autocast import cpu_has_bf16
 from tiryns.runner.models.initial.dtypes import WEIGHTS, types_of
 from tiryns.runner.models.packed.kernels import FLASH_KERNELS, gpu_has_flash
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
+from tiryns.runner.patches.torch import processor
 from tiryns.runner.patches.transformers import attention_of as own_attention_of
 from tiryns.runner.run.cluster import member, num_nodes, processes_per_node
 from tiryns.runner.run.folder import Run
@@ -191,7 +191,7 @@ def changes(before: Resolved, now: Resolved) -> list[str]:
         if name.partition(".")[0]
         in before.keys() & now.keys() - {"phases", RAMPS}  # which the manifest tells
     ]
-    if now["accelerator"] == "cpu" and now["precision"].startswith("bf16") and not cpu_has_bf16():
+    if now["accelerator"] == "cpu" and now["precision"].startswith("bf16") and not processor.has_bf16():
         since = " as the run began" if before.get("precision") == now["precision"] else ""
         setting = f"trainer.precision={now['precision']}{since}"
         lines.append(f"{setting}: this CPU has no bf16 units, so it is emulated, and slow")

@@ -7,7 +7,7 @@ import torch
 from tiryns.runner import log
 from tiryns.runner.models.packed.rows import packed_row, padded_rows
 from tiryns.runner.models.packed.trials import evaluating, in_one_line, trial_documents
-from tiryns.runner.patches.torch.processor import has_amx, has_avx512_bf16
+from tiryns.runner.patches.torch import processor
 
 NARROW = 256
 """Hidden size below which a CPU with AMX is faster in fp32: the casts take longer than the products save."""
@@ -27,19 +27,14 @@ def usable_precision(precision: str, task_model: Any, layout: str) -> str:
 
 def is_slower(width: int | None) -> bool:
     """Whether this CPU is known to be slower in bf16 for a model of a hidden size, None where that is not known."""
-    return bool(has_amx() and width and width < NARROW)
+    return bool(processor.has_amx() and width and width < NARROW)
 
 
 def has_bf16(accelerator: str) -> bool:
     """Whether the hardware of an accelerator multiplies in bf16."""
     if accelerator == "gpu":
         return torch.cuda.is_bf16_supported()
-    return accelerator == "cpu" and cpu_has_bf16()
-
-
-def cpu_has_bf16() -> bool:
-    """Whether the CPU has bf16 matrix units (AMX or AVX512-BF16)."""
-    return has_amx() or has_avx512_bf16()
+    return accelerator == "cpu" and processor.has_bf16()
 
 
 def autocast_dtype(precision: str) -> torch.dtype:

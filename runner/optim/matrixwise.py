@@ -32,6 +32,9 @@ def muon(groups: Groups, **settings: Any) -> Optimizer:
     """Muon for hidden matrices; AdamW, at a rate of its own that follows the schedule too, for the rest."""
     from pytorch_optimizer import Muon
 
+    from tiryns.runner.patches.pytorch_optimizer import choose_precision_of_products
+
+    choose_precision_of_products()
     return Muon(_marked(groups), **settings)
 
 
@@ -39,7 +42,9 @@ def muon(groups: Groups, **settings: Any) -> Optimizer:
 def normuon(groups: Groups, ns_steps: int, **settings: Any) -> Optimizer:
     """NorMuon for hidden matrices; AdamW, at a rate of its own that follows the schedule too, for the rest."""
     from tiryns.runner.optim.algorithms.normuon import LongSideNorMuon, coefficients
+    from tiryns.runner.patches.pytorch_optimizer import choose_precision_of_products
 
+    choose_precision_of_products()
     return LongSideNorMuon(_marked(groups), ns_steps=ns_steps, ns_coeffs=coefficients(ns_steps), **settings)
 
 

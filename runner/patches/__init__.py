@@ -6,5 +6,5 @@ what a library documents: `make check` refuses private names of libraries outsid
 
 - `hydra`, `omegaconf`: configs; `parsers`, `exits`: of Python itself.
 - `torch`, `lightning`, `transformers`: training and models.
-- `datasets`, `datatrove`, `energon`, `optuna`: one name each.
+- `datasets`, `datatrove`, `energon`, `optuna`, `pytorch_optimizer`: one name each.
 """

@@ -16,8 +16,9 @@ from tiryns import assemble, compose
 from tiryns.runner.data.text.pretraining import PretrainingData
 from tiryns.runner.loop.resolved import choose_hardware, resolve
 from tiryns.runner.loop.trials import precision as timed
-from tiryns.runner.models import SparseMaskedLM, autocast
+from tiryns.runner.models import SparseMaskedLM
 from tiryns.runner.models.autocast import NARROW, is_slower
+from tiryns.runner.patches.torch import processor
 from tiryns.runner.run.folder import Run
 
 Train = Callable[..., Run]
@@ -29,8 +30,8 @@ BF16, FP32 = "bf16-mixed", "32-true"
 def units(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A CPU with units for bf16 and no AMX, and a cache of its own."""
     monkeypatch.setenv("TIRYNS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(autocast, "has_avx512_bf16", lambda: True)
-    monkeypatch.setattr(autocast, "has_amx", lambda: False)
+    monkeypatch.setattr(processor, "has_avx512_bf16", lambda: True)
+    monkeypatch.setattr(processor, "has_amx", lambda: False)
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_narrow_model_of_a_cpu_with_amx_is_fp32_unless_timed_otherwise(
     bf16: float,
     expected: str,
 ) -> None:
-    monkeypatch.setattr(autocast, "has_amx", lambda: True)
+    monkeypatch.setattr(processor, "has_amx", lambda: True)
     assert [is_slower(width) for width in (NARROW - 64, NARROW, None)] == [True, False, False]
     timings[BF16] = bf16
     assert chosen() == expected
@@ -136,7 +137,7 @@ def test_rule_holds_where_a_step_cannot_be_timed(
 def test_neither_gpus_nor_processors_without_units_are_timed(
     timings: dict[str, float], chosen: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(autocast, "cpu_has_bf16", lambda: False)
+    monkeypatch.setattr(processor, "has_bf16", lambda: False)
     assert chosen() == FP32
     assert chosen("trainer.precision=bf16-mixed") == BF16
     assert timings["trials"] == 0

@@ -1,15 +1,14 @@
 """StableAdamW, NorMuon and the two kinds of decay are those of their formulas, computed in float64."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from pytorch_optimizer.optimizer.utils import matrix
 
 from tests.optim.tiny import NAMES, VARIANTS, make
+from tests.support.precision import pretend_units
 from tiryns.runner.optim import get_optimizer, loop_needs
 
 Array = NDArray[Any]
@@ -95,8 +94,7 @@ def normuon_by_formula(p: Array, gradients: list[Array], lr: float, decay: float
 
 @pytest.mark.parametrize("shape", [(24, 24), (48, 16), (16, 48)])
 def test_normuon_is_its_formula(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    products = partial(matrix.zero_power_via_newton_schulz_5, dtype=torch.float32)  # without rounding to bf16
-    monkeypatch.setattr("pytorch_optimizer.optimizer.muon.base.zero_power_via_newton_schulz_5", products)
+    pretend_units(monkeypatch, bf16=False)  # fp32
     draw = np.random.default_rng(1)
     start = draw.normal(0, 0.1, shape)
     sizes = draw.lognormal(0, 1, (shape[0], 1)) * draw.lognormal(0, 1, (1, shape[1]))

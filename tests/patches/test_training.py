@@ -25,6 +25,8 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from tests.conftest import ROOT
+from tests.support.precision import pretend_units
+from tiryns.runner.optim import get_optimizer
 from tiryns.runner.patches import omegaconf
 from tiryns.runner.patches import transformers as attention
 from tiryns.runner.patches.datasets import fingerprint_of
@@ -58,6 +60,28 @@ def test_torch_still_has_no_public_flash_attention_with_its_sums() -> None:
     assert sums.shape == (1, 2, 8)
     named = [name for name in public(nn.functional) + public(nn.attention) if "flash" in name.lower()]
     assert not [name for name in named if "forward" in name or "backward" in name], "flash.py"
+
+
+@pytest.mark.parametrize("name", ["muon", "normuon"])
+def test_products_of_muon_are_in_fp32_where_the_cpu_has_no_units_for_bf16(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def moved(bf16: bool) -> torch.Tensor:
+        pretend_units(monkeypatch, bf16)
+        torch.manual_seed(0)
+        weight = nn.Parameter(torch.randn(16, 24))
+        optimizer = get_optimizer(name, [("layer.0.weight", weight)], {"lr": 1.0, "weight_decay": 0.0})
+        (weight * torch.randn(16, 24)).sum().backward()
+        with torch.no_grad():
+            weight.zero_()
+        optimizer.step()
+        return weight.detach()
+
+    rounded, exact = moved(bf16=True), moved(bf16=False)
+    assert 1e-4 < float((rounded - exact).norm() / exact.norm()) < 0.03
+    if name == "muon":
+        assert not torch.equal(exact, exact.bfloat16().float())
+        assert torch.equal(rounded, rounded.bfloat16().float())
 
 
 def test_units_for_bf16_are_the_same_by_either_way(monkeypatch: pytest.MonkeyPatch) -> None:

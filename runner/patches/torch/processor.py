@@ -19,6 +19,11 @@ def has_avx512_bf16() -> bool:
     return torch.cpu._is_avx512_bf16_supported() if known is None else bool(known.get("avx512_bf16"))
 
 
+def has_bf16() -> bool:
+    """Whether the CPU multiplies in bf16 by units of its own (AMX or AVX512-BF16)."""
+    return has_amx() or has_avx512_bf16()
+
+
 def _capabilities() -> dict[str, object] | None:
     """What the CPU has by name; None where torch does not tell."""
     tell = getattr(torch.cpu, "get_capabilities", None)

@@ -42,7 +42,7 @@ from tests.benchmarks.training.peer_pretraining import (
     ours,
     tuned,
 )
-from tiryns.runner.models.autocast import cpu_has_bf16
+from tiryns.runner.patches.torch.processor import has_bf16
 
 OURS, TUNED, TRAINER = "Tiryns, packed", "Trainer, by length, sparse head", "Trainer"
 CONTENDERS: dict[str, tuple[Contender, int]] = {
@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument(
         "--seeds", type=int, default=3, help="runs to compare the losses of; 0 leaves that out"
     )
-    fast = [name for name, column in COLUMNS.items() if cpu_has_bf16() or not column.bf16]
+    fast = [name for name, column in COLUMNS.items() if has_bf16() or not column.bf16]
     # without units for bf16 a processor takes ten times as long for it
     parser.add_argument("--only", nargs="*", choices=list(COLUMNS), default=fast)
     parser.add_argument("--rounds", type=int, help="of each column")
