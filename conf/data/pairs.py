@@ -1,6 +1,6 @@
 """Group `data`, pairs: queries with passages or candidates to train on, and data that `mode=probe` alone measures on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from omegaconf import MISSING
@@ -136,6 +136,34 @@ class Mteb(Batching):
     num_workers: int = 0
 
 
+@dataclass
+class MinimalPairs(Tables, Batching):
+    """Pairs of a right and a wrong sentence, as BLiMP has them: `mode=probe data=minimal_pairs data.test=FOLDER`."""
+
+    _target_: str = "runner.data.MinimalPairs"
+    test: Any = setting(MISSING, allowed=NAMED)
+    """A file, folder, glob, hub name, or a list of them; or several sets by name: `{blimp: FOLDER, supplement: FOLDER}`.
+    The model should find the right sentence of each pair more likely."""
+    good_column: str = "sentence_good"
+    """Column of the right sentence."""
+    bad_column: str = "sentence_bad"
+    """Column of the wrong sentence."""
+    phenomenon_column: str = "UID"
+    """Column of what a pair is about; without it each file is a phenomenon. The accuracy is the mean over phenomena."""
+    micro_batch_tokens: Any = 8192
+    num_workers: int = 0
+
+
+@dataclass
+class StdlibMinimalPairs(MinimalPairs):
+    """Comments of the standard library against the same with a wrong article, number or order of words."""
+
+    test: Any = field(
+        default_factory={"_target_": "runner.data.demo.stdlib_minimal_pairs.StdlibMinimalPairs"}.copy
+    )
+
+
+@check_of(MinimalPairs)
 @check_of(Mteb)
 @check_of(Retrieval)
 def check_measured(data: Settings, config: Settings) -> None:
@@ -145,4 +173,4 @@ def check_measured(data: Settings, config: Settings) -> None:
         raise ValueError(problem)
 
 
-register("data", mteb=Mteb)
+register("data", mteb=Mteb, minimal_pairs=MinimalPairs, stdlib_minimal_pairs=StdlibMinimalPairs)

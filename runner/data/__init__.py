@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tiryns.runner.data.energon.module import EnergonMultiModalDataModule
     from tiryns.runner.data.energon.run import EnergonData
     from tiryns.runner.data.labelled.finetuning import FinetuningData
+    from tiryns.runner.data.labelled.minimal_pairs import MinimalPairs
     from tiryns.runner.data.labelled.retrieval import MtebTasks, RetrievalPairs
     from tiryns.runner.data.mixture.module import MixtureData
     from tiryns.runner.data.pairs.module import PairsData
@@ -42,6 +43,7 @@ __all__ = [
     "FinetuningData",
     "FinetuningDataModule",
     "ImageTextDataModule",
+    "MinimalPairs",
     "MixtureData",
     "MtebTasks",
     "PairsData",

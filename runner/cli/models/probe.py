@@ -47,7 +47,8 @@ def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
 
 
 def prepared(config: DictConfig) -> tuple[Any, Any]:
-    """The data of a config, read and tokenised, and the frozen encoder of its model.
+    """The data of a config, read and tokenised, and what measures its model: a frozen encoder, or for minimal pairs the
+    language model itself.
 
     Its pooling is the one that is set, else all that the folder of sentence-transformers `model` is says, else the mean.
     """
@@ -55,8 +56,9 @@ def prepared(config: DictConfig) -> tuple[Any, Any]:
     from transformers import AutoModel
 
     from tiryns.runner.cli.models.evaluate import progress
-    from tiryns.runner.data import FinetuningData, MtebTasks, RetrievalPairs
+    from tiryns.runner.data import FinetuningData, MinimalPairs, MtebTasks, RetrievalPairs
     from tiryns.runner.inference.frozen.encoder import FrozenEncoder
+    from tiryns.runner.inference.language.minimal_pairs import PairJudge
     from tiryns.runner.inference.passes import Computation
     from tiryns.runner.loop.assembly import make_data
     from tiryns.runner.loop.plain import make_model_of
@@ -64,18 +66,20 @@ def prepared(config: DictConfig) -> tuple[Any, Any]:
     from tiryns.runner.models.head import Head
 
     data = make_data(config)
-    if not isinstance(data, FinetuningData | RetrievalPairs | MtebTasks):
+    if not isinstance(data, FinetuningData | RetrievalPairs | MtebTasks | MinimalPairs):
         raise ValueError(
             f"mode=probe measures labelled data, and {type(data).__name__} has no labels: choose "
             "experiment=classification, or data of yours, such as data=classification data.train=train.csv"
         )
     data.prepare_data()
-    torch.manual_seed(config.seed)  # the weights of a model without any
-    pretrained = make_model_of(config.model, data.tokenizer, head=Head(AutoModel))
     precision = PRECISIONS.get(config.trainer.precision, str(config.trainer.precision))
     layout = "packed" if config.data.layout == "auto" else config.data.layout
     computation = Computation(precision, layout, config.data.micro_batch_tokens, config.data.micro_batch_size)
     name = config.model.get("name_or_path")
+    if isinstance(data, MinimalPairs):
+        return data, PairJudge(name, computation, progress)
+    torch.manual_seed(config.seed)  # the weights of a model without any
+    pretrained = make_model_of(config.model, data.tokenizer, head=Head(AutoModel))
     embedding = Embedding(config.pooling or "mean")
     if config.pooling is None and name:
         embedding = read_embedding(name) or embedding

@@ -3,7 +3,7 @@
 - `stdlib_text`: the documentation of the standard library, and its functions, as documents.
 - `stdlib_tasks`: labelled examples from its sources, for each finetuning task.
 - `stdlib_pairs`: pairs of texts from its docstrings; `stdlib_choices`: texts with choices; `stdlib_tags`: words with two
-  columns of labels.
+  columns of labels; `stdlib_minimal_pairs`: right and wrong sentences from its comments.
 - `proteins`: sequences of residues, from the extra `sequences`.
 - `scenes`: drawn shapes with captions and questions.
 """

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE
+from tiryns.runner.data.labelled.minimal_pairs import MinimalPairs
 from tiryns.runner.data.labelled.retrieval import MtebTasks, RetrievalPairs, RetrievalSet
 from tiryns.runner.evaluation.frozen.linear import fit_probe
 from tiryns.runner.evaluation.frozen.neighbours import fit_neighbours
@@ -54,11 +55,12 @@ class Probed(NamedTuple):
         return next(key for key in keys if key in self.figures())
 
 
-def probe(data: Any, encoder: FrozenEncoder) -> Probed:
-    """Measures an encoder on prepared data, as its kind asks for.
+def probe(data: Any, encoder: Any) -> Probed:
+    """Measures a frozen encoder, or for minimal pairs a `PairJudge`, on prepared data, as its kind asks for.
 
     Texts or pairs with one label: a linear probe and nearest neighbours; words with labels: a linear probe; pairs with
-    numbers: the cosine of the two texts; queries with passages: ranks by cosine; tasks of mteb: what mteb measures.
+    numbers: the cosine of the two texts; queries with passages: ranks by cosine; tasks of mteb: what mteb measures;
+    minimal pairs: how often the right sentence is the more likely one.
 
     Raises:
         ValueError: nothing is measured on this kind of data, or there are no validation examples to choose on.
@@ -70,6 +72,11 @@ def probe(data: Any, encoder: FrozenEncoder) -> Probed:
 
         entries = entries_of(data.tasks, encoder)
         return Probed("mteb", next(iter(next(iter(entries.values()))["metrics"])), entries, {})
+    if isinstance(data, MinimalPairs):
+        scored = encoder.scored(data.sets)
+        return Probed(
+            "minimal_pairs", "accuracy", {name: one.entry() for name, one in scored.items()}, scored
+        )
     task, train = getattr(data, "task_name", None), getattr(data, "train_set", None)
     kind = getattr(train, "problem_type", None)
     if task == "classification" and kind == SINGLE:

@@ -1,7 +1,7 @@
 """Measures a language model on documents as its run did: its loss on masked or next tokens, or the bound of diffusion."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -109,12 +109,16 @@ class LanguageModel:
         given = self.settings
         how = (given["text_column"], given["split"], given["text_unit"])
         source = open_source(place, *how, reading=Reading(*(given[name] for name in Reading._fields)))
-        where = source.describe()
-        chunker = Chunker(self.tokenizer.backend_tokenizer, given["max_length"], given["long_documents"])
+        return self.cut(source.documents(), source.describe())
+
+    def cut(self, documents: Iterable[Any], where: str) -> DocumentSequences:
+        """Documents, texts or token ids, cut as in training; ValueError where they hold no text."""
+        length, how = self.settings["max_length"], self.settings["long_documents"]
+        chunker = Chunker(self.tokenizer.backend_tokenizer, length, how)
         ids: list[NDArray[np.int64]] = []
         owners: list[int] = []
         sizes: list[int] = []
-        for number, document in enumerate(source.documents()):
+        for number, document in enumerate(documents):
             if isinstance(document, str):
                 (flat, lengths), num_bytes = chunker.measured_texts([document])
             else:

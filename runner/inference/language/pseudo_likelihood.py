@@ -88,6 +88,28 @@ def pseudo_perplexity(
     if num_documents is not None and num_documents < len(chosen):  # lower numbers choose some of higher ones
         keys = sample_keys(seed, np.zeros_like(chosen), chosen, _STREAM)
         chosen = np.sort(chosen[np.argsort(keys, kind="stable")[:num_documents]])
+    losses, tokens = (of_all[chosen] for of_all in pseudo_losses(language, sequences, chosen, report))
+    ends = None
+    if resamples:
+
+        def resampled(weights: Weights) -> dict[str, NDArray[np.float64]]:
+            return {"value": np.exp((weights @ losses) / np.maximum(weights @ tokens, 1))}
+
+        ends = bootstrap(resampled, len(chosen), resamples, seed)["value"]
+    value = float(np.exp(losses.sum() / tokens.sum()))
+    return value, ends, {"documents": len(chosen), "tokens": int(tokens.sum())}
+
+
+def pseudo_losses(
+    language: LanguageModel,
+    sequences: DocumentSequences,
+    chosen: NDArray[np.int64],
+    report: Report | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The negative pseudo-log-likelihood of each document [E] in nats, and its tokens; 0 for those not `chosen`.
+
+    Raises ValueError for another model than one of masked tokens, and documents without a token.
+    """
     samples = np.flatnonzero(np.isin(sequences.owners(), chosen))
     ids, lengths = sequences.gather(samples)
     ordinary = ~language.collator.is_special[ids]
@@ -109,14 +131,4 @@ def pseudo_perplexity(
         apart.add(passed)
     if "loss" not in apart.sums:
         raise ValueError("the pseudo-perplexity is for masked language models, and this model is another")
-    losses = apart.sums["loss"][chosen]
-    tokens = np.bincount(apart.owners, minlength=apart.num_owners)[chosen]
-    ends = None
-    if resamples:
-
-        def resampled(weights: Weights) -> dict[str, NDArray[np.float64]]:
-            return {"value": np.exp((weights @ losses) / np.maximum(weights @ tokens, 1))}
-
-        ends = bootstrap(resampled, len(chosen), resamples, seed)["value"]
-    value = float(np.exp(losses.sum() / tokens.sum()))
-    return value, ends, {"documents": len(chosen), "tokens": int(tokens.sum())}
+    return apart.sums["loss"], np.bincount(apart.owners, minlength=apart.num_owners)

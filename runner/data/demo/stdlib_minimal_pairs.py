@@ -1,0 +1,72 @@
+"""Minimal pairs from the comments of the standard library, which are in no document of `stdlib_text`."""
+
+import platform
+import re
+from collections.abc import Iterator
+from importlib.util import decode_source
+
+from tiryns.runner.data.demo.stdlib_tasks import LARGEST_FILE, digest
+from tiryns.runner.data.demo.stdlib_text import library, source_files
+
+FORMS = {
+    "articles": {"a": "an", "an": "a"},
+    "determiners": {"this": "these", "these": "this"},
+    "number": {"is": "are", "are": "is", "has": "have", "was": "were", "does": "do"},
+}
+"""The words that are exchanged, by phenomenon."""
+
+COMMENT = re.compile(r"(?:^[ \t]*#[ \t]?.*\n)+", re.MULTILINE)
+SENTENCE = re.compile(r"[A-Z][A-Za-z]*(?:,? [A-Za-z]+){4,24}\.(?=\s|$)")
+
+MOST = 500
+"""Pairs of a phenomenon."""
+
+
+class StdlibMinimalPairs:
+    """Sentences against the same with a wrong article, determiner or number, or with two words exchanged.
+
+    Example:
+        >>> sorted(StdlibMinimalPairs().rows()[0])
+        ['UID', 'sentence_bad', 'sentence_good']
+    """
+
+    def rows(self) -> list[dict[str, str]]:
+        """The pairs; raises FileNotFoundError for a Python without sources of its library."""
+        by_phenomenon: dict[str, list[dict[str, str]]] = {}
+        for sentence in sorted(set(_sentences()), key=digest):
+            for phenomenon, bad in _changed(sentence):
+                pairs = by_phenomenon.setdefault(phenomenon, [])
+                if len(pairs) < MOST:
+                    pairs.append({"UID": phenomenon, "sentence_good": sentence, "sentence_bad": bad})
+        if not by_phenomenon:
+            raise FileNotFoundError(
+                f"no comments in {library()}: this Python ships without the sources of its library"
+            )
+        return [pair for name in sorted(by_phenomenon) for pair in by_phenomenon[name]]
+
+    def describe(self) -> str:
+        """One line for messages."""
+        return f"comments of Python {platform.python_version()}"
+
+
+def _sentences() -> Iterator[str]:
+    """Sentences of plain words in comments of whole lines."""
+    for file in source_files():
+        if file.stat().st_size <= LARGEST_FILE:
+            for comment in COMMENT.finditer(decode_source(file.read_bytes())):
+                text = re.sub(r"\s*\n?[ \t]*#[ \t]?|\s+", " ", comment[0])
+                yield from SENTENCE.findall(text)
+
+
+def _changed(sentence: str) -> Iterator[tuple[str, str]]:
+    """Wrong forms of a sentence by phenomenon, each with one change."""
+    words = sentence.split(" ")
+    for phenomenon, forms in FORMS.items():
+        for place, word in enumerate(words):
+            if word in forms:
+                yield phenomenon, " ".join([*words[:place], forms[word], *words[place + 1 :]])
+                break
+    place = 1 + digest(sentence) % (len(words) - 3)  # the first and the last word stay
+    first, second = words[place : place + 2]
+    if first.lower() != second.lower():
+        yield "word_order", " ".join([*words[:place], second, first, *words[place + 2 :]])
