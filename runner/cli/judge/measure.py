@@ -44,7 +44,10 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
     """
     runs = list(chain.from_iterable((pair.against, pair.change) for pair in pairs))
     key = metric or _monitored(pairs)
-    _check_same(runs, "objective", comparable.objective_of)
+    if key.startswith(comparable.OF_SUITES):
+        _check_same(runs, "suite", comparable.suite_of)
+    else:
+        _check_same(runs, "objective", comparable.objective_of)
     if pairs[0].shared.fold is not None:
         _check_same(runs, "examples", comparable.examples_of)
         key = metric or f"{HELD_OUT}{key.rpartition('/')[2]}"

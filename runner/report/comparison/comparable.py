@@ -16,6 +16,9 @@ PER_TOKEN = ("loss", "perplexity", "bits_per_token")
 """Figures per token, which can be compared within one vocabulary alone."""
 
 
+OF_SUITES = "suite/"
+"""Start of the figures of suites, whose tasks measure weights alike, whatever they were trained for."""
+
 TOKENISING = frozenset(
     f"data.{name}"
     for name in ("tokenizer", "max_length", "doc_stride", *(field.name for field in fields(Tokenizing)))
@@ -35,6 +38,11 @@ def inputs_of(run: Run) -> Manifest:
 def objective_of(run: Run) -> str:
     """The name of the objective's class."""
     return str(run.settings.get("objective._target_")).rpartition(".")[2]
+
+
+def suite_of(run: Run) -> dict[str, Any]:
+    """The suite that a run's weights are measured with, and its overrides."""
+    return {name: run.settings.get(f"callback.suite.{name}") for name in ("suite", "overrides")}
 
 
 def validation_of(run: Run) -> dict[str, Any]:
@@ -83,7 +91,13 @@ class Kinds(NamedTuple):
 
 
 def kinds_of(runs: Sequence[Run], key: str) -> Kinds:
-    """Runs whose figure `key` measures the same are of one kind: one objective, one data set, per token one tokenizer."""
+    """Runs whose figure `key` measures the same are of one kind: one objective, one data set, per token one tokenizer.
+
+    Figures of a suite measure the same wherever the suite is the same.
+    """
+    if key.startswith(OF_SUITES):
+        suites = [suite_of(run) for run in runs]
+        return Kinds([*map(suites.index, suites)], ["suite"] if any(s != suites[0] for s in suites) else [])
     facts: dict[str, Callable[[Run], Any]] = {
         "objective": objective_of,
         "settings of the validation": validation_of,
