@@ -58,7 +58,7 @@ def prepared(config: DictConfig) -> tuple[Any, Any]:
     from tiryns.runner.cli.models.evaluate import progress
     from tiryns.runner.data import FinetuningData, MinimalPairs, MtebTasks, RetrievalPairs
     from tiryns.runner.inference.frozen.encoder import FrozenEncoder
-    from tiryns.runner.inference.language.minimal_pairs import PairJudge
+    from tiryns.runner.inference.language.minimal_pairs import PairScorer
     from tiryns.runner.inference.passes import Computation
     from tiryns.runner.loop.assembly import make_data
     from tiryns.runner.loop.plain import make_model_of
@@ -77,7 +77,7 @@ def prepared(config: DictConfig) -> tuple[Any, Any]:
     computation = Computation(precision, layout, config.data.micro_batch_tokens, config.data.micro_batch_size)
     name = config.model.get("name_or_path")
     if isinstance(data, MinimalPairs):
-        return data, PairJudge(name, computation, progress)
+        return data, PairScorer(name, computation, progress)
     torch.manual_seed(config.seed)  # the weights of a model without any
     pretrained = make_model_of(config.model, data.tokenizer, head=Head(AutoModel))
     embedding = Embedding(config.pooling or "mean")

@@ -56,7 +56,7 @@ class Probed(NamedTuple):
 
 
 def probe(data: Any, encoder: Any) -> Probed:
-    """Measures a frozen encoder, or for minimal pairs a `PairJudge`, on prepared data, as its kind asks for.
+    """Measures a frozen encoder, or for minimal pairs a `PairScorer`, on prepared data, as its kind asks for.
 
     Texts or pairs with one label: a linear probe and nearest neighbours; words with labels: a linear probe; pairs with
     numbers: the cosine of the two texts; queries with passages: ranks by cosine; tasks of mteb: what mteb measures;

@@ -66,7 +66,7 @@ class ScoredPairs(NamedTuple):
         }
 
 
-class PairJudge:
+class PairScorer:
     """A trained language model that scores both sentences of pairs."""
 
     def __init__(
