@@ -9,8 +9,6 @@ import pytest
 from tests.cli.judge.folders import KEY, make_run, make_sweep
 from tests.report.pages import read
 from tests.support.in_process import tiryns_here
-from tiryns.runner.report.comparison.comparable import kinds_of
-from tiryns.runner.run.folder import load_run
 
 BASE = [4.0, 4.2, 3.9, 4.1, 4.3, 4.05, 4.15, 3.95]
 DROPS = [0.11, 0.09, 0.1, 0.12, 0.08, 0.1, 0.11, 0.09]
@@ -242,26 +240,6 @@ def test_comparisons_without_sense_are_refused(
     make_run(tmp_path / "a", 1, 4.0)
     make_run(tmp_path / "b", 1, 3.9, **difference)
     assert message in refused(tmp_path, "a", "b")
-
-
-def test_objectives_are_compared_by_a_suite_if_it_is_the_same(tmp_path: Path) -> None:
-    """Its tasks measure weights alike, whatever they were trained for."""
-    key, suite = "suite/minimal_pairs/mean", {"callback.suite.suite": "minimal_pairs"}
-    runs = []
-    for seed in range(1, 7):
-        for name, gain, objective in (("a", 0, {}), ("b", 0.1, OBJECTIVE)):
-            results, settings = {key: 0.7 + seed / 100 + gain}, {**suite, **objective}
-            runs.append(make_run(tmp_path / name / str(seed), seed, 4.0, results=results, settings=settings))
-    found = one(tmp_path, "a", "b", "--metric", key)
-    assert found["answer"] == "better"
-    assert "objective" in refused(tmp_path, "a", "b", "--metric", KEY)
-    opened = [load_run(run) for run in runs]
-    assert kinds_of(opened, key) == ([0] * 12, [])
-    assert kinds_of(opened, KEY).numbers == [0, 1] * 6
-    other = {**suite, "callback.suite.overrides": ["suite.tasks=[tokens]"]}
-    runs.append(make_run(tmp_path / "c" / "1", 1, 4.0, results={key: 0.9}, settings=other))
-    assert "differ in their suite (overrides: None and" in refused(tmp_path, "a", "c", "--metric", key)
-    assert kinds_of([*opened, load_run(runs[-1])], key).differ_in == ["suite"]
 
 
 def test_other_vocabularies_are_compared_by_bits_per_byte(tmp_path: Path) -> None:
