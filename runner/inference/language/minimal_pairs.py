@@ -94,15 +94,19 @@ class PairScorer:
         return {"objective": self.language.objective, **self.language.computation._asdict()}
 
     def scored(self, sets: Mapping[str, list[Pair]]) -> dict[str, ScoredPairs]:
-        """The pairs of each set with their scores; raises ValueError for a sentence without a token."""
+        """The pairs of each set with their scores; raises ValueError for a sentence without a known token."""
         return {name: ScoredPairs(pairs, self._scores(pairs, name)) for name, pairs in sets.items()}
 
     def _scores(self, pairs: list[Pair], name: str) -> NDArray[np.float64]:
         """The log-likelihoods [P, 2] of both sentences of each pair."""
-        sentences = self.language.cut([text for pair in pairs for text in (pair.good, pair.bad)], name)
-        report = self.progress and self.progress(name)
+        texts = [text for pair in pairs for text in (pair.good, pair.bad)]
+        sentences, report = self.language.cut(texts, name), self.progress and self.progress(name)
         if self.language.objective == "clm":
-            losses = self.language.measure(sentences, 0, 0, report)[1]["loss"]
+            sums = self.language.measure(sentences, 0, 0, report)[1]
+            losses, tokens = sums["loss"], sums["weight"].astype(np.int64)
         else:
-            losses, _ = pseudo_losses(self.language, sentences, np.arange(2 * len(pairs)), report)
+            losses, tokens = pseudo_losses(self.language, sentences, np.arange(len(texts)), report)
+        if not tokens.all():
+            text = texts[int(np.argmin(tokens))]
+            raise ValueError(f"{name}: the model's tokenizer knows no part of the sentence {text!r:.80}")
         return -losses.reshape(-1, 2)

@@ -120,6 +120,20 @@ def test_wrong_sentences_are_found_wrong_and_files_are_phenomena(tmp_path: Path,
     assert equal["phenomena"][0] == {"phenomenon": "case", "pairs": 1, "accuracy": 0.5}
 
 
+@pytest.mark.parametrize("objective", ["mlm", "clm"])
+def test_sentence_that_the_tokenizer_does_not_know_is_told(
+    objective: str, tmp_path: Path, text_file: Path
+) -> None:
+    """It would be the most likely of all, with a likelihood of 1."""
+    words = ["trainer.max_steps=1", "trainer.validate_every=0", *RUNS[objective]]
+    run = train_here(tmp_path / "run", text_file, *words).path
+    (tmp_path / "pairs.jsonl").write_text(rows([*PAIRS, ("seven herons", "\u9dfa \u9dfa", "words")]))
+    named = ["model=pretrained", f"model.name_or_path={run}", "data.test=pairs.jsonl"]
+    done = tiryns_here(tmp_path, "mode=probe", "data=minimal_pairs", "trainer=cpu", *named)
+    assert done.returncode == 1
+    assert "the model's tokenizer knows no part of the sentence '\u9dfa \u9dfa'" in done.stderr
+
+
 def test_suite_of_babylm_reads_its_folders(tmp_path: Path, text_file: Path) -> None:
     run = train_here(tmp_path / "run", text_file, "trainer.max_steps=2", "trainer.validate_every=0").path
     for name, part in (("blimp_filtered", PAIRS), ("supplement_filtered", PAIRS[:1])):
