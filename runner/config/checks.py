@@ -161,7 +161,9 @@ def _check_groups(values: Settings) -> None:
             missing = [name for name in missing if name not in _brought(node)]
         if missing:
             key = f"{group}.{missing[0]}"
-            fields = (field for option in options.values() for field in fields_of(option, group))
+            chosen = options.get(option_of(group, node) or "")
+            own = [chosen] if chosen else options.values()
+            fields = (field for option in own for field in fields_of(option, group))
             doc = next((field.doc for field in fields if field.key == key), "")
             raise ValueError(f"{key} has no value. {doc}".rstrip())
 

@@ -130,6 +130,7 @@ CONFIGS: list[tuple[str, list[str]]] = [
     ("model=bert_tiny data.max_length=600", ["data.max_length=600", "max_position_embeddings=512"]),
     ("data=files", ["data.source has no value"]),
     ("data=classification", ["data.train has no value"]),
+    ("mode=probe data=minimal_pairs", ["data.test has no value. A file, folder, glob, hub name"]),
     ("model=pretrained", ["model.name_or_path has no value"]),
     ("experiment=distillation", ["objective.teacher has no value"]),
     ("experiment=classification data.train=mine.csv", ["data.validation", "add data=classification, which"]),
