@@ -32,20 +32,15 @@ def muon(groups: Groups, **settings: Any) -> Optimizer:
     """Muon for hidden matrices; AdamW, at a rate of its own that follows the schedule too, for the rest."""
     from pytorch_optimizer import Muon
 
-    from tiryns.runner.patches.pytorch_optimizer import choose_precision_of_products
-
-    choose_precision_of_products()
-    return Muon(_marked(groups), **settings)
+    return Muon(_for_muon(groups), **settings)
 
 
 @optimizer(conf.NorMuon, decoupled=True, matrices_apart=True, lr_of_others="adamw_lr")
 def normuon(groups: Groups, ns_steps: int, **settings: Any) -> Optimizer:
     """NorMuon for hidden matrices; AdamW, at a rate of its own that follows the schedule too, for the rest."""
     from tiryns.runner.optim.algorithms.normuon import LongSideNorMuon, coefficients
-    from tiryns.runner.patches.pytorch_optimizer import choose_precision_of_products
 
-    choose_precision_of_products()
-    return LongSideNorMuon(_marked(groups), ns_steps=ns_steps, ns_coeffs=coefficients(ns_steps), **settings)
+    return LongSideNorMuon(_for_muon(groups), ns_steps=ns_steps, ns_coeffs=coefficients(ns_steps), **settings)
 
 
 @optimizer(conf.Shampoo, decoupled=True)
@@ -97,8 +92,11 @@ def splus(groups: Groups, max_dim: int, **settings: Any) -> Optimizer:
     return LoopSPlus(keep_vocabulary_basis(groups, "max_dim", max_dim), **settings)
 
 
-def _marked(groups: Groups) -> Groups:
-    """The groups, which say whether Muon or AdamW is for them."""
+def _for_muon(groups: Groups) -> Groups:
+    """The groups, which say whether Muon or AdamW is for them; Muon multiplies as this processor is fast from now on."""
+    from tiryns.runner.patches.pytorch_optimizer import choose_precision_of_products
+
+    choose_precision_of_products()
     for group in groups:
         group["use_muon"] = holds_hidden_matrices(group)
     return groups
