@@ -1,12 +1,12 @@
 """Minimal pairs from the comments of the standard library, which are in no document of `stdlib_text`."""
 
-import platform
 import re
 from collections.abc import Iterator
 from importlib.util import decode_source
+from typing import Any
 
-from tiryns.runner.data.demo.stdlib_tasks import LARGEST_FILE, digest
-from tiryns.runner.data.demo.stdlib_text import library, source_files
+from tiryns.runner.data.demo.stdlib_tasks import LARGEST_FILE, StdlibTask, digest
+from tiryns.runner.data.demo.stdlib_text import source_files
 
 FORMS = {
     "articles": {"a": "an", "an": "a"},
@@ -22,7 +22,7 @@ MOST = 500
 """Pairs of a phenomenon."""
 
 
-class StdlibMinimalPairs:
+class StdlibMinimalPairs(StdlibTask):
     """Sentences against the same with a wrong article, determiner or number, or with two words exchanged.
 
     Example:
@@ -30,23 +30,20 @@ class StdlibMinimalPairs:
         ['UID', 'sentence_bad', 'sentence_good']
     """
 
-    def rows(self) -> list[dict[str, str]]:
-        """The pairs; raises FileNotFoundError for a Python without sources of its library."""
+    what = "comments"
+
+    def __init__(self) -> None:
+        super().__init__("test")  # nothing is trained on them
+
+    def examples(self) -> Iterator[dict[str, Any]]:
+        """By phenomenon, the sentences of each in a shuffled order."""
         by_phenomenon: dict[str, list[dict[str, str]]] = {}
         for sentence in sorted(set(_sentences()), key=digest):
             for phenomenon, bad in _changed(sentence):
                 pairs = by_phenomenon.setdefault(phenomenon, [])
                 if len(pairs) < MOST:
                     pairs.append({"UID": phenomenon, "sentence_good": sentence, "sentence_bad": bad})
-        if not by_phenomenon:
-            raise FileNotFoundError(
-                f"no comments in {library()}: this Python ships without the sources of its library"
-            )
-        return [pair for name in sorted(by_phenomenon) for pair in by_phenomenon[name]]
-
-    def describe(self) -> str:
-        """One line for messages."""
-        return f"comments of Python {platform.python_version()}"
+        return (pair for name in sorted(by_phenomenon) for pair in by_phenomenon[name])
 
 
 def _sentences() -> Iterator[str]:

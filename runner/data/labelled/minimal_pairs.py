@@ -7,6 +7,7 @@ from tiryns.conf.data.pairs import MinimalPairs as Settings
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.evaluated import by_name
 from tiryns.runner.data.labelled.examples import text_of
+from tiryns.runner.data.labelled.words.annotations import file_of
 from tiryns.runner.data.read.opened import reading_of
 from tiryns.runner.data.read.rows import Row, read_rows
 
@@ -45,6 +46,5 @@ class MinimalPairs:
         bad = text_of(row, given.bad_column, "data.bad_column")
         if good == bad:
             raise ValueError(f"{row.where}: both sentences are {good!r:.80}")
-        file, comma, _ = row.where.rpartition(", ")
-        phenomenon = row.values.get(given.phenomenon_column) or (Path(file).stem if comma else name)
+        phenomenon = row.values.get(given.phenomenon_column) or Path(file_of(row.where)).stem or name
         return Pair(good, bad, str(phenomenon))

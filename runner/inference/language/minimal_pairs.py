@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tiryns.runner.data.labelled.minimal_pairs import Pair
 from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap
 from tiryns.runner.inference.language.figures import LanguageModel
-from tiryns.runner.inference.language.infill import open_model
+from tiryns.runner.inference.language.infill import generates, open_model
 from tiryns.runner.inference.language.pseudo_likelihood import pseudo_losses
 from tiryns.runner.inference.passes import Computation, Report
 
@@ -79,10 +79,8 @@ class PairScorer:
                 "model=pretrained model.name_or_path=RUN"
             )
         config, tokenizer = open_model(name)
-        language = LanguageModel(name, config, tokenizer, {})
-        if language.objective == "hybrid":  # which guesses next tokens too
-            language = LanguageModel(name, config, tokenizer, {}, "clm")
-        self.language, self.progress = language, progress
+        asked = "clm" if generates(config) else None  # a hybrid model guesses next tokens too
+        self.language, self.progress = LanguageModel(name, config, tokenizer, {}, asked), progress
         self.language.computation = computation.set_up(self.language.collator, self.language.model)
 
     def describe(self) -> str:
