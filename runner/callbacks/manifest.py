@@ -62,10 +62,10 @@ class Manifest(Callback):
                 "deterministic": torch.are_deterministic_algorithms_enabled(),
             }
             resolved = {**(folder.status.get("resolved") or {}), **kernels}
-            config = yaml.load(text := (folder.path / "config.yaml").read_text(), Loader=LOADER)
+            config = yaml.load((folder.path / "config.yaml").read_text(), Loader=LOADER)
+            groups = {name: config[name] for name in GROUPS if name in config}
             # Short runs notice what a config of all settings takes. Only a lookup can need the other groups.
-            groups = config if "${" in text else {name: config[name] for name in GROUPS if name in config}
-            inputs = _inputs(trainer, folder, DictConfig(groups))
+            inputs = _inputs(trainer, folder, DictConfig(config if "${" in str(groups) else groups))
             begin_manifest(folder, config, inputs, resolved, step)
             self._file = open_at(folder.path / FILE_NAME, step)
 
