@@ -45,7 +45,7 @@ class Call:
     name: str
     """The target as the config names it."""
 
-    def __call__(self, *args: Any, **given: Any) -> Any:
+    def __call__(self, *args: object, **given: object) -> Any:
         """Makes the target; raises ValueError where it takes no such setting, lacks one, or refuses these."""
         names, takes_any = parameters(self.func)
         for name, others in OTHER_NAMES.get(self.group, {}).items():
@@ -64,7 +64,7 @@ class Call:
         """The same call with other settings of the node."""
         return replace(self, keywords=keywords)
 
-    def made(self, *args: Any, **values: Any) -> Any:
+    def made(self, *args: object, **values: object) -> Any:
         """Makes the target of the node's values and these, all of which it must take; raises as a call does."""
         keywords = {**self.keywords, **values}
         try:

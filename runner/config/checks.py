@@ -42,7 +42,7 @@ BROUGHT = ("source", "mixture")
 class EarlyChecks(Callback):
     """Checks a run before Hydra makes its folder."""
 
-    def on_run_start(self, config: DictConfig, **_: Any) -> None:
+    def on_run_start(self, config: DictConfig, **_: object) -> None:
         """Ends the program with one message where the config is wrong, or the folder holds files of somebody else."""
         with refusing():
             check_config(config)
@@ -112,7 +112,7 @@ def _plain(config: DictConfig, name: str) -> Any:
     return OmegaConf.to_container(value, resolve=name in RESOLVED)
 
 
-def _check_sizes(key: str, value: Any) -> None:
+def _check_sizes(key: str, value: object) -> None:
     """Raises ValueError for a whole number that has more than 64 bits, at any depth of a setting."""
     if isinstance(value, int) and abs(value) >= 2**63:
         raise ValueError(f"{key}={value}: no whole number may have more than 64 bits")

@@ -137,7 +137,7 @@ def check_files(file: Path, changed: int) -> None:
         )
 
 
-def choices_of(values: Any) -> Iterator[tuple[str, Any]]:
+def choices_of(values: object) -> Iterator[tuple[str, Any]]:
     """Each key of a config with its value, at any depth."""
     left = [values]
     while left:
@@ -149,7 +149,7 @@ def choices_of(values: Any) -> Iterator[tuple[str, Any]]:
             left += node
 
 
-def kernel_problem(key: str, value: Any) -> str | None:
+def kernel_problem(key: str, value: object) -> str | None:
     """Why a setting of a model is refused: it would run code from the hub. None for one that does not.
 
     Example:
@@ -178,7 +178,7 @@ def growth_of(tokenizer: Mapping[str, Any]) -> float:
     return max(read, written, *added, max(padded, default=0) / MOST_PADDED * MOST_GROWTH)
 
 
-def _growth_of_steps(parts: Any) -> float:
+def _growth_of_steps(parts: object) -> float:
     """How many times longer steps make a text, one after the other.
 
     A replacement multiplies the growth of those before it alone that write a character which it reads: rules for other
@@ -206,7 +206,7 @@ def _growth_of_steps(parts: Any) -> float:
     return most
 
 
-def _steps(parts: Any) -> Iterator[Mapping[str, Any]]:
+def _steps(parts: object) -> Iterator[Mapping[str, Any]]:
     """The steps of parts of a tokenizer in their order, those of sequences one by one."""
     left = [parts]
     while left:

@@ -147,7 +147,7 @@ def _refusal(refused: Sequence[Reached]) -> ValueError:
     )
 
 
-def _typeable(value: Any) -> str:
+def _typeable(value: object) -> str:
     """A value as an override has it, without quotation marks where it needs none."""
     plain_text = isinstance(value, str) and re.fullmatch(r"[A-Za-z_/~][\w./:@~%-]*|\$\{[\w.:]+\}", value)
     return str(value) if plain_text else re.sub(r"'([A-Za-z_/~][\w./-]*)'", r"\1", literal(value))
@@ -207,7 +207,7 @@ def _checked_targets(node: Any, values: Any, path: str) -> Iterator[str]:
             yield from _checked_targets(node[name], value, key)
 
 
-def _check_logging(value: Any, key: str) -> None:
+def _check_logging(value: object, key: str) -> None:
     """Checks a logging config: Python would call any class it names, and look up any name it calls external."""
     last = key.rpartition(".")[2]
     if isinstance(value, dict):
@@ -233,7 +233,7 @@ def is_own(config: DictConfig, key: str) -> bool:
     return _typed is None or _is_own(key, value_at(config, key), _typed)
 
 
-def _is_own(key: str, value: Any, words: Sequence[str]) -> bool:
+def _is_own(key: str, value: object, words: Sequence[str]) -> bool:
     """Whether the words of the command, or a file of the user's own, give a setting just this value."""
     given = OmegaConf.create({})
     for word in words:
@@ -272,7 +272,7 @@ def _content(file: Path, changed: int) -> dict[str, Any]:
         return {}
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: object) -> Iterator[str]:
     """The texts in a value."""
     if isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:

@@ -139,7 +139,9 @@ def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
             yield Reached("hydra/launcher", choice, choice, "submits jobs")
 
 
-def _reached(parent: Any, name: Any, value: Any, key: str, library: bool = False) -> Iterator[Reached]:
+def _reached(
+    parent: object, name: object, value: object, key: str, library: bool = False
+) -> Iterator[Reached]:
     """What a value reaches, given as it stands, and each value in it."""
     if isinstance(value, dict | list):
         node = _used(parent, name, value)
@@ -243,7 +245,7 @@ def given_by(word: str) -> tuple[DictConfig, ...]:
     return found
 
 
-def value_at(config: Any, key: str) -> Any:
+def value_at(config: object, key: str) -> Any:
     """The value at a key as it stands, interpolations unresolved; None where there is none."""
     values = plain(config)
     for part in re.findall(r"[^.\[\]]+", key):
@@ -253,6 +255,6 @@ def value_at(config: Any, key: str) -> Any:
     return values
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A part of a config as it stands, interpolations unresolved."""
     return OmegaConf.to_container(value, resolve=False) if OmegaConf.is_config(value) else value

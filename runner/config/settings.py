@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Any, TypeVar
+from typing import TypeVar
 
 Made = TypeVar("Made")
 
@@ -38,7 +38,7 @@ def takes_settings(option: type, part: str = "") -> Callable[[Callable[..., Made
         known = written.replace(parameters=sorted(parameters, key=lambda p: p.kind))
 
         @wraps(function)
-        def taking(*args: Any, **values: Any) -> Made:
+        def taking(*args: object, **values: object) -> Made:
             if part and values.keys().isdisjoint(names):
                 return function(*args, settings=option(), **values)
             try:

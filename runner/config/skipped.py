@@ -45,7 +45,7 @@ def noted_rewinds(folder: Path) -> list[dict[str, Any]]:
     return [note for note in found if _is_whole(note)] if isinstance(found, list) else []
 
 
-def _is_whole(note: Any) -> bool:
+def _is_whole(note: object) -> bool:
     if not isinstance(note, dict) or not isinstance(note.get("batches"), list):
         return False
     return [type(n) for n in (*note["batches"], note.get("step"), note.get("checkpoint"))] == [int] * 4

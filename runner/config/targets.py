@@ -92,7 +92,7 @@ def group_of(path: str) -> str | None:
     return None
 
 
-def check_targets(node: Any) -> None:
+def check_targets(node: object) -> None:
     """Raises ValueError for a target or setting that would run code that is not allowed; skips Hydra's own nodes."""
     if isinstance(node, ListConfig):
         for item in node:
@@ -106,7 +106,7 @@ def check_targets(node: Any) -> None:
                 check_targets(value)
 
 
-def _check_value(name: str, value: Any, path: str) -> None:
+def _check_value(name: str, value: object, path: str) -> None:
     if name == "_target_":
         check_target(str(value), path)
     if name == "trust_remote_code" and value and path:
@@ -169,7 +169,7 @@ def _targets_of(option: type) -> frozenset[str]:
     return frozenset(_targets_in(values))
 
 
-def _targets_in(values: Any) -> set[str]:
+def _targets_in(values: object) -> set[str]:
     if isinstance(values, dict):
         own = {canonical(values["_target_"])} if "_target_" in values else set[str]()
         return own.union(*map(_targets_in, values.values()))
@@ -219,7 +219,7 @@ def _located(target: str) -> Any:
         raise ImportError(f"cannot find the target {target!r}: {error}{hint}") from error
 
 
-def dotted(found: Any) -> Any:
+def dotted(found: object) -> Any:
     """The object of a dotted name that code, not a config, has given; anything but a string is returned as it is."""
     try:
         return _attribute(found) if isinstance(found, str) else found
@@ -237,6 +237,6 @@ def _attribute(path: str) -> Any:
     return found
 
 
-def _is_of_kind(found: Any, group: str | None) -> bool:
+def _is_of_kind(found: object, group: str | None) -> bool:
     """Whether something is a class that components of the group may be of."""
     return group is not None and isinstance(found, type) and issubclass(found, _located(KINDS[group]))

@@ -119,7 +119,7 @@ def agree_on_launch() -> None:
         os.environ[cluster.AGREED_LAUNCH] = name_launch(store, here.rank, here.world_size)
 
 
-def name_launch(store: Any, rank: int, world_size: int, patience: float = SECONDS_TO_AGREE) -> str:
+def name_launch(store: object, rank: int, world_size: int, patience: float = SECONDS_TO_AGREE) -> str:
     """The name that rank 0 gives this launch; what ranks of earlier launches have left in the store is passed over.
 
     Rank 0 answers each question with the name until every rank has taken it: a question may be that of a dead rank.

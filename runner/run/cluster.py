@@ -72,7 +72,7 @@ def nodes_of(trainer: Any) -> Nodes:
     return nodes
 
 
-def num_nodes(trainer: Any) -> int:
+def num_nodes(trainer: object) -> int:
     """The nodes there are, in a rank; elsewhere the fewest that the config asks for."""
     here = member()
     return here.num_nodes if here is not None else nodes_of(trainer).least
@@ -119,7 +119,7 @@ def slurm_launch() -> str:
     return ".".join(os.environ.get(name, "0") for name in names)
 
 
-def check_layout(trainer: Any, devices: int, here: Member) -> None:
+def check_layout(trainer: object, devices: int, here: Member) -> None:
     """Raises ValueError unless the config asks for as many processes as were started."""
     per_node, num_nodes, asked = here.ranks_per_node, here.num_nodes, nodes_of(trainer)
     if devices != per_node or not asked.least <= num_nodes <= asked.most:

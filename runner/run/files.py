@@ -52,7 +52,7 @@ def read_text(path: Path) -> str:
         return ""
 
 
-def read_json(path: Path, empty: Any) -> Any:
+def read_json(path: Path, empty: object) -> Any:
     """The value in a file; `empty` where there is no file, it cannot be read, or its value has another type."""
     try:
         value = json.loads(read_text(path))

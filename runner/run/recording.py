@@ -53,7 +53,7 @@ def config_hash(config: DictConfig) -> str:
     return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def _without_modules(value: Any) -> Any:
+def _without_modules(value: object) -> Any:
     """The config with each target cut to its last name."""
     if isinstance(value, list):
         return [_without_modules(item) for item in value]
@@ -113,7 +113,7 @@ class Recording:
         state = str(self.status.get("state") or "unknown")
         return "killed" if state == "running" and not self.is_locked() else state
 
-    def update_status(self, **values: Any) -> None:
+    def update_status(self, **values: object) -> None:
         """Changes fields of `status.json`, atomically."""
         write_atomically(self.path / "status.json", json.dumps({**self.status, **values}, indent=1))
 
@@ -212,11 +212,11 @@ class Recording:
                 self.end(state, error=str(error) if stopped else explain(error) or repr(error))
             raise
 
-    def end(self, state: str, **values: Any) -> None:
+    def end(self, state: str, **values: object) -> None:
         """Records the end of the run, its state and its seconds."""
         self.advance(state=state, ended=datetime.now().isoformat(timespec="seconds"), **values)
 
-    def advance(self, **values: Any) -> None:
+    def advance(self, **values: object) -> None:
         """Changes fields of `status.json`, and adds this session's seconds up to now.
 
         Checkpoints call it, so that of a killed session the seconds up to its last checkpoint count.

@@ -139,7 +139,7 @@ class Launcher(BaseSubmititLauncher):
             return self.settings.gpus_per_node
         return processes_per_node(trainer)
 
-    def __call__(self, overrides: list[str], *arguments: Any, **named: Any) -> JobReturn:
+    def __call__(self, overrides: list[str], *arguments: object, **named: object) -> JobReturn:
         """Runs the job on this task; where it fails the task does too, which ends the others with it."""
         result = super().__call__(overrides, *arguments, **named)
         if result.status == JobStatus.COMPLETED:

@@ -7,7 +7,6 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from hydra.core.utils import JobReturn
 from hydra.experimental.callback import Callback
@@ -38,7 +37,7 @@ class SweepPage(Callback):
     def __init__(self) -> None:
         self._lines: JobLines | None = None
 
-    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+    def on_multirun_start(self, config: DictConfig, **_: object) -> None:
         """Fixes the sweep's folder, for jobs that are composed in another process."""
         self._has_lines = has_lines(config)
         if self._has_lines:
@@ -52,13 +51,13 @@ class SweepPage(Callback):
             config.hydra.sweep.dir = folder
             config.hydra.overrides.hydra.append(f"hydra.sweep.dir={quoted(folder)}")
 
-    def on_job_start(self, config: DictConfig, **_: Any) -> None:
+    def on_job_start(self, config: DictConfig, **_: object) -> None:
         """Has a job that runs here, after others, print into a file of its own."""
         if self._has_lines:
             self._lines = self._lines or JobLines(Path(config.hydra.sweep.dir))
             self._lines.begin(Path(config.hydra.sweep.dir) / str(config.hydra.sweep.subdir))
 
-    def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: object) -> None:
         """Lets go of what only this job needed; the process may run hundreds more."""
         if self._lines is not None:
             self._lines.end()
@@ -70,7 +69,7 @@ class SweepPage(Callback):
                 self._frozen = True
             return_freed_memory()
 
-    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+    def on_multirun_end(self, config: DictConfig, **_: object) -> None:
         """Compares the runs in the sweep's folder; ends with exit status 1 where a job has failed."""
         if sys.exception():  # Hydra 1.4 calls this also where the sweep has failed, which says why by itself
             return

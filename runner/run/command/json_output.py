@@ -28,7 +28,7 @@ def asks_for_json(words: Sequence[str]) -> bool:
     return any(len(word) > 2 and "--json".startswith(word) for word in flags)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Values for JSON: arrays as lists, paths as text, and null for what is no finite number."""
     if isinstance(value, Mapping):
         return {str(name): plain(one) for name, one in value.items()}
@@ -41,12 +41,12 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def as_json(value: Any) -> str:
+def as_json(value: object) -> str:
     """A JSON document for a reader, with floats in full."""
     return json.dumps(plain(value), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
-def print_json(value: Any, file: Path | None = None) -> None:
+def print_json(value: object, file: Path | None = None) -> None:
     """Prints the document of a command, within `json_alone` when the command has ended; or writes it to a file."""
     if file is not None:
         from tiryns.runner.run.files import writing  # with Hydra, for which Ctrl-C is not caught yet

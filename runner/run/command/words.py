@@ -84,7 +84,7 @@ def quoted(value: str) -> str:
     return "'" + re.sub(r"(\\*)('|\Z)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), value) + "'"
 
 
-def literal(value: Any) -> str:
+def literal(value: object) -> str:
     """A value in the grammar of Hydra's overrides.
 
     Example:
@@ -173,7 +173,7 @@ def typed(name: str) -> str:
     return quoted if name == name.strip() else f"{outer}{quoted}{outer}"
 
 
-def typed_setting(name: str, value: Any) -> str:
+def typed_setting(name: str, value: object) -> str:
     """A setting of data, or another with its group, as it is typed on a command line.
 
     Example:

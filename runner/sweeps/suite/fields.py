@@ -215,7 +215,7 @@ def _summary(where: str, given: Any, tasks: Mapping[str, Task]) -> dict[str, tup
     return {str(mean): tuple(names) for mean, names in summary.items()}
 
 
-def check_mapping(where: str, given: Any, known: Sequence[str]) -> None:
+def check_mapping(where: str, given: object, known: Sequence[str]) -> None:
     """Raises ValueError unless these are known fields."""
     if not isinstance(given, Mapping):
         raise ValueError(f"{where} is {_shown(given)}; expected fields: {', '.join(known)}")
@@ -226,10 +226,10 @@ def check_mapping(where: str, given: Any, known: Sequence[str]) -> None:
             )
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return "missing" if value is None else f"{value!r:.60}"
 
 
-def _expect(is_right: Any, where: str, field: str, value: Any, expected: str) -> None:
+def _expect(is_right: object, where: str, field: str, value: object, expected: str) -> None:
     if not is_right:
         raise ValueError(f"{where}: {field} is {_shown(value)}; expected {expected}")
