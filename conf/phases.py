@@ -66,7 +66,7 @@ def place_of(number: int, name: str) -> str:
     return f"phases[{number}] ({name})"
 
 
-def phases_of(given: Any) -> list[Phase]:
+def phases_of(given: object) -> list[Phase]:
     """The phases of the setting `phases`; raises ValueError for the first thing that is wrong.
 
     Example:
@@ -88,7 +88,7 @@ def phases_of(given: Any) -> list[Phase]:
     return phases
 
 
-def _phase(number: int, entry: Any) -> Phase:
+def _phase(number: int, entry: object) -> Phase:
     """An entry of the list."""
     where = f"phases[{number}]"
     if not isinstance(entry, Mapping) or not entry.get("name"):
@@ -112,7 +112,7 @@ def _phase(number: int, entry: Any) -> Phase:
     return Phase(**entry)
 
 
-def _check_settings(where: str, given: Any, known: tuple[str, ...] | None) -> None:
+def _check_settings(where: str, given: object, known: tuple[str, ...] | None) -> None:
     if not isinstance(given, Mapping):
         raise ValueError(f"{where}={given!r}: expected settings by name")
     for name in given if known is not None else ():
@@ -208,7 +208,7 @@ def check_data(phases: Sequence[Phase], data: Mapping[str, Any]) -> None:
             )
 
 
-def _check_weights(key: str, weights: Any, sources: Mapping[str, Any]) -> None:
+def _check_weights(key: str, weights: object, sources: Mapping[str, Any]) -> None:
     if not isinstance(weights, Mapping) or not weights:
         expected = f"{key}={weights!r}: expected weights by name of source, such as {{books: 1, web: 2}}"
         raise ValueError(expected)

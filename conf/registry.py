@@ -39,7 +39,7 @@ class Option(ConfigNode):
 
     _node: DictConfig | None
 
-    def __init__(self, group: str | None, name: str, source: Any) -> None:
+    def __init__(self, group: str | None, name: str, source: object) -> None:
         self.source = source
         super().__init__(f"{name}.yaml", None, group, None, "tiryns")  # type: ignore[arg-type]
 
@@ -85,7 +85,7 @@ def _open_mappings(config: DictConfig) -> None:
             _open_mappings(config[name])
 
 
-def _is_mapping(hint: Any) -> bool:
+def _is_mapping(hint: object) -> bool:
     """Whether a field of this type holds a mapping, or may hold one."""
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     return any(get_origin(kind) is dict for kind in kinds)
@@ -119,12 +119,12 @@ def register_parts(group: str, together: str | None = None, **options: type) -> 
         _store(group, together, dict(options))
 
 
-def register_config(name: str, source: Any) -> None:
+def register_config(name: str, source: object) -> None:
     """Registers a config that is of no group."""
     _store(None, name, source)
 
 
-def _store(group: str | None, name: str, source: Any) -> None:
+def _store(group: str | None, name: str, source: object) -> None:
     """Puts an option into Hydra's store, unless the program has stored its own under this name."""
     option, place = Option(group, name, source), _place_of(group)
     _OWN[group, option.name] = option
@@ -162,13 +162,13 @@ def take_place_of(provider: str) -> None:
             place[name] = option
 
 
-def target_of(node: Any) -> str | None:
+def target_of(node: object) -> str | None:
     """Returns the target, as options spell it, of a config node or an option; None where it has none."""
     target = node.get("_target_") if isinstance(node, Mapping) else getattr(node, "_target_", None)
     return canonical(target) if isinstance(target, str) else None
 
 
-def option_of(group: str, node: Any) -> str | None:
+def option_of(group: str, node: object) -> str | None:
     """The option of a group with the target of a config node; None for a component of the user's own."""
     target = target_of(node)
     named = (name for name, option in OPTIONS[group].items() if target_of(option) == target)
@@ -186,7 +186,7 @@ GONE = ("module.replay_every",)
 """Settings of execution that earlier versions had: a run that notes them goes on, and is rebuilt, without them."""
 
 
-def execution_names(group: str, node: Any) -> set[str]:
+def execution_names(group: str, node: object) -> set[str]:
     """The fields of a group's node that change how a run is executed; for the user's own, those of any option."""
     name = option_of(group, node)
     options = OPTIONS[group].values() if name is None else [OPTIONS[group][name]]
@@ -195,7 +195,7 @@ def execution_names(group: str, node: Any) -> set[str]:
     return gone | {field for field, rule in rules if rule.get("execution")}
 
 
-def register_task(name: str, task: Any) -> None:
+def register_task(name: str, task: object) -> None:
     """Registers a task under a name: an instance of a subclass of `runner.tasks.Task`, the subclass, or its dotted name.
 
     Example:
@@ -204,7 +204,7 @@ def register_task(name: str, task: Any) -> None:
     TASKS[name] = task
 
 
-def register_metric(kind: str, name: str, make: Any, smaller_is_better: bool = False) -> None:
+def register_metric(kind: str, name: str, make: object, smaller_is_better: bool = False) -> None:
     """Adds a metric to every evaluation of a kind of predictions.
 
     Args:

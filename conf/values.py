@@ -19,7 +19,7 @@ class Choice(NamedTuple):
     switch: bool = False
     prefix: str | None = None
 
-    def problem(self, value: Any) -> str | None:
+    def problem(self, value: object) -> str | None:
         """The error message for a value that is not allowed."""
         fits = isinstance(value, bool) if self.switch and value not in self.words else value in self.words
         fits = fits or (self.prefix is not None and str(value).startswith(self.prefix))
@@ -43,7 +43,7 @@ class Bounds(NamedTuple):
     whole: bool = False
     word: str | None = None
 
-    def problem(self, value: Any) -> str | None:
+    def problem(self, value: object) -> str | None:
         """The error message for a value that is not allowed."""
         if self.word is not None and value == self.word:
             return None
@@ -69,7 +69,7 @@ class Named(NamedTuple):
 
     what: str = "a file, folder or name"
 
-    def problem(self, value: Any) -> str | None:
+    def problem(self, value: object) -> str | None:
         """The error message for a value that is not allowed."""
         if isinstance(value, str) and not value.strip():
             return f"it is empty (an unset variable of the shell?); give {self.what}"
@@ -109,7 +109,7 @@ KINDS = Choice(("constant", "linear", "cosine", "exponential", "inverse_sqrt", "
 
 
 def setting(
-    default: Any = MISSING,
+    default: object = MISSING,
     *,
     factory: Callable[[], Any] | None = None,
     allowed: Rule | None = None,

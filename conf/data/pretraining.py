@@ -175,7 +175,7 @@ def check_weights(sources: Mapping[str, MixedSource], tau: float | None, named: 
         )
 
 
-def _source(key: str, name: Any, entry: Any) -> MixedSource:
+def _source(key: str, name: object, entry: object) -> MixedSource:
     """An entry of a mixture."""
     if not re.fullmatch(r"\w[\w-]*", str(name)) or name in ("train", MIXTURE):
         raise ValueError(f"{key}: names are of letters, digits, - and _, and none is 'train' or {MIXTURE!r}")

@@ -11,7 +11,7 @@ THRESHOLDS = ("global", "per_label")
 """Thresholds that are chosen on validation: one for all labels, or one for each."""
 
 
-def check_class_weights(given: Any) -> None:
+def check_class_weights(given: object) -> None:
     """Raises ValueError unless `class_weights` are none, `balanced`, or numbers by label or in a list."""
     values = list(given.values()) if isinstance(given, dict) else given
     if given is None or given == BALANCED:
@@ -23,7 +23,7 @@ def check_class_weights(given: Any) -> None:
         )
 
 
-def check_thresholds(given: Any) -> None:
+def check_thresholds(given: object) -> None:
     """Raises ValueError unless `thresholds` are none, chosen on validation, or numbers between 0 and 1."""
     given_by_label = list(given.values()) if isinstance(given, dict) else given
     values = given_by_label if isinstance(given_by_label, list) else [given]
