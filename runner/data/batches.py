@@ -192,8 +192,8 @@ class GlobalBatches(Dataset[Share]):
             flat["progress"] = progress
             micro_batches.append(collator(flat))
             if sources_of is not None:
-                indices = samples[flat["batch_places"], 1]
-                micro_batches[-1]["sources"] = torch.from_numpy(sources_of(indices))
+                found = sources_of(samples[flat["batch_places"], 1])
+                micro_batches[-1]["sources"] = torch.from_numpy(found)
         share = share_of(micro_batches)
         share["sample_ids"] = torch.from_numpy(np.concatenate([samples[rows] for rows in mine]))
         return share

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from itertools import count
-from typing import Any
 
 from tiryns.runner.data.demo.stdlib_tasks import (
     StdlibTask,
@@ -12,6 +11,7 @@ from tiryns.runner.data.demo.stdlib_tasks import (
     package_of,
     part_of,
 )
+from tiryns.runner.data.read.rows import Values
 
 FEWEST, MOST = 3, 5
 """Choices of a docstring."""
@@ -32,7 +32,7 @@ class StdlibChoices(StdlibTask):
 
     what = "docstrings"
 
-    def examples(self) -> Iterator[dict[str, Any]]:
+    def examples(self) -> Iterator[Values]:
         """Docstrings by file and line."""
         every = labelled_docstrings()
         names = [name for _, name in every]
@@ -62,7 +62,7 @@ class StdlibRanking(StdlibTask):
 
     what = "docstrings"
 
-    def examples(self) -> Iterator[dict[str, Any]]:
+    def examples(self) -> Iterator[Values]:
         """Docstrings by file and line."""
         packages, modules = dict(labelled_docstrings()), dict[str, str]()
         for module, _, text in documentation():

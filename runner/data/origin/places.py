@@ -93,8 +93,7 @@ class DocumentPlaces:
     def __init__(self, data: Any) -> None:
         self.data = data
         self.leaves = list(leaves_of(data.source))
-        folder = data.prepared.train.parent
-        files = [folder / f"train.{name}.npy" for name in ("documents", "sizes")]
+        files = [data.prepared.train.parent / f"train.{name}.npy" for name in ("documents", "sizes")]
         if all(file.is_file() for file in files):
             numbers = [np.load(file, mmap_mode="r") for file in files]
         else:

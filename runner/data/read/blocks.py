@@ -32,6 +32,10 @@ _SAME = 2
 _NO_WORD = re.compile(r"\d+[-.]\d+")  # the number of a range of words or of an empty node
 
 
+Sentence = dict[str, Any]
+"""The `id` of a sentence, and by column a value for each word."""
+
+
 class Field(NamedTuple):
     """A column of a file by its number, or a feature in it."""
 
@@ -47,7 +51,7 @@ class Field(NamedTuple):
         return next((given for name, _, given in features if name == self.feature), "_")
 
 
-def conll(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
+def conll(file: File) -> Iterator[tuple[str, Sentence]]:
     """Sentences in columns by white space or tabs, with blank lines between; skips `-DOCSTART-` lines."""
     with opened(file, newline=None) as text:
         tabs = any("\t" in line.strip() for line in islice(text, 100) if not _COMMENT.match(line))
@@ -78,7 +82,7 @@ def _check_words(file: File, sentences: list[list[str]]) -> None:
         )
 
 
-def conllu(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
+def conllu(file: File) -> Iterator[tuple[str, Sentence]]:
     """Sentences of Universal Dependencies; skips ranges of words written as one, and empty nodes."""
 
     def parse(line: str) -> list[str] | None:
@@ -90,7 +94,7 @@ def conllu(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _sentences(
     file: File, parse: Callable[[str], list[str] | None], names: tuple[str, ...], *defaults: int | str
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[str, Sentence]]:
     """Rows of words and labels; without `names` there are as many columns as the first word has."""
     fields_of = {"words": _field(file, "word_field", names, defaults[0])}
     if file.reading.tag_columns:
@@ -153,7 +157,7 @@ Lines = list[tuple[int, str]]
 """The header of a record and the lines of its sequence, with their numbers."""
 
 
-def fasta(file: File) -> Iterator[tuple[str, Any]]:
+def fasta(file: File) -> Iterator[tuple[str, dict[str, str]]]:
     """Records `{id, text}` of a FASTA file: the first word of the header, and the sequence without white space.
 
     Empty lines and comments, which begin with `;`, are left out.

@@ -1,11 +1,16 @@
 """What a tokenizer knows of the texts it is given, and whether it reads single words as running text has them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tiryns.runner import log
+from tiryns.runner.data.micro_batch import Tokenizer
+
+if TYPE_CHECKING:
+    import tokenizers
+
 
 READ = 200
 """Samples whose tokens are counted, spread evenly over all."""
@@ -17,7 +22,7 @@ MANY = 0.05
 """Share of unknown tokens from which on a tokenizer is another text's."""
 
 
-def describe_vocabulary(tokenizer: Any, samples: Any = ()) -> str:
+def describe_vocabulary(tokenizer: Tokenizer, samples: Any = ()) -> str:
     """The size of the vocabulary, what it lacks of some samples, and whether texts get no special tokens at their ends.
 
     Warns of a tokenizer that knows little of them.
@@ -35,7 +40,7 @@ def describe_vocabulary(tokenizer: Any, samples: Any = ()) -> str:
     return f"{len(tokenizer):,} tokens{lacking}{bare}"
 
 
-def unknown_share(tokenizer: Any, samples: Any) -> float:
+def unknown_share(tokenizer: Tokenizer, samples: Any) -> float:
     """The share of the token for what a tokenizer does not know among the ordinary ones of samples.
 
     It is 0 without such a token, also where it is that of a text's end, as GPT-2 has it, and of very few tokens.
@@ -54,7 +59,7 @@ _PROBES = (("a", "b"), ("A", "B"), ("0", "1"), ("ж", "я"), ("中", "文"), ("�
 """Pairs of words, in scripts of which a vocabulary may know one alone."""
 
 
-def read_words_as_text(tokenizer: Any, new_normalizer: bool = True) -> bool:
+def read_words_as_text(tokenizer: Tokenizer, new_normalizer: bool = True) -> bool:
     """Makes a tokenizer read single words as running text, if it does not; returns whether it got a new normalizer.
 
     A byte-level splitter has a setting for it. Without `new_normalizer` nothing else is tried. The normalizer puts a
@@ -92,7 +97,9 @@ def read_words_as_text(tokenizer: Any, new_normalizer: bool = True) -> bool:
     return False
 
 
-def _differences(backend: Any, probes: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, str], str, str]]:
+def _differences(
+    backend: "tokenizers.Tokenizer", probes: Sequence[tuple[str, str]]
+) -> list[tuple[tuple[str, str], str, str]]:
     """Probes that are spelt in other tokens as single words than as a text, with both, whatever tokens are merged."""
     found = []
     for words in probes:

@@ -35,7 +35,7 @@ def leaving_out(settings: Any, data: Any) -> Callable[[GlobalBatchSampler], Glob
     return partial(Without, left_out=left_out, substitutes=substitutes, digest=what)
 
 
-def samples_named(given: Any, data: Any) -> NDArray[np.int64]:
+def samples_named(given: object, data: Any) -> NDArray[np.int64]:
     """The numbers of the samples [D], ascending; raises ValueError for none, all, and numbers that no sample has."""
     numbers = given if isinstance(given, list) else [given]
     if all(type(number) is int for number in numbers):  # true is no sample
@@ -85,8 +85,7 @@ def _numbers_of(given: str, data: Any) -> Iterator[int]:
 def _found_in(path: Path, text: str) -> Iterator[int]:
     """The samples that `tiryns order RUN --find TEXT --json` has found."""
     try:
-        holders = [holder for one in json.loads(text)["texts"] for holder in one["found"]]
-        for holder in holders:
+        for holder in [holder for one in json.loads(text)["texts"] for holder in one["found"]]:
             yield from holder["sequences"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
