@@ -62,7 +62,7 @@ class PretrainingDataModule(PassesDataModule):
     packing: bool = False
     packing_pad_to_budget: bool = False
     cache_dir: str | None = None
-    data_kwargs: dict[str, Any] | None = None
+    data_kwargs: dict[str, object] | None = None
     text_unit: str = "line"
     validation_documents: float = 0
     shuffle_buffer_size: int = 10_000
@@ -157,7 +157,7 @@ class PretrainingDataModule(PassesDataModule):
         options: dict[str, Any] = {"repeats": True, "any_has_more": self.end_check(self.streaming)}
         return [PassLoader(self._passes(name), self.num_workers, **options) for name in self.validation_names]
 
-    def order(self) -> dict[str, Any]:
+    def order(self) -> dict[str, object]:
         """The settings that the order of the training batches depends on."""
         self.setup("fit")
         order = {
