@@ -98,11 +98,11 @@ class RankingCollator(finetuning.ExampleLabels):
         grades[cells] = self.grades(labelled)
         return torch.from_numpy(grades.reshape(-1, most)), cells
 
-    def grades(self, labelled: FlatSamples) -> NDArray[Any]:
+    def grades(self, labelled: FlatSamples) -> NDArray[np.number]:
         """The grade of each candidate [X], NaN for unknown."""
         return labelled["example_labels"]
 
-    def head_config(self) -> dict[str, Any]:
+    def head_config(self) -> dict[str, object]:
         """One score, which sentence-transformers takes as it is, without a sigmoid."""
         identity = {"activation_fn": "torch.nn.modules.linear.Identity"}
         return {"num_labels": 1, "sentence_transformers": identity}
