@@ -16,6 +16,7 @@ from tiryns.runner.order.partition import partition
 from tiryns.runner.order.ranges import ranges
 from tiryns.runner.order.timeline import Timeline
 from tiryns.runner.samplers import GlobalBatchSampler
+from tiryns.runner.samplers.base import SizedSequences
 
 
 class PhaseParts(NamedTuple):
@@ -52,13 +53,8 @@ class PhaseCollators:
         return phase.collator, min(self.timeline.inside(number) / phase.steps, 1.0)
 
 
-class GatheredSequences(Protocol):
+class GatheredSequences(SizedSequences, Protocol):
     """Token sequences, read many at a time."""
-
-    def __len__(self) -> int: ...
-
-    def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Tokens of each sequence."""
 
     def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Tokens of the sequences end to end, and the length of each."""

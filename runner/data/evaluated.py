@@ -1,7 +1,7 @@
 """The base class of data modules with labelled examples, and all problems of their files in one error."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,8 @@ def all_problems(error: ValueError, data: Any) -> ValueError:
     Each error with `settings` (see `AdvisedError`) is cured by them, and the files are read again, until they can be used
     or an error has no cure. Of several problems the message ends in all settings to add.
     """
-    paths = list(_named(data.sources))
+    sets = [one for part, source in data.sources.items() for one in by_name(source, part).values()]
+    paths = [path for one in sets for path in (one if isinstance(one, list | tuple) else [one])]
     if data.decided_tables or not all(isinstance(path, str | Path) for path in paths):
         return error  # rows made in code may be read once
     is_one = len(paths) == 1 and Path(paths[0]).is_file()
@@ -140,10 +141,3 @@ def _joined(problems: list[str], cures: Mapping[str, Any]) -> ValueError:
         for name in cures.keys() - chosen.keys():
             add += f" data.{name}=COLUMN with one of {', '.join(map(typed, cures[name]))} for COLUMN"
     return AdvisedError(told + add, **cures)
-
-
-def _named(sources: Mapping[str, object]) -> Iterator[Any]:
-    """The sources of every set; of rows made in code the rows."""
-    for part, source in sources.items():
-        for one in by_name(source, part).values():
-            yield from one if isinstance(one, list | tuple) else [one]

@@ -179,8 +179,7 @@ class FinetuningDataModule(PassesDataModule):
 
     def _column(self, default: str, given: str, rows: Mapping[str, Rows]) -> str:
         """The given column; the usual one of the task where a default column is missing."""
-        option = OPTIONS["data"].get(self._task.name)
-        usual = str(getattr(option, f"{default}_column", given))
+        usual = str(getattr(OPTIONS["data"].get(self._task.name), f"{default}_column", given))
         first = next(iter(rows.values())).rows[0].values
         return usual if given == default and given not in first else given
 

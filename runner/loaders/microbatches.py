@@ -101,7 +101,11 @@ def _part(value: Any, part: slice, name: str, owner: str, length: int) -> Any:
         if hasattr(value, "_fields"):
             return type(value)(*members)
         return tuple(members) if isinstance(value, tuple) else members
-    if not _is_long(value, length):
+    if isinstance(value, torch.Tensor | np.ndarray):
+        is_batched = value.ndim > 0 and (len(value) != 1 or length == 1)
+    else:
+        is_batched = isinstance(value, list | tuple) and len(value) == length
+    if not is_batched:
         return value
     if len(value) != length:
         raise ValueError(
@@ -109,13 +113,6 @@ def _part(value: Any, part: slice, name: str, owner: str, length: int) -> Any:
             "expected the same batch length in all tensors and arrays, or 1 to share one."
         )
     return value[part]
-
-
-def _is_long(value: object, length: int) -> bool:
-    """Whether a value is one for each sample, or a tensor that should be."""
-    if isinstance(value, torch.Tensor | np.ndarray):
-        return value.ndim > 0 and (len(value) != 1 or length == 1)
-    return isinstance(value, list | tuple) and len(value) == length
 
 
 def _holds_batches(value: object, length: int) -> bool:

@@ -154,8 +154,8 @@ class PretrainingDataModule(PassesDataModule):
     def val_dataloader(self) -> list[PassLoader]:
         """One loader for each validation set, with the same masks in every pass; none without a set."""
         self.setup("validate")
-        options: dict[str, Any] = {"repeats": True, "any_has_more": self.end_check(self.streaming)}
-        return [PassLoader(self._passes(name), self.num_workers, **options) for name in self.validation_names]
+        passes, check = map(self._passes, self.validation_names), self.end_check(self.streaming)
+        return [PassLoader(one, self.num_workers, repeats=True, any_has_more=check) for one in passes]
 
     def order(self) -> dict[str, object]:
         """The settings that the order of the training batches depends on."""

@@ -11,13 +11,7 @@ from numpy.typing import NDArray
 from tiryns.runner.order.keyed import derive_seed
 from tiryns.runner.order.mixture import MixedDraws
 from tiryns.runner.order.timeline import Pairs, merged, number_of
-from tiryns.runner.samplers.base import (
-    Fingerprint,
-    GlobalBatchSampler,
-    ResumableSampler,
-    SeamlessSampler,
-    SizedSequences,
-)
+from tiryns.runner.samplers.base import Fingerprint, GlobalBatchSampler, SeamlessSampler, SizedSequences
 
 Inner = TypeVar("Inner", bound=GlobalBatchSampler)
 
@@ -33,7 +27,7 @@ class DerivedSampler(GlobalBatchSampler, Generic[Inner]):
     """
 
     def __init__(self, sampler: Inner) -> None:
-        ResumableSampler.__init__(self)
+        super(GlobalBatchSampler, self).__init__()
         self.sampler, self.dataset, self.seed = sampler, sampler.dataset, sampler.seed
         self.global_batch_size = sampler.global_batch_size
         self.num_epochs, self.num_batches = sampler.num_epochs, sampler.num_batches
@@ -129,8 +123,7 @@ def in_turn(
     drawn = np.empty((len(sources), 2), dtype=np.int64)
     for source in np.unique(sources).tolist():
         places, before = np.flatnonzero(sources == source), int(counts[source])
-        own = orders[source].samples(before, before + len(places))
-        drawn[places] = own + np.array([0, starts[source]])
+        drawn[places] = orders[source].samples(before, before + len(places)) + np.array([0, starts[source]])
     return drawn
 
 

@@ -62,8 +62,8 @@ class Local(LocalPipelineExecutor):
             _run_here(self, rank)
 
     def _run_in_processes(self, ranks: list[int]) -> None:
-        start: dict[str, Any] = {"initializer": _start_worker, "initargs": (os.getpid(), dill.dumps(self))}
-        with ProcessPoolExecutor(self.workers, get_context("spawn"), **start) as pool:
+        own = (os.getpid(), dill.dumps(self))
+        with ProcessPoolExecutor(self.workers, get_context("spawn"), _start_worker, own) as pool:
             futures = [pool.submit(_run_task, rank) for rank in ranks]
             try:
                 for future in as_completed(futures):

@@ -157,8 +157,7 @@ class _Set:
             return None
         self.writer.finish()
         store = TokenStore(self.writer.folder)
-        held_out = self.writer.folder.name == HELD_OUT
-        counts = ordinary_counts(store, special_ids).tolist() if held_out else []
+        counts = ordinary_counts(store, special_ids).tolist() if store.folder.name == HELD_OUT else []
         known = ("fingerprint", "num_sequences", "num_tokens", "num_bytes")
         record = {"documents": self.documents, "digests": self.digests, "counts": counts}
         return record | {name: store.meta[name] for name in known}

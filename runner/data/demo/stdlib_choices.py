@@ -80,9 +80,5 @@ class StdlibRanking(StdlibTask):
                     names[pool[digest(f"{number} {text}") % len(pool)]] = None
                 ordered = sorted(names, key=lambda name: digest(f"{name} {text}"))
                 passages = [name.replace("/", ".") for name in ordered]
-                yield {"query": text, "passage": passages, "label": [nearness(own, name) for name in ordered]}
-
-
-def nearness(own: str, other: str) -> int:
-    """How near two modules are: 0 of two packages, 1 of one package, 2 the same."""
-    return 2 if own == other else int(package_of(own) == package_of(other))
+                grades = [2 if n == own else int(package_of(n) == package_of(own)) for n in ordered]
+                yield {"query": text, "passage": passages, "label": grades}

@@ -51,8 +51,7 @@ def _sentences() -> Iterator[str]:
     for file in source_files():
         if file.stat().st_size <= LARGEST_FILE:
             for comment in COMMENT.finditer(decode_source(file.read_bytes())):
-                text = re.sub(r"\s*\n?[ \t]*#[ \t]?|\s+", " ", comment[0])
-                yield from SENTENCE.findall(text)
+                yield from SENTENCE.findall(re.sub(r"\s*\n?[ \t]*#[ \t]?|\s+", " ", comment[0]))
 
 
 def _changed(sentence: str) -> Iterator[tuple[str, str]]:

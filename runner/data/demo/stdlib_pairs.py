@@ -87,8 +87,7 @@ def _all_parted() -> list[Parted]:
     for module, _, text in documentation():
         first, _, rest = text.partition("\n\n")
         summary, body = " ".join(first.split()), rest.strip()
-        long_enough = len(summary) >= SHORTEST_SUMMARY and len(body) >= SHORTEST_BODY
-        if long_enough and not seen & {summary, body}:
+        if len(summary) >= SHORTEST_SUMMARY and len(body) >= SHORTEST_BODY and not seen & {summary, body}:
             seen |= {summary, body}
             found.append(Parted(module, summary, body))
     return found

@@ -136,13 +136,12 @@ class ClassificationReader(ExampleReader[Labelled]):
         found, names = [], self.label_columns or [self.label_column]
         given = (self.labels.as_read(row.values.get(self.label_column)) for row in rows.rows)
         classes = self.labels.named_by(rows.class_names.get(self.label_column), given)
-        setting = f"data.label_column{'s' if self.label_columns else ''}"
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
                 text = text_of(row, self.text_column, "data.text_column")
                 pair = text_of(row, self.pair_column, "data.pair_column") if self.pair_column else None
                 for one in names if labelled else ():
-                    column(row, one, setting)
+                    column(row, one, f"data.label_column{'s' if self.label_columns else ''}")
                 value = row.values.get(self.label_column)
                 none_holds = value == "" and self.labels.separator  # of several labels
                 label = None if is_missing(value) and not none_holds else self.labels.as_read(value)

@@ -126,9 +126,9 @@ class ListReader(ExampleReader[Candidates]):
     ) -> ListSequences:
         """One sample per example; each of its candidates is cut off, with the query, at `max_length` tokens."""
         pairs = [pair for example in examples for pair in self.pairs(example)]
-        cut: dict[str, Any] = {"truncation": "longest_first", "max_length": max_length}
+        texts = [[pair[i] for pair in pairs] for i in range(2)]
         ids, types = [], []
-        for _, encoding in tokenized(tokenizer, *([pair[i] for pair in pairs] for i in range(2)), **cut):
+        for _, encoding in tokenized(tokenizer, *texts, truncation="longest_first", max_length=max_length):
             ids.append(np.array(encoding.ids, np.int32))
             types.append(np.array(encoding.type_ids, np.int8))
         counts = np.array([len(example.candidates) for example in examples], np.int64)

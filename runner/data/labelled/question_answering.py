@@ -111,8 +111,7 @@ class QuestionAnsweringReader(ExampleReader[Question]):
             if marks:
                 span, state = place_answer(one.context, marks[0], units[file_of(one.where)])
                 text, start = marks[0].text or "", marks[0].start
-                there = one.context[start : start + len(text)]
-                wrong = f", {text!r:.40} is {there!r:.40} at {start}"
+                wrong = f", {text!r:.40} is {one.context[start : start + len(text)]!r:.40} at {start}"
                 places[state].append(one.where + ("" if span else wrong))
             found.append(one._replace(span=span))
         for state, problem in (("moved", "was moved to the text"), ("wrong", "does not match its text")):

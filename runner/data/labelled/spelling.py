@@ -105,8 +105,7 @@ def number_of(label: object) -> int | float | None:
         return None
     if _INTEGER.fullmatch(label):
         return int(label)
-    is_number = _NUMBER.fullmatch(label) and not label.lstrip("+-").isdecimal()
-    return float(label) if is_number else None
+    return float(label) if _NUMBER.fullmatch(label) and not label.lstrip("+-").isdecimal() else None
 
 
 def parsed(label: Any, kind: type[int] | type[float] = float) -> float:

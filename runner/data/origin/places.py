@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +29,7 @@ class Place(NamedTuple):
     part: int
 
 
-class Places(Protocol):
-    """Places of samples by index."""
-
-    def of(self, index: int) -> Place:
-        """The place of a sample."""
-
-
-def places_of(data: Any) -> "Places":
+def places_of(data: Any) -> "ExamplePlaces | StoredPlaces | DocumentPlaces":
     """The places of a data module's training samples."""
     if data.train_set is not None:
         return ExamplePlaces(data)

@@ -89,7 +89,7 @@ class BadRows:
         if not self.skip:
             if not self.setting or isinstance(error, MissingColumn):
                 raise error
-            problem = _problem(error)
+            problem = str(error).removeprefix(f"{error.where}: ")
             advice = f"{'' if problem.endswith('?') else ';'} {self.setting} leaves such rows out"
             raised = BadRow(error.where, problem + advice, error.reason)
             raised.settings = {"on_bad_row": "skip"}
@@ -152,10 +152,6 @@ def described(noted: Noted) -> str:
         for why, one in noted.items()
     ]
     return f"{count_of(total, 'row')} left out: {', '.join(parts)}"
-
-
-def _problem(error: BadRow) -> str:
-    return str(error).removeprefix(f"{error.where}: ")
 
 
 RAISED = BadRows()

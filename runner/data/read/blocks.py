@@ -32,10 +32,6 @@ _SAME = 2
 _NO_WORD = re.compile(r"\d+[-.]\d+")  # the number of a range of words or of an empty node
 
 
-Sentence = dict[str, Any]
-"""The `id` of a sentence, and by column a value for each word."""
-
-
 class Field(NamedTuple):
     """A column of a file by its number, or a feature in it."""
 
@@ -51,7 +47,7 @@ class Field(NamedTuple):
         return next((given for name, _, given in features if name == self.feature), "_")
 
 
-def conll(file: File) -> Iterator[tuple[str, Sentence]]:
+def conll(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
     """Sentences in columns by white space or tabs, with blank lines between; skips `-DOCSTART-` lines."""
     with opened(file, newline=None) as text:
         tabs = any("\t" in line.strip() for line in islice(text, 100) if not _COMMENT.match(line))
@@ -82,7 +78,7 @@ def _check_words(file: File, sentences: list[list[str]]) -> None:
         )
 
 
-def conllu(file: File) -> Iterator[tuple[str, Sentence]]:
+def conllu(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
     """Sentences of Universal Dependencies; skips ranges of words written as one, and empty nodes."""
 
     def parse(line: str) -> list[str] | None:
@@ -94,7 +90,7 @@ def conllu(file: File) -> Iterator[tuple[str, Sentence]]:
 
 def _sentences(
     file: File, parse: Callable[[str], list[str] | None], names: tuple[str, ...], *defaults: int | str
-) -> Iterator[tuple[str, Sentence]]:
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of words and labels; without `names` there are as many columns as the first word has."""
     fields_of = {"words": _field(file, "word_field", names, defaults[0])}
     if file.reading.tag_columns:

@@ -134,7 +134,11 @@ def read_rows(
         found = _read_path(str(source), reading, split, how)
     elif isinstance(source, list | tuple) and source and all(isinstance(s, str | Path) for s in source):
         parts = [_read_path(str(path), reading, split, how) for path in source]
-        found = _joined(parts, ", ".join(map(str, source)))
+        rows = [row for part in parts for row in part.rows]
+        names = _joined_names([(part.description, part.class_names) for part in parts])
+        tables = {path: dialect for part in parts for path, dialect in part.tables.items()}
+        textual = any(part.textual for part in parts)
+        found = Rows(rows, ", ".join(map(str, source)), textual, names, tables=tables)
     elif isinstance(source, RowsInCode):
         name = source.describe()
         found = Rows([Row(f"{name}, row {i}", row) for i, row in enumerate(source.rows())], name)
@@ -239,13 +243,6 @@ def _class_names(file: File, how: HowRead) -> dict[str, list[str]]:
     if file.format in ARROW and (how.rule is not LabelRule.FROM_ZERO or file.format != "parquet"):
         names |= schema_class_names(next(arrow_batches(file)).schema)
     return names
-
-
-def _joined(parts: list[Rows], description: str) -> Rows:
-    rows = [row for part in parts for row in part.rows]
-    names = _joined_names([(part.description, part.class_names) for part in parts])
-    tables = {path: dialect for part in parts for path, dialect in part.tables.items()}
-    return Rows(rows, description, any(part.textual for part in parts), names, tables=tables)
 
 
 def _joined_names(parts: Sequence[tuple[str, Mapping[str, list[str]]]]) -> dict[str, list[str]]:

@@ -209,8 +209,7 @@ def are_held_out(texts: Iterable[str], validation: float, seed: int) -> NDArray[
 def held_out_by_content(texts: Sequence[str], share: float, seed: int) -> NDArray[np.bool_]:
     """Which texts belong to about a `share` of all there may be [D]: each by itself, from its content and the seed."""
     digests = np.array([digest(text) for text in texts], np.uint64)
-    keys = mix64(digests ^ np.uint64(derive_seed(seed, _HELD_OUT)))
-    return keys < np.uint64(int(share * (1 << 64)))
+    return mix64(digests ^ np.uint64(derive_seed(seed, _HELD_OUT))) < np.uint64(int(share * (1 << 64)))
 
 
 def check_validation(validation: float) -> None:

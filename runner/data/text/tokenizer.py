@@ -215,8 +215,7 @@ def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool)
         return tokenizer
 
     tokenizer = build({unknown: 0})
-    texts = (tokenizer.normalizer.normalize_str(text) for text in documents)
-    counts = Counter(chain.from_iterable(texts))
+    counts = Counter(chain.from_iterable(map(tokenizer.normalizer.normalize_str, documents)))
     letters = (letter for letter in counts if not letter.isspace())
     size = min((vocab_size - len(SPECIAL_TOKENS)) // 4, _LARGEST_ALPHABET)
     alphabet = sorted(heapq.nsmallest(size, letters, key=lambda letter: (-counts[letter], letter)))

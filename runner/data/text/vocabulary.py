@@ -1,16 +1,12 @@
 """What a tokenizer knows of the texts it is given, and whether it reads single words as running text has them."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tiryns.runner import log
 from tiryns.runner.data.micro_batch import Tokenizer
-
-if TYPE_CHECKING:
-    import tokenizers
-
 
 READ = 200
 """Samples whose tokens are counted, spread evenly over all."""
@@ -49,8 +45,7 @@ def unknown_share(tokenizer: Tokenizer, samples: Any) -> float:
     others = {tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.pad_token_id}
     if unknown is None or unknown in others or not len(samples):
         return 0.0
-    some = np.unique(np.linspace(0, len(samples) - 1, READ).astype(np.int64))
-    tokens = samples.gather(some)[0]
+    tokens, _ = samples.gather(np.unique(np.linspace(0, len(samples) - 1, READ).astype(np.int64)))
     ordinary = tokens[~np.isin(tokens, [*(special - {unknown})])]
     return float(np.mean(ordinary == unknown)) if len(ordinary) >= LEAST else 0.0
 
@@ -97,9 +92,7 @@ def read_words_as_text(tokenizer: Tokenizer, new_normalizer: bool = True) -> boo
     return False
 
 
-def _differences(
-    backend: "tokenizers.Tokenizer", probes: Sequence[tuple[str, str]]
-) -> list[tuple[tuple[str, str], str, str]]:
+def _differences(backend: Any, probes: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, str], str, str]]:
     """Probes that are spelt in other tokens as single words than as a text, with both, whatever tokens are merged."""
     found = []
     for words in probes:

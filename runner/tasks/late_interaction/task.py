@@ -43,8 +43,7 @@ class LateInteractionCollator(PairsCollator):
         queries = np.cumsum(counts) - counts
         longer[queries] = np.maximum(lengths[queries], self.options.query_expansion)
         ids = np.full(longer.sum(), self.mask_token_id, tokenized["input_ids"].dtype)
-        starts = np.cumsum(longer) - longer
-        ids[ranges(starts, lengths.astype(np.int64))] = tokenized["input_ids"]
+        ids[ranges(np.cumsum(longer) - longer, lengths.astype(np.int64))] = tokenized["input_ids"]
         return {**tokenized, "input_ids": ids, "text_lengths": longer}
 
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:

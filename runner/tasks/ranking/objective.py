@@ -75,8 +75,7 @@ class RankingCollator(finetuning.ExampleLabels):
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
         """The `MicroBatch` of the candidates of all samples, each a document with a key of its own."""
         keys = token_bits(tokenized["keys"], tokenized["num_choices"])
-        candidates: FlatSamples = {**tokenized, "lengths": tokenized["choice_lengths"], "keys": keys}
-        return super().micro_batch(candidates)
+        return super().micro_batch({**tokenized, "lengths": tokenized["choice_lengths"], "keys": keys})
 
     def weight(self, labelled: FlatSamples) -> float:
         """The number of lists, candidates or pairs that the loss is of."""

@@ -108,13 +108,11 @@ def _character(text: str, offset: int, unit: str) -> int | None:
         return None
     if unit == CHARACTERS or text.isascii():
         return offset if offset <= len(text) else None
-    before = text.encode(codec, "surrogatepass")[: offset * size]
     try:
-        number = len(before.decode(codec, "surrogatepass"))
+        number = len(text.encode(codec, "surrogatepass")[: offset * size].decode(codec, "surrogatepass"))
     except UnicodeDecodeError:
         return None
-    begins = len(text[:number].encode(codec, "surrogatepass"))
-    return number if begins == offset * size else None
+    return number if len(text[:number].encode(codec, "surrogatepass")) == offset * size else None
 
 
 def _spaced(text: str) -> str:

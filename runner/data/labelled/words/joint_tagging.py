@@ -172,10 +172,9 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
         for name, reader in self.readers.items():
             some = [example.of_column(name) for example in examples if name in example.labels]
             if not some:
-                known = ", ".join(map(str, rows.rows[0].values))
                 raise ValueError(
                     f"no row of the training data has labels in the column {self.tag_columns[name]!r}; the first has: "
-                    f"{known}. Set data.tag_columns"
+                    f"{', '.join(map(str, rows.rows[0].values))}. Set data.tag_columns"
                 )
             try:
                 reader.learn(some, rows)
