@@ -159,7 +159,7 @@ class ConversationTaskEncoder(TaskEncoder):
     @stateless
     def batch(self, samples: Sequence[EncodedSample | PackedSamples]) -> dict[str, Any]:
         """A micro-batch with `sample_names`, the reasons of skipped samples in `bad`, and the number `too_long`."""
-        flat = [s for sample in samples for s in (getattr(sample, "samples", None) or [sample])]
+        flat = [s for one in samples for s in (one.samples if isinstance(one, PackedSamples) else [one])]
         good = [sample for sample in flat if sample.problem is None]
         skipped = [s.too_long and self.encoder.too_long == "skip" for s in flat]
         bad = [s.problem for s, skip in zip(flat, skipped, strict=True) if s.problem is not None and not skip]
