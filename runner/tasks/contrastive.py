@@ -35,5 +35,4 @@ class Contrastive(Task):
     def collect(self, sequences: object, objective: Collator) -> Predictions:
         """Vectors of the set, with the objective's loss."""
         assert isinstance(objective, PairsCollator)
-        kind = PairScores if objective.loss in SCORED else Retrieved
-        return kind(sequences, objective)
+        return (PairScores if objective.loss in SCORED else Retrieved)(sequences, objective)

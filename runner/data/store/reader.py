@@ -128,8 +128,7 @@ def content_fingerprint(folder: Path, dtype: np.dtype[np.integer], attributes: M
     """Hash of the lengths and tokens of a store, whatever the dtype of the tokens, and of its attributes."""
     hashes, last = [hashlib.blake2b(digest_size=16) for _ in range(2)], -1
     for ends in _blocks(folder / "offsets.bin", np.dtype(np.int64)):
-        lengths = np.diff(ends) if last < 0 else np.diff(ends, prepend=last)
-        hashes[0].update(lengths.astype("<i4").data)
+        hashes[0].update((np.diff(ends) if last < 0 else np.diff(ends, prepend=last)).astype("<i4").data)
         last = int(ends[-1])
     for tokens in _blocks(folder / "tokens.bin", dtype):
         hashes[1].update(np.ascontiguousarray(tokens, "<u4").data)

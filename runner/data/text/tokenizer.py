@@ -65,8 +65,7 @@ def train_tokenizer(
     if kind == "characters":
         backend = _train_characters(documents, vocab_size, lowercase, alphabet, special)
     else:
-        train = _train_wordpiece if kind == "wordpiece" else _train_bpe
-        backend = train(documents, vocab_size, lowercase)
+        backend = (_train_wordpiece if kind == "wordpiece" else _train_bpe)(documents, vocab_size, lowercase)
     cls, sep = special["cls_token"], special["sep_token"]
     backend.post_processor = TemplateProcessing(
         single=f"{cls} $A {sep}",
