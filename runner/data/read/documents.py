@@ -103,8 +103,7 @@ class CombinedSource:
 
 def tables_of(source: Source) -> dict[str, Dialect]:
     """How the csv and tsv files of a source are written, by path; empty where it has none."""
-    found: dict[str, Dialect] = getattr(source, "tables", dict)()
-    return found
+    return source.tables() if isinstance(source, CombinedSource | FileSource) else {}
 
 
 @dataclass(eq=False)
