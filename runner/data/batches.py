@@ -16,6 +16,7 @@ from tiryns.runner.order.partition import partition
 from tiryns.runner.order.ranges import ranges
 from tiryns.runner.order.timeline import Timeline
 from tiryns.runner.samplers import GlobalBatchSampler
+from tiryns.runner.samplers.base import SizedSequences
 
 
 class PhaseParts(NamedTuple):
@@ -52,13 +53,8 @@ class PhaseCollators:
         return phase.collator, min(self.timeline.inside(number) / phase.steps, 1.0)
 
 
-class GatheredSequences(Protocol):
+class GatheredSequences(SizedSequences, Protocol):
     """Token sequences, read many at a time."""
-
-    def __len__(self) -> int: ...
-
-    def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Tokens of each sequence."""
 
     def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Tokens of the sequences end to end, and the length of each."""
@@ -192,8 +188,8 @@ class GlobalBatches(Dataset[Share]):
             flat["progress"] = progress
             micro_batches.append(collator(flat))
             if sources_of is not None:
-                indices = samples[flat["batch_places"], 1]
-                micro_batches[-1]["sources"] = torch.from_numpy(sources_of(indices))
+                found = sources_of(samples[flat["batch_places"], 1])
+                micro_batches[-1]["sources"] = torch.from_numpy(found)
         share = share_of(micro_batches)
         share["sample_ids"] = torch.from_numpy(np.concatenate([samples[rows] for rows in mine]))
         return share

@@ -1,8 +1,7 @@
 """The base class of data modules with labelled examples, and all problems of their files in one error."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,9 @@ from torch.utils.data import DataLoader
 
 from tiryns.conf.data import labelled, vision
 from tiryns.runner import log
+from tiryns.runner.data.micro_batch import Share
 from tiryns.runner.data.module import GlobalBatchDataModule
-from tiryns.runner.data.read.bad_rows import AdvisedError
+from tiryns.runner.data.read.bad_rows import AdvisedError, BadRow
 from tiryns.runner.run.command.words import typed, typed_setting
 
 EVALUATED_AT_ONCE = 512
@@ -60,16 +60,16 @@ class EvaluatedDataModule(GlobalBatchDataModule):
         """The test sets, in the order of their loaders."""
         return list(self.test)
 
-    def val_dataloader(self) -> list[DataLoader[Any]]:
+    def val_dataloader(self) -> list[DataLoader[Share]]:
         """One loader per validation set: every sample once, over all ranks."""
         return self.evaluation_loaders(self.validation, EVALUATED_AT_ONCE)
 
-    def test_dataloader(self) -> list[DataLoader[Any]]:
+    def test_dataloader(self) -> list[DataLoader[Share]]:
         """One loader per test set, like those of validation."""
         return self.evaluation_loaders(self.test, EVALUATED_AT_ONCE)
 
 
-def by_name(sources: Any, name: str) -> dict[str, Any]:
+def by_name(sources: object, name: str) -> dict[str, Any]:
     """Sets by name; a single one is called `name`."""
     if sources is None:
         return {}
@@ -82,16 +82,17 @@ def all_problems(error: ValueError, data: Any) -> ValueError:
     Each error with `settings` (see `AdvisedError`) is cured by them, and the files are read again, until they can be used
     or an error has no cure. Of several problems the message ends in all settings to add.
     """
-    paths = list(_named(data.sources))
+    sets = [one for part, source in data.sources.items() for one in by_name(source, part).values()]
+    paths = [path for one in sets for path in (one if isinstance(one, list | tuple) else [one])]
     if data.decided_tables or not all(isinstance(path, str | Path) for path in paths):
         return error  # rows made in code may be read once
     is_one = len(paths) == 1 and Path(paths[0]).is_file()
     problems: list[str] = []
-    cures: dict[str, Any] = {}
+    cures: dict[str, object] = {}
     failure: Exception | None = error
     while failure is not None and str(failure) not in problems:
         problems.append(str(failure))
-        settings = getattr(failure, "settings", {})
+        settings = failure.settings if isinstance(failure, AdvisedError | BadRow) else {}
         if "encoding" in settings and not is_one:  # other files may be UTF-8
             encoding = settings["encoding"]
             settings = {"encoding": ["utf-8", encoding] if isinstance(encoding, str) else encoding}
@@ -109,16 +110,22 @@ def all_problems(error: ValueError, data: Any) -> ValueError:
     return error if len(problems) == 1 else _joined(problems, {})  # the last one has no cure
 
 
-def _trial(data: Any, cures: Mapping[str, Any]) -> tuple[Any, Exception | None]:
+def _trial(data: Any, cures: Mapping[str, object]) -> tuple[Any, Exception | None]:
     """The data with further settings once it is read, and what that ended with."""
     trial = object.__new__(type(data))
     trial.set_up(replace(data.settings, **{n: v[0] if isinstance(v, tuple) else v for n, v in cures.items()}))
     trial.sources = data.sources
+
+    def silent(_: object) -> bool:
+        return False
+
+    log.addFilter(silent)  # it repeats the messages of the first reading
     try:
-        with _silence():
-            trial.read_examples()
+        trial.read_examples()
     except (ValueError, OSError) as failure:
         return trial, failure
+    finally:
+        log.removeFilter(silent)
     return trial, None
 
 
@@ -134,24 +141,3 @@ def _joined(problems: list[str], cures: Mapping[str, Any]) -> ValueError:
         for name in cures.keys() - chosen.keys():
             add += f" data.{name}=COLUMN with one of {', '.join(map(typed, cures[name]))} for COLUMN"
     return AdvisedError(told + add, **cures)
-
-
-def _named(sources: Mapping[str, Any]) -> Iterator[Any]:
-    """The sources of every set; of rows made in code the rows."""
-    for part, source in sources.items():
-        for one in by_name(source, part).values():
-            yield from one if isinstance(one, list | tuple) else [one]
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """A context without messages of the program: a trial repeats those of the first reading."""
-
-    def none(_: Any) -> bool:
-        return False
-
-    log.addFilter(none)
-    try:
-        yield
-    finally:
-        log.removeFilter(none)

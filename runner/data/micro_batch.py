@@ -9,7 +9,7 @@ C classes, I images, X texts.
 from __future__ import annotations  # torch is not imported for types alone
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedTokenizerBase
+
+Tokenizer: TypeAlias = "PreTrainedTokenizerBase"
+"""A tokenizer of transformers, which is not imported for its type alone."""
 
 
 class FlatSamples(TypedDict, total=False):
@@ -55,10 +58,10 @@ class FlatSamples(TypedDict, total=False):
     example_labels: NDArray[Any]  # [D] int64 or float32, or [D, C] float32
     token_labels: NDArray[np.int64]  # [N], the label of each token's word
     first_pieces: NDArray[np.bool_]  # [N], whether a token begins a word
-    words: NDArray[np.int64]  # [N], the number of each token's word in its set
-    char_starts: NDArray[np.int64]  # [N], first character of a token in the context; -1 outside it
-    char_ends: NDArray[np.int64]  # [N], the character after its last
-    answer_spans: NDArray[np.int64]  # [D, 2], first and last character of the answer; -1 without one
+    words: NDArray[np.int32]  # [N], the number of each token's word in its set
+    char_starts: NDArray[np.int32]  # [N], first character of a token in the context; -1 outside it
+    char_ends: NDArray[np.int32]  # [N], the character after its last
+    answer_spans: NDArray[np.int32]  # [D, 2], first and last character of the answer; -1 without one
     sample_weights: NDArray[np.float32]  # [D], the weight of each window
     tag_labels: NDArray[np.int64]  # [N, K], the label of each token's word in K columns, -100 for none
     num_choices: NDArray[np.int64]  # [D], the candidates of each list
@@ -68,7 +71,7 @@ class FlatSamples(TypedDict, total=False):
     prompt_lengths: NDArray[np.int64]  # [D], tokens before the answer
     masked_places: NDArray[np.int64]  # [D], the token of each document that is masked alone
     image_counts: NDArray[np.int64]  # [D], images of each document
-    images: dict[str, NDArray[Any]]  # inputs of the vision tower, by its own names
+    images: dict[str, NDArray[np.number]]  # inputs of the vision tower, by its own names
     image_rows: dict[str, NDArray[np.int64]]  # [I], the rows that each image has in the input of that name
     undecodable: NDArray[np.bool_]  # [D], whether an image of the document cannot be decoded
     text_counts: NDArray[np.int64]  # [D], pairs: texts of each row: query, passage and hard negatives
@@ -185,6 +188,10 @@ Collate = Callable[[FlatSamples], MicroBatch]
 """A collator as a run calls it."""
 
 
+Batch = dict[str, Any]
+"""A batch of a plain `DataLoader`: tensors, and what else there is, by name."""
+
+
 class TokenizerArguments(TypedDict):
     """The arguments of a collator that follow from the tokenizer."""
 
@@ -192,7 +199,7 @@ class TokenizerArguments(TypedDict):
     mask_token_id: int
     vocab_size: int
     special_token_ids: Sequence[int]
-    tokenizer: Any  # a `PreTrainedTokenizerBase`
+    tokenizer: Tokenizer
 
 
 class TaskArguments(TypedDict, total=False):
@@ -220,7 +227,7 @@ class CollatorArguments(TokenizerArguments, TaskArguments, total=False):
     label_counts: Callable[[], Any]  # how often each label does
 
 
-def tokenizer_arguments(tokenizer: PreTrainedTokenizerBase) -> TokenizerArguments:
+def tokenizer_arguments(tokenizer: Tokenizer) -> TokenizerArguments:
     """A tokenizer, and its padding, mask, vocabulary and special tokens; padding stands for a mask that it lacks."""
     pad, mask = tokenizer.pad_token_id, tokenizer.mask_token_id
     return {

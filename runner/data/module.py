@@ -22,13 +22,13 @@ from tiryns.runner.data.batches import (
     PhaseCollators,
     PhaseParts,
 )
-from tiryns.runner.data.micro_batch import Collate
+from tiryns.runner.data.micro_batch import Collate, Share
 from tiryns.runner.data.replicas import replica_of
 from tiryns.runner.data.workers import StepLoader, StepSampler
 from tiryns.runner.order.timeline import Pairs, merged, number_of, passed
 from tiryns.runner.protocols import RunData
 from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential
-from tiryns.runner.samplers.base import SeamlessSampler
+from tiryns.runner.samplers.base import Fingerprint, SeamlessSampler
 from tiryns.runner.samplers.mixed import SKIPPED, Mixed, Remaining, whole_order
 from tiryns.runner.samplers.phased import PHASES, Draws, Phased
 
@@ -41,12 +41,13 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
 
     serves_global_batches = tells_batches = True
     phase_groups: tuple[str, ...] = ("sampler", "objective")
+    settings: Batching
     train: GatheredSequences
     validation: Mapping[str, GatheredSequences]
 
     def __init__(self, settings: Batching) -> None:
         super().__init__()
-        self.settings: Any = settings
+        self.settings = settings
         self.layout, self.num_workers = settings.layout, settings.num_workers
         self.micro_batch_size, tokens = settings.micro_batch_size, settings.micro_batch_tokens
         self.micro_batch_tokens: Any = TOKENS_OF_CPUS if tokens == "auto" else tokens
@@ -57,14 +58,14 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         self.phases: list[Phase] = []
         """The phases of the run as they are given; set before `prepare_data`."""
         self.parts: Sequence[PhaseParts] = ()
-        self.changed: dict[str, Any] = {}
+        self.changed: dict[str, object] = {}
         """Former values of what a checkpoint had otherwise in data and order, where that was accepted."""
 
     @abstractmethod
     def fingerprint(self) -> str:
         """A hash of the data, which must be the same to resume."""
 
-    def lineage(self) -> dict[str, Any]:
+    def lineage(self) -> dict[str, object]:
         """Fingerprints of the sets of samples and of their order, for the run's manifest."""
         sets = {**self.validation, **self.test}
         found = {name: getattr(samples, "fingerprint", None) for name, samples in sets.items()}
@@ -79,7 +80,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         """The training samples of a run without phases, which come first in `train`."""
         return self.train
 
-    def order_fingerprint(self) -> dict[str, Any]:
+    def order_fingerprint(self) -> Fingerprint:
         """What the samples of each step depend on, compared at a resume."""
         warmup = self.length_warmup
         return {**self.sampler.fingerprint(), **({"length_warmup": warmup.fingerprint()} if warmup else {})}
@@ -175,7 +176,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         """The validation sets, in the order of their loaders."""
         return list(self.validation)
 
-    def train_dataloader(self) -> DataLoader[Any]:
+    def train_dataloader(self) -> DataLoader[Share]:
         """Global batches from the first that is not yet consumed."""
         return self._loader(self.train, self.sampler, MASK_STREAM, self.start, self.num_workers)
 
@@ -189,13 +190,13 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         """The shares of one of `num_ranks` ranks."""
         return self._batches(self.train, self.sampler, MASK_STREAM, rank, num_ranks)
 
-    def val_dataloader(self) -> list[DataLoader[Any]]:
+    def val_dataloader(self) -> list[DataLoader[Share]]:
         """One loader per validation set: every sample once, over all ranks."""
         return self.evaluation_loaders(self.validation, self.sampler.global_batch_size)
 
     def evaluation_loaders(
         self, sets: Mapping[str, GatheredSequences], samples_at_once: int
-    ) -> list[DataLoader[Any]]:
+    ) -> list[DataLoader[Share]]:
         """One loader per set: every sample once, over all ranks."""
         loaders = []
         for sequences in sets.values():
@@ -215,7 +216,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
             "data": self.fingerprint(),
         }
 
-    def _order_until(self, step: int) -> dict[str, Any]:
+    def _order_until(self, step: int) -> Fingerprint:
         """The sampler's fingerprint, with the global batches alone that were left out before those of `step`, and the
         phases alone that have begun."""
         fingerprint, pairs = self.order_fingerprint(), passed(step, self.skipped)
@@ -250,7 +251,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         stream: int,
         start: int,
         num_workers: int,
-    ) -> DataLoader[Any]:
+    ) -> DataLoader[Share]:
         """This rank's shares; ranks of one replica of the model have the same data."""
         assert self.trainer is not None
         rank, size, _ = replica_of(self.trainer)

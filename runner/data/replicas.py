@@ -24,13 +24,13 @@ def replica_of(trainer: Trainer) -> Replica:
     return Replica(mesh.get_local_rank(), mesh.size(), mesh.get_group())
 
 
-def find_replica(pg_collection: Any, trainer: Trainer | None) -> Replica:
+def find_replica(pg_collection: object, trainer: Trainer | None) -> Replica:
     """This rank's replica, of how many, and the group of one rank of each.
 
     `pg_collection` is the data-parallel group, or has it as `dp`: any object with `rank()` and `size()`. Without one the
     trainer's strategy says, else torch.distributed; a process alone is 0 of 1.
     """
-    group = getattr(pg_collection, "dp", pg_collection)
+    group: Any = getattr(pg_collection, "dp", pg_collection)
     if group is not None:
         return Replica(group.rank(), group.size(), group)
     if trainer is not None:
@@ -40,7 +40,7 @@ def find_replica(pg_collection: Any, trainer: Trainer | None) -> Replica:
     return Replica(0, 1, None)
 
 
-def gathered(mine: Any, replica: Replica) -> list[Any]:
+def gathered(mine: object, replica: Replica) -> list[Any]:
     """The objects of all replicas, in order; a collective operation. Without torch.distributed, only this one's."""
     replicas: list[Any] = [None] * replica.size
     replicas[replica.rank] = mine

@@ -11,7 +11,7 @@ from io import BytesIO
 from multiprocessing.reduction import ForkingPickler
 from pickle import UnpicklingError
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,6 +23,8 @@ from tiryns.runner.patches.torch import loaders
 from tiryns.runner.run.command.lifetime import end_with_parent
 from tiryns.runner.run.signals import STOPPING
 
+T = TypeVar("T")
+
 LARGE = 1 << 20
 """Bytes from which shared memory is faster."""
 
@@ -30,18 +32,18 @@ LARGE = 1 << 20
 class SerializedBatch:
     """A batch as bytes; it is unpickled as the batch itself."""
 
-    def __init__(self, batch: Any) -> None:
+    def __init__(self, batch: object) -> None:
         content = BytesIO()
         pickler: Any = ForkingPickler(content, pickle.HIGHEST_PROTOCOL)
         pickler.dispatch_table = {**pickler.dispatch_table, Tensor: _reduce}
         pickler.dump(batch)
         self.content = content.getvalue()
 
-    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+    def __reduce__(self) -> tuple[Callable[[bytes], object], tuple[bytes]]:
         return pickle.loads, (self.content,)
 
 
-def serialize_batch(batch: Any) -> Any:
+def serialize_batch(batch: T) -> T | SerializedBatch:
     """The batch, in a loader process as a `SerializedBatch`."""
     return batch if get_worker_info() is None else SerializedBatch(batch)
 
@@ -110,19 +112,18 @@ class StepLoader(WorkerLoader):
     """
 
     unit = "step"
+    sampler: StepSampler
 
     def __iter__(self) -> Any:
-        sampler: Any = self.sampler
-        return replacing(self.begun_at, sampler.start, self.unit)
+        return replacing(self.begun_at, self.sampler.start, self.unit)
 
     def begun_at(self, number: int) -> tuple[Any, int]:
         """New processes: their batches, which begin with step `number`."""
-        sampler: Any = self.sampler
-        began, sampler.start = sampler.start, number
+        began, self.sampler.start = self.sampler.start, number
         try:
             return super().begun_at(number)[0], 0
         finally:
-            sampler.start = began
+            self.sampler.start = began
 
 
 class WorkerDeath(RuntimeError):
@@ -135,7 +136,7 @@ class WorkerDeath(RuntimeError):
     """
 
 
-def replacing(begin: Callable[[int], tuple[Any, int]], first: int, unit: str) -> Iterator[Any]:
+def replacing(begin: Callable[[int], tuple[Iterator[T], int]], first: int, unit: str) -> Iterator[T]:
     """The batches of `begin(first)`, whose processes start now; where some are killed, new ones go on.
 
     `begin(n)` returns batches, and how many of them come before number n; `unit` is what a batch is called.
@@ -144,8 +145,8 @@ def replacing(begin: Callable[[int], tuple[Any, int]], first: int, unit: str) ->
 
 
 def _replaced(
-    begin: Callable[[int], tuple[Any, int]], number: int, unit: str, batches: Any, ahead: int
-) -> Iterator[Any]:
+    begin: Callable[[int], tuple[Iterator[T], int]], number: int, unit: str, batches: Iterator[T], ahead: int
+) -> Iterator[T]:
     deaths, died_at = 0, -1
     while True:
         try:
@@ -168,7 +169,7 @@ def _replaced(
         batches, ahead = begin(number)
 
 
-def fetch(batches: Any) -> Any:
+def fetch(batches: Iterator[object]) -> Any:
     """The next batch, or `END`.
 
     Raises:
@@ -177,7 +178,7 @@ def fetch(batches: Any) -> Any:
     return ask(batches, lambda: next(batches, END))
 
 
-def ask(batches: Any, answer: Callable[[], Any]) -> Any:
+def ask(batches: object, answer: Callable[[], T]) -> T:
     """What `answer` returns, which waits for the loader processes behind `batches`.
 
     Raises:
@@ -203,7 +204,7 @@ def ask(batches: Any, answer: Callable[[], Any]) -> Any:
         watch.asked = None
 
 
-def was_killed(batches: Any) -> bool:
+def was_killed(batches: object) -> bool:
     """Whether a signal has ended one of the loader processes behind batches, as far as the system has told."""
     return any((worker.exitcode or 0) < 0 for worker in loaders.processes_of(batches))
 
@@ -215,7 +216,7 @@ class Watch:
     that moment: also where training cannot go on from, or while another loader is read.
     """
 
-    asked: Any = None
+    asked: object = None
     """The batches that the main thread waits for."""
     starting = False
     """Whether processes are being started; who reads them looks for those that have died since."""
@@ -241,7 +242,7 @@ class Watch:
 watch = Watch()
 
 
-def begun(iterate: Callable[[], Any], num_workers: int) -> Any:
+def begun(iterate: Callable[[], T], num_workers: int) -> T:
     """The iterator that `iterate` returns, and whose processes it starts, for `fetch` to read."""
     if not num_workers:
         return iterate()

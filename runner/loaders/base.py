@@ -81,7 +81,7 @@ class PassesDataModule(pl.LightningDataModule):
 
         return any_has_more
 
-    def order(self) -> dict[str, Any]:
+    def order(self) -> dict[str, object]:
         """The settings that the order of the training batches depends on, compared at a resume."""
         raise NotImplementedError
 

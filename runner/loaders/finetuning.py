@@ -6,6 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from tiryns.conf.registry import OPTIONS
@@ -16,7 +18,7 @@ from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_argument
 from tiryns.runner.data.read.cards import card_files
 from tiryns.runner.data.read.files import load_hub, of_config, split_files, splits_in
 from tiryns.runner.data.read.formats import ROWS
-from tiryns.runner.data.read.rows import Rows, read_rows
+from tiryns.runner.data.read.rows import Rows, RowSource, read_rows
 from tiryns.runner.data.text.tokenizer import load_tokenizer
 from tiryns.runner.loaders.base import PassesDataModule
 from tiryns.runner.loaders.passes import PassLoader, StoredPasses
@@ -68,10 +70,12 @@ class FinetuningDataModule(PassesDataModule):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._task = get_trainer_task(self.task)
-        self.given: dict[str, Any] = {}
+        self.given: dict[str, RowSource] = {}
         self.sets: dict[str, TaskSequences] = {}
 
-    def set_datasets(self, train: Any = None, val: Any = None, test: Any = None) -> None:
+    def set_datasets(
+        self, train: RowSource | None = None, val: RowSource | None = None, test: RowSource | None = None
+    ) -> None:
         """Takes data made in code, any set alone: a `datasets.Dataset`, or a list of dicts."""
         given = {"train": train, "val": val, "test": test}
         self.given, self.sets = {name: rows for name, rows in given.items() if rows is not None}, {}
@@ -150,7 +154,7 @@ class FinetuningDataModule(PassesDataModule):
         """Batches of the test examples in their order; an empty list without any."""
         return self._evaluation("test")
 
-    def order(self) -> dict[str, Any]:
+    def order(self) -> dict[str, object]:
         """The settings that the order of the training batches depends on."""
         self.setup("fit")
         return {
@@ -159,7 +163,7 @@ class FinetuningDataModule(PassesDataModule):
             **{name: getattr(self, name) for name in ("train_batch_size", "shuffle_train", "seed")},
         }
 
-    def samples_of(self, name: str, batch: int) -> Any:
+    def samples_of(self, name: str, batch: int) -> NDArray[np.int64]:
         """The samples that a batch of an evaluated set has on this rank."""
         passes = self._passes(name)
         return passes.indices(0, batch)[passes.rank :: passes.num_ranks]
@@ -171,13 +175,11 @@ class FinetuningDataModule(PassesDataModule):
     def _passes(self, name: str) -> StoredPasses:
         training = name == "train"
         shared = self.pass_arguments(training, getattr(self, f"{name}_batch_size"))
-        shuffle = training and self.shuffle_train
-        return StoredPasses(sequences=self.sets[name], shuffle=shuffle, **shared)
+        return StoredPasses(sequences=self.sets[name], shuffle=training and self.shuffle_train, **shared)
 
     def _column(self, default: str, given: str, rows: Mapping[str, Rows]) -> str:
         """The given column; the usual one of the task where a default column is missing."""
-        option = OPTIONS["data"].get(self._task.name)
-        usual = str(getattr(option, f"{default}_column", given))
+        usual = str(getattr(OPTIONS["data"].get(self._task.name), f"{default}_column", given))
         first = next(iter(rows.values())).rows[0].values
         return usual if given == default and given not in first else given
 
@@ -189,7 +191,7 @@ class FinetuningDataModule(PassesDataModule):
             raise ValueError("there is no data: give dataset_name_or_path, or call set_datasets")
         return {n: read_rows(found[n], setting=f"the {n} set") for n in DEFAULT_SPLITS if n in found}
 
-    def _sources(self, path: str) -> dict[str, Any]:
+    def _sources(self, path: str) -> Mapping[str, RowSource]:
         """The splits of a path or hub name by `train`, `val` and `test`."""
         folder = Path(path).expanduser()
         splits = {name: getattr(self, f"{name}_split") for name in DEFAULT_SPLITS}

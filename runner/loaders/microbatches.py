@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.runner.data.micro_batch import Batch, FlatSamples
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.labelled.finetuning import token_types
 from tiryns.runner.objectives.rows import IGNORED, lay_out
 
 
 def split_batch_into_microbatches(
-    batch: dict[str, Any], num_microbatches: int, enforce_divisible: bool = True
-) -> list[dict[str, Any]]:
+    batch: Batch, num_microbatches: int, enforce_divisible: bool = True
+) -> list[Batch]:
     """A batch [N*m, ...] as N dicts with the same keys and [m, ...] values; tensors and arrays are views.
 
     The batch length is that of the first tensor or array, or else of the first list. Values of that length are split,
@@ -48,11 +48,11 @@ def split_batch_into_microbatches(
 
 
 def prepare_finetuning_batch(
-    data_iterator: Iterator[dict[str, Any]] | None,
+    data_iterator: Iterator[Batch] | None,
     num_microbatches: int,
     default_seq_length: int,
     seq_key: str = "tokens",
-) -> tuple[Iterator[dict[str, Any]] | None, int]:
+) -> tuple[Iterator[Batch] | None, int]:
     """Takes a global batch; returns its micro-batches and their sequence length, tokens.
 
     The length is that of `batch[seq_key]` [N*m, T], or the default if there is none. A rank that loads no data has no
@@ -73,7 +73,7 @@ def prepare_finetuning_batch(
     return iter(split_batch_into_microbatches(batch, num_microbatches)), seq_length
 
 
-def _batch_length(batch: Mapping[Any, Any]) -> tuple[int, str]:
+def _batch_length(batch: Mapping[str, object]) -> tuple[int, str]:
     """The batch length and the name of the value that says so."""
     leaves = list(_leaves(batch, ""))
     for kinds in ((torch.Tensor, np.ndarray), (list, tuple)):
@@ -83,7 +83,7 @@ def _batch_length(batch: Mapping[Any, Any]) -> tuple[int, str]:
     raise ValueError(f"No value of the batch has a batch dimension; its keys are {list(batch)}.")
 
 
-def _leaves(value: Mapping[Any, Any], name: str) -> Iterator[tuple[str, Any]]:
+def _leaves(value: Mapping[str, object], name: str) -> Iterator[tuple[str, object]]:
     """All values of a mapping and the mappings in it, with their dotted names."""
     for key, member in value.items():
         if isinstance(member, Mapping):
@@ -101,7 +101,11 @@ def _part(value: Any, part: slice, name: str, owner: str, length: int) -> Any:
         if hasattr(value, "_fields"):
             return type(value)(*members)
         return tuple(members) if isinstance(value, tuple) else members
-    if not _is_long(value, length):
+    if isinstance(value, torch.Tensor | np.ndarray):
+        is_batched = value.ndim > 0 and (len(value) != 1 or length == 1)
+    else:
+        is_batched = isinstance(value, list | tuple) and len(value) == length
+    if not is_batched:
         return value
     if len(value) != length:
         raise ValueError(
@@ -111,14 +115,7 @@ def _part(value: Any, part: slice, name: str, owner: str, length: int) -> Any:
     return value[part]
 
 
-def _is_long(value: Any, length: int) -> bool:
-    """Whether a value is one for each sample, or a tensor that should be."""
-    if isinstance(value, torch.Tensor | np.ndarray):
-        return value.ndim > 0 and (len(value) != 1 or length == 1)
-    return isinstance(value, list | tuple) and len(value) == length
-
-
-def _holds_batches(value: Any, length: int) -> bool:
+def _holds_batches(value: object, length: int) -> bool:
     """Whether a list or tuple is no batch itself, but all of its members are."""
     if not isinstance(value, list | tuple) or not value or len(value) == length:
         return False
@@ -144,7 +141,7 @@ def _sequence_length(sequences: Any, name: str) -> int:
     return lengths.pop()
 
 
-def row_batch(flat: FlatSamples, collator: FlatCollator, row_tokens: int | None = None) -> dict[str, Any]:
+def row_batch(flat: FlatSamples, collator: FlatCollator, row_tokens: int | None = None) -> Batch:
     """`input_ids`, `attention_mask` and the targets of samples in rows [B, T], or [1, T] if they are `packed`.
 
     A packed row has `position_ids`, `cu_seqlens` and `max_length` instead of the mask; `row_tokens` pads it.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch.utils.data import IterableDataset, get_worker_info
 
 from tiryns.runner.data.batches import GatheredSequences, flat_samples, keyed_samples
-from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.runner.data.micro_batch import Batch, FlatSamples
 from tiryns.runner.data.read.documents import Source
 from tiryns.runner.data.text.chunking import Chunker, Flat
 from tiryns.runner.data.text.stream import Numbered, ShuffledStream
@@ -28,7 +28,7 @@ WINDOW = 64
 
 
 @dataclass(eq=False, kw_only=True)
-class Passes(IterableDataset[dict[str, Any]]):
+class Passes(IterableDataset[Batch]):
     """The batches of one pass, number `epoch`, from batch `start` on; a subclass says which of them are this rank's.
 
     Batch k comes from loader process k modulo their number, so that the order is the same with any number of them.
@@ -50,20 +50,20 @@ class Passes(IterableDataset[dict[str, Any]]):
     can_skip = True
     """Whether batches before `start` are skipped for free; otherwise the loader reads and discards them."""
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Batch]:
         worker = get_worker_info()
         number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
         return self.batches(lambda batch: batch >= self.start and (batch - self.start) % workers == number)
 
-    def collate(self, flat: FlatSamples) -> dict[str, Any]:
+    def collate(self, flat: FlatSamples) -> Batch:
         """The batch of flat samples."""
         return row_batch(flat, self.collator, self.row_tokens if self.pad_rows else None)
 
-    def batches(self, mine: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
+    def batches(self, mine: Callable[[int], bool]) -> Iterator[Batch]:
         """The batches of this rank in pass `epoch` whose numbers are `mine`."""
         raise NotImplementedError
 
-    def filler(self) -> dict[str, Any]:
+    def filler(self) -> Batch:
         """A batch with weight 0, for a rank that has none left while others have."""
         raise NotImplementedError
 
@@ -87,7 +87,7 @@ class StoredPasses(Passes):
             raise TypeError("how many packed rows a pass has shows when it is packed")
         return self.num_windows
 
-    def batches(self, mine: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
+    def batches(self, mine: Callable[[int], bool]) -> Iterator[Batch]:
         """The batches of this rank in pass `epoch` whose numbers are `mine`."""
         packed, row_numbers = self.row_tokens is not None, count()
         for window in range(self.num_windows):
@@ -142,7 +142,7 @@ class PassLoader(WorkerLoader):
         self.following = self.following if self.repeats else (self.epoch + 1, 0)
         return self._counted(replacing(self.begun_at, self.served, self.unit))
 
-    def begun_at(self, number: int) -> tuple[Any, int]:
+    def begun_at(self, number: int) -> tuple[Iterator[Any], int]:
         """New processes: the batches of this pass, and how many of those come before batch `number`."""
         passes = self.dataset
         passes.epoch, passes.start = self.epoch, number if passes.can_skip else 0
@@ -152,7 +152,7 @@ class PassLoader(WorkerLoader):
         """Pass and batch to resume at after `consumed` batches of this pass."""
         return (self.epoch + 1, 0) if self.ended and consumed >= self.served else (self.epoch, consumed)
 
-    def _counted(self, batches: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    def _counted(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         while True:
             batch = next(batches, None)
             if self.any_has_more is not None and self.any_has_more(batch is not None) and batch is None:
@@ -189,14 +189,14 @@ class StreamedPasses(Passes):
         self.window = self.batch_size * (WINDOW if self.row_tokens else 1)
         self.can_skip = self.row_tokens is None
 
-    def batches(self, mine: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
+    def batches(self, mine: Callable[[int], bool]) -> Iterator[Batch]:
         """The batches of this rank in pass `epoch` whose numbers, of packed rows the windows', are `mine`."""
         for number, documents in enumerate(self._windows()):
             turn, rank = divmod(number, self.num_ranks)
             if rank == self.rank and mine(turn):
                 yield from self._made(number, documents)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """The settings that the order of the stream depends on, by their names in the message about a change."""
         return {
             "source": self.source.fingerprint(),
@@ -208,7 +208,7 @@ class StreamedPasses(Passes):
             "tokens of a row": self.row_tokens,
         }
 
-    def _made(self, number: int, documents: list[Numbered]) -> Iterator[dict[str, Any]]:
+    def _made(self, number: int, documents: list[Numbered]) -> Iterator[Batch]:
         """The batches of a window: one, or one for each packed row."""
         numbers, (ids, lengths) = self._tokenised(documents)
         if not len(lengths):
@@ -222,7 +222,7 @@ class StreamedPasses(Passes):
             flat = self._flat(numbers[rows], tokens, lengths[rows])
             yield self.collate({**flat, "batch_size": len(lengths), "batch_key": key, "batch_places": rows})
 
-    def filler(self) -> dict[str, Any]:
+    def filler(self) -> Batch:
         """A batch of one token without a target."""
         nothing = np.zeros(1, dtype=np.int64)
         return self.collate({**self._flat(nothing, nothing, nothing.astype(np.int32) + 1), "filler": True})

@@ -62,7 +62,7 @@ class PretrainingDataModule(PassesDataModule):
     packing: bool = False
     packing_pad_to_budget: bool = False
     cache_dir: str | None = None
-    data_kwargs: dict[str, Any] | None = None
+    data_kwargs: dict[str, object] | None = None
     text_unit: str = "line"
     validation_documents: float = 0
     shuffle_buffer_size: int = 10_000
@@ -154,10 +154,10 @@ class PretrainingDataModule(PassesDataModule):
     def val_dataloader(self) -> list[PassLoader]:
         """One loader for each validation set, with the same masks in every pass; none without a set."""
         self.setup("validate")
-        options: dict[str, Any] = {"repeats": True, "any_has_more": self.end_check(self.streaming)}
-        return [PassLoader(self._passes(name), self.num_workers, **options) for name in self.validation_names]
+        passes, check = map(self._passes, self.validation_names), self.end_check(self.streaming)
+        return [PassLoader(one, self.num_workers, repeats=True, any_has_more=check) for one in passes]
 
-    def order(self) -> dict[str, Any]:
+    def order(self) -> dict[str, object]:
         """The settings that the order of the training batches depends on."""
         self.setup("fit")
         order = {

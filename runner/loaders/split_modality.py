@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
 from tiryns.runner import log
 from tiryns.runner.data.replicas import find_replica
 from tiryns.runner.order.permutation import epoch_seed
-from tiryns.runner.samplers.base import ResumableSampler, check_fingerprint, check_sizes
+from tiryns.runner.samplers.base import Fingerprint, ResumableSampler, check_fingerprint, check_sizes
 from tiryns.runner.samplers.modality_batches import ModalityBatches, deal_evenly
 
 _CHUNK = 1 << 19
@@ -43,7 +44,7 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
     def __init__(
         self,
         dataset: Sized,
-        modality_lengths: Sequence[tuple[bool, int]] | np.ndarray,
+        modality_lengths: Sequence[tuple[bool, int]] | NDArray[np.int64],
         global_batch_size: int,
         num_replicas: int | None = None,
         rank: int | None = None,
@@ -108,8 +109,7 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         if not batch_idxs:
             return [[] for _ in range(n_buckets)]
         owners = deal_evenly(np.array([[int(idx2lengths[i]) for i in batch_idxs]]), n_buckets)[:, 0]
-        indices = np.array(batch_idxs)
-        return [indices[owners == bucket].tolist() for bucket in range(n_buckets)]
+        return [np.array(batch_idxs)[owners == bucket].tolist() for bucket in range(n_buckets)]
 
     def get_modality_and_length_grouped_indices(self, generator: torch.Generator) -> list[int]:
         """An epoch of all ranks, in an order that the generator alone decides; `total_size` indices.
@@ -120,7 +120,7 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         dealt = (self._batches.dealt_to_all(chunk, self.num_replicas).ravel() for chunk in self._chunks(seed))
         return [index for indices in dealt for index in indices.tolist()]
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Fingerprint:
         """The settings that the global batches depend on; the number of ranks is not one of them."""
         return super().fingerprint() | {"image_patches": self.image_patches, "drop_last": self.drop_last}
 
@@ -162,11 +162,10 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         """This rank's examples of the present epoch, from number `start` on."""
         batch, skipped = divmod(start, self.global_batch_size // self.num_replicas)
         for chunk in self._chunks(epoch_seed(self.seed, self.epoch), batch):
-            indices = self._batches.dealt(chunk, self.num_replicas, self.rank)
-            yield from indices[skipped:].tolist()
+            yield from self._batches.dealt(chunk, self.num_replicas, self.rank)[skipped:].tolist()
             skipped = 0
 
-    def _chunks(self, seed: int, first: int = 0) -> Iterator[np.ndarray]:
+    def _chunks(self, seed: int, first: int = 0) -> Iterator[NDArray[np.int64]]:
         """Global batches from number `first` on, of at most `_CHUNK` examples at a time."""
         step, stop = max(1, _CHUNK // self.global_batch_size), sum(self._batches.num_batches)
         for start in range(first, stop, step):

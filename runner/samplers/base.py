@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+
+Fingerprint = dict[str, Any]
+"""The settings that an order depends on, as plain values, compared at a resume."""
 
 
 class EpochIndex(NamedTuple):
@@ -31,7 +35,7 @@ class SizedSequences(Protocol):
 
     def __len__(self) -> int: ...
 
-    def lengths(self, indices: np.ndarray, /) -> np.ndarray:
+    def lengths(self, indices: NDArray[np.int64], /) -> NDArray[np.int32]:
         """Tokens per sample, int32 [D], of int64 indices [D]."""
         ...
 
@@ -89,7 +93,7 @@ class ResumableSampler(ABC, Generic[T_co]):
         """The next iterator alone begins at `position`; at the end it begins anew."""
         self.position = self._start = position
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Fingerprint:
         """The settings that the order depends on, compared at a resume; a subclass adds its own."""
         return {
             "sampler": type(self).__name__,
@@ -145,7 +149,7 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
             )
 
     @abstractmethod
-    def global_batch(self, step: int) -> np.ndarray:
+    def global_batch(self, step: int) -> NDArray[np.int64]:
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
 
     def epochs_of_pass(self) -> int:
@@ -165,11 +169,11 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         """The number of the global batch of a step in the order that nothing is left out of, both counted from 0."""
         return step
 
-    def is_trained(self, samples: np.ndarray) -> np.ndarray:
+    def is_trained(self, samples: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which samples [B, 2] of a global batch count, bool [B]; the others only keep their places."""
         return np.ones(len(samples), dtype=bool)
 
-    def settled(self) -> dict[str, Any]:
+    def settled(self) -> dict[str, object]:
         """Settings that follow from the run's length, for a sampler of another length with the same first batches."""
         return {}
 
@@ -214,16 +218,16 @@ class SeamlessSampler(GlobalBatchSampler):
     """
 
     @abstractmethod
-    def epoch_order(self, epoch: int, start: int, stop: int) -> np.ndarray:
+    def epoch_order(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
         """The samples at places [start, stop) of an epoch, int64 [stop - start]; each has one place."""
 
-    def global_batch(self, step: int) -> np.ndarray:
+    def global_batch(self, step: int) -> NDArray[np.int64]:
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
         first = self.first_epoch * len(self.dataset) + self.samples_before(step)
         return self.samples(first, first + self.num_samples_at(step))
 
-    def samples(self, start: int, stop: int) -> np.ndarray:
+    def samples(self, start: int, stop: int) -> NDArray[np.int64]:
         """Samples [start, stop) of the epochs one after the other, as rows (epoch, index), int64 [stop - start, 2]."""
         length, place = len(self.dataset), start
         batch = np.empty((stop - start, 2), dtype=np.int64)
@@ -272,7 +276,7 @@ def check_sizes(global_batch_size: int, length: int) -> None:
         raise ValueError(f"global_batch_size is {global_batch_size}: expected 1 or more.")
 
 
-def check_fingerprint(saved: dict[str, Any], present: dict[str, Any]) -> None:
+def check_fingerprint(saved: Fingerprint, present: Fingerprint) -> None:
     """Raises ValueError naming each entry in which two fingerprints differ."""
     names = [name for name in {**saved, **present} if saved.get(name) != present.get(name)]
     if names:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tiryns.runner.order.keyed import derive_seed
 from tiryns.runner.order.mixture import MixedDraws
 from tiryns.runner.order.timeline import Pairs, merged, number_of
-from tiryns.runner.samplers.base import GlobalBatchSampler, ResumableSampler, SeamlessSampler, SizedSequences
+from tiryns.runner.samplers.base import Fingerprint, GlobalBatchSampler, SeamlessSampler, SizedSequences
 
 Inner = TypeVar("Inner", bound=GlobalBatchSampler)
 
@@ -27,7 +27,7 @@ class DerivedSampler(GlobalBatchSampler, Generic[Inner]):
     """
 
     def __init__(self, sampler: Inner) -> None:
-        ResumableSampler.__init__(self)
+        super(GlobalBatchSampler, self).__init__()
         self.sampler, self.dataset, self.seed = sampler, sampler.dataset, sampler.seed
         self.global_batch_size = sampler.global_batch_size
         self.num_epochs, self.num_batches = sampler.num_epochs, sampler.num_batches
@@ -39,7 +39,7 @@ class DerivedSampler(GlobalBatchSampler, Generic[Inner]):
         """Samples of all global batches before that of a step, counted from 0."""
         return self.sampler.samples_before(step)
 
-    def settled(self) -> dict[str, Any]:
+    def settled(self) -> dict[str, object]:
         """Settings that follow from the run's length, for a sampler of another length with the same first batches."""
         return self.sampler.settled()
 
@@ -65,17 +65,17 @@ class Mixed(DerivedSampler[SeamlessSampler]):
         self.names, self.draws = list(sources), MixedDraws(parts)
         self.orders = [order_of(sampler, source, name) for name, source in sources.items()]
         sizes = [len(source) for source in sources.values()]
-        self.starts = np.cumsum(sizes) - sizes
+        self.starts = np.cumsum(sizes, dtype=np.int64) - sizes
         assert sum(sizes) == len(self.dataset)
         assert all(sizes)
 
-    def global_batch(self, step: int) -> np.ndarray:
+    def global_batch(self, step: int) -> NDArray[np.int64]:
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
         first = self.epoch * self.num_samples() + self.samples_before(step)  # draws go on from pass to pass
         return self.samples(first, first + self.sampler.num_samples_at(step))
 
-    def samples(self, start: int, stop: int) -> np.ndarray:
+    def samples(self, start: int, stop: int) -> NDArray[np.int64]:
         """The samples of draws [start, stop) as rows (epoch, index), int64 [stop - start, 2]."""
         sources, counts = self.draws.sources(start, stop), self.draws.counts(start)
         return in_turn(self.orders, self.starts, sources, counts)
@@ -96,7 +96,7 @@ class Mixed(DerivedSampler[SeamlessSampler]):
         """The most global batches that have no more samples together."""
         return self.sampler.steps_within(samples)
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Fingerprint:
         """The settings that the order depends on; `mixture` has each source's draws of how many."""
         period = int(self.draws.parts.sum())
         shares = zip(self.names, self.draws.parts.tolist(), strict=True)
@@ -111,8 +111,11 @@ def order_of(sampler: SeamlessSampler, source: SizedSequences, name: str) -> Sea
 
 
 def in_turn(
-    orders: Sequence[SeamlessSampler], starts: np.ndarray, sources: np.ndarray, counts: np.ndarray
-) -> np.ndarray:
+    orders: Sequence[SeamlessSampler],
+    starts: NDArray[np.int64],
+    sources: NDArray[np.int64],
+    counts: NDArray[np.int64],
+) -> NDArray[np.int64]:
     """Draws of `sources` [B] as rows (epoch, index), int64 [B, 2]: each the sample whose turn it is in its source.
 
     `counts` [S] are the draws of each source before; samples are numbered from its place in `starts` [S].
@@ -120,8 +123,7 @@ def in_turn(
     drawn = np.empty((len(sources), 2), dtype=np.int64)
     for source in np.unique(sources).tolist():
         places, before = np.flatnonzero(sources == source), int(counts[source])
-        own = orders[source].samples(before, before + len(places))
-        drawn[places] = own + np.array([0, starts[source]])
+        drawn[places] = orders[source].samples(before, before + len(places)) + np.array([0, starts[source]])
     return drawn
 
 
@@ -144,7 +146,7 @@ class OneSet(DerivedSampler[SeamlessSampler]):
         super().__init__(sampler)
         self.names, self.draws = list(sizes), MixedDraws(parts)
         self.orders = [order_of(sampler, cast(Any, range(size)), name) for name, size in sizes.items()]
-        self.starts = np.cumsum(list(sizes.values())) - list(sizes.values())
+        self.starts = np.cumsum(list(sizes.values()), dtype=np.int64) - list(sizes.values())
         if small := next((name for name, size in sizes.items() if size < self.global_batch_size), None):
             raise ValueError(
                 f"data.train {small!r} has {sizes[small]} rows, fewer than a global batch of "
@@ -154,17 +156,17 @@ class OneSet(DerivedSampler[SeamlessSampler]):
             problem = "global batches of one set each do not grow: choose sampler=shuffled or sequential"
             raise ValueError(problem)
 
-    def global_batch(self, step: int) -> np.ndarray:
+    def global_batch(self, step: int) -> NDArray[np.int64]:
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
         number = self.epoch * len(self) + step  # draws go on from pass to pass
         (place,) = self.draws.sources(number, number + 1).tolist()
         first = int(self.draws.counts(number)[place]) * self.global_batch_size
         samples = self.orders[place].samples(first, first + self.sampler.num_samples_at(step))
-        numbered: np.ndarray = samples + np.array([0, self.starts[place]])
+        numbered: NDArray[np.int64] = samples + np.array([0, self.starts[place]])
         return numbered
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Fingerprint:
         """The settings that the order depends on; `sets` has each set's share of the batches."""
         period = int(self.draws.parts.sum())
         shares = zip(self.names, self.draws.parts.tolist(), strict=True)
@@ -213,7 +215,7 @@ class Remaining(Reduced):
         super().__init__(sampler)
         self.pairs, self.num_batches, self.num_epochs = merged(pairs), num_batches, None
 
-    def global_batch(self, step: int) -> np.ndarray:
+    def global_batch(self, step: int) -> NDArray[np.int64]:
         """Global batch of `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
         return self.sampler.global_batch(self.batch_number(step))
@@ -229,6 +231,6 @@ class Remaining(Reduced):
     def __len__(self) -> int:
         return self.num_batches
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Fingerprint:
         """The settings that the order depends on."""
         return {**self.sampler.fingerprint(), SKIPPED: self.pairs}

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiryns.runner.order.keyed import derive_seed
 from tiryns.runner.order.permutation import locate, permute_many
 
-Look = Callable[[np.ndarray], np.ndarray]
+Look = Callable[[NDArray[np.int64]], NDArray[np.generic]]
 """What is known of examples, given their indices int64 [D]."""
 
 INDEX = (1 << 32) - 1
@@ -26,16 +27,14 @@ _SET = np.argsort(1 - _BITS, axis=1, kind="stable")
 """The bits that are set in each byte, ascending, before those that are not."""
 
 
-def words_of(indices: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def words_of(indices: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """A word for each example, (longest possible - length) above and index below: sorting puts the longest first."""
-    words: np.ndarray = (_LONGEST - lengths) << 32 | indices
-    return words
+    return (_LONGEST - lengths) << 32 | indices
 
 
-def lengths_of(words: np.ndarray) -> np.ndarray:
+def lengths_of(words: NDArray[np.int64]) -> NDArray[np.int64]:
     """The lengths in words."""
-    lengths: np.ndarray = _LONGEST - (words >> 32)
-    return lengths
+    return _LONGEST - (words >> 32)
 
 
 class Modality(NamedTuple):
@@ -47,17 +46,17 @@ class Modality(NamedTuple):
         (1, 3, [0, 1, 3])
     """
 
-    bits: np.ndarray
+    bits: NDArray[np.uint8]
     """A bit per example of the dataset, uint8 [lines, bytes], shared with the other modality."""
     inverted: int
     """255 where the modality's bits are the zeros, else 0."""
-    before: np.ndarray
+    before: NDArray[np.uint32]
     """Members before each line, uint32 [lines]."""
     size: int
     longest: list[tuple[int, int]]
     """Words and numbers of the longest members, longest first."""
 
-    def members(self, numbers: np.ndarray) -> np.ndarray:
+    def members(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """The indices of the members of some numbers, int64 [D] both."""
         lines = np.searchsorted(self.before, numbers.astype(np.uint32), side="right") - 1
         bits, rest = self.bits[lines] ^ np.uint8(self.inverted), numbers - self.before[lines]
@@ -65,7 +64,7 @@ class Modality(NamedTuple):
         byte, rows = (counts <= rest[:, None]).sum(axis=1), np.arange(len(numbers))
         bits = bits[rows, byte]
         rest -= counts[rows, byte] - _ONES[bits]
-        indices: np.ndarray = (lines * _LINE + byte) * 8 + _SET[bits, rest]
+        indices: NDArray[np.int64] = (lines * _LINE + byte) * 8 + _SET[bits, rest]
         return indices
 
 
@@ -105,7 +104,9 @@ def scan(has_image: Look, lengths: Look, num_examples: int, keep: int) -> list[M
     ]
 
 
-def _smallest(found: np.ndarray, words: np.ndarray, number: int, keep: int) -> np.ndarray:
+def _smallest(
+    found: NDArray[np.int64], words: NDArray[np.int64], number: int, keep: int
+) -> NDArray[np.int64]:
     """The `keep` smallest of the words found so far and of more, with their numbers, int64 [2, keep], ascending."""
     if found.shape[1] == keep:
         places = np.flatnonzero(words < found[0, -1])
@@ -132,8 +133,8 @@ class Batches(NamedTuple):
         ([[0, 1], [2, 2]], [2, 1])
     """
 
-    indices: np.ndarray
-    sizes: np.ndarray
+    indices: NDArray[np.int64]
+    sizes: NDArray[np.int64]
 
 
 class ModalityBatches:
@@ -167,7 +168,7 @@ class ModalityBatches:
                 "global_batch_size or set drop_last=False."
             )
 
-    def some(self, numbers: np.ndarray, seed: int) -> Batches:
+    def some(self, numbers: NDArray[np.int64], seed: int) -> Batches:
         """Batches of some numbers, int64 [M], in the order of one epoch's seed."""
         if self._first[0] != seed:
             self._first = seed, self._find_first(seed)
@@ -200,25 +201,27 @@ class ModalityBatches:
             base += count
         return min(found)[1]
 
-    def dealt(self, indices: np.ndarray, num_ranks: int, rank: int) -> np.ndarray:
+    def dealt(self, indices: NDArray[np.int64], num_ranks: int, rank: int) -> NDArray[np.int64]:
         """A rank's examples of batches [M, B], one after the other, longest first, int64 [M * B / R]."""
         words, owners = self._owners(indices, num_ranks)
-        own: np.ndarray = words[np.ascontiguousarray(owners == rank)] & INDEX
+        own: NDArray[np.int64] = words[np.ascontiguousarray(owners == rank)] & INDEX
         return own
 
-    def dealt_to_all(self, indices: np.ndarray, num_ranks: int) -> np.ndarray:
+    def dealt_to_all(self, indices: NDArray[np.int64], num_ranks: int) -> NDArray[np.int64]:
         """The examples of batches [M, B] rank by rank within each batch, each rank's longest first, int64 [M, B]."""
         words, owners = self._owners(indices, num_ranks)
         return np.take_along_axis(words, owners.argsort(axis=1, kind="stable"), axis=1) & INDEX
 
-    def _owners(self, indices: np.ndarray, num_ranks: int) -> tuple[np.ndarray, np.ndarray]:
+    def _owners(
+        self, indices: NDArray[np.int64], num_ranks: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The examples of batches [M, B] as words, longest first, and the rank of each."""
         lengths = self.lengths(indices.ravel()).astype(np.int64).reshape(indices.shape)
         words = np.sort(words_of(indices, lengths), axis=1)
         return words, deal_evenly(lengths_of(words), num_ranks).T
 
 
-def deal_evenly(lengths: np.ndarray, num_ranks: int) -> np.ndarray:
+def deal_evenly(lengths: NDArray[np.int64], num_ranks: int) -> NDArray[np.int64]:
     """The rank of each example, int64 [B, M], given lengths int64 [M, B] in the order that they are dealt in.
 
     Each example goes to the rank with the smallest sum so far, of equals to the first; a rank with B / R examples is
@@ -246,5 +249,5 @@ def deal_evenly(lengths: np.ndarray, num_ranks: int) -> np.ndarray:
         np.equal(count, share, out=is_full)
         np.putmask(least, is_full, full)
         flat[place] = least
-    ranks: np.ndarray = places // num_batches
+    ranks: NDArray[np.int64] = places // num_batches
     return ranks

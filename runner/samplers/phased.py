@@ -2,14 +2,14 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.order.mixture import MixedDraws
 from tiryns.runner.order.timeline import Timeline
-from tiryns.runner.samplers.base import SeamlessSampler
+from tiryns.runner.samplers.base import Fingerprint, SeamlessSampler
 from tiryns.runner.samplers.mixed import DerivedSampler, Mixed, in_turn
 
 PHASES = "phases"
@@ -34,11 +34,11 @@ class Draws(NamedTuple):
     sampler: SeamlessSampler | None = None
     """The sizes of its batches, counted from its first; None takes those of the run."""
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Fingerprint:
         """What the phase has otherwise than the run, and its steps."""
         known = self.sampler.fingerprint() if self.sampler else {}
         told = ("global_batch_size", "batch_warmup")
-        sizes: dict[str, Any] = {name: known[name] for name in told if name in known}
+        sizes = {name: known[name] for name in told if name in known}
         return {"steps": self.steps, **sizes, **({"draws": self.own} if self.own else {})}
 
 
@@ -65,7 +65,7 @@ class Phased(DerivedSampler[SeamlessSampler | Mixed]):
         self.orders, self.phases = list(orders), list(phases)
         self.timeline = Timeline([""] * len(self.phases), [phase.steps for phase in self.phases])
         sizes = [len(order.dataset) for order in self.orders]
-        self.starts = np.cumsum(sizes) - sizes
+        self.starts = np.cumsum(sizes, dtype=np.int64) - sizes
         self._draws = [MixedDraws(phase.parts) for phase in self.phases]
         self._samples = [0]
         """Samples before each phase, and in all."""
@@ -81,7 +81,7 @@ class Phased(DerivedSampler[SeamlessSampler | Mixed]):
             self._samples.append(self._samples[-1] + samples)
             drawn += samples
 
-    def global_batch(self, step: int) -> np.ndarray:
+    def global_batch(self, step: int) -> NDArray[np.int64]:
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
         place, inside = self.timeline.at(step), self.timeline.inside(step)
@@ -123,11 +123,11 @@ class Phased(DerivedSampler[SeamlessSampler | Mixed]):
         sizes = [len(order.dataset) for order in self.orders]
         return sum(count / sum(sizes[place] for place in places) for places, count in samples.items())
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Fingerprint:
         """The settings that the order depends on."""
         return {**self.sampler.fingerprint(), PHASES: [phase.fingerprint() for phase in self.phases]}
 
-    def begun(self, step: int) -> dict[str, Any]:
+    def begun(self, step: int) -> Fingerprint:
         """What `fingerprint` says of the first `step` batches: nothing of later phases, nor how long the last one is.
 
         Phases that are as the run is are not told of, while no other has begun.

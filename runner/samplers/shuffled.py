@@ -4,13 +4,13 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiryns.runner.order.keyed import derive_seed
 from tiryns.runner.order.permutation import epoch_seed, permute, permute_block
-from tiryns.runner.samplers.base import SeamlessSampler
+from tiryns.runner.samplers.base import Fingerprint, SeamlessSampler
 from tiryns.runner.samplers.modality_batches import BATCHES
 
 
@@ -25,7 +25,7 @@ class Shuffled(SeamlessSampler):
         [[4, 1], [5, 2], [3, 0]]
     """
 
-    def epoch_order(self, epoch: int, start: int, stop: int) -> np.ndarray:
+    def epoch_order(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
         """The samples at places [start, stop) of an epoch, int64 [stop - start]."""
         return permute_block(start, stop, len(self.dataset), epoch_seed(self.seed, epoch))
 
@@ -39,7 +39,7 @@ class Sequential(SeamlessSampler):
         [[0, 1], [2, 3], [4]]
     """
 
-    def epoch_order(self, epoch: int, start: int, stop: int) -> np.ndarray:
+    def epoch_order(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
         """The samples at places [start, stop) of an epoch, int64 [stop - start]."""
         return np.arange(start, stop, dtype=np.int64)
 
@@ -124,11 +124,11 @@ class Growing(Shuffled):
         """The most global batches that have no more samples together."""
         return self._growth.steps_within(samples)
 
-    def settled(self) -> dict[str, Any]:
+    def settled(self) -> dict[str, object]:
         """The settings with which a sampler of another length has the same warm-up."""
         return {"warmup_steps": self._steps, "warmup_tokens": None}
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Fingerprint:
         """The settings that the order depends on."""
         return {**super().fingerprint(), "batch_warmup": [self.warmup_from, self.warmup_by, self._steps]}
 
@@ -143,20 +143,16 @@ class Growing(Shuffled):
         sizes = range(self.warmup_from, size, self.warmup_by)
         mean_size = sum(sizes) / len(sizes)
         if self.warmup_tokens is not None:
-            return round(self.warmup_tokens / self._mean_length() / mean_size)
+            count, total = len(self.dataset), getattr(self.dataset, "num_tokens", None)
+            if total is None:
+                blocks = (np.arange(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK))
+                total = sum(int(self.dataset.lengths(block).sum(dtype=np.int64)) for block in blocks)
+            return round(self.warmup_tokens / (total / count) / mean_size)
         if steps >= 1 or not steps:
             return int(steps)
         if self.num_batches is not None:
             return int(steps * self.num_batches + 1e-9)
         return int(self.num_samples() / (mean_size + size * (1 - steps) / steps) + 1e-9)
-
-    def _mean_length(self) -> float:
-        """Tokens of a sample on average."""
-        count, total = len(self.dataset), getattr(self.dataset, "num_tokens", None)
-        if total is None:
-            blocks = (np.arange(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK))
-            total = sum(int(self.dataset.lengths(block).sum(dtype=np.int64)) for block in blocks)
-        return float(total / count)
 
 
 _KEPT = 1 << 22
@@ -186,9 +182,9 @@ class LengthGrouped(SeamlessSampler):
         super().__post_init__()
         if self.pool_batches < 1:
             raise ValueError(f"pool_batches is {self.pool_batches}: expected 1 or more (1 groups nothing).")
-        self._pools: dict[tuple[int, int], np.ndarray] = {}
+        self._pools: dict[tuple[int, int], NDArray[np.int64]] = {}
 
-    def fingerprint(self) -> dict[str, object]:
+    def fingerprint(self) -> Fingerprint:
         """The settings that the order depends on."""
         return {**super().fingerprint(), "pool_batches": self.pool_batches}
 
@@ -198,7 +194,7 @@ class LengthGrouped(SeamlessSampler):
             self._pools = {}
         super().set_epoch(epoch)
 
-    def epoch_order(self, epoch: int, start: int, stop: int) -> np.ndarray:
+    def epoch_order(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
         """The samples at places [start, stop) of an epoch, int64 [stop - start].
 
         An epoch is what completes the batch before, whole batches, and the rest.
@@ -223,27 +219,22 @@ class LengthGrouped(SeamlessSampler):
         """Batches that lie within an epoch."""
         return max(0, len(self.dataset) - self._head(epoch)) // self.global_batch_size
 
-    def _shuffled(self, epoch: int, start: int, stop: int) -> np.ndarray:
+    def _shuffled(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
         """Places [start, stop) of the shuffled epoch before it is sorted; none if they are no range."""
         return permute_block(start, max(start, stop), len(self.dataset), epoch_seed(self.seed, epoch))
 
-    def _batch(self, epoch: int, number: int) -> np.ndarray:
+    def _batch(self, epoch: int, number: int) -> NDArray[np.int64]:
         """Whole batch `number` of an epoch, int64 [B]: one of a pool, as the shuffled batches come."""
         count = self._num_whole(epoch)
         drawn = permute(number, count, derive_seed(epoch_seed(self.seed, epoch), BATCHES))
         num_pools = -(-count // self.pool_batches)
         pool = drawn * num_pools // count
         first, stop = (-(-bound * count // num_pools) for bound in (pool, pool + 1))
-        if (epoch, pool) not in self._pools:
-            while self._pools and (len(self._pools) + 1) * self.pool_batches * self.global_batch_size > _KEPT:
-                del self._pools[next(iter(self._pools))]
-            self._pools[epoch, pool] = self._make_pool(epoch, first, stop)
-        place = (drawn - first) * self.global_batch_size
-        return self._pools[epoch, pool][place : place + self.global_batch_size]
-
-    def _make_pool(self, epoch: int, first: int, stop: int) -> np.ndarray:
-        """Batches [first, stop) of the shuffled epoch, sorted by length, int64 [samples]."""
         head, size = self._head(epoch), self.global_batch_size
-        pool = self._shuffled(epoch, head + first * size, head + stop * size)
-        sorted_pool: np.ndarray = pool[np.argsort(self.dataset.lengths(pool), kind="stable")]
-        return sorted_pool
+        if (epoch, pool) not in self._pools:
+            while self._pools and (len(self._pools) + 1) * self.pool_batches * size > _KEPT:
+                del self._pools[next(iter(self._pools))]
+            samples = self._shuffled(epoch, head + first * size, head + stop * size)
+            self._pools[epoch, pool] = samples[np.argsort(self.dataset.lengths(samples), kind="stable")]
+        place = (drawn - first) * size
+        return self._pools[epoch, pool][place : place + size]

@@ -1,12 +1,13 @@
 """Global batches of one modality each, all with images or all text, as in LLaVA 1.5 (arXiv 2310.03744)."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiryns.runner.order.permutation import epoch_seed
-from tiryns.runner.samplers.base import GlobalBatchSampler, SizedSequences
+from tiryns.runner.samplers.base import Fingerprint, GlobalBatchSampler, SizedSequences
 from tiryns.runner.samplers.modality_batches import ModalityBatches
 
 
@@ -19,7 +20,7 @@ class ModalitySequences(SizedSequences, Protocol):
         ...     modalities = lambda self, indices: np.zeros(len(indices), dtype=bool)
     """
 
-    def modalities(self, indices: np.ndarray, /) -> np.ndarray:
+    def modalities(self, indices: NDArray[np.int64], /) -> NDArray[np.bool_]:
         """Whether each sample has images, bool [D], of int64 indices [D]."""
         ...
 
@@ -57,11 +58,11 @@ class SplitModality(GlobalBatchSampler):
             dataset.modalities, self._lengths, len(dataset), self.global_batch_size, self.drop_last
         )
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Fingerprint:
         """The settings that the order depends on."""
         return super().fingerprint() | {"image_patches": self.image_patches, "drop_last": self.drop_last}
 
-    def global_batch(self, step: int) -> np.ndarray:
+    def global_batch(self, step: int) -> NDArray[np.int64]:
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
         epoch, number = divmod(step, self._batches_per_epoch())
@@ -80,7 +81,7 @@ class SplitModality(GlobalBatchSampler):
         """Epochs of a pass, rounded up."""
         return -(-len(self) // self._batches_per_epoch())
 
-    def _lengths(self, indices: np.ndarray) -> np.ndarray:
+    def _lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Tokens of each sample with its images, int64 [D]."""
         lengths = self.dataset.lengths(indices).astype(np.int64)
         if not getattr(self.dataset, "lengths_count_images", False):

@@ -6,11 +6,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import transformers
 from torch import Tensor
+from transformers import PretrainedConfig, PreTrainedModel
 
 from tiryns.conf.registry import METRICS
 from tiryns.runner.config.targets import dotted
-from tiryns.runner.data.labelled.examples import ExampleReader
-from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.labelled.examples import ExampleReader, Learnt
+from tiryns.runner.data.micro_batch import Batch, MicroBatch, Tokenizer
 from tiryns.runner.evaluation.predictions import Compared, Predictions
 from tiryns.runner.models.encoder import trained_labels
 from tiryns.runner.models.head import Head
@@ -55,32 +56,32 @@ class Task:
         """The class of transformers that loads a trained model."""
         return self.objective.auto
 
-    def make_reader(self, settings: Mapping[str, Any]) -> ExampleReader:
+    def make_reader(self, settings: Mapping[str, object]) -> ExampleReader:
         """The reader, with the settings it has parameters for. Raises ValueError if the task reads no labelled rows."""
         if self.reader is None:
             raise ValueError(f"data.task={self.name}: this task has its own data modules, no labelled rows")
         wanted = inspect.signature(self.reader).parameters
         return self.reader(**{name: value for name, value in settings.items() if name in wanted})
 
-    def collect(self, sequences: Any, objective: Collator) -> Predictions:
+    def collect(self, sequences: object, objective: Collator) -> Predictions:
         """An empty collection of predictions for a set, with the settings of the run's objective."""
         return self.evaluation(sequences)
 
-    def predictions(self, sequences: Any, objective: Collator) -> Predictions:
+    def predictions(self, sequences: object, objective: Collator) -> Predictions:
         """The same, with the metrics registered for its kind."""
         made = self.collect(sequences, objective)
         made.registered = {name: dotted(make) for name, make in METRICS.get(made.kind, {}).items()}
         return made
 
-    def typed(self, text: str) -> Any:
+    def typed(self, text: str) -> object:
         """The value of the text column for a text of the command line."""
         return text
 
-    def assumed(self, config: Any) -> dict[str, Any]:
+    def assumed(self, config: PretrainedConfig) -> Learnt:
         """The state of the reader for a model trained elsewhere, from its config; ValueError if that is not enough."""
         raise ValueError(f"the model was not trained here, so its labels for {self.name!r} are not known")
 
-    def load(self, path: str) -> Any:
+    def load(self, path: str) -> PreTrainedModel:
         """The trained model of a folder, without the task's own loss."""
         return load_trained(getattr(transformers, str(self.head)), path)
 
@@ -99,11 +100,11 @@ class TrainerTask(Task):
 
     reader: ClassVar[type[ExampleReader]]
 
-    def model(self, name_or_path: str, num_labels: int | None, tokenizer: Any) -> TaskModel:
+    def model(self, name_or_path: str, num_labels: int | None, tokenizer: "Tokenizer | None") -> TaskModel:
         """The model with the task's head, with new weights if `num_labels` is not the number it was trained for."""
         raise NotImplementedError
 
-    def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> MicroBatch:
+    def micro_batch(self, batch: Batch, model: Any, tokenizer: "Tokenizer | None") -> MicroBatch:
         """The batch with the fields that the task's model reads, and the number of its targets as `weight`."""
         raise NotImplementedError
 
@@ -111,12 +112,12 @@ class TrainerTask(Task):
         """Predictions of a batch and the truth, for each kind of metric (see `get_metrics_for_task`)."""
         raise NotImplementedError
 
-    def joined(self, sequences: Any) -> Predictions | None:
+    def joined(self, sequences: object) -> Predictions | None:
         """Predictions that join the samples of an example; None if each sample is one."""
         return None
 
 
-def labelled_head(auto: Any, name_or_path: str, num_labels: int | None) -> Head:
+def labelled_head(auto: type, name_or_path: str, num_labels: int | None) -> Head:
     """A new head for `num_labels` labels without names, or the trained one."""
     if num_labels is None or trained_labels(name_or_path) == num_labels:
         return Head(auto)

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, cast
 
 from torch import Tensor
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, PretrainedConfig
 
 from tiryns.runner.data.labelled.classification import ClassificationReader
+from tiryns.runner.data.labelled.examples import Learnt
 from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
-from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.micro_batch import Batch, MicroBatch, Tokenizer
 from tiryns.runner.evaluation.kinds.labels import (
     ClassificationPredictions,
     LabelPredictions,
@@ -34,14 +35,14 @@ class Classification(TrainerTask):
         REGRESSION: NumberPredictions,
     }
 
-    def collect(self, sequences: Any, objective: Collator) -> Predictions:
+    def collect(self, sequences: object, objective: Collator) -> Predictions:
         """Predictions for the objective's kind of problem."""
         assert isinstance(objective, SequenceClassificationCollator)
         if objective.problem_type == MULTI:
             return LabelPredictions(sequences, objective.thresholds)
         return self.evaluations[objective.problem_type](sequences)
 
-    def assumed(self, config: Any) -> dict[str, Any]:
+    def assumed(self, config: PretrainedConfig) -> Learnt:
         """The labels and the kind of problem."""
         labels = label_names(config)
         # where a config names none, as transformers decides it
@@ -50,13 +51,15 @@ class Classification(TrainerTask):
             "problem_type": config.problem_type or (REGRESSION if len(labels) == 1 else SINGLE),
         }
 
-    def model(self, name_or_path: str, num_labels: int | None, tokenizer: Any) -> SequenceClassifier:
+    def model(
+        self, name_or_path: str, num_labels: int | None, tokenizer: "Tokenizer | None"
+    ) -> SequenceClassifier:
         """The model, for the kind of problem that it was trained on."""
         head = labelled_head(AutoModelForSequenceClassification, name_or_path, num_labels)
         pretrained = load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False)
         return SequenceClassifier(pretrained, pretrained.config.problem_type or SINGLE)
 
-    def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> MicroBatch:
+    def micro_batch(self, batch: Batch, model: Any, tokenizer: "Tokenizer | None") -> MicroBatch:
         """The labels as they are; the kind of problem follows from them."""
         labels = batch["labels"]
         kind = (REGRESSION if labels.ndim == 1 else MULTI) if labels.is_floating_point() else SINGLE

@@ -1,9 +1,9 @@
 """Vectors of texts, learnt from pairs."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
-from transformers import AutoModel
+from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from tiryns.conf.objective.contrastive import SCORED
 from tiryns.runner.data.pairs.reader import PairsReader
@@ -24,16 +24,15 @@ class Contrastive(Task):
     single: ClassVar[bool] = True
     """Whether a text has one vector, which its folder says how to make; others are `shown` by the task."""
 
-    def load(self, path: str) -> Any:
+    def load(self, path: str) -> PreTrainedModel:
         """The encoder of a folder; a pooler, which vectors are not made with, may be missing."""
         return load_weights(AutoModel, path)[0]
 
-    def shown(self, vector: Tensor, tokenizer: Any) -> Any:
+    def shown(self, vector: Tensor, tokenizer: PreTrainedTokenizerBase) -> object:
         """What predictions say of the vector of a text."""
         return vector.tolist()
 
-    def collect(self, sequences: Any, objective: Collator) -> Predictions:
+    def collect(self, sequences: object, objective: Collator) -> Predictions:
         """Vectors of the set, with the objective's loss."""
         assert isinstance(objective, PairsCollator)
-        kind = PairScores if objective.loss in SCORED else Retrieved
-        return kind(sequences, objective)
+        return (PairScores if objective.loss in SCORED else Retrieved)(sequences, objective)

@@ -5,10 +5,11 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForQuestionAnswering
+from transformers import AutoModelForQuestionAnswering, PretrainedConfig
 
+from tiryns.runner.data.labelled.examples import Learnt
 from tiryns.runner.data.labelled.question_answering import QuestionAnsweringReader
-from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.micro_batch import Batch, MicroBatch, Tokenizer
 from tiryns.runner.evaluation.kinds.spans import QuestionPredictions
 from tiryns.runner.evaluation.predictions import Compared, Predictions
 from tiryns.runner.models import load_encoder
@@ -31,23 +32,25 @@ class QuestionAnswering(TrainerTask):
     evaluation = QuestionPredictions
     second = "context_column"
 
-    def collect(self, sequences: Any, objective: Collator) -> Predictions:
+    def collect(self, sequences: object, objective: Collator) -> Predictions:
         """Predictions with the objective's threshold for no answer."""
         assert isinstance(objective, QuestionAnsweringCollator)
         return QuestionPredictions(sequences, objective.options.null_threshold)
 
-    def assumed(self, config: Any) -> dict[str, Any]:
+    def assumed(self, config: PretrainedConfig) -> Learnt:
         """That every question has an answer."""
         return {"may_be_empty": False}
 
-    def model(self, name_or_path: str, num_labels: int | None, tokenizer: Any) -> QuestionAnswerer:
+    def model(
+        self, name_or_path: str, num_labels: int | None, tokenizer: "Tokenizer | None"
+    ) -> QuestionAnswerer:
         """The model with scores of first and last tokens."""
         head = Head(AutoModelForQuestionAnswering, {"num_labels": 2})
         return QuestionAnswerer(
             load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False), MAX_ANSWER_TOKENS
         )
 
-    def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> MicroBatch:
+    def micro_batch(self, batch: Batch, model: Any, tokenizer: "Tokenizer | None") -> MicroBatch:
         """Every window of a question is one target."""
         known = batch["start_positions"] != IGNORED
         ids: Tensor = batch["input_ids"]
@@ -83,6 +86,6 @@ class QuestionAnswering(TrainerTask):
                 accepted.append([decode(ids[first : last + 1])] if last > 0 else [])
         yield Compared(self.name, predicted, accepted)
 
-    def joined(self, sequences: Any) -> Predictions:
+    def joined(self, sequences: object) -> Predictions:
         """The windows of a question are joined to one answer."""
         return QuestionPredictions(sequences, 0.0)

@@ -4,11 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, cast
 
-from transformers import AutoModelForTokenClassification
+from transformers import AutoModelForTokenClassification, PretrainedConfig
 
+from tiryns.runner.data.labelled.examples import Learnt
 from tiryns.runner.data.labelled.token_classification import TokenClassificationReader
 from tiryns.runner.data.labelled.words.tags import tagging_of
-from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.micro_batch import Batch, MicroBatch, Tokenizer
 from tiryns.runner.evaluation.kinds.words import TokenPredictions
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
 from tiryns.runner.evaluation.predictions import Compared, Predictions
@@ -27,22 +28,24 @@ class TokenClassification(TrainerTask):
     objective = TokenClassificationCollator
     evaluation = TokenPredictions
 
-    def collect(self, sequences: Any, objective: Collator) -> Predictions:
+    def collect(self, sequences: object, objective: Collator) -> Predictions:
         """Predictions with the objective's kind of decoding."""
         assert isinstance(objective, TokenClassificationCollator)
         return TokenPredictions(sequences, objective.options.constrained_decoding)
 
-    def assumed(self, config: Any) -> dict[str, Any]:
+    def assumed(self, config: PretrainedConfig) -> Learnt:
         """The labels; words without a token get `O`."""
         labels = label_names(config)
         return {"labels": labels, "default_label": labels.index("O") if "O" in labels else 0}
 
-    def model(self, name_or_path: str, num_labels: int | None, tokenizer: Any) -> TokenClassifier:
+    def model(
+        self, name_or_path: str, num_labels: int | None, tokenizer: "Tokenizer | None"
+    ) -> TokenClassifier:
         """The model with a head on every token."""
         head = labelled_head(AutoModelForTokenClassification, name_or_path, num_labels)
         return TokenClassifier(load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False))
 
-    def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> MicroBatch:
+    def micro_batch(self, batch: Batch, model: Any, tokenizer: "Tokenizer | None") -> MicroBatch:
         """Every token with a label is a target, and a word."""
         labels = batch["labels"].flatten()
         positions = (labels != IGNORED).nonzero()[:, 0]

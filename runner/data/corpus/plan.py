@@ -2,7 +2,7 @@
 
 import json
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from glob import has_magic
@@ -38,7 +38,7 @@ class Step(NamedTuple):
     """A part of datatrove by its name, with settings."""
 
     name: str
-    settings: dict[str, Any]
+    settings: dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def find_files(source: str, any_format: bool) -> list[InputFile]:
     return [file for file in files if file.size]
 
 
-def _mark(info: dict[str, Any]) -> str:
+def _mark(info: Mapping[str, object]) -> str:
     return str(next((info[name] for name in _MARKS if info.get(name) is not None), ""))
 
 

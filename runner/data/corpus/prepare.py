@@ -27,7 +27,7 @@ from tiryns.runner.data.corpus.plan import CorpusPlan, Step, find_files
 from tiryns.runner.data.corpus.steps import ReadFiles, Stage, WriteShard, deduplication, make, make_filters
 from tiryns.runner.data.store.reader import entropy
 from tiryns.runner.data.store.remote import Folder
-from tiryns.runner.data.store.sharded import FORMAT_VERSION, INDEX, read_index
+from tiryns.runner.data.store.sharded import FORMAT_VERSION, INDEX, Index, read_index
 from tiryns.runner.data.store.writer import key_of
 from tiryns.runner.data.text.chunking import SHORTEST_CHUNK, check_chunking
 from tiryns.runner.data.text.holdout import HELD_OUT, TRAIN
@@ -62,8 +62,8 @@ class Local(LocalPipelineExecutor):
             _run_here(self, rank)
 
     def _run_in_processes(self, ranks: list[int]) -> None:
-        start: dict[str, Any] = {"initializer": _start_worker, "initargs": (os.getpid(), dill.dumps(self))}
-        with ProcessPoolExecutor(self.workers, get_context("spawn"), **start) as pool:
+        own = (os.getpid(), dill.dumps(self))
+        with ProcessPoolExecutor(self.workers, get_context("spawn"), _start_worker, own) as pool:
             futures = [pool.submit(_run_task, rank) for rank in ranks]
             try:
                 for future in as_completed(futures):
@@ -108,7 +108,7 @@ def make_executors(choice: Step, stages: list[Stage], store: Folder, workers: in
     if choice.name == "slurm":
         settings.setdefault("env_command", f"export PATH={Path(sys.executable).parent}:$PATH")
     for stage in stages:
-        ours: dict[str, Any] = {
+        ours: dict[str, object] = {
             "pipeline": stage.steps,
             "tasks": stage.tasks,
             "workers": min(workers, stage.tasks) if workers else -1,
@@ -158,7 +158,7 @@ def prepare_corpus(
     executor: Step,
     filters: list[Step],
     deduplicate: Step | None,
-) -> dict[str, Any] | None:
+) -> Index | None:
     """Writes the store of the source's documents into a folder or URL; its index, or None while SLURM works on it.
 
     A store that was begun with the same inputs is gone on with, and a finished one left as it is.
@@ -223,7 +223,7 @@ class WriteIndex(PipelineStep):
         super().__init__()
         self.plan, self.store = plan, store
 
-    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+    def run(self, data: object = None, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
         """Writes the index; raises ValueError where no document is left to train on."""
         names = [f"shards/{task:05d}" for task in range(self.plan.tasks)]
         records = {name: json.loads(self.store.read(f"{name}/record.json")) for name in names}
@@ -240,7 +240,7 @@ class WriteIndex(PipelineStep):
         self.store.write(INDEX, json.dumps(index, indent=1).encode())
         yield from ()
 
-    def _set(self, name: str, records: dict[str, Any]) -> dict[str, Any] | None:
+    def _set(self, name: str, records: dict[str, Any]) -> Index | None:
         """A set's entry in the index; None where no shard has a sequence of it."""
         parts = {folder: record[name] for folder, record in records.items() if record.get(name)}
         if not parts:

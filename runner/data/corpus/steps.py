@@ -5,10 +5,10 @@ import inspect
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from datatrove.data import Document
@@ -85,7 +85,12 @@ class WriteShard(PipelineStep):
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
         """Writes the shard; gives no documents."""
         name = f"shards/{rank:05d}"
-        partial = _scratch(self.store, rank)
+        if self.store.local is None:
+            partial = Path(tempfile.mkdtemp(prefix="tiryns-"))
+        else:  # on the disk of the store
+            partial = self.store.local / "shards" / f".{rank:05d}.partial"
+            shutil.rmtree(partial, ignore_errors=True)  # of a killed task
+            partial.mkdir(parents=True)
         try:
             self._write(data, partial)
             self.store.take(partial, name)
@@ -145,15 +150,14 @@ class _Set:
             self.digests.append(hashlib.blake2b(parts.encode(), digest_size=16).hexdigest())
         self._begin_file()
 
-    def finish(self, special_ids: list[int]) -> dict[str, Any] | None:
+    def finish(self, special_ids: list[int]) -> dict[str, object] | None:
         """Completes the store; its entry in the record, or None where there was no sequence."""
         if not self.writer.num_sequences:
             self.writer.discard()
             return None
         self.writer.finish()
         store = TokenStore(self.writer.folder)
-        held_out = self.writer.folder.name == HELD_OUT
-        counts = ordinary_counts(store, special_ids).tolist() if held_out else []
+        counts = ordinary_counts(store, special_ids).tolist() if store.folder.name == HELD_OUT else []
         known = ("fingerprint", "num_sequences", "num_tokens", "num_bytes")
         record = {"documents": self.documents, "digests": self.digests, "counts": counts}
         return record | {name: store.meta[name] for name in known}
@@ -163,15 +167,7 @@ class _Set:
         self.sequences_before = self.writer.num_sequences
 
 
-def _scratch(store: Folder, rank: int) -> Path:
-    """An empty folder for a shard that is being written, on the disk of the store where that is of this machine."""
-    if store.local is None:
-        return Path(tempfile.mkdtemp(prefix="tiryns-"))
-    folder = store.local / "shards" / f".{rank:05d}.partial"
-    shutil.rmtree(folder, ignore_errors=True)  # of a killed task
-    folder.mkdir(parents=True)
-    return folder
-
+T = TypeVar("T")
 
 FILTERS = (
     "C4BadWordsFilter", "C4ParagraphFilter", "C4QualityFilter", "FastTextClassifierFilter", "FineWebQualityFilter",
@@ -191,7 +187,7 @@ class Stage(NamedTuple):
     tasks: int
 
 
-def make(option: str, target: Callable[..., Any], settings: dict[str, Any], **ours: Any) -> Any:
+def make(option: str, target: Callable[..., T], settings: Mapping[str, object], **ours: object) -> T:
     """`target(**settings)`; ValueError for a setting that it does not take, lacks or refuses."""
     takes = inspect.signature(target)
     if unknown := next((name for name in settings if name not in takes.parameters or name in ours), None):
@@ -224,7 +220,7 @@ def deduplication(
         return [], []
     name, settings = plan.deduplication
     check_choice("--deduplicate", name, DEDUPLICATIONS)
-    ways: dict[str, Callable[..., Any]] = {"exact": _exact, "minhash": _minhash}
+    ways: dict[str, Callable[..., tuple[list[Stage], PipelineStep]]] = {"exact": _exact, "minhash": _minhash}
     stages, drop = make(f"--deduplicate {name}", ways[name], settings, plan=plan, store=store, before=before)
     return stages, [ForEachFile(drop, len(plan.files))]
 

@@ -30,7 +30,7 @@ class Proteins:
                     regions[genes.get_aa_sequence(allele, species=species)["V-REGION"]] = None
         return iter(regions)
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, str]:
         """The version of the package."""
         return {"source": "proteins", "version": library().VERSION}
 

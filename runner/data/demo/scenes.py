@@ -7,10 +7,11 @@ import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from PIL import Image, ImageDraw
 
+from tiryns.runner.data.read.rows import Values
 from tiryns.runner.data.vision.conversations import IMAGE_PLACE
 from tiryns.runner.data.vision.images import Size
 from tiryns.runner.run.files import write_atomically
@@ -59,7 +60,7 @@ class Scenes:
             raise ValueError(f"{size} scenes of {part}: expected 1 or more")
         self.part, self.size = part, size
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[Values]:
         """Captions, questions and conversations in a fixed order, as `ConversationReader` takes them."""
         return (self._row(number) for number in range(self.size))
 
@@ -92,7 +93,7 @@ class Scenes:
         write_atomically(path, "".join(f"{json.dumps(row)}\n" for row in rows))
         return path
 
-    def _scene(self, number: int) -> tuple[list[Thing], dict[str, Any]]:
+    def _scene(self, number: int) -> tuple[list[Thing], Values]:
         """The shapes in the scene of a row, and the columns of what is asked or said about it."""
         draws = random.Random(f"{self.part} {number}")
         kind = KINDS[number % len(KINDS)]
@@ -113,13 +114,12 @@ class Scenes:
             if found := _question(draws, things, asked):
                 return things, {"question": found[0], "answer": found[1]}
 
-    def _row(self, number: int) -> dict[str, Any]:
+    def _row(self, number: int) -> Values:
         things, said = self._scene(number)
         kind = KINDS[number % len(KINDS)]
         name = f"{self.part}-{number:05d}"
         if kind == "text":
-            question = f"{described(things)}. {said['question']}"
-            return {"id": name, **said, "question": question, "kind": kind}
+            return {"id": name, **said, "question": f"{described(things)}. {said['question']}", "kind": kind}
         return {"id": name, "image": f"{name}.png", **said, "kind": kind}
 
 

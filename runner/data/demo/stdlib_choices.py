@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from itertools import count
-from typing import Any
 
 from tiryns.runner.data.demo.stdlib_tasks import (
     StdlibTask,
@@ -12,6 +11,7 @@ from tiryns.runner.data.demo.stdlib_tasks import (
     package_of,
     part_of,
 )
+from tiryns.runner.data.read.rows import Values
 
 FEWEST, MOST = 3, 5
 """Choices of a docstring."""
@@ -32,7 +32,7 @@ class StdlibChoices(StdlibTask):
 
     what = "docstrings"
 
-    def examples(self) -> Iterator[dict[str, Any]]:
+    def examples(self) -> Iterator[Values]:
         """Docstrings by file and line."""
         every = labelled_docstrings()
         names = [name for _, name in every]
@@ -62,7 +62,7 @@ class StdlibRanking(StdlibTask):
 
     what = "docstrings"
 
-    def examples(self) -> Iterator[dict[str, Any]]:
+    def examples(self) -> Iterator[Values]:
         """Docstrings by file and line."""
         packages, modules = dict(labelled_docstrings()), dict[str, str]()
         for module, _, text in documentation():
@@ -80,9 +80,5 @@ class StdlibRanking(StdlibTask):
                     names[pool[digest(f"{number} {text}") % len(pool)]] = None
                 ordered = sorted(names, key=lambda name: digest(f"{name} {text}"))
                 passages = [name.replace("/", ".") for name in ordered]
-                yield {"query": text, "passage": passages, "label": [nearness(own, name) for name in ordered]}
-
-
-def nearness(own: str, other: str) -> int:
-    """How near two modules are: 0 of two packages, 1 of one package, 2 the same."""
-    return 2 if own == other else int(package_of(own) == package_of(other))
+                grades = [2 if n == own else int(package_of(n) == package_of(own)) for n in ordered]
+                yield {"query": text, "passage": passages, "label": grades}

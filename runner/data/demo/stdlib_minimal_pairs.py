@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 from importlib.util import decode_source
-from typing import Any
 
 from tiryns.runner.data.demo.stdlib_tasks import LARGEST_FILE, StdlibTask, digest
 from tiryns.runner.data.demo.stdlib_text import source_files
+from tiryns.runner.data.read.rows import Values
 
 FORMS = {
     "articles": {"a": "an", "an": "a"},
@@ -35,7 +35,7 @@ class StdlibMinimalPairs(StdlibTask):
     def __init__(self) -> None:
         super().__init__("test")  # nothing is trained on them
 
-    def examples(self) -> Iterator[dict[str, Any]]:
+    def examples(self) -> Iterator[Values]:
         """By phenomenon, the sentences of each in a shuffled order."""
         by_phenomenon: dict[str, list[dict[str, str]]] = {}
         for sentence in sorted(set(_sentences()), key=digest):
@@ -51,8 +51,7 @@ def _sentences() -> Iterator[str]:
     for file in source_files():
         if file.stat().st_size <= LARGEST_FILE:
             for comment in COMMENT.finditer(decode_source(file.read_bytes())):
-                text = re.sub(r"\s*\n?[ \t]*#[ \t]?|\s+", " ", comment[0])
-                yield from SENTENCE.findall(text)
+                yield from SENTENCE.findall(re.sub(r"\s*\n?[ \t]*#[ \t]?|\s+", " ", comment[0]))
 
 
 def _changed(sentence: str) -> Iterator[tuple[str, str]]:

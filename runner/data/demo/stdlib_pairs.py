@@ -7,9 +7,10 @@ that occur before are left out, so that parts share no text.
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tiryns.runner.data.demo.stdlib_tasks import StdlibTask, digest, documentation, package_of, part_of
+from tiryns.runner.data.read.rows import Values
 
 SHORTEST_SUMMARY, SHORTEST_BODY = 16, 64
 """Characters."""
@@ -33,7 +34,7 @@ class StdlibRetrieval(StdlibTask):
 
     what = "docstrings of several paragraphs"
 
-    def examples(self) -> Iterator[dict[str, Any]]:
+    def examples(self) -> Iterator[Values]:
         """By file and line."""
         return ({"query": one.summary, "passage": one.body} for one in parted(self.part))
 
@@ -51,7 +52,7 @@ class StdlibSimilarity(StdlibTask):
 
     what = "docstrings of several paragraphs"
 
-    def examples(self) -> Iterator[dict[str, Any]]:
+    def examples(self) -> Iterator[Values]:
         """By file and line."""
         texts = parted(self.part)
         modules, packages = defaultdict(list), defaultdict(list)
@@ -86,8 +87,7 @@ def _all_parted() -> list[Parted]:
     for module, _, text in documentation():
         first, _, rest = text.partition("\n\n")
         summary, body = " ".join(first.split()), rest.strip()
-        long_enough = len(summary) >= SHORTEST_SUMMARY and len(body) >= SHORTEST_BODY
-        if long_enough and not seen & {summary, body}:
+        if len(summary) >= SHORTEST_SUMMARY and len(body) >= SHORTEST_BODY and not seen & {summary, body}:
             seen |= {summary, body}
             found.append(Parted(module, summary, body))
     return found

@@ -1,9 +1,9 @@
 """Words of the standard library's sources with two labels each: what they are, and what names are there for."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from tiryns.runner.data.demo.stdlib_tasks import StdlibTokens
+from tiryns.runner.data.read.rows import Values
 
 
 class StdlibTags(StdlibTokens):
@@ -17,7 +17,7 @@ class StdlibTags(StdlibTokens):
         ['id', 'kind', 'role', 'words']
     """
 
-    def examples(self) -> Iterator[dict[str, Any]]:
+    def examples(self) -> Iterator[Values]:
         """Those of `StdlibTokens`, with a role for each word."""
         for row in super().examples():
             words, kinds = row["words"], row["labels"]

@@ -16,9 +16,9 @@ from functools import cache
 from hashlib import blake2b
 from importlib.util import decode_source
 from itertools import accumulate, islice, pairwise
-from typing import Any
 
 from tiryns.runner.data.demo.stdlib_text import SHORTEST, Documented, documented, library, source_files
+from tiryns.runner.data.read.rows import Values
 
 PARTS = ("train", "validation", "test")
 
@@ -54,7 +54,7 @@ class StdlibTask:
             raise ValueError(f"{type(self).__name__} has no part {part!r}; there are: {', '.join(PARTS)}")
         self.part = part
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Values]:
         """The examples of the part. Raises FileNotFoundError for a Python without sources of its library."""
         rows = list(self.examples())
         if not rows:
@@ -64,7 +64,7 @@ class StdlibTask:
             )
         return rows
 
-    def examples(self) -> Iterator[dict[str, Any]]:
+    def examples(self) -> Iterator[Values]:
         """The rows, in a fixed order."""
         raise NotImplementedError
 
@@ -83,7 +83,7 @@ class StdlibDocstrings(StdlibTask):
 
     what = "docstrings"
 
-    def examples(self) -> Iterator[dict[str, Any]]:
+    def examples(self) -> Iterator[Values]:
         """Docstrings by file and line."""
         for number, (text, label) in enumerate(labelled_docstrings()):
             if part_of(text) == self.part:
@@ -103,7 +103,7 @@ class StdlibTokens(StdlibTask):
 
     what = "pieces of source"
 
-    def examples(self) -> Iterator[dict[str, Any]]:
+    def examples(self) -> Iterator[Values]:
         """Pieces by file and line, from files in a shuffled order."""
         small = (file for file in source_files() if file.stat().st_size <= LARGEST_FILE)
         files = {file.relative_to(library()).as_posix(): file for file in small}
@@ -130,7 +130,7 @@ class StdlibQuestions(StdlibTask):
 
     what = "questions"
 
-    def examples(self) -> Iterator[dict[str, Any]]:
+    def examples(self) -> Iterator[Values]:
         """Questions by file and line."""
         for (question, context), span in _asked().items():
             if part_of(context) == self.part:

@@ -9,12 +9,11 @@ import re
 import sysconfig
 import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 SKIPPED_FOLDERS = frozenset(
     {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "lib-dynload"}
@@ -59,7 +58,7 @@ class Stdlib:
             )
         return iter(self._documents)
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Mapping[str, object]:
         """Python's version and the names and sizes of the files that are read."""
         python = platform.python_version()
         return {"source": self.source, "version": VERSION, "python": python, "files": _listing(library())}
@@ -135,7 +134,7 @@ def documented(source: bytes) -> Iterator[tuple[Documented, str]]:
 
 def _definitions(tree: ast.Module) -> Iterator[Documented]:
     """The module, classes and functions of a tree: they stand in lists of statements, so expressions are not searched."""
-    nodes: list[Any] = [tree]
+    nodes: list[ast.AST] = [tree]
     while nodes:
         node = nodes.pop()
         if isinstance(node, Documented):

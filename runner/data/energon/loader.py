@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -29,6 +29,8 @@ from tiryns.runner.data.workers import (
 )
 from tiryns.runner.patches.torch import loaders
 
+T = TypeVar("T")
+
 log = logging.getLogger("tiryns")
 
 
@@ -39,7 +41,7 @@ _RECORDS: dict[str, type] = {kind.__name__: kind for kind in _DATACLASSES}
 _KIND, _FIELDS = "energon", "fields"
 
 
-def to_plain(value: Any) -> Any:
+def to_plain(value: object) -> Any:
     """A state as dicts, lists, tuples, numbers, text, bytes and tensors. Raises TypeError for a part of unknown type."""
     name = type(value).__name__
     if is_dataclass(value) and _RECORDS.get(name) is type(value):
@@ -81,7 +83,7 @@ COLLECT_EVERY = 10
 """Batches after which a worker collects garbage, as by energon's own default."""
 
 
-def cyclic_iter(iter: Iterable[Any]) -> Iterator[Any]:
+def cyclic_iter(iter: Iterable[T]) -> Iterator[T]:
     """Repeats `iter` endlessly.
 
     Example:
@@ -109,6 +111,9 @@ class _Batches:
 
     def __init__(self, loader: Any, batches: Iterator[Any]) -> None:
         self._loader, self._batches = loader, batches
+
+    def __iter__(self) -> Self:
+        return self
 
     def __next__(self) -> Any:
         return next(self._batches)
@@ -149,7 +154,7 @@ class EnergonDataloader:
         self._known: tuple[Any, int] = None, 0
         """A state as plain values, and how many batches the stream is behind it."""
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Any:
@@ -259,22 +264,20 @@ class EnergonPass:
         finally:
             self.close()
 
-    def _begun_at(self, number: int) -> tuple[Any, int]:
+    def _begun_at(self, number: int) -> tuple[Iterator[Any], int]:
         loaders.forget(self.dataloader)
         if not self.dataloader.num_workers:
             self.dataloader.dataset.reset_state_deep()
 
-        def iterate() -> Any:
-            return _Batches(self.dataloader, iter(self.dataloader))
-
-        return begun(iterate, self.dataloader.num_workers), number
+        batches = begun(lambda: _Batches(self.dataloader, iter(self.dataloader)), self.dataloader.num_workers)
+        return batches, number
 
     def close(self) -> None:
         """Ends the workers."""
         loaders.close(self.dataloader)
 
 
-def savable_loader(dataset: SavableDataset[Any], pin_memory: bool) -> Any:
+def savable_loader(dataset: SavableDataset, pin_memory: bool) -> Any:
     """Energon's loader of a training set; see `worker_safe`."""
     every = COLLECT_EVERY if dataset.worker_config.num_workers else 0
     return worker_safe(get_savable_loader(dataset, gc_collect_every_n_steps=every), pin_memory)

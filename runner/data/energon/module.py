@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import lightning.pytorch as pl
 from megatron import energon
-from megatron.energon import SavableDataset, TaskEncoder, WorkerConfig
+from megatron.energon import SavableDataLoader, SavableDataset, TaskEncoder, WorkerConfig
 
 from tiryns.runner.data.energon.loader import EnergonDataloader, EnergonPass, savable_loader, worker_safe
 from tiryns.runner.data.energon.source import (
@@ -74,14 +74,14 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         pin_memory: bool = True,
         shuffle_buffer_size: int | None = 100,
         max_samples_per_sequence: int | None = None,
-        multimodal_sample_config: Any = None,
+        multimodal_sample_config: object = None,
         task_encoder: TaskEncoder | None = None,
         decoder_seq_length: int | None = None,
         packing_buffer_size: int | None = None,
         validation_task_encoder: TaskEncoder | None = None,
-        pg_collection: Any = None,
+        pg_collection: object = None,
         *,
-        process_groups: Any = None,
+        process_groups: object = None,
         row_length: int | None = None,
         seed: int = 0,
         max_bad_samples: int = 0,
@@ -143,7 +143,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
 
     def datasets_provider(
         self, worker_config: WorkerConfig, split: Literal["train", "val"] = "val"
-    ) -> SavableDataset[Any]:
+    ) -> SavableDataset:
         """Energon's data set. Raises ValueError for another split, or fewer samples than reading processes."""
         if split not in PARTS:
             raise ValueError(f"Invalid value for split: {split!r}; there are: {', '.join(PARTS)}")
@@ -153,7 +153,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
             "batch_size": self.micro_batch_size,
             "task_encoder": self.make_task_encoder(split, self.errors[split]),
         }
-        dataset: SavableDataset[Any]
+        dataset: SavableDataset
         if split == "val":
             dataset = energon.get_val_dataset(self.path, split_part="val", **shared)
         else:
@@ -213,7 +213,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         """The training stream, resumed from the checkpoint; created on first use."""
         if self.train_dataloader_object is None:
 
-            def make() -> Any:
+            def make() -> SavableDataLoader:
                 config = self._build_worker_config(self.num_workers, "train")
                 return savable_loader(self.datasets_provider(config, "train"), self.pin_memory)
 
@@ -253,8 +253,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         """States of the streams of all replicas, and their layout; a collective operation."""
         if self.train_dataloader_object is None:
             return {}
-        replica = self.data_parallel()
-        streams = gathered(self.train_dataloader_object.save_state(), replica)
+        streams = gathered(self.train_dataloader_object.save_state(), self.data_parallel())
         return {"layout": self.layout_of_stream(), "streams": streams}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -270,7 +269,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
             raise ValueError(f"{message}. To begin the stream again, set resume_changed_data=true")
         logger.warning("%s; it begins again", message)
 
-    def layout_of_stream(self) -> dict[str, Any]:
+    def layout_of_stream(self) -> dict[str, object]:
         """The settings that the state of a stream depends on."""
         return {
             "data": fingerprint(self.path),

@@ -28,6 +28,7 @@ from tiryns.runner.data.vision.image_text import ConversationData
 from tiryns.runner.data.vision.images import decode_image
 from tiryns.runner.data.vision.processors import conversation_texts, find_processor
 from tiryns.runner.protocols import RunData
+from tiryns.runner.samplers import GlobalBatchSampler
 
 
 class GlobalBatchStream:
@@ -51,7 +52,7 @@ class EvaluationPass:
     """Every validation sample once, over all ranks; a rank without more yields fillers until all have finished."""
 
     def __init__(
-        self, loader: EnergonPass, filler: Callable[[], MicroBatch], replica: Replica, device: Any
+        self, loader: EnergonPass, filler: Callable[[], MicroBatch], replica: Replica, device: torch.device
     ) -> None:
         self.loader, self.filler, self.replica, self.device = loader, filler, replica, device
 
@@ -157,7 +158,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         self.settings, self.layout = settings, settings.layout
         self.read_row = ConversationReader(settings.columns, settings.caption_prompt)
         self.validation: dict[str, Examples] = {}
-        self.test: dict[str, Any] = {}
+        self.test: dict[str, Examples] = {}
         self.prepared = False
         self.start = 0
 
@@ -198,7 +199,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
 
     def connect(
         self,
-        make_sampler: Callable[..., Any],
+        make_sampler: Callable[..., GlobalBatchSampler],
         collator: Collate,
         max_steps: int,
         max_epochs: float | None,
@@ -259,7 +260,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         assert self.trainer is not None
         return {"global_batches": self.trainer.global_step, **super().state_dict()}
 
-    def lineage(self) -> dict[str, Any]:
+    def lineage(self) -> dict[str, object]:
         """The fingerprint of the data set, and what else the order depends on, for the run's manifest."""
         return {"data": fingerprint(self.path), "order": {"workers": self.settings.num_workers}}
 

@@ -48,7 +48,7 @@ class ErrorCollector:
             raise UnreadableSample(one_too_many(message, self.allowed))
         self.pending.append(message)
 
-    def handle(self, error: Exception, sample: Any, sources: Sequence[SourceInfo] | None) -> None:
+    def handle(self, error: Exception, sample: object, sources: Sequence[SourceInfo] | None) -> None:
         """Energon's error handler: the sample is skipped unless this raises."""
         if isinstance(error, UnreadableSample):
             raise error
@@ -76,14 +76,14 @@ class SkipBudget:
         self.samples = self.too_long = 0
         self.bad: list[str] = []
 
-    def take(self, micro_batch: Any) -> None:
+    def take(self, micro_batch: object) -> None:
         """Counts a micro-batch of the training stream; raises as `check`."""
         if isinstance(micro_batch, dict):  # other task encoders may make other batches
             self.samples += len(micro_batch.get("sample_names", ()))
             self.too_long += micro_batch.get("too_long", 0)
             self.check(micro_batch)
 
-    def check(self, micro_batch: Any) -> None:
+    def check(self, micro_batch: object) -> None:
         """Removes and counts `bad` samples, repeated ones once. Raises UnreadableSample for more than allowed."""
         if not isinstance(micro_batch, dict):
             return
@@ -118,7 +118,7 @@ class GuardedReader:
     def __len__(self) -> int:
         return len(self.reader)
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> object:
         try:
             return self.reader[index]
         except Exception as error:  # tarfile, sqlite, the file system and energon have a dozen kinds
@@ -135,7 +135,7 @@ class GuardedReader:
         return f"sample {index} of {self.reader}"
 
 
-def guard(dataset: SavableDataset[Any], errors: ErrorCollector) -> None:
+def guard(dataset: SavableDataset, errors: ErrorCollector) -> None:
     """Replaces each reader of shards in a tree of datasets by a guarded one, and keeps progress bars off."""
     if hasattr(dataset, "join_readers"):
         dataset.join_readers = [GuardedReader(reader, errors) for reader in dataset.join_readers]
@@ -185,8 +185,7 @@ def fingerprint(path: str) -> str:
     digest = hashlib.blake2b(digest_size=12)
     for description in _descriptions(EPath(path)):
         folder = description.parent
-        files = [folder / name for name in DESCRIBING] if folder.name == META else [description]
-        for file in files:
+        for file in [folder / name for name in DESCRIBING] if folder.name == META else [description]:
             if file.is_file():
                 digest.update(f"{file.name}\0".encode() + file.read_bytes())
     return digest.hexdigest()
@@ -213,7 +212,7 @@ def samples_in_order(path: str, split: str, task_encoder: TaskEncoder) -> Iterat
     """Every encoded sample of a split, in order, read in this process. Raises UnreadableSample for a broken one."""
     errors = ErrorCollector(0)
     config = WorkerConfig(rank=0, world_size=1, num_workers=0, global_error_handler=errors.handle)
-    dataset: SavableDataset[Any] = get_val_dataset(
+    dataset: SavableDataset = get_val_dataset(
         path, split_part=split, worker_config=config, batch_size=None, task_encoder=task_encoder
     )
     guard(dataset, errors)
@@ -257,7 +256,7 @@ def _yaml(file: EPath) -> dict[str, Any]:
     return content
 
 
-def _mappings(node: Any) -> Iterator[dict[str, Any]]:
+def _mappings(node: object) -> Iterator[dict[str, Any]]:
     """Every mapping in a yaml file."""
     if isinstance(node, dict):
         yield node

@@ -16,7 +16,7 @@ from megatron.energon import CaptioningSample, Sample, TaskEncoder, VQASample, s
 from megatron.energon import edataclass as sample_type
 
 from tiryns.runner.data.energon.source import ErrorCollector
-from tiryns.runner.data.micro_batch import Collate, FlatSamples, MicroBatch
+from tiryns.runner.data.micro_batch import Collate, FlatSamples, MicroBatch, Tokenizer
 from tiryns.runner.data.read.rows import Row
 from tiryns.runner.data.text.holdout import digest
 from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
@@ -41,7 +41,7 @@ class MultiModalSampleConfig:
     ignore_index: int = -100
     """The label of a token that is no target."""
 
-    def encoder(self, tokenizer: Any, image_processor: Any, max_length: int) -> ConversationEncoder:
+    def encoder(self, tokenizer: Tokenizer, image_processor: Any, max_length: int) -> ConversationEncoder:
         """An encoder of conversations of up to `max_length` tokens. Raises ValueError for an unknown image token."""
         token = tokenizer.get_vocab().get(self.image_token)
         if token is None:
@@ -54,7 +54,7 @@ class MultiModalSampleConfig:
 class RawConversation(Sample):
     """A row of json, and the files of its images by their endings."""
 
-    row: Any
+    row: object
     files: dict[str, Any]
 
 
@@ -80,11 +80,11 @@ class PackedSamples(Sample):
 class PlainDecoder:
     """Decodes json and text; the task encoder decodes images, and nothing is unpickled."""
 
-    def __call__(self, sample: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, sample: Mapping[str, object]) -> dict[str, object]:
         """Decodes the files of a sample."""
         return {name: self.decode(name, value) for name, value in sample.items()}
 
-    def decode(self, name: str, value: Any) -> Any:
+    def decode(self, name: str, value: object) -> object:
         """The content of a file by its name, or the error if it cannot be decoded."""
         ending = name.rpartition(".")[2].lower()
         try:
@@ -94,7 +94,7 @@ class PlainDecoder:
             return error
         return value
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> dict[str, object]:
         """No settings."""
         return {}
 
@@ -159,7 +159,7 @@ class ConversationTaskEncoder(TaskEncoder):
     @stateless
     def batch(self, samples: Sequence[EncodedSample | PackedSamples]) -> dict[str, Any]:
         """A micro-batch with `sample_names`, the reasons of skipped samples in `bad`, and the number `too_long`."""
-        flat = [s for sample in samples for s in (getattr(sample, "samples", None) or [sample])]
+        flat = [s for one in samples for s in (one.samples if isinstance(one, PackedSamples) else [one])]
         good = [sample for sample in flat if sample.problem is None]
         skipped = [s.too_long and self.encoder.too_long == "skip" for s in flat]
         bad = [s.problem for s, skip in zip(flat, skipped, strict=True) if s.problem is not None and not skip]

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from textwrap import shorten
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import (
     ExampleReader,
+    Learnt,
     TaskSequences,
     column,
     example_id,
@@ -31,7 +32,7 @@ from tiryns.runner.data.labelled.labels import (
 )
 from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
 from tiryns.runner.data.labelled.spelling import LocatedLabel, is_missing, spelled, truth_of
-from tiryns.runner.data.micro_batch import TaskArguments
+from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import LabelRule, Rows
 
@@ -57,15 +58,16 @@ class Labelled(NamedTuple):
 class LabelledSequences(TaskSequences):
     """One sample per example; `labels` is int64 [D], float64 [D] for numbers, or float32 [D, C] for several labels."""
 
-    labels: NDArray[Any]
+    examples: Sequence[Labelled]
+    labels: NDArray[np.number]
     names: list[str]
     problem_type: str
 
-    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
         """Also `example_labels`, the rows of `labels`, numbers as float32."""
         return {**super().extras(indices), "example_labels": _targets(self.labels[indices])}
 
-    def arrays(self) -> list[NDArray[Any]]:
+    def arrays(self) -> list[NDArray[np.generic]]:
         """Tokens and labels."""
         return [*super().arrays(), _targets(self.labels)]
 
@@ -74,12 +76,12 @@ class LabelledSequences(TaskSequences):
         return counted(self.labels, len(self.names))
 
 
-def _targets(labels: NDArray[Any]) -> NDArray[Any]:
+def _targets(labels: NDArray[np.number]) -> NDArray[np.number]:
     """Labels to train on; figures are computed from the numbers as they were read."""
     return labels.astype(np.float32) if labels.dtype.kind == "f" else labels
 
 
-class ClassificationReader(ExampleReader):
+class ClassificationReader(ExampleReader[Labelled]):
     """Columns of classification data; the kind of problem follows from the labels: see `Labels`."""
 
     def __init__(
@@ -88,7 +90,7 @@ class ClassificationReader(ExampleReader):
         pair_column: str | None,
         label_column: str,
         id_column: str | None,
-        labels: Sequence[Any] | None,
+        labels: Sequence[object] | None,
         problem_type: str,
         label_separator: str | None,
         label_columns: Sequence[str] | None = None,
@@ -134,13 +136,12 @@ class ClassificationReader(ExampleReader):
         found, names = [], self.label_columns or [self.label_column]
         given = (self.labels.as_read(row.values.get(self.label_column)) for row in rows.rows)
         classes = self.labels.named_by(rows.class_names.get(self.label_column), given)
-        setting = f"data.label_column{'s' if self.label_columns else ''}"
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
                 text = text_of(row, self.text_column, "data.text_column")
                 pair = text_of(row, self.pair_column, "data.pair_column") if self.pair_column else None
                 for one in names if labelled else ():
-                    column(row, one, setting)
+                    column(row, one, f"data.label_column{'s' if self.label_columns else ''}")
                 value = row.values.get(self.label_column)
                 none_holds = value == "" and self.labels.separator  # of several labels
                 label = None if is_missing(value) and not none_holds else self.labels.as_read(value)
@@ -172,7 +173,7 @@ class ClassificationReader(ExampleReader):
             log.info("labels: %s", self.describe()["labels"])
 
     def tokenize(
-        self, examples: list[Labelled], tokenizer: Any, max_length: int, training: bool
+        self, examples: list[Labelled], tokenizer: Tokenizer, max_length: int, training: bool
     ) -> LabelledSequences:
         """One sample per example, cut off at `max_length` tokens."""
         texts, pairs = [e.text for e in examples], [e.pair for e in examples]
@@ -225,11 +226,11 @@ class ClassificationReader(ExampleReader):
         """Names of the labels, and the kind of problem."""
         return {"labels": self.labels.names, "problem_type": self.labels.problem_type}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Learnt:
         """Names of the labels, the kind of problem, and whether labels are class numbers."""
         return {**self.collator_arguments(), "numbered": self.labels.numbered}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Learnt) -> None:
         """Restores labels and kind of problem; models trained elsewhere do not tell whether labels are class numbers."""
         if self.rule is LabelRule.FROM_ZERO or "numbered" not in state:
             self._label_by(LabelsFromZero)
@@ -266,7 +267,7 @@ def check_vectors(found: Sequence[LocatedLabel], as_text: bool) -> None:
         )
 
 
-def _vector(label: Any) -> list[Any]:
+def _vector(label: object) -> list[object]:
     """The numbers of a vector of 0 and 1, or of one as text; empty for another label."""
     if isinstance(label, str):
         return re.findall(r"([01])(?:\.0*)?", label) if _VECTOR.fullmatch(label.strip()) else []

@@ -72,12 +72,23 @@ def meant_error(
         meant = _meant_answers(columns, text_column, reader.context_column, label_column)
     elif kind == "pairs":
         meant = _meant_pairs(columns, text_column)
-    elif kind == "lists":
-        meant = _meant_lists(columns, text_column)
+    elif kind == "lists":  # a query with a graded candidate, or with relevant and other texts
+        meant = _meant_pairs(columns, text_column)
+        if "label_column" in meant:
+            graded = {name: meant[name] for name in ("text_column", "label_column") if name in meant}
+            meant = graded | {"choices_column": meant["pair_column"]}
     else:
         meant = meant_columns(rows, text_column, label_column, labels)
+    if not meant:
+        return error
     cure = {n: tuple(some) if len(some) > 1 else some[0] for n, some in meant.items() if "." not in n}
-    return AdvisedError(f"{problem}. By what they hold, set {_in_words(meant)}", **cure) if meant else error
+    several = {name: " or ".join(map(typed, values)) for name, values in meant.items() if len(values) > 1}
+    told = [
+        f"data.{name} to {several[name]}" if name in several else typed_setting(name, values[0])
+        for name, values in meant.items()
+    ]
+    settings = (" and " if several else " ").join(told)
+    return AdvisedError(f"{problem}. By what they hold, set {settings}", **cure)
 
 
 def warn_of_unread(rows: Rows, reader: Any) -> None:
@@ -95,18 +106,11 @@ def warn_of_unread(rows: Rows, reader: Any) -> None:
         log.warning("%s: the column %r is not read: %s", rows.description, name, told[name])
 
 
+Columns = Mapping[str, Sequence[Any]]
+"""The values of the first rows by column."""
+
 Meant = dict[str, list[Any]]
 """Settings of data, and others with their group, each with the values that may be meant, the likeliest first."""
-
-
-def _in_words(meant: Meant) -> str:
-    """Settings as they are typed, those of several values with all of them."""
-    several = {name: " or ".join(map(typed, values)) for name, values in meant.items() if len(values) > 1}
-    told = [
-        f"data.{name} to {several[name]}" if name in several else typed_setting(name, values[0])
-        for name, values in meant.items()
-    ]
-    return (" and " if several else " ").join(told)
 
 
 def meant_columns(
@@ -152,7 +156,7 @@ def meant_columns(
 
 
 def _meant_words(
-    columns: dict[str, list[Any]], text_column: str, label_column: str, labels: Collection[str] | None
+    columns: Columns, text_column: str, label_column: str, labels: Collection[str] | None
 ) -> Meant:
     """The settings that name words and their labels: lists, of which those of text with most values are the words."""
     lists = {name: columns[name] for name in _all_of(columns, list)}
@@ -170,7 +174,7 @@ def _meant_words(
     return found | {"label_column": tags} if tags else {}
 
 
-def _meant_pairs(columns: dict[str, list[Any]], text_column: str) -> Meant:
+def _meant_pairs(columns: Columns, text_column: str) -> Meant:
     """The settings that name two texts, hard negatives and a score; empty without two texts of `PAIRS`."""
     texts = _all_of(columns, str)
     if (pair := next((both for both in PAIRS + _PASSAGES if {*both} <= {*texts}), None)) is None:
@@ -184,16 +188,7 @@ def _meant_pairs(columns: dict[str, list[Any]], text_column: str) -> Meant:
     return found
 
 
-def _meant_lists(columns: dict[str, list[Any]], text_column: str) -> Meant:
-    """The settings that name a query with a graded candidate, or with relevant and other texts; empty without."""
-    meant = _meant_pairs(columns, text_column)
-    if "label_column" not in meant:
-        return meant
-    graded = {name: meant[name] for name in ("text_column", "label_column") if name in meant}
-    return graded | {"choices_column": meant["pair_column"]}
-
-
-def _scores(columns: dict[str, list[Any]]) -> list[str]:
+def _scores(columns: Columns) -> list[str]:
     """The columns of several values that say how far two texts belong together: by their names, then all of 0 and 1."""
     plain = [n for n, values in columns.items() if not any(isinstance(v, list | Mapping) for v in values)]
     several = [n for n in plain if len({*columns[n]}) > 1]
@@ -201,9 +196,7 @@ def _scores(columns: dict[str, list[Any]]) -> list[str]:
     return sorted(found, key=lambda name: not _SCORE.search(name))
 
 
-def _meant_answers(
-    columns: dict[str, list[Any]], text_column: str, context_column: str, label_column: str
-) -> Meant:
+def _meant_answers(columns: Columns, text_column: str, context_column: str, label_column: str) -> Meant:
     """The settings that name answers with their places, and of the texts the longest as the context."""
     first = {n: [v[0] if isinstance(v, list) and v else v for v in values] for n, values in columns.items()}
     needed = {"text", "answer_start"}
@@ -222,29 +215,29 @@ def _meant_answers(
     return {f"{name}_column": [new] for name, (old, new) in chosen.items() if old != new}
 
 
-def _all_of(columns: Mapping[str, Sequence[Any]], kind: type) -> list[str]:
+def _all_of(columns: Columns, kind: type) -> list[str]:
     """The columns all of whose values are of a kind."""
     return [name for name, values in columns.items() if all(isinstance(one, kind) for one in values)]
 
 
-def _longest(columns: Mapping[str, Sequence[Any]], names: Iterable[str]) -> str:
+def _longest(columns: Columns, names: Iterable[str]) -> str:
     """Of some columns the one with the longest texts; empty for none."""
     return max(names, key=lambda name: sum(map(len, columns[name])), default="")
 
 
-def _columns(rows: Rows) -> dict[str, list[Any]]:
+def _columns(rows: Rows) -> Columns:
     """The values of the first rows by column."""
     names = [name for name in rows.rows[0].values if isinstance(name, str)]
     return {name: [row.values.get(name) for row in rows.rows[:_ROWS]] for name in names}
 
 
-def labels_in(rows: Rows, columns: Sequence[str]) -> Iterable[Any]:
+def labels_in(rows: Rows, columns: Sequence[str]) -> Iterable[object]:
     """The labels of rows, but the class numbers of a file that names them."""
     counted = [name for name in columns if name not in rows.class_names]
     return (row.values.get(name) for row in rows.rows for name in counted)
 
 
-def without_hidden(rows: Rows, columns: Sequence[str], learnt: Iterable[Any] | None) -> Rows:
+def without_hidden(rows: Rows, columns: Sequence[str], learnt: Iterable[object] | None) -> Rows:
     """Returns the rows with hidden labels removed, and logs their number: these rows are predicted and not measured.
 
     Labels of a row are hidden if they are -1 in all label `columns` of the row. Labels are kept in two cases, in which -1

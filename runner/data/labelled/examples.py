@@ -2,19 +2,27 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.micro_batch import TaskArguments
+from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow, BadRows
 from tiryns.runner.data.read.formats import no_column
-from tiryns.runner.data.read.rows import LabelRule, Row, Rows
+from tiryns.runner.data.read.rows import LabelRule, Row, Rows, RowSource
 from tiryns.runner.order.ranges import ranges
+
+Example = TypeVar("Example")
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+Integers = Sequence[int] | NDArray[np.integer]
+
+Learnt = Mapping[str, Any]
+"""The results of a reader's `learn` in plain values, which are exported with the model."""
 
 TOKENISED_AT_ONCE = 1024
 """Examples that the tokenizer gets at a time."""
@@ -31,9 +39,9 @@ class TaskSequences:
 
     def __init__(
         self,
-        examples: Sequence[Any],
-        ids: Sequence[Sequence[int] | NDArray[Any]],
-        token_types: Sequence[Sequence[int] | NDArray[Any]] | None = None,
+        examples: Sequence[object],
+        ids: Sequence[Integers],
+        token_types: Sequence[Integers] | None = None,
     ) -> None:
         self.examples, self.ids = examples, concatenated(ids, np.int32)
         self.token_types = None if token_types is None else concatenated(token_types, np.int8)
@@ -64,9 +72,9 @@ class TaskSequences:
         """Tokens of the samples end to end, and the length of each."""
         return self.ids[self.places(indices)].astype(np.int64), self._lengths[indices]
 
-    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
         """Further columns for the collator: `samples` [D], and `token_type_ids` [N] for pairs."""
-        found: dict[str, NDArray[Any]] = {"samples": np.asarray(indices, dtype=np.int64)}
+        found: FlatSamples = {"samples": np.asarray(indices, dtype=np.int64)}
         if self.token_types is not None:
             found["token_type_ids"] = self.token_types[self.places(indices)]
         return found
@@ -80,12 +88,12 @@ class TaskSequences:
         """A hash of every token and target."""
         return hashlib.blake2b(b"".join(a.tobytes() for a in self.arrays()), digest_size=12).hexdigest()
 
-    def arrays(self) -> list[NDArray[Any]]:
+    def arrays(self) -> list[NDArray[np.generic]]:
         """The arrays of the fingerprint: tokens, and `targets`."""
         return [self.ids, self._lengths, *(getattr(self, name) for name in self.targets)]
 
 
-class ExampleReader(ABC):
+class ExampleReader(ABC, Generic[Example]):
     """Reads the columns of one task, takes the labels from the training examples, and tokenises.
 
     Its constructor takes those of `READER_SETTINGS` that it needs, by their names.
@@ -114,7 +122,7 @@ class ExampleReader(ABC):
         """The columns that labels may be in, which predictions do without."""
         return (str(getattr(self, "label_column", "")),)
 
-    def source(self, source: Any, part: str) -> Any:
+    def source(self, source: RowSource, part: str) -> RowSource:
         """Returns what the rows of a source are read from; a reader may know sources of a form of its own."""
         return source
 
@@ -123,36 +131,38 @@ class ExampleReader(ABC):
         return rows
 
     @abstractmethod
-    def examples(self, rows: Rows, labelled: bool) -> list[Any]:
+    def examples(self, rows: Rows, labelled: bool) -> list[Example]:
         """The examples of a source. Raises ValueError, naming the row, for a missing column or a wrong value.
 
         What is done for a row stands in a block `with rows.bad.row():`, which a BadRow leaves.
         """
 
-    def learn(self, examples: list[Any], rows: Rows) -> None:  # noqa: B027 - there may be no labels
+    def learn(self, examples: list[Example], rows: Rows) -> None:
         """Takes the names of the labels and the like from the training examples."""
 
     @abstractmethod
-    def tokenize(self, examples: list[Any], tokenizer: Any, max_length: int, training: bool) -> TaskSequences:
+    def tokenize(
+        self, examples: list[Example], tokenizer: Tokenizer, max_length: int, training: bool
+    ) -> TaskSequences:
         """The samples of the examples, with their targets."""
 
     @abstractmethod
-    def texts(self, examples: list[Any]) -> Iterator[str]:
+    def texts(self, examples: list[Example]) -> Iterator[str]:
         """Texts to train a tokenizer on; none may be in both training and held-out examples."""
 
     def read_by(self, rule: LabelRule) -> None:
         """Reads examples as a run that began with a rule has done."""
         self.rule, self.by_characters = rule, rule is LabelRule.FROM_ZERO
 
-    def target(self, example: Any) -> Any:
+    def target(self, example: Example) -> object:
         """What a model learns from an example, after `learn`; BadRow where there is none, as for an unknown label."""
         return None
 
-    def check(self, example: Any) -> None:
+    def check(self, example: Example) -> None:
         """Raises BadRow for an example that cannot be used after `learn`: here one without a `target`."""
         self.target(example)
 
-    def usable(self, examples: list[Any], bad: BadRows) -> list[Any]:
+    def usable(self, examples: list[Example], bad: BadRows) -> list[Example]:
         """The examples that pass `check`; the others are an error, or counted by `bad`."""
         found = []
         for example in examples:
@@ -161,11 +171,11 @@ class ExampleReader(ABC):
                 found.append(example)
         return found
 
-    def conflicts(self, examples: list[Any]) -> list[str]:
+    def conflicts(self, examples: list[Example]) -> list[str]:
         """Where examples have equal texts and different labels: a line for each such text, after `learn`."""
         return []
 
-    def strata(self, examples: list[Any]) -> list[str]:
+    def strata(self, examples: list[Example]) -> list[str]:
         """What folds have equal shares of, for each example after `learn`; without labels of its own one for all."""
         return [""] * len(examples)
 
@@ -173,11 +183,11 @@ class ExampleReader(ABC):
         """Arguments of the objective's collator that depend on labels and columns."""
         return {}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Learnt:
         """The results of `learn` in plain values, which are exported with the model."""
         return {}
 
-    def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - there may be no labels
+    def restore(self, state: Learnt) -> None:
         """Restores the results of an earlier `learn`; the reader then tokenises examples, with labels or without."""
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
@@ -229,7 +239,7 @@ def example_id(row: Row, id_column: str | None, number: int) -> str:
     return str(number if found in (None, "") else found)
 
 
-def concatenated(parts: Sequence[Sequence[int] | NDArray[Any]], dtype: Any) -> NDArray[Any]:
+def concatenated(parts: Sequence[Integers], dtype: type[Scalar]) -> NDArray[Scalar]:
     """Sequences of integers end to end."""
     return np.concatenate([np.empty(0, dtype), *parts], dtype=dtype, casting="unsafe")
 
@@ -244,7 +254,7 @@ def parts_of(counts: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[n
     return ranges((np.cumsum(counts) - counts)[indices], counts[indices])
 
 
-def tokenized(tokenizer: Any, *columns: Sequence[Any], **options: Any) -> Iterator[tuple[int, Any]]:
+def tokenized(tokenizer: Tokenizer, *columns: Sequence[object], **options: Any) -> Iterator[tuple[int, Any]]:
     """The number of each example of the columns, and the tokenizer's `Encoding` of it, or of each of its windows."""
     for start in range(0, len(columns[0]), TOKENISED_AT_ONCE):
         some = [column[start : start + TOKENISED_AT_ONCE] for column in columns]
@@ -272,7 +282,7 @@ def first_of(told: Sequence[str]) -> str:
     return "; ".join([*told[:3], *(["..."] if len(told) > 3 else [])])
 
 
-def first_names(names: Sequence[Any] | Mapping[Any, Any]) -> str:
+def first_names(names: Collection[object]) -> str:
     """The first few names, and how many there are; one with white space at an end in quotation marks.
 
     Example:

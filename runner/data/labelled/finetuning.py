@@ -29,7 +29,7 @@ from tiryns.runner.data.labelled.examples import (
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from tiryns.runner.data.read.bad_rows import BadRow, BadRows, MissingColumn
 from tiryns.runner.data.read.opened import Dialect, reading_of
-from tiryns.runner.data.read.rows import HowRead, LabelRule, Rows, described_tables, read_rows
+from tiryns.runner.data.read.rows import HowRead, LabelRule, Rows, RowSources, described_tables, read_rows
 from tiryns.runner.data.text.holdout import are_held_out, fold_numbers
 from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from tiryns.runner.data.text.vocabulary import describe_vocabulary
@@ -45,6 +45,7 @@ class FinetuningData(EvaluatedDataModule):
     Example: `tiryns experiment=classification data=classification data.train=train.csv`
     """
 
+    settings: options.FinetuningData
     reader_names: tuple[str, ...] = READER_SETTINGS
     """The settings that readers take."""
 
@@ -60,14 +61,14 @@ class FinetuningData(EvaluatedDataModule):
         task: Any = settings.task  # a `runner.tasks.Task`
         self.task_name = task.name
         self.reader_settings = {name: getattr(settings, name) for name in self.reader_names}
-        self.reader: ExampleReader = task.make_reader(self.reader_settings)
+        self.reader: ExampleReader[Any] = task.make_reader(self.reader_settings)
         self.reading = reading_of(settings)
         self.bad: dict[str, BadRows] = {}
         self.tables: dict[str, Dialect] = {}
         self.decided_tables: dict[str, Dialect] = {}
         self.conflicts = 0
 
-    def set_datasets(self, train: Any, val: Any = None, test: Any = None) -> None:
+    def set_datasets(self, train: RowSources, val: RowSources = None, test: RowSources = None) -> None:
         """Takes, before `prepare_data`, iterables of mappings or a `datasets.Dataset`; several sets by name in a dict."""
         if self.prepared:
             raise ValueError("the data has been prepared already: call set_datasets before prepare_data")
@@ -110,7 +111,8 @@ class FinetuningData(EvaluatedDataModule):
             log.warning("%s with different labels: %s", count_of(len(conflicts), "text"), first_of(conflicts))
         if alike := alike_names(self.reader.collator_arguments().get("labels") or []):
             advice = "are different labels; give labels that mean the same one spelling"
-            groups = first_of([" and ".join(map(_visibly, names)) for names in alike])
+            spelt = [[repr(n) if n == normalize("NFC", n) else ascii(n) for n in names] for names in alike]
+            groups = first_of([" and ".join(names) for names in spelt])
             differ = "labels that differ in case, white space or composed characters alone"
             log.warning("%s %s: %s", differ, advice, groups)
         for name, some in examples.items():
@@ -209,7 +211,7 @@ class FinetuningData(EvaluatedDataModule):
         meaning = repr(sorted(self.reader.collator_arguments().items())).encode()
         return hashlib.blake2b(self.train_set.fingerprint.encode() + meaning, digest_size=12).hexdigest()
 
-    def known_task(self) -> dict[str, Any]:
+    def known_task(self) -> dict[str, object]:
         """The task, its settings and the state of its reader, for predictions on other data."""
         settings = {"task": self.task_name, **self.reader_settings, **self.reading._asdict()}
         settings["max_length"] = self.max_length
@@ -237,12 +239,12 @@ class FinetuningData(EvaluatedDataModule):
         vocabulary = {"vocabulary": describe_vocabulary(self.tokenizer, self.train_set)}
         return {**read, **left_out, **self.reader.describe(), **conflicts, **vocabulary}
 
-    def decided(self) -> dict[str, Any]:
+    def decided(self) -> dict[str, object]:
         """How `tables` are written, by path; `left_out` rows, by set and reason; the rule by which `labels` are named."""
         tables = {path: dialect._asdict() for path, dialect in self.tables.items()}
         left_out = {name: noted for name, bad in self.bad.items() if (noted := bad.noted())}
         noted = {"tables": tables, "left_out": left_out}
-        return {name: one for name, one in noted.items() if one} | self.reader.rule.record
+        return {**{name: one for name, one in noted.items() if one}, **self.reader.rule.record}
 
     def take_over(self, decided: Mapping[str, Any]) -> None:
         """Reads tables and names labels as a run that goes on has done, before `prepare_data`."""
@@ -250,11 +252,6 @@ class FinetuningData(EvaluatedDataModule):
         self.decided_tables = {path: Dialect(**dialect) for path, dialect in tables.items()}
         if decided:
             self.reader.read_by(LabelRule.of(decided))
-
-
-def _visibly(name: str) -> str:
-    """A name in quotation marks, without characters that are composed of others."""
-    return repr(name) if name == normalize("NFC", name) else ascii(name)
 
 
 def tokenizer_of(

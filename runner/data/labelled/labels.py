@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ from tiryns.runner.data.labelled.spelling import (
     unwrapped,
 )
 from tiryns.runner.data.read.bad_rows import BadRow
+
+Number = TypeVar("Number", bound=np.number)
 
 SINGLE, MULTI, REGRESSION = "single_label_classification", "multi_label_classification", "regression"
 """Kinds of problem, as transformers' configs call them."""
@@ -58,7 +60,7 @@ class Labels:
       text by its letters. Given `names` fix the order, and name integers unless they are integers themselves.
     """
 
-    def __init__(self, names: Sequence[Any] | None, problem_type: str, separator: str | None) -> None:
+    def __init__(self, names: Sequence[object] | None, problem_type: str, separator: str | None) -> None:
         check_choice("data.problem_type", problem_type, ("auto", *PROBLEM_TYPES))
         self.names = list(map(spelled, names or []))
         self.problem_type = PROBLEM_TYPES.get(problem_type, "")
@@ -74,14 +76,14 @@ class Labels:
         self._are_given = bool(names)
         self._index_names()
 
-    def as_read(self, label: Any) -> Any:
+    def as_read(self, label: object) -> Any:
         """A label from a row in plain Python: text cut at the separator, None for none."""
         label = unwrapped(label)
         if isinstance(label, str) and self.separator:
             return [part.strip() for part in label.split(self.separator) if part.strip()]
         return None if label == "" else label
 
-    def named_by(self, class_names: Sequence[str] | None, labels: Iterable[Any]) -> ClassNames:
+    def named_by(self, class_names: Sequence[str] | None, labels: Iterable[object]) -> ClassNames:
         """The class names of a file with labels, as far as they count."""
         return ClassNames(self._counting(class_names), labels, self._numbers)
 
@@ -172,7 +174,7 @@ class Labels:
         self._numbers = {name: i for i, name in enumerate(self.names)}
         self._names_are_numbers = any(isinstance(number_of(name), int) for name in self.names)
 
-    def _class(self, label: Any, where: str) -> int:
+    def _class(self, label: object, where: str) -> int:
         """The number of a class: its name as it is written, else as other files write it, else its number."""
         if (name := name_among(label, self._numbers)) is not None:
             return self._numbers[name]
@@ -184,7 +186,7 @@ class Labels:
                 return int(number)
         raise self._unknown(label, where)
 
-    def _unknown(self, label: Any, where: str) -> BadRow:
+    def _unknown(self, label: object, where: str) -> BadRow:
         has = f"does not occur in the training data, which has {first_names(self.names)}"
         advice = suggest(spelled(label), self.names)
         return BadRow(where, f"the label {label!r:.60} {has}{advice}", "unknown label")
@@ -244,21 +246,20 @@ def type_error(kinds: Mapping[str, LocatedLabel]) -> ValueError:
     )
 
 
-def majority_accuracy(labels: NDArray[np.int64]) -> dict[str, float]:
+def majority_accuracy(labels: NDArray[np.number]) -> dict[str, float]:
     """The accuracy of always predicting the most frequent label; nothing where no label is known."""
     known = labels[labels != UNLABELLED]
     return {"majority_accuracy": float(np.bincount(known).max() / len(known))} if len(known) else {}
 
 
-def known_labels(labels: NDArray[Any]) -> NDArray[Any]:
+def known_labels(labels: NDArray[Number]) -> NDArray[Number]:
     """The labels of items that have one, of integers [N] (negative for none) or floats [N] or [N, C] (NaN for none)."""
     if labels.dtype.kind == "i":
         return np.asarray(labels[labels >= 0])
-    known = ~np.isnan(labels.reshape(len(labels), -1)).any(1)
-    return np.asarray(labels[known])
+    return np.asarray(labels[~np.isnan(labels.reshape(len(labels), -1)).any(1)])
 
 
-def counted(labels: NDArray[Any], number: int) -> LabelCounts:
+def counted(labels: NDArray[np.number], number: int) -> LabelCounts:
     """How often each of so many labels holds: class numbers [N], or 0 and 1 for each label [N, C]."""
     known = known_labels(labels)
     holds = np.bincount(known, minlength=number) if known.ndim == 1 else (known > 0.5).sum(0)

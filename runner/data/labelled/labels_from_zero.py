@@ -20,7 +20,7 @@ from tiryns.runner.data.labelled.spelling import ClassNames, LocatedLabel, name_
 MOST_CLASSES = 1_000_000
 """Most classes that are told by numbers: each has a name and a row of the head."""
 
-Parser = Callable[[Any], Any] | None
+Parser = Callable[[object], float]
 
 
 class LabelsFromZero(Labels):
@@ -29,10 +29,10 @@ class LabelsFromZero(Labels):
     So `01` and `1` are one class, and names that are given, or that a file has, are those of the numbers.
     """
 
-    _parse: Parser = None
+    _parse: Parser | None = None
     _is_restored = False
 
-    def named_by(self, class_names: Sequence[str] | None, labels: Iterable[Any]) -> ClassNames:
+    def named_by(self, class_names: Sequence[str] | None, labels: Iterable[object]) -> ClassNames:
         """The class names of a file where a model that was restored knows all of them, else none."""
         known = self._is_restored and self._numbers.keys() >= {*(class_names or [])}
         return super().named_by(class_names if known else None, labels)
@@ -70,7 +70,7 @@ class LabelsFromZero(Labels):
         self.names = self.names or sorted({one.label for one in flat})
         self._index_names()
 
-    def _parsed(self, label: Any) -> Any:
+    def _parsed(self, label: object) -> Any:
         if isinstance(label, list):
             return [int(one) if isinstance(one, bool) else one for one in label]
         parse = _whole if isinstance(label, float) and self._parse is _integer else self._parse
@@ -79,7 +79,7 @@ class LabelsFromZero(Labels):
                 return parse(label)
         return int(label) if isinstance(label, bool) else label
 
-    def _class(self, label: Any, where: str) -> int:
+    def _class(self, label: object, where: str) -> int:
         is_name = isinstance(label, str) and not (self.numbered and number_of(label) is not None)
         if is_name and (name := name_among(label, self._numbers)) is not None:
             return self._numbers[name]
@@ -91,11 +91,11 @@ class LabelsFromZero(Labels):
         raise self._unknown(label, where)
 
 
-def _parser(labels: Sequence[Any], names: Sequence[str], problem: str, textual: bool) -> Parser:
+def _parser(labels: Sequence[object], names: Sequence[str], problem: str, textual: bool) -> Parser | None:
     """What reads all labels as numbers; None if nothing does, or if they are given names."""
     if names and {label for label in labels if isinstance(label, str)} <= {*names}:
         return None
-    parsers: list[Callable[[Any], Any]] = [_integer, parsed] if textual else []
+    parsers: list[Parser] = [_integer, parsed] if textual else []
     spelt = any(isinstance(label, str if textual else float) for label in labels)
     numbers = _read_by(_whole, labels) if spelt else None
     if numbers is not None and (problem == SINGLE or ({*numbers} == {0, 1} and not problem)):
@@ -104,7 +104,7 @@ def _parser(labels: Sequence[Any], names: Sequence[str], problem: str, textual: 
     return next((parse for parse in parsers if _read_by(parse, labels) is not None), None)
 
 
-def _read_by(parse: Callable[[Any], Any], labels: Sequence[Any]) -> list[Any] | None:
+def _read_by(parse: Parser, labels: Sequence[object]) -> list[float] | None:
     with suppress(TypeError, ValueError, OverflowError):
         return [parse(label) for label in labels]
     return None
@@ -113,7 +113,7 @@ def _read_by(parse: Callable[[Any], Any], labels: Sequence[Any]) -> list[Any] | 
 _integer = partial(parsed, kind=int)
 
 
-def _whole(label: Any) -> int:
+def _whole(label: object) -> int:
     number = parsed(label)
     if not number.is_integer():
         raise ValueError(f"{label!r:.60} is no whole number")

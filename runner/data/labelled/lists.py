@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tiryns.runner.data.labelled.examples import (
     ExampleReader,
+    Scalar,
     TaskSequences,
     column,
     concatenated,
@@ -23,6 +24,7 @@ from tiryns.runner.data.labelled.examples import (
     tokenized,
 )
 from tiryns.runner.data.labelled.spelling import is_missing, spelled, unwrapped
+from tiryns.runner.data.micro_batch import FlatSamples, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import Row, Rows
 
@@ -44,12 +46,13 @@ class Candidates(NamedTuple):
 class ListSequences(TaskSequences):
     """One sample per list: its candidates one after the other, each behind the query."""
 
-    labels: NDArray[Any]  # int64 [E], the candidate that is right, or float32 [X], the grade of each
+    examples: Sequence[Candidates]
+    labels: NDArray[np.number]  # int64 [E], the candidate that is right, or float32 [X], the grade of each
     counts: NDArray[np.int64]  # [E], the candidates of each list
     choice_lengths: NDArray[np.int32]  # [X], tokens of each candidate with its query
     targets = ("choice_lengths", "counts", "labels")
 
-    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
         """Also `num_choices` and the `choice_lengths` of all candidates of the samples, and `example_labels`."""
         candidates = parts_of(self.counts, indices)
         return {
@@ -61,7 +64,7 @@ class ListSequences(TaskSequences):
 
 
 @dataclass(eq=False)
-class ListReader(ExampleReader):
+class ListReader(ExampleReader[Candidates]):
     """Reads lists of candidates.
 
     They are a list, its JSON, text with the separator, a mapping of `text` and `label` (names of the candidates), or
@@ -80,11 +83,11 @@ class ListReader(ExampleReader):
     fewest: ClassVar[int] = 2
 
     @abstractmethod
-    def label(self, row: Row, count: int, labelled: bool) -> Any:
+    def label(self, row: Row, count: int, labelled: bool) -> object:
         """The label of a row with so many candidates; None where it is missing, which it may be unless `labelled`."""
 
     @abstractmethod
-    def labels(self, examples: list[Any]) -> NDArray[Any]:
+    def labels(self, examples: list[Candidates]) -> NDArray[np.number]:
         """The labels of the examples [E], or of their candidates [X]."""
 
     def columns(self) -> tuple[str, ...]:
@@ -118,18 +121,20 @@ class ListReader(ExampleReader):
         """Context, query and candidates, so that none is in both training and held-out examples."""
         return ("\n".join(filter(None, (e.context, e.text, *e.candidates))) for e in examples)
 
-    def tokenize(self, examples: list[Any], tokenizer: Any, max_length: int, training: bool) -> ListSequences:
+    def tokenize(
+        self, examples: list[Candidates], tokenizer: Tokenizer, max_length: int, training: bool
+    ) -> ListSequences:
         """One sample per example; each of its candidates is cut off, with the query, at `max_length` tokens."""
         pairs = [pair for example in examples for pair in self.pairs(example)]
-        cut: dict[str, Any] = {"truncation": "longest_first", "max_length": max_length}
+        texts = [[pair[i] for pair in pairs] for i in range(2)]
         ids, types = [], []
-        for _, encoding in tokenized(tokenizer, *([pair[i] for pair in pairs] for i in range(2)), **cut):
+        for _, encoding in tokenized(tokenizer, *texts, truncation="longest_first", max_length=max_length):
             ids.append(np.array(encoding.ids, np.int32))
             types.append(np.array(encoding.type_ids, np.int8))
         counts = np.array([len(example.candidates) for example in examples], np.int64)
         bounds = list(pairwise([0, *np.cumsum(counts)]))
 
-        def joined(parts: list[NDArray[Any]], kind: Any) -> list[NDArray[Any]]:
+        def joined(parts: Sequence[NDArray[np.integer]], kind: type[Scalar]) -> list[NDArray[Scalar]]:
             return [concatenated(parts[start:end], kind) for start, end in bounds]
 
         with_types = "token_type_ids" in tokenizer.model_input_names
@@ -141,10 +146,10 @@ class ListReader(ExampleReader):
         sequences.labels = self.labels(examples)
         return sequences
 
-    def given(self, row: Row) -> Any:
+    def given(self, row: Row) -> object:
         """What a row holds as candidates: lists and mappings, also of JSON or cut at the separator."""
         if self.choice_columns and self.choices_column not in row.values:
-            columns: list[Any] = [column(row, name, "data.choice_columns") for name in self.choice_columns]
+            columns = [column(row, name, "data.choice_columns") for name in self.choice_columns]
             while columns and is_missing(columns[-1]):
                 columns.pop()
             return columns
@@ -168,7 +173,7 @@ class ListReader(ExampleReader):
         return texts, names[: len(texts)]
 
 
-def of_json(cell: Any) -> Any:
+def of_json(cell: object) -> Any:
     """What a cell holds, or the JSON of a cell of text."""
     with suppress(ValueError, RecursionError):
         return unwrapped(json.loads(cell) if isinstance(cell, str) else cell)

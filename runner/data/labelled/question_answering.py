@@ -1,9 +1,9 @@
 """Question answering data as in SQuAD (1.1 and 2.0): questions on contexts, answered by spans of them."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import (
     ExampleReader,
+    Learnt,
     TaskSequences,
     column,
     concatenated,
@@ -21,7 +22,7 @@ from tiryns.runner.data.labelled.examples import (
 )
 from tiryns.runner.data.labelled.spelling import is_missing, truth_of, whole_number
 from tiryns.runner.data.labelled.words.annotations import Mark, file_of, offset_units
-from tiryns.runner.data.micro_batch import TaskArguments
+from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 
@@ -46,6 +47,7 @@ class Question(NamedTuple):
 class QuestionSequences(TaskSequences):
     """Windows of contexts, each after its question."""
 
+    examples: Sequence[Question]
     questions: NDArray[np.int64]  # [D], the example of each window
     char_starts: NDArray[np.int32]  # [N], each token's first character in the context; -1 outside of it
     char_ends: NDArray[np.int32]  # [N], the character after its last
@@ -54,7 +56,7 @@ class QuestionSequences(TaskSequences):
     may_be_empty: bool  # whether questions may have no answer
     example_of, targets = "questions", ("questions", "char_starts", "answer_spans")
 
-    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
         """Also the tokens' places in the context, the answer's [D, 2], and the weights of the windows."""
         places = self.places(indices)
         return {
@@ -67,7 +69,7 @@ class QuestionSequences(TaskSequences):
 
 
 @dataclass(eq=False)
-class QuestionAnsweringReader(ExampleReader):
+class QuestionAnsweringReader(ExampleReader[Question]):
     """Columns of question answering data, whose contexts are cut into windows.
 
     The answers are a mapping of `text` and `answer_start`, two lists (as in the hub's data sets) or one answer, a list of
@@ -109,8 +111,7 @@ class QuestionAnsweringReader(ExampleReader):
             if marks:
                 span, state = place_answer(one.context, marks[0], units[file_of(one.where)])
                 text, start = marks[0].text or "", marks[0].start
-                there = one.context[start : start + len(text)]
-                wrong = f", {text!r:.40} is {there!r:.40} at {start}"
+                wrong = f", {text!r:.40} is {one.context[start : start + len(text)]!r:.40} at {start}"
                 places[state].append(one.where + ("" if span else wrong))
             found.append(one._replace(span=span))
         for state, problem in (("moved", "was moved to the text"), ("wrong", "does not match its text")):
@@ -126,7 +127,7 @@ class QuestionAnsweringReader(ExampleReader):
             raise ValueError("no training question has an answer that is in its context")
 
     def tokenize(
-        self, examples: list[Question], tokenizer: Any, max_length: int, training: bool
+        self, examples: list[Question], tokenizer: Tokenizer, max_length: int, training: bool
     ) -> QuestionSequences:
         """Windows of at most `max_length` tokens, of which neighbours share `doc_stride`."""
         if training:
@@ -138,7 +139,7 @@ class QuestionAnsweringReader(ExampleReader):
         owners, windows = np.array([owner for owner, _ in found], dtype=np.int64), [w for _, w in found]
         types = [w.type_ids for w in windows] if "token_type_ids" in tokenizer.model_input_names else None
         sequences = QuestionSequences(examples, [w.ids for w in windows], types)
-        outside = concatenated([[s != 1 for s in w.sequence_ids] for w in windows], bool)
+        outside = concatenated([[s != 1 for s in w.sequence_ids] for w in windows], np.bool_)
         sequences.char_starts = concatenated([[a for a, _ in w.offsets] for w in windows], np.int32)
         sequences.char_ends = concatenated([[b for _, b in w.offsets] for w in windows], np.int32)
         sequences.char_starts[outside] = sequences.char_ends[outside] = -1
@@ -156,11 +157,11 @@ class QuestionAnsweringReader(ExampleReader):
         """The column of the context, and the tokens that windows share."""
         return {"context_column": self.context_column, "doc_stride": self.doc_stride}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Learnt:
         """Whether a question may have no answer."""
         return {"may_be_empty": self.may_be_empty}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Learnt) -> None:
         """Restores whether a question may have no answer."""
         self.may_be_empty = bool(state["may_be_empty"])
 
@@ -210,7 +211,7 @@ def _answers(row: Row, name: str, rule: LabelRule) -> list[Mark]:
 
 
 def _truncated_questions(
-    examples: list[Question], tokenizer: Any, max_length: int, doc_stride: int
+    examples: list[Question], tokenizer: Tokenizer, max_length: int, doc_stride: int
 ) -> list[str]:
     """The questions, cut so that a window has more tokens of the context than it shares with the next one.
 

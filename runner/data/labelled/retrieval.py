@@ -14,7 +14,7 @@ from tiryns.runner.data.labelled.examples import text_of
 from tiryns.runner.data.labelled.finetuning import tokenizer_of
 from tiryns.runner.data.read.beir import read_beir
 from tiryns.runner.data.read.opened import reading_of
-from tiryns.runner.data.read.rows import Rows, read_rows
+from tiryns.runner.data.read.rows import Rows, RowSource, read_rows
 
 
 class RetrievalSet(NamedTuple):
@@ -54,7 +54,7 @@ class RetrievalPairs:
                 self.sets[f"{prefix}/{name}"] = self._read(source, part, f"data.{part} {name!r}")
         self.tokenizer = tokenizer_of(given, self._texts)
 
-    def _read(self, source: Any, part: str, setting: str) -> RetrievalSet:
+    def _read(self, source: RowSource, part: str, setting: str) -> RetrievalSet:
         found = read_beir(source, part)
         if found is None:
             return self.pairs(read_rows(source, self.reading, part, setting))

@@ -37,13 +37,13 @@ class LocatedLabel(NamedTuple):
     where: str
 
 
-_TRUTH: dict[Any, bool] = {
+_TRUTH: dict[object, bool] = {
     **dict.fromkeys((1, "1", "1.0", "true"), True),
     **dict.fromkeys((0, "0", "0.0", "false", ""), False),
 }
 
 
-def truth_of(value: Any) -> bool | None:
+def truth_of(value: object) -> bool | None:
     """Whether a cell says yes (1, true) or no (0, false, nothing), in any case; None for another value.
 
     Example:
@@ -56,12 +56,12 @@ def truth_of(value: Any) -> bool | None:
     return _TRUTH.get(value.lower() if isinstance(value, str) else value)
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """Whether there is nothing in a cell; pandas writes what is missing as NaN."""
     return value is None or value == "" or (isinstance(value, float) and value != value)
 
 
-def unwrapped(label: Any) -> Any:
+def unwrapped(label: object) -> Any:
     """A label in plain Python: of numpy's scalars and arrays, sets and tuples, the number or the list."""
     if isinstance(label, np.generic | np.ndarray):
         label = label.tolist()
@@ -70,7 +70,7 @@ def unwrapped(label: Any) -> Any:
     return list(label) if isinstance(label, tuple) else label
 
 
-def is_hidden(label: Any) -> bool:
+def is_hidden(label: object) -> bool:
     """Whether a label is -1, as in test sets that keep their labels back, or a list of nothing else.
 
     Example:
@@ -81,13 +81,13 @@ def is_hidden(label: Any) -> bool:
     return label != [] and all(map(is_hidden, label)) if isinstance(label, list) else number_of(label) == -1
 
 
-def is_negative(label: Any) -> bool:
+def is_negative(label: object) -> bool:
     """Whether a label is below 0, or a list with one that is."""
     label = unwrapped(label)
     return any(map(is_negative, label)) if isinstance(label, list) else (number_of(label) or 0) < 0
 
 
-def number_of(label: Any) -> int | float | None:
+def number_of(label: object) -> int | float | None:
     """The number that a label is, or that its text spells as programs do; None for another label.
 
     Text with zeros in front, a plus before a whole number, other digits than 0 to 9, or more than 1,000 of them, is no
@@ -101,13 +101,14 @@ def number_of(label: Any) -> int | float | None:
         return None
     if isinstance(label, int | float):
         return label
-    if isinstance(label, str) and _INTEGER.fullmatch(label):
+    if not isinstance(label, str):
+        return None
+    if _INTEGER.fullmatch(label):
         return int(label)
-    is_number = isinstance(label, str) and _NUMBER.fullmatch(label) and not label.lstrip("+-").isdecimal()
-    return float(label) if is_number else None
+    return float(label) if _NUMBER.fullmatch(label) and not label.lstrip("+-").isdecimal() else None
 
 
-def parsed(label: Any, kind: type[int] | type[float] = float) -> Any:
+def parsed(label: Any, kind: type[int] | type[float] = float) -> float:
     """A number as Python reads it, without its underscores; TypeError, ValueError or OverflowError if it is none.
 
     Where a number is expected, this takes zeros in front and `1e5` too; `number_of` tells whether one is meant.
@@ -130,13 +131,13 @@ def whole_number(label: str | float) -> int:
     return int(number)
 
 
-def is_whole(label: Any) -> bool:
+def is_whole(label: object) -> bool:
     """Whether a label is a whole number, with a point or without."""
     number = number_of(label)
     return isinstance(number, int) or (number is not None and number.is_integer())
 
 
-def spelled(label: Any) -> str:
+def spelled(label: object) -> str:
     """A label as it is written: booleans as JSON has them.
 
     Example:
@@ -146,7 +147,7 @@ def spelled(label: Any) -> str:
     return str(label).lower() if isinstance(label, bool) else str(label)
 
 
-def name_among(label: Any, names: Container[str]) -> str | None:
+def name_among(label: object, names: Container[str]) -> str | None:
     """The name of a label among others: as it is written, or a truth value as another program does; None without one.
 
     Example:
@@ -170,7 +171,7 @@ class ClassNames:
         ['neg', 'pos', 'pos', None]
     """
 
-    def __init__(self, names: Sequence[str], labels: Iterable[Any], known: Container[str] = ()) -> None:
+    def __init__(self, names: Sequence[str], labels: Iterable[object], known: Container[str] = ()) -> None:
         self.names, self._numbers, self._known = names, {name: i for i, name in enumerate(names)}, known
         found = labels if names else ()
         flat = (one for label in found for one in (label if isinstance(label, list) else [label]))

@@ -1,8 +1,8 @@
 """Token classification data: sentences of words, each word with a label."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from tiryns.conf.values import suggest
 from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import (
     ExampleReader,
+    Learnt,
     TaskSequences,
     concatenated,
     example_id,
@@ -35,7 +36,7 @@ from tiryns.runner.data.labelled.words.spans import (
     words_of,
 )
 from tiryns.runner.data.labelled.words.tags import described_scheme, kept_scheme, tagging_of
-from tiryns.runner.data.micro_batch import TaskArguments
+from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 from tiryns.runner.data.text.vocabulary import read_words_as_text
@@ -62,6 +63,7 @@ def sentence_of(row: Row, name: str, words: list[str], labels: list[str] | None)
 class SentenceSequences(TaskSequences):
     """Samples of sentences; one that is longer than `max_length` continues in further samples."""
 
+    examples: Sequence[Sentence]
     words: NDArray[np.int32]  # [N], each token's word, counted through all sentences; -1 for special tokens
     first_pieces: NDArray[np.bool_]  # [N], whether the token is the first of its word
     word_labels: NDArray[np.int64]  # [W]
@@ -73,20 +75,20 @@ class SentenceSequences(TaskSequences):
     scheme: str | None  # of tags, which all training sentences keep
     example_of, targets = "sentences", ("words", "word_labels")
 
-    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
         """Also each token's word, its label (-100 for special tokens), and whether it begins the word."""
         places = self.places(indices)
         words = self.words[places]
         labels = np.where(words >= 0, self.word_labels[words], UNLABELLED)
-        pieces = self.first_pieces[places]
-        return super().extras(indices) | {"words": words, "token_labels": labels, "first_pieces": pieces}
+        own: FlatSamples = {"words": words, "token_labels": labels, "first_pieces": self.first_pieces[places]}
+        return {**super().extras(indices), **own}
 
     def label_counts(self) -> LabelCounts:
         """How often each label is that of a word."""
         return counted(self.word_labels[self.has_pieces], len(self.names))
 
 
-class TokenClassificationReader(ExampleReader):
+class TokenClassificationReader(ExampleReader[Sentence]):
     """Columns of token classification data, and the label names: sorted, with `O` first where there is one.
 
     Rows have a list of words and a list of labels, or a text with entities by their characters (see `spans`), from which
@@ -97,7 +99,7 @@ class TokenClassificationReader(ExampleReader):
     label_per_word = True
 
     def __init__(
-        self, text_column: str, label_column: str, id_column: str | None, labels: Sequence[Any] | None
+        self, text_column: str, label_column: str, id_column: str | None, labels: Sequence[object] | None
     ) -> None:
         self.text_column, self.label_column, self.id_column = text_column, label_column, id_column
         self.names = self.given = list(map(spelled, labels or []))
@@ -135,13 +137,12 @@ class TokenClassificationReader(ExampleReader):
                     found.append(row)
                     continue
                 places = word_places(one.text, one.marks is not None or self.cuts_signs)
-                made: dict[str, Any] = {TEXT: one.text, OFFSETS: places}
+                made: dict[str, object] = {TEXT: one.text, OFFSETS: places}
                 made[self.text_column] = [one.text[start:end] for start, end in places]
                 if one.marks is not None:
                     self.cuts_signs = True
                     listed = [m._replace(text=None) for m in one.marks] if self.by_characters else one.marks
-                    unit = units[file_of(row.where)]
-                    spans = [span_of(row.where, one.text, mark, unit) for mark in listed]
+                    spans = [span_of(row.where, one.text, mark, units[file_of(row.where)]) for mark in listed]
                     made[self.label_column] = tags_of(row.where, one.text, places, spans)
                 others = {name: value for name, value in row.values.items() if name != self.label_column}
                 found.append(row._replace(values={**others, **made}))
@@ -195,12 +196,12 @@ class TokenClassificationReader(ExampleReader):
         self.scheme = kept_scheme(self.names, [(one.where, one.labels or []) for one in examples])
 
     def tokenize(
-        self, examples: list[Sentence], tokenizer: Any, max_length: int, training: bool
+        self, examples: list[Sentence], tokenizer: Tokenizer, max_length: int, training: bool
     ) -> SentenceSequences:
         """Word by word, so that every piece knows its word."""
         return self.labelled(self.cut(examples, tokenizer, max_length), examples)
 
-    def cut(self, examples: list[Sentence], tokenizer: Any, max_length: int) -> SentenceSequences:
+    def cut(self, examples: list[Sentence], tokenizer: Tokenizer, max_length: int) -> SentenceSequences:
         """The samples of sentences, without their labels."""
         if read_words_as_text(tokenizer, self.words_as_text is not False):
             self.words_as_text = True
@@ -248,14 +249,14 @@ class TokenClassificationReader(ExampleReader):
         """Names of the labels."""
         return {"labels": self.names}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Learnt:
         """Names of the labels, the most frequent one, the scheme of tags, and how words were cut and read."""
         state = {"labels": self.names, "default_label": self.default_label, "iob2": self.scheme == "IOB2"}
         scheme = None if state["iob2"] else self.scheme
         noted = {"scheme": scheme, "cuts_signs": self.cuts_signs, "words_as_text": self.words_as_text}
         return state | {name: one for name, one in noted.items() if one}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Learnt) -> None:
         """Restores the labels."""
         self.names, self.default_label = list(state["labels"]), int(state["default_label"])
         self.numbers = {name: i for i, name in enumerate(self.names)}

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiryns.runner.data.evaluated import by_name
 from tiryns.runner.data.origin.places import DocumentPlaces, leaves_of, split_where
@@ -133,14 +132,6 @@ def _holder(places: DocumentPlaces, chunker: Chunker, number: int, document: str
         )
         return Holder(source, file, row, LEFT_OUT if other else f"validation set {HELD_OUT}")
     lengths = places.data.train.lengths(sequences) - chunker.num_special
-    parts = parts_with(chunker, document, text, lengths)
-    return Holder(source, file, row, TRAINED if len(parts) else CUT_OFF, sequences[parts].tolist())
-
-
-def parts_with(
-    chunker: Chunker, document: str, text: str, lengths: NDArray[np.integer[Any]]
-) -> NDArray[np.int64]:
-    """The parts of a document, of `lengths` [P] in tokens, that hold a token of the text."""
     encoding = chunker.backend.encode(document, add_special_tokens=False)
     starts, ends = np.array(encoding.offsets, np.int64).reshape(-1, 2).T
     held, first = np.zeros(len(starts), bool), document.find(text)
@@ -148,7 +139,8 @@ def parts_with(
         held |= (ends > first) & (starts < first + len(text))
         first = document.find(text, first + 1)
     owners = np.repeat(np.arange(len(lengths)), lengths)
-    return np.unique(owners[np.flatnonzero(held[: len(owners)])])
+    parts = np.unique(owners[np.flatnonzero(held[: len(owners)])])
+    return Holder(source, file, row, TRAINED if len(parts) else CUT_OFF, sequences[parts].tolist())
 
 
 def _holders_in_rows(data: Any, wanted: list[str]) -> list[list[Holder]]:
@@ -173,7 +165,7 @@ def _holders_in_rows(data: Any, wanted: list[str]) -> list[list[Holder]]:
     return found
 
 
-def texts_in(value: Any) -> Iterator[str]:
+def texts_in(value: object) -> Iterator[str]:
     """Every text in a row's value; a list of words is one text."""
     if isinstance(value, str):
         yield value

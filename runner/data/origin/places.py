@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +29,7 @@ class Place(NamedTuple):
     part: int
 
 
-class Places(Protocol):
-    """Places of samples by index."""
-
-    def of(self, index: int) -> Place:
-        """The place of a sample."""
-
-
-def places_of(data: Any) -> "Places":
+def places_of(data: Any) -> "ExamplePlaces | StoredPlaces | DocumentPlaces":
     """The places of a data module's training samples."""
     if data.train_set is not None:
         return ExamplePlaces(data)
@@ -93,8 +86,7 @@ class DocumentPlaces:
     def __init__(self, data: Any) -> None:
         self.data = data
         self.leaves = list(leaves_of(data.source))
-        folder = data.prepared.train.parent
-        files = [folder / f"train.{name}.npy" for name in ("documents", "sizes")]
+        files = [data.prepared.train.parent / f"train.{name}.npy" for name in ("documents", "sizes")]
         if all(file.is_file() for file in files):
             numbers = [np.load(file, mmap_mode="r") for file in files]
         else:

@@ -3,15 +3,16 @@
 Letters in shapes: D rows, X texts of all of them, N tokens.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.data.labelled.examples import (
     ExampleReader,
+    Learnt,
     TaskSequences,
     column,
     concatenated,
@@ -22,11 +23,11 @@ from tiryns.runner.data.labelled.examples import (
 )
 from tiryns.runner.data.labelled.lists import of_json
 from tiryns.runner.data.labelled.spelling import is_missing, parsed
-from tiryns.runner.data.micro_batch import TaskArguments
+from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.beir import read_beir
 from tiryns.runner.data.read.formats import no_column
-from tiryns.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.read.rows import Row, Rows, RowSource
 from tiryns.runner.data.text.holdout import digest
 
 
@@ -54,6 +55,7 @@ class Pair(NamedTuple):
 class PairSequences(TaskSequences):
     """One sample per row, with its texts one after the other."""
 
+    examples: Sequence[Pair]
     text_lengths: NDArray[np.int32]  # [X]
     text_counts: NDArray[np.int64]  # [D]
     text_ids: NDArray[np.int64]  # [X], the same for equal texts
@@ -61,7 +63,7 @@ class PairSequences(TaskSequences):
     scores: NDArray[np.float64]  # [D]
     targets = ("text_lengths", "text_counts", "match_ids", "scores")
 
-    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
         """Also the texts of each row, and what its passage matches."""
         texts = parts_of(self.text_counts, indices)
         return {
@@ -80,7 +82,7 @@ class PairSequences(TaskSequences):
         return ids
 
 
-class PairsReader(ExampleReader):
+class PairsReader(ExampleReader[Pair]):
     """Columns of pairs; nothing is learnt from them but how many hard negatives a row has."""
 
     rows_hold = "pairs"
@@ -108,7 +110,7 @@ class PairsReader(ExampleReader):
         self.in_training = True
         """Whether rows must have the columns of hard negatives, which sets that are measured do without."""
 
-    def source(self, source: Any, part: str) -> Any:
+    def source(self, source: RowSource, part: str) -> RowSource:
         """Returns the pairs of a folder of BEIR, and any other source as it is."""
         return read_beir(source, part) or source
 
@@ -128,7 +130,9 @@ class PairsReader(ExampleReader):
             with rows.bad.row():
                 query = text_of(row, self.text_column, "data.text_column")
                 passage = text_of(row, self.pair_column, "data.pair_column")
-                negatives = [text for name in self.negative_columns for text in self._negatives(row, name)]
+                known = [n for n in self.negative_columns if self.in_training or n in row.values]
+                texts = (text for n in known for text in texts_in(row, n, "data.negative_columns"))
+                negatives = [text for text in texts if text.strip()]
                 match = self.match_column and column(row, self.match_column, "data.match_column")
                 match = None if is_missing(match) else str(match)
                 name, score = example_id(row, self.id_column, number), self._score(row, labelled)
@@ -139,11 +143,6 @@ class PairsReader(ExampleReader):
     def learn(self, examples: list[Pair], rows: Rows) -> None:
         """Ends the reading of training rows."""
         self.in_training = False
-
-    def _negatives(self, row: Row, name: str) -> list[str]:
-        if not self.in_training and name not in row.values:
-            return []
-        return [text for text in texts_in(row, name, "data.negative_columns") if text.strip()]
 
     def _score(self, row: Row, labelled: bool) -> float:
         if self.label_column is None:
@@ -161,7 +160,7 @@ class PairsReader(ExampleReader):
         return score
 
     def tokenize(
-        self, examples: list[Pair], tokenizer: Any, max_length: int, training: bool
+        self, examples: list[Pair], tokenizer: Tokenizer, max_length: int, training: bool
     ) -> PairSequences:
         """One sample per row; each text is cut off at its longest, prompt included."""
         of_query, of_passage = self.prompts
@@ -191,11 +190,11 @@ class PairsReader(ExampleReader):
         """The texts of the longest row."""
         return {"texts_per_row": 2 + self.most_negatives, "prompts": self.prompts}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Learnt:
         """How many hard negatives a row has at most."""
         return {"most_negatives": self.most_negatives}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Learnt) -> None:
         """Restores it."""
         self.in_training = False
         self.most_negatives = int(state["most_negatives"])
@@ -218,7 +217,7 @@ def texts_in(row: Row, name: str, setting: str) -> list[str]:
     return texts
 
 
-def finite_number(value: Any) -> float:
+def finite_number(value: object) -> float:
     """The number of a score or a grade; NaN for anything else, and for infinity.
 
     Example:

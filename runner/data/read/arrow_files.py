@@ -8,13 +8,16 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.data.read.content import most_of_chunk, most_unpacked, unpacks_to_more
 from tiryns.runner.data.read.opened import File
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Sizes = NDArray[np.float64]
 """Bytes of values."""
@@ -23,7 +26,7 @@ SMALLEST = 8
 """Bytes that the smallest value is counted as."""
 
 
-def sizes_of(array: Any) -> Sizes:
+def sizes_of(array: "pa.Array") -> Sizes:
     """Returns the bytes that each value of an array takes once it is unpacked."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -58,7 +61,7 @@ def sizes_of(array: Any) -> Sizes:
     return np.asarray(smallest + _numbers(pc.binary_length(array).fill_null(0)))
 
 
-def _sums(values: Any, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Sizes:
+def _sums(values: "pa.Array", begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Sizes:
     """Bytes of the values of each list, which has those from where it begins to where it ends."""
     if width := _width(values.type):
         return np.asarray(float(width) * (ends - begins))
@@ -67,7 +70,7 @@ def _sums(values: Any, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Si
     return np.asarray(before[ends - first] - before[begins - first])
 
 
-def _width(kind: Any) -> int | None:
+def _width(kind: "pa.DataType") -> int | None:
     """Bytes of any value of a type; None where values differ in length."""
     import pyarrow as pa
 
@@ -77,7 +80,7 @@ def _width(kind: Any) -> int | None:
     return None
 
 
-def _numbers(array: Any) -> NDArray[np.int64]:
+def _numbers(array: "pa.Array") -> NDArray[np.int64]:
     return np.asarray(array.to_numpy(zero_copy_only=False)).astype(np.int64)
 
 
@@ -88,7 +91,7 @@ _ROWS = 1 << 16
 """Rows of the largest batch."""
 
 
-def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator[Any]:
+def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator["pa.Table | pa.RecordBatch"]:
     """Yields a table without rows, then record batches with some or all columns of a parquet or arrow file or its span.
 
     Raises ValueError for a damaged file, and for one that unpacks to more than `most_unpacked`.
@@ -135,7 +138,7 @@ def _readable(file: File) -> Iterator[None]:
         raise ValueError(f"{file.path} is no readable {file.format} file: {reason}") from error
 
 
-def _parquet(file: File, columns: list[str] | None) -> Iterator[Any]:
+def _parquet(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.RecordBatch"]:
     """The schema of a file, then the batches of its row groups; columns that may be bombs stay dictionaries.
 
     A batch has as many rows as fit if each takes as much as the average may.
@@ -165,7 +168,7 @@ def _parquet(file: File, columns: list[str] | None) -> Iterator[Any]:
             yield from parquet.iter_batches(rows, columns=columns, row_groups=[number])
 
 
-def _arrow(file: File, columns: list[str] | None) -> Iterator[Any]:
+def _arrow(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.RecordBatch"]:
     """The schema of a file of either kind, which both are a stream of messages, then its batches."""
     import pyarrow as pa
 
@@ -183,7 +186,7 @@ def _arrow(file: File, columns: list[str] | None) -> Iterator[Any]:
             yield chosen
 
 
-def _unpacked(stream: Any) -> int:
+def _unpacked(stream: "pa.Buffer") -> int:
     """Bytes that the compressed buffers of a stream unpack to, each as its first eight bytes have it."""
     import pyarrow as pa
 

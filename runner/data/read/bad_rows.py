@@ -1,7 +1,7 @@
 """Rows that cannot be used: an error that names the row, or left out and counted."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,13 +41,17 @@ class BadRow(ValueError):
     def __init__(self, where: str, problem: str, reason: str) -> None:
         super().__init__(f"{where}: {problem}")
         self.where, self.reason = where, reason
-        self.settings: dict[str, Any] = {}
+        self.settings: Mapping[str, object] = {}
         """As of an `AdvisedError`."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type, tuple[str, ...]]:
         """Pickles also from another process."""
         where, problem = self.where, str(self).removeprefix(f"{self.where}: ")
         return type(self), (where, problem, self.reason)
+
+
+Noted = dict[str, dict[str, Any]]
+"""The count `rows` and the `first` places of each reason."""
 
 
 class BadRows:
@@ -85,7 +89,7 @@ class BadRows:
         if not self.skip:
             if not self.setting or isinstance(error, MissingColumn):
                 raise error
-            problem = _problem(error)
+            problem = str(error).removeprefix(f"{error.where}: ")
             advice = f"{'' if problem.endswith('?') else ';'} {self.setting} leaves such rows out"
             raised = BadRow(error.where, problem + advice, error.reason)
             raised.settings = {"on_bad_row": "skip"}
@@ -112,7 +116,7 @@ class BadRows:
         if self is not RAISED:
             self.places.setdefault(reason, []).append(where)
 
-    def noted(self) -> dict[str, Any]:
+    def noted(self) -> Noted:
         """The count and the first places of each reason; empty where every row could be used."""
         return {why: {"rows": len(at), "first": at[:SHOWN]} for why, at in self.places.items()}
 
@@ -133,7 +137,7 @@ class MissingColumn(BadRow):
         return _OF_TABLE.sub(r"the header of \1", told)
 
 
-def described(noted: dict[str, Any]) -> str:
+def described(noted: Noted) -> str:
     """Rows that were left out, as `BadRows.noted` gives them, in words.
 
     Example:
@@ -148,10 +152,6 @@ def described(noted: dict[str, Any]) -> str:
         for why, one in noted.items()
     ]
     return f"{count_of(total, 'row')} left out: {', '.join(parts)}"
-
-
-def _problem(error: BadRow) -> str:
-    return str(error).removeprefix(f"{error.where}: ")
 
 
 RAISED = BadRows()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.files import SPLIT_NAMES
@@ -37,7 +37,7 @@ class Beir(NamedTuple):
         return str(self.qrels)
 
 
-def read_beir(source: Any, part: str) -> Beir | None:
+def read_beir(source: object, part: str) -> Beir | None:
     """Reads a folder of BEIR, whose split is that of `part`, or `split` of `FOLDER@split`; None for another source.
 
     Title and text of a passage are joined by a space, as in BEIR. Passages with grades above 0 are relevant.

@@ -153,7 +153,7 @@ Lines = list[tuple[int, str]]
 """The header of a record and the lines of its sequence, with their numbers."""
 
 
-def fasta(file: File) -> Iterator[tuple[str, Any]]:
+def fasta(file: File) -> Iterator[tuple[str, dict[str, str]]]:
     """Records `{id, text}` of a FASTA file: the first word of the header, and the sequence without white space.
 
     Empty lines and comments, which begin with `;`, are left out.

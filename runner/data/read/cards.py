@@ -67,11 +67,11 @@ def card_files(folder: Path) -> dict[str, dict[str, list[str]]]:
     return found
 
 
-def _listed(value: Any) -> list[Any]:
+def _listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _mappings(value: Any) -> list[Mapping[str, Any]]:
+def _mappings(value: object) -> list[Mapping[str, Any]]:
     return [one for one in _listed(value) if isinstance(one, Mapping)]
 
 
@@ -127,7 +127,7 @@ def _is_of(file: Path, config: str, patterns: Mapping[str, Mapping[str, Sequence
     return config in file.parts[:-1] or (not patterns and (len(file.parts) == 1 or config == "default"))
 
 
-def _names(feature: Any) -> list[str]:
+def _names(feature: object) -> list[str]:
     """The class names of a feature, or of the items of a list, however its version of `datasets` writes lists."""
     if isinstance(feature, list):
         return _names(feature[0]) if len(feature) == 1 else []

@@ -64,7 +64,7 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 
-def binary(path: Path) -> Any:
+def binary(path: Path) -> BinaryIO:
     """The bytes of a file, unpacked if its ending is that of a compression."""
     if path.suffix.lower() not in COMPRESSED:
         return open(path, "rb")

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 from tiryns.runner.data.read.bad_rows import AdvisedError, BadRow
 from tiryns.runner.data.read.content import check_text, likely_encodings
@@ -33,7 +33,7 @@ def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
     """The rows below the line of column names, each with its place; ValueError names an empty file or a wrong line."""
     csv.field_size_limit(LONGEST)
     dialect = file.dialect or dialect_of(file)
-    quoting: Any = csv.QUOTE_MINIMAL if dialect.quoting else csv.QUOTE_NONE
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if dialect.quoting else csv.QUOTE_NONE
     with opened(file._replace(dialect=dialect), newline="") as text:
         reader = csv.reader(text, strict=True, delimiter=dialect.delimiter, quoting=quoting)
         rows = _read_rows(file, reader)
@@ -142,24 +142,18 @@ def _find_delimiter(file: File, sample: str, wanted: Sequence[str]) -> str:
     for one, count in counts.items():
         rows = _rows(sample, one, quoting)
         makes_names = len(set(wanted) & {*(rows or [[]])[0]})
-        found[one] = (_evenness(rows), count, makes_names, sample.count(one) > sample.count(f"{one} "))
-    best = max(found.values())
-    alike = [one for one in found if found[one] == best]
+        evenness = round(sum(len(row) == len(rows[0]) for row in rows) / len(rows), 2) if rows else 0.0
+        found[one] = (evenness, count, makes_names, sample.count(one) > sample.count(f"{one} "))
+    alike = [one for one in found if found[one] == max(found.values())]
     if len(alike) > 1:
         choices = " or ".join(f"data.delimiter={one!r}" for one in alike)
         raise AdvisedError(f"{file.path} may be cut at several signs: set {choices}", delimiter=alike[0])
     return alike[0]
 
 
-def _evenness(rows: list[list[str]]) -> float:
-    """The share of rows that have as many fields as the first one."""
-    lengths = [len(row) for row in rows]
-    return round(sum(length == lengths[0] for length in lengths) / len(lengths), 2) if lengths else 0.0
-
-
 def _rows(sample: str, delimiter: str, quoting: bool) -> list[list[str]]:
     """The first rows of a sample that hold something, without one that its end may have cut."""
-    quotes: Any = csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
+    quotes: Literal[0, 3] = csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
     rows: list[list[str]] = []
     csv.field_size_limit(LONGEST)
     reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, quoting=quotes)
@@ -189,8 +183,7 @@ def _check_names(file: File, rows: list[list[str]], wanted: Sequence[str]) -> No
 
 def share_repeated(column: list[str]) -> float:
     """The share of values that a column has several times."""
-    counts = Counter(column)
-    return sum(number for number in counts.values() if number > 1) / max(len(column), 1)
+    return sum(number for number in Counter(column).values() if number > 1) / max(len(column), 1)
 
 
 def _is_quoted(sample: str, delimiter: str) -> bool:

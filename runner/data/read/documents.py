@@ -1,12 +1,13 @@
 """Documents for pretraining: from files, data sets of the hub, or any object with the methods of a `Source`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from tiryns.runner.data.read.file_documents import (
+    Documents,
     FileSource,
     Piece,
     choose_column,
@@ -47,10 +48,10 @@ class Source(Protocol):
     def tokenized(self) -> bool:
         """Whether documents are token ids already."""
 
-    def documents(self) -> Iterator[Any]:
+    def documents(self) -> Documents:
         """All documents: texts, or token ids where `tokenized`."""
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Mapping[str, object]:
         """Plain values that change whenever the documents may; computed without reading all of them."""
 
     def describe(self) -> str:
@@ -72,7 +73,7 @@ class CombinedSource:
             raise ValueError(f"{tokens} is tokenised already, {text} is text: give one kind")
         return kinds.popitem()[0]
 
-    def documents(self) -> Iterator[Any]:
+    def documents(self) -> Documents:
         """Documents of the sources in their order."""
         for source in self.sources:
             yield from source.documents()
@@ -86,12 +87,12 @@ class CombinedSource:
         found = [(s, piece) for s, one in enumerate(self.sources) for piece in pieces_of(one, num_bytes)]
         return [Piece((s, piece), piece.num_bytes) for s, piece in found]
 
-    def documents_of(self, place: tuple[int, Piece]) -> Iterator[Any]:
+    def documents_of(self, place: tuple[int, Piece]) -> Documents:
         """The documents of a piece."""
         number, piece = place
         return documents_of(self.sources[number], piece)
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Mapping[str, object]:
         """Those of the sources."""
         return {"source": "combined", "sources": [source.fingerprint() for source in self.sources]}
 
@@ -100,10 +101,9 @@ class CombinedSource:
         return ", ".join(source.describe() for source in self.sources)
 
 
-def tables_of(source: Any) -> dict[str, Dialect]:
+def tables_of(source: Source) -> dict[str, Dialect]:
     """How the csv and tsv files of a source are written, by path; empty where it has none."""
-    found: dict[str, Dialect] = getattr(source, "tables", dict)()
-    return found
+    return source.tables() if isinstance(source, CombinedSource | FileSource) else {}
 
 
 @dataclass(eq=False)
@@ -130,14 +130,14 @@ class HubSource:
         """Whether it has a column `input_ids`."""
         return self._column == "input_ids"
 
-    def documents(self) -> Iterator[Any]:
+    def documents(self) -> Documents:
         """The documents of the split, without blank ones."""
         masked = self.tokenized and "attention_mask" in self._columns
         rows: Any = self._dataset.select_columns([self._column, *["attention_mask"] * masked])
         pairs = ((row[self._column], row["attention_mask"] if masked else None) for row in rows)
         yield from real_documents(pairs, self._column, self.describe())
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Mapping[str, object]:
         """The settings, and the revision that was downloaded or, when streaming, that the hub has now."""
         own = {name: getattr(self, name) for name in ("name", "config_name", "split", "text_column")}
         options = {"options": {n: repr(v) for n, v in self._options.items()}} if self._options else {}
@@ -167,7 +167,7 @@ class HubSource:
 
 
 def open_source(
-    spec: Any,
+    spec: object,
     text_column: str,
     split: str,
     text_unit: str,

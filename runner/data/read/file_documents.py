@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiryns.conf.values import count_of
 from tiryns.runner.data.read import formats
@@ -20,6 +21,10 @@ from tiryns.runner.data.read.opened import AS_FOUND, LONGEST, Dialect, File, Rea
 
 _LARGE = 1 << 28
 """Bytes of the largest file that one process reads whole: its token ids have to fit into memory."""
+
+
+Documents = Iterator[Any]
+"""Texts, or token ids, of a source."""
 
 
 class Piece(NamedTuple):
@@ -40,16 +45,15 @@ WHOLE = Piece(None, None)
 """All of a source."""
 
 
-def pieces_of(source: Any, num_bytes: int) -> list[Piece]:
+def pieces_of(source: object, num_bytes: int) -> list[Piece]:
     """Pieces of a source of about so many bytes, or all of it."""
     pieces: list[Piece] = source.pieces(num_bytes) if hasattr(source, "pieces") else [WHOLE]
     return pieces
 
 
-def documents_of(source: Any, piece: Piece) -> Iterator[Any]:
+def documents_of(source: Any, piece: Piece) -> Documents:
     """The documents of a piece."""
-    documents: Iterator[Any]
-    documents = source.documents() if piece.place is None else source.documents_of(piece.place)
+    documents: Documents = source.documents() if piece.place is None else source.documents_of(piece.place)
     return documents
 
 
@@ -116,15 +120,14 @@ class FileSource:
         """Whether the first file has a column `input_ids`."""
         return self._column(self.files[0]) == "input_ids"
 
-    def documents(self) -> Iterator[Any]:
+    def documents(self) -> Documents:
         """The documents of all files, without blank ones; ValueError names the file, byte or line that is wrong."""
         for file in self.files:
             yield from self.documents_of(file)
 
     def tables(self) -> dict[str, Dialect]:
         """How its csv and tsv files are written, by path."""
-        settled = map(self._settled, self.files)
-        return {str(file.path): file.dialect for file in settled if file.dialect}
+        return {str(file.path): file.dialect for file in map(self._settled, self.files) if file.dialect}
 
     def _settled(self, file: File) -> File:
         """The file with its dialect, which is looked for once."""
@@ -134,7 +137,7 @@ class FileSource:
             self._dialects[file.path] = dialect_of(file)
         return file._replace(dialect=self._dialects[file.path])
 
-    def documents_of(self, file: File) -> Iterator[Any]:
+    def documents_of(self, file: File) -> Documents:
         """The documents of a file, or of the span of one."""
         file = self._settled(file)
         if file.format in formats.TEXTS:
@@ -153,7 +156,7 @@ class FileSource:
         """Files and parts of files of about so many bytes, whose documents are those of all files."""
         return [piece for file in self.files for piece in cut_file(file, self.text_unit, num_bytes)]
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Mapping[str, object]:
         """Name, size and content (of much data: time of change) of every file, and how it is read."""
         paths = [file.path for file in self.files]
         common = Path(os.path.commonpath([path.absolute().parent for path in paths]))
@@ -216,7 +219,7 @@ def choose_column(columns: Sequence[str] | None, text_column: str, where: str) -
     raise formats.no_column(where, text_column, columns, "data.text_column")
 
 
-def real_documents(values: Iterable[tuple[Any, Any]], column: str, where: str) -> Iterator[Any]:
+def real_documents(values: Iterable[tuple[object, object]], column: str, where: str) -> Documents:
     """The documents of a column, without blank ones; ValueError names the row of a value that is no document.
 
     `values` are pairs with an attention mask, or None, for padding.
@@ -242,7 +245,7 @@ def real_documents(values: Iterable[tuple[Any, Any]], column: str, where: str) -
             raise ValueError(f"row {number} of {where}: {found}")
 
 
-def _ids(value: Any, mask: Any) -> Any:
+def _ids(value: object, mask: object) -> NDArray[np.integer] | None:
     """Token ids as an array, without the places that a mask leaves out; None if they are no flat list of integers."""
     try:
         ids = np.asarray(value)

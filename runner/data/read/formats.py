@@ -83,7 +83,7 @@ def _json(file: File) -> Records:
     yield from _items(content, file.path)
 
 
-def _one_record(content: dict[str, Any], path: Path) -> list[Any]:
+def _one_record(content: dict[str, Any], path: Path) -> list[object]:
     """An object as the only record of its file; ValueError for one of lists of records, as of several splits."""
     lists = [name for name, value in content.items() if isinstance(value, list)]
     tables = [name for name in lists if content[name] and all(isinstance(o, Mapping) for o in content[name])]
@@ -94,17 +94,18 @@ def _one_record(content: dict[str, Any], path: Path) -> list[Any]:
     return [content]
 
 
-def _items(content: list[Any], path: Path) -> Records:
+def _items(content: list[object], path: Path) -> Records:
     """The records of a list; the questions of SQuAD's articles."""
     if content and isinstance(content[0], dict) and "paragraphs" in content[0]:
         return questions(content, path)
     return ((f"item {number}", record) for number, record in enumerate(content))
 
 
-def is_pair(record: Any) -> bool:
+def is_pair(record: object) -> bool:
     """Whether a record is a text with a mapping, as spaCy's training data has them."""
-    is_two = isinstance(record, list) and len(record) == 2
-    return is_two and isinstance(record[0], str) and isinstance(record[1], Mapping)
+    if not isinstance(record, list) or len(record) != 2:
+        return False
+    return isinstance(record[0], str) and isinstance(record[1], Mapping)
 
 
 def _is_object(line: str) -> bool:
@@ -139,7 +140,7 @@ def _squad(file: File) -> Records:
     return _items(content["data"], file.path)
 
 
-def questions(articles: list[Any], path: Path) -> Records:
+def questions(articles: list[object], path: Path) -> Records:
     """Questions of SQuAD's articles: `id`, `question`, `context` and `answers`, as in the hub's data sets.
 
     Raises:
@@ -163,14 +164,14 @@ def questions(articles: list[Any], path: Path) -> Records:
                 yield f"question {record['id']}", record
 
 
-def _listed(holder: Any, name: str, place: str) -> list[Any]:
+def _listed(holder: object, name: str, place: str) -> list[Any]:
     """The list that a part of the file has."""
     if not isinstance(listed := _part(holder, name, place), list):
         raise ValueError(f"{place}: {name!r} is no list, as in SQuAD's format, but {listed!r:.60}")
     return listed
 
 
-def _part(holder: Any, name: str, place: str) -> Any:
+def _part(holder: object, name: str, place: str) -> Any:
     """What a part of the file has by a name."""
     if not isinstance(holder, Mapping):
         problem = f"{place}: expected a mapping with {name!r}, as in SQuAD's format, found {holder!r:.60}"
@@ -267,7 +268,7 @@ def empty_texts(sizes: Mapping[str, int]) -> list[str]:
     return empty
 
 
-def no_column(where: str, name: str, columns: Iterable[Any], setting: str) -> MissingColumn:
+def no_column(where: str, name: str, columns: Iterable[object], setting: str) -> MissingColumn:
     """The error for a missing column."""
     known = list(map(str, columns))
     advice = f"Set {setting}{suggest(name, known)}"

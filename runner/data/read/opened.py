@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import IO, Any, NamedTuple, TextIO
 
 from tiryns.conf.data.common import Tables
 from tiryns.runner.data.read.bad_rows import RAISED, AdvisedError, BadRows
@@ -19,6 +19,9 @@ from tiryns.runner.data.read.content import (
     likely_encodings,
     start_of,
 )
+
+TagColumns = Sequence[object] | Mapping[str, object] | str | None
+"""Columns of labels, also as one text with commas, or by the names that the model gives them."""
 
 
 class Reading(NamedTuple):
@@ -33,10 +36,10 @@ class Reading(NamedTuple):
     delimiter: str | None = None
     encoding: Any = None
     quoting: bool | None = None
-    header: Any = None
+    header: list[Any] | None = None
     word_field: int | str = 0
     tag_field: int | str | None = None
-    tag_columns: Any = None
+    tag_columns: TagColumns = None
 
 
 class OfRun(str):
@@ -63,7 +66,7 @@ def reading_of(settings: Tables) -> Reading:
     return Reading(**{name: getattr(settings, name) for name in Reading._fields if hasattr(settings, name)})
 
 
-def named_columns(given: Sequence[Any] | Mapping[str, Any] | str | None) -> dict[str, Any]:
+def named_columns(given: TagColumns) -> dict[str, Any]:
     """The columns by the names that the model gives them.
 
     Example:
@@ -211,7 +214,10 @@ def _wrong_byte(file: File, encoding: str, error: UnicodeDecodeError, offset: in
     name = "UTF-8" if encoding in ("utf-8-sig", "utf-8") else encoding
     place = "" if offset is None else f" at offset {offset}"
     if offset is not None and file.span is None:
-        place += f", line {_line_at(file.path, offset)}"
+        with open(file.path, "rb") as whole:
+            parts = (whole.read(min(_SAMPLED, offset - start)) for start in range(0, offset, _SAMPLED))
+            number = 1 + sum(part.count(b"\n") for part in parts)
+        place += f", line {number}"
     likely = [] if is_mostly_utf8(content := sample_of(file)) else likely_encodings(content)[:1]
     told = f"={likely[0]}, where other files are UTF-8 'data.encoding=[utf-8,{likely[0]}]'" if likely else ""
     skipped = f"; {file.bad.setting} leaves out the rows of such bytes" if file.bad.setting else ""
@@ -227,15 +233,7 @@ def _wrong_byte(file: File, encoding: str, error: UnicodeDecodeError, offset: in
     )
 
 
-def _line_at(path: Path, offset: int) -> int:
-    """The number of the line that has a byte of a file in it."""
-    with open(path, "rb") as content:
-        return 1 + sum(
-            content.read(min(_SAMPLED, offset - start)).count(b"\n") for start in range(0, offset, _SAMPLED)
-        )
-
-
-def _bytes(file: File) -> Any:
+def _bytes(file: File) -> IO[bytes]:
     """The bytes of a file or of its span."""
     if file.span is None:
         return binary(file.path)

@@ -7,7 +7,7 @@ Tables keep their columns. CoNLL and CoNLL-U give `id`, `words` and `labels`; SQ
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from tiryns.runner.data.read.arrow_files import arrow_batches
 from tiryns.runner.data.read.bad_rows import RAISED, BadRow, BadRows
@@ -17,12 +17,15 @@ from tiryns.runner.data.read.files import load_hub, locate
 from tiryns.runner.data.read.formats import ARROW, FORMATS, ROWS, files_of, is_pair
 from tiryns.runner.data.read.opened import AS_FOUND, Dialect, File, Reading
 
+Values = Mapping[str, Any]
+"""The columns of a row."""
+
 
 class Row(NamedTuple):
     """One example and its place, such as `train.csv, line 7`."""
 
     where: str
-    values: Mapping[str, Any]
+    values: Values
 
 
 class Rows(NamedTuple):
@@ -41,6 +44,24 @@ class Rows(NamedTuple):
     """What becomes of rows that cannot be used."""
     tables: Mapping[str, Dialect] = {}
     """How its csv and tsv files are written, by path."""
+
+
+@runtime_checkable
+class RowsInCode(Protocol):
+    """An object that makes rows."""
+
+    def rows(self) -> Iterable[Values]:
+        """All of them."""
+
+    def describe(self) -> str:
+        """One line for the summary of a run."""
+
+
+RowSource = str | Path | RowsInCode | Iterable[str | Path | Values]
+"""What rows are read from; see `read_rows`."""
+
+RowSources = RowSource | Mapping[str, RowSource] | None
+"""A source, or several by name."""
 
 
 class LabelRule(IntEnum):
@@ -64,7 +85,7 @@ class LabelRule(IntEnum):
         return {"labels": self.name.lower().replace("_", " ")}
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> "LabelRule":
+    def of(cls, record: Mapping[str, object]) -> "LabelRule":
         """The rule of a record; 0.2 recorded none."""
         return next((rule for rule in cls if rule.record.items() <= record.items()), cls.FROM_ZERO)
 
@@ -94,7 +115,11 @@ PLAINLY = HowRead()
 
 
 def read_rows(
-    source: Any, reading: Reading = AS_FOUND, split: str = "train", setting: str = "", how: HowRead = PLAINLY
+    source: RowSource,
+    reading: Reading = AS_FOUND,
+    split: str = "train",
+    setting: str = "",
+    how: HowRead = PLAINLY,
 ) -> Rows:
     """The rows of files or a data set of the hub (see `locate`), of a list of them, or of rows made in code.
 
@@ -109,8 +134,12 @@ def read_rows(
         found = _read_path(str(source), reading, split, how)
     elif isinstance(source, list | tuple) and source and all(isinstance(s, str | Path) for s in source):
         parts = [_read_path(str(path), reading, split, how) for path in source]
-        found = _joined(parts, ", ".join(map(str, source)))
-    elif hasattr(source, "rows"):
+        rows = [row for part in parts for row in part.rows]
+        names = _joined_names([(part.description, part.class_names) for part in parts])
+        tables = {path: dialect for part in parts for path, dialect in part.tables.items()}
+        textual = any(part.textual for part in parts)
+        found = Rows(rows, ", ".join(map(str, source)), textual, names, tables=tables)
+    elif isinstance(source, RowsInCode):
         name = source.describe()
         found = Rows([Row(f"{name}, row {i}", row) for i, row in enumerate(source.rows())], name)
     else:
@@ -121,7 +150,7 @@ def read_rows(
     return found._replace(bad=how.bad)
 
 
-def _rows_in_code(source: Iterable[Mapping[str, Any]]) -> Rows:
+def _rows_in_code(source: Iterable[object]) -> Rows:
     rows = []
     for i, values in enumerate(source):
         if not isinstance(values, Mapping):
@@ -146,7 +175,7 @@ def stream_rows(path: str, reading: Reading, split: str, how: HowRead = PLAINLY)
     return Rows(
         rows,
         path,
-        any(is_textual(file) for file in files),
+        any(file.format in ("csv", "tsv", "conll", "conllu") for file in files),
         _joined_names([(str(file.path), _class_names(file, how)) for file in files]),
         how.bad,
         {str(file.path): file.dialect for file in files if file.dialect},
@@ -185,7 +214,7 @@ def rows_of(file: File, lone_text: str | None) -> Iterator[Row]:
                 yield Row(where, values)
 
 
-def is_rejected(values: Mapping[str, Any]) -> bool:
+def is_rejected(values: Mapping[str, object]) -> bool:
     """Whether a row's annotator did not accept it, by the `answer` of Prodigy or the annotations of Label Studio.
 
     Example:
@@ -198,7 +227,7 @@ def is_rejected(values: Mapping[str, Any]) -> bool:
     return "_task_hash" in values and values.get("answer") in ("reject", "ignore")
 
 
-def is_header(values: Mapping[str, Any]) -> bool:
+def is_header(values: Mapping[str, str]) -> bool:
     """Whether a row repeats the names of its columns, as in tables that were written one behind the other.
 
     Example:
@@ -208,24 +237,12 @@ def is_header(values: Mapping[str, Any]) -> bool:
     return len(values) > 1 and all(value.lstrip("\ufeff") == name for name, value in values.items())
 
 
-def is_textual(file: File) -> bool:
-    """Whether all values of a file are text."""
-    return file.format in ("csv", "tsv", "conll", "conllu")
-
-
 def _class_names(file: File, how: HowRead) -> dict[str, list[str]]:
     """The class names in the schema of an arrow or parquet file, else those of the data set that a file is of."""
     names = card_class_names(Path(file.path)) if how.rule is LabelRule.AS_NAMED else {}
     if file.format in ARROW and (how.rule is not LabelRule.FROM_ZERO or file.format != "parquet"):
         names |= schema_class_names(next(arrow_batches(file)).schema)
     return names
-
-
-def _joined(parts: list[Rows], description: str) -> Rows:
-    rows = [row for part in parts for row in part.rows]
-    names = _joined_names([(part.description, part.class_names) for part in parts])
-    tables = {path: dialect for part in parts for path, dialect in part.tables.items()}
-    return Rows(rows, description, any(part.textual for part in parts), names, tables=tables)
 
 
 def _joined_names(parts: Sequence[tuple[str, Mapping[str, list[str]]]]) -> dict[str, list[str]]:

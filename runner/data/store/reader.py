@@ -11,14 +11,16 @@ It is written under another name beside its own and renamed when complete; a kil
 import hashlib
 import json
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.order.ranges import ranges
+
+Integer = TypeVar("Integer", bound=np.integer)
 
 FORMAT_VERSION = 2
 """Version of the format; others are refused."""
@@ -63,8 +65,7 @@ class TokenStore:
     def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
         """Tokens of each of the sequences [D]."""
         numbers = checked(indices, len(self))
-        lengths: NDArray[np.int32] = (self.offsets[numbers + 1] - self.offsets[numbers]).astype(np.int32)
-        return lengths
+        return (self.offsets[numbers + 1] - self.offsets[numbers]).astype(np.int32)
 
     def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Tokens of the sequences [D] end to end, and the length of each [D]: 2 million short ones a second."""
@@ -87,7 +88,7 @@ class TokenStore:
         if content_fingerprint(self.folder, self.tokens.dtype, self.meta["attributes"]) != self.fingerprint:
             raise _damaged(self.folder, "the content does not match its fingerprint")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type, tuple[Path]]:
         return TokenStore, (self.folder,)
 
 
@@ -123,12 +124,11 @@ def entropy(counts: NDArray[np.int64]) -> float:
     return float(-(shares * np.log(shares)).sum()) if len(shares) else float("nan")
 
 
-def content_fingerprint(folder: Path, dtype: np.dtype[Any], attributes: dict[str, Any]) -> str:
+def content_fingerprint(folder: Path, dtype: np.dtype[np.integer], attributes: Mapping[str, object]) -> str:
     """Hash of the lengths and tokens of a store, whatever the dtype of the tokens, and of its attributes."""
     hashes, last = [hashlib.blake2b(digest_size=16) for _ in range(2)], -1
     for ends in _blocks(folder / "offsets.bin", np.dtype(np.int64)):
-        lengths = np.diff(ends) if last < 0 else np.diff(ends, prepend=last)
-        hashes[0].update(lengths.astype("<i4").data)
+        hashes[0].update((np.diff(ends) if last < 0 else np.diff(ends, prepend=last)).astype("<i4").data)
         last = int(ends[-1])
     for tokens in _blocks(folder / "tokens.bin", dtype):
         hashes[1].update(np.ascontiguousarray(tokens, "<u4").data)
@@ -136,7 +136,7 @@ def content_fingerprint(folder: Path, dtype: np.dtype[Any], attributes: dict[str
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=12).hexdigest()
 
 
-def _blocks(path: Path, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+def _blocks(path: Path, dtype: np.dtype[Integer]) -> Iterator[NDArray[Integer]]:
     """All numbers of a file, millions at a time, read with the file system's read-ahead."""
     with open(path, "rb") as file:
         while len(block := np.fromfile(file, dtype, _BLOCK)):
@@ -160,7 +160,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     return meta
 
 
-def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+def _mapped(path: Path, dtype: np.dtype[Integer], count: int) -> NDArray[Integer]:
     """The `count` numbers of a file for random access: the system does not read ahead."""
     try:
         size = path.stat().st_size

@@ -43,7 +43,7 @@ class Folder:
     def __str__(self) -> str:
         return self.place if self.local is None else str(self.local)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type, tuple[str]]:
         return Folder, (self.place,)
 
     def at(self, name: str) -> str:
@@ -90,7 +90,7 @@ class Folder:
         """Copies the files of its folder `name` to the local folder `files`."""
         self._ask("get", f"{self._at(name)}/", f"{files}/", recursive=True)
 
-    def _ask(self, operation: str, *arguments: Any, **options: Any) -> Any:
+    def _ask(self, operation: str, *arguments: object, **options: object) -> Any:
         with reaching(self.place):
             return getattr(self._system, operation)(*arguments, **options)
 

@@ -21,6 +21,9 @@ from tiryns.runner.data.store.remote import Folder
 from tiryns.runner.data.store.writer import key_of, locked, write_errors
 from tiryns.runner.order.ranges import ranges
 
+Index = dict[str, Any]
+"""The content of `store.json`."""
+
 INDEX = "store.json"
 FORMAT_VERSION = 1
 """Version of the index; others are refused."""
@@ -90,7 +93,7 @@ class OpenedStore(NamedTuple):
     """A sharded store on this machine."""
 
     folder: Path
-    meta: dict[str, Any]
+    meta: Index
     sets: dict[str, ShardedStore]
 
 
@@ -118,7 +121,7 @@ def open_store(place: str, cache_dir: Path) -> OpenedStore:
     return OpenedStore(local, index, sets)
 
 
-def read_index(folder: Folder) -> dict[str, Any]:
+def read_index(folder: Folder) -> Index:
     """The index of a finished store, whose shards do not leave their folder.
 
     Raises FileNotFoundError without one, and ValueError for one that is damaged or of another version.
@@ -141,7 +144,7 @@ def read_index(folder: Folder) -> dict[str, Any]:
     sets = index.get("sets")
     if not isinstance(sets, dict) or "train" not in sets:
         raise _damaged(folder, "it names no set 'train'")
-    parts: list[tuple[str, Any, tuple[str, ...]]] = [
+    parts: list[tuple[str, object, tuple[str, ...]]] = [
         ("it", index, ("max_length", "long_documents", "tokenizer"))
     ]
     parts += [(f"its set {name!r}", content, COUNTS) for name, content in sets.items()]
@@ -190,7 +193,7 @@ def check_same_documents(place: str, other: str) -> None:
         )
 
 
-def _copied(folder: Folder, index: dict[str, Any], cache_dir: Path) -> Path:
+def _copied(folder: Folder, index: Index, cache_dir: Path) -> Path:
     """The copy of a remote store, made unless it is there; one process copies, others wait, a killed one is continued."""
     local = cache_dir / "corpora" / key_of(index)
     partial = local.with_name(f".{local.name}.partial")

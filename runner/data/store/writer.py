@@ -6,10 +6,10 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ _NOT_ALLOWED = {
 }  # fmt: skip
 
 
-def key_of(inputs: dict[str, Any]) -> str:
+def key_of(inputs: Mapping[str, object]) -> str:
     """The name of a cache entry, a hash of the `inputs` (plain values) it is made from."""
     text = json.dumps(inputs, sort_keys=True, ensure_ascii=False)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
@@ -66,7 +66,7 @@ def _megabytes(size: int) -> str:
     return f"{max(size / 1e6, 0.1):,.1f} MB"
 
 
-def write_json(path: Path, value: dict[str, Any]) -> None:
+def write_json(path: Path, value: Mapping[str, object]) -> None:
     """Writes `value` atomically."""
     with entering(path) as partial:
         partial.write_text(json.dumps(value, indent=1, ensure_ascii=False), encoding="utf-8")
@@ -99,7 +99,7 @@ _MARKED = ("num_tokens", "num_sequences", "num_bytes", "max_token_id", "position
 class Batch(NamedTuple):
     """Sequences to append."""
 
-    tokens: NDArray[np.integer[Any]]  # [N], end to end
+    tokens: NDArray[np.integer]  # [N], end to end
     lengths: NDArray[np.int32]  # [D]
     position: int  # in the input, after these sequences
     num_bytes: int | None = None  # of their text, if known
@@ -112,7 +112,7 @@ class StoreWriter:
     on, where a killed writer of the same attributes left its last mark, else 0.
     """
 
-    def __init__(self, folder: Path, vocab_size: int, attributes: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, vocab_size: int, attributes: Mapping[str, object]) -> None:
         self.folder, self.attributes = Path(folder), attributes
         self.partial = self.folder.parent / f".{self.folder.name}.partial"
         self.dtype = smallest_dtype(vocab_size)
@@ -206,7 +206,7 @@ class StoreWriter:
 def write_store(
     folder: Path,
     vocab_size: int,
-    attributes: dict[str, Any],
+    attributes: Mapping[str, object],
     batches: Callable[[int], Iterator[Batch]],
     bytes_needed: Callable[[], int],
 ) -> TokenStore:
@@ -234,6 +234,6 @@ def write_store(
         return TokenStore(folder)
 
 
-def smallest_dtype(vocab_size: int) -> np.dtype[Any]:
+def smallest_dtype(vocab_size: int) -> np.dtype[np.integer]:
     """The smallest unsigned integer that holds ids below `vocab_size`."""
     return np.min_scalar_type(max(vocab_size - 1, 0))

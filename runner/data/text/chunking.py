@@ -4,12 +4,15 @@ import json
 import re
 from collections.abc import Sequence
 from itertools import chain, pairwise, repeat
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.order.ranges import ranges
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
 
 Encoded = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Token ids of texts end to end, without special tokens, and the number of each text's."""
@@ -22,7 +25,7 @@ def sentence_starts(text: str) -> list[int]:
     return [match.end() for match in _SENTENCE_END.finditer(text)]
 
 
-def encoder_for(backend: Any) -> "TextEncoder | WordEncoder":
+def encoder_for(backend: "Tokenizer") -> "TextEncoder | WordEncoder":
     """The fastest encoder that gives the ids of this tokenizer (of the `tokenizers` library)."""
     parts = json.loads(backend.to_str())
     normalizer, splitter = parts["normalizer"] or {}, parts["pre_tokenizer"] or {}
@@ -36,7 +39,7 @@ def encoder_for(backend: Any) -> "TextEncoder | WordEncoder":
 class TextEncoder:
     """Passes whole texts to the tokenizer."""
 
-    def __init__(self, backend: Any) -> None:
+    def __init__(self, backend: "Tokenizer") -> None:
         self.backend = backend
 
     def encode(self, texts: Sequence[str]) -> Encoded:
@@ -59,7 +62,7 @@ class WordEncoder:
     largest = 1 << 20
     """Words from which the cache is emptied."""
 
-    def __init__(self, backend: Any) -> None:
+    def __init__(self, backend: "Tokenizer") -> None:
         self.backend = backend
         self.known: dict[str, int] = {}
         self.ids: NDArray[np.int64] = np.empty(0, np.int64)
@@ -118,7 +121,7 @@ def _without_control(text: str) -> str:
     return text if text.isprintable() or not any(c in text for c in _CONTROL) else text.translate(_REMOVED)
 
 
-def _end_to_end(encodings: Sequence[Any]) -> Encoded:
+def _end_to_end(encodings: Sequence["Encoding"]) -> Encoded:
     ids = [encoding.ids for encoding in encodings]
     sizes = np.fromiter(map(len, ids), np.int64, len(ids))
     return np.fromiter(chain.from_iterable(ids), np.int64, int(sizes.sum())), sizes
@@ -166,7 +169,7 @@ class Chunker:
         ValueError: an unknown `long_documents`, or a `max_length` without room for a token.
     """
 
-    def __init__(self, backend: Any, max_length: int, long_documents: str) -> None:
+    def __init__(self, backend: "Tokenizer", max_length: int, long_documents: str) -> None:
         check_chunking(max_length, long_documents)
         backend.no_truncation()
         backend.no_padding()
@@ -199,7 +202,7 @@ class Chunker:
         sequences = self._sequences(content, sizes, boundaries, np.ones(len(sizes), bool))
         return sequences, sum(len(text.encode("utf-8", "surrogatepass")) for text in kept)
 
-    def tokens(self, documents: Sequence[Sequence[int] | NDArray[Any]]) -> Flat:
+    def tokens(self, documents: Sequence[Sequence[int] | NDArray[np.integer]]) -> Flat:
         """Sequences of tokenised documents, as they are; each chunk of a long one gets its special tokens, if any."""
         p, s = len(self.prefix), len(self.suffix)
         bare, surrounded = [np.empty(0, np.int64)] * len(documents), np.zeros(len(documents), bool)
@@ -259,7 +262,7 @@ def check_chunking(max_length: int, long_documents: str) -> None:
         raise ValueError(f"data.max_length must be at least 1 token, not {max_length}")
 
 
-def surrounding_tokens(backend: Any) -> tuple[list[int], list[int]]:
+def surrounding_tokens(backend: "Tokenizer") -> tuple[list[int], list[int]]:
     """Ids of the special tokens a tokenizer puts before and after a text."""
     bare = backend.encode("a", add_special_tokens=False).ids
     whole = backend.encode("a", add_special_tokens=True).ids

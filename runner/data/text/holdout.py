@@ -5,8 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import compress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,16 +209,7 @@ def are_held_out(texts: Iterable[str], validation: float, seed: int) -> NDArray[
 def held_out_by_content(texts: Sequence[str], share: float, seed: int) -> NDArray[np.bool_]:
     """Which texts belong to about a `share` of all there may be [D]: each by itself, from its content and the seed."""
     digests = np.array([digest(text) for text in texts], np.uint64)
-    keys = mix64(digests ^ np.uint64(derive_seed(seed, _HELD_OUT)))
-    return keys < np.uint64(int(share * (1 << 64)))
-
-
-def hold_out(
-    examples: Sequence[Any], texts: Iterable[str], number: float, seed: int
-) -> tuple[list[Any], list[Any]]:
-    """The examples to train on, and those held out by their texts; no text is in both. See `split_documents`."""
-    held = are_held_out(texts, number, seed)
-    return list(compress(examples, ~held)), list(compress(examples, held))
+    return mix64(digests ^ np.uint64(derive_seed(seed, _HELD_OUT))) < np.uint64(int(share * (1 << 64)))
 
 
 def check_validation(validation: float) -> None:

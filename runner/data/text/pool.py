@@ -22,7 +22,7 @@ def num_workers(size: int) -> int:
 
 
 @contextmanager
-def workers(number: int, job: Any) -> Iterator[Executor]:
+def workers(number: int, job: object) -> Iterator[Executor]:
     """So many processes, or for 1 a thread over the threads of `tokenizers`; tasks find the job in `given`."""
     if number == 1:
         with rust_threads(), ThreadPoolExecutor(1, initializer=_start, initargs=(job, 0)) as threads:
@@ -40,10 +40,10 @@ def given() -> Any:
     return _job
 
 
-_job: Any = None
+_job: object = None
 
 
-def _start(job: Any, parent: int) -> None:
+def _start(job: object, parent: int) -> None:
     """Takes the job; a process also ends with its `parent`, which closes no queue where it is killed."""
     global _job
     _job = job

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner import log
+from tiryns.runner.data.micro_batch import Tokenizer
 from tiryns.runner.data.read.documents import Source
 from tiryns.runner.data.store.reader import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
 from tiryns.runner.data.store.writer import key_of, locked, sync, write_errors, write_json
@@ -78,7 +79,7 @@ def prepare_text(
     training: dict[str, Any] = {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase}
     loaded = load_tokenizer(tokenizer, needed) if tokenizer else None
     if loaded is not None:
-        tokenizer_inputs: dict[str, Any] = {"content": tokenizer_fingerprint(loaded)}
+        tokenizer_inputs: dict[str, object] = {"content": tokenizer_fingerprint(loaded)}
     else:
         text_tokenizer.check_tokenizer_settings(tokenizer_kind, vocab_size)
         tokenizer_inputs = {**training, "text": text, "version": text_tokenizer.VERSION}
@@ -142,7 +143,7 @@ def text_inputs(
     validation_documents: float,
     tokenizer: str | None,
     seed: int,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """What the texts of a source's sets depend on; raises ValueError for settings that cannot be used."""
     check_validation(validation_documents)
     for name, other in validation_sources.items():
@@ -157,7 +158,7 @@ def text_inputs(
             f"{source.describe()} is tokenised already (it has a column input_ids): set data.tokenizer to the name or "
             "folder of the tokenizer its ids belong to"
         )
-    text: dict[str, Any] = {"source": source.fingerprint()}
+    text: dict[str, object] = {"source": source.fingerprint()}
     if validation_sources:
         text["validation"] = {name: other.fingerprint() for name, other in validation_sources.items()}
     elif validation_documents:
@@ -177,7 +178,7 @@ class _Texts:
         return (str(document) for _, document in islice(documents, 0, None, stride))
 
 
-def keep_tokenizer(folder: Path, make: Callable[[], Any]) -> None:
+def keep_tokenizer(folder: Path, make: Callable[[], Tokenizer]) -> None:
     """Writes the tokenizer that `make` gives beside the folder and renames it, unless it exists."""
     partial = folder.parent / f".{folder.name}.partial"
     with locked(folder):
@@ -194,7 +195,7 @@ def keep_tokenizer(folder: Path, make: Callable[[], Any]) -> None:
             shutil.rmtree(partial, ignore_errors=True)
 
 
-def train_on(parts: Sequence[Part], kind: str, vocab_size: int, lowercase: bool) -> Any:
+def train_on(parts: Sequence[Part], kind: str, vocab_size: int, lowercase: bool) -> Tokenizer:
     """A tokenizer of the texts of some parts."""
     log.info("training a %s tokenizer of %s tokens", kind, f"{vocab_size:,}")
     with rust_threads():

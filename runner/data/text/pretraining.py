@@ -41,8 +41,8 @@ class NamedStore(NamedTuple):
 
     name: str
     """The source in a mixture, else nothing."""
-    data: Any
-    """A `PretrainingData` that is prepared."""
+    data: "PretrainingData"
+    """It is prepared."""
     label: str
     """The name of the store's order: that of its source, with the length where it is not that of the run."""
 
@@ -56,7 +56,7 @@ def joined(stores: Sequence[NamedStore]) -> Any:
     """The training sequences of stores one after the other; those of a single one as they are."""
     if len(stores) == 1:
         return stores[0].data.train
-    shards: Any = [store.data.train for store in stores]
+    shards = [store.data.train for store in stores]
     return ShardedStore(shards, key_of({"joined": [store.fingerprint for store in stores]}))
 
 
@@ -68,6 +68,7 @@ class PretrainingData(GlobalBatchDataModule):
     Example: `tiryns data=files data.source='books/*.txt' data.vocab_size=8192`
     """
 
+    settings: options.PretrainingData
     train: TokenStore
     validation: dict[str, TokenStore]
     phase_groups: tuple[str, ...] = ("data", "sampler", "objective")
@@ -170,7 +171,7 @@ class PretrainingData(GlobalBatchDataModule):
         held_out = (self.validation_sources, self.settings.validation_documents, self.settings.seed)
         return divide(self.source, *held_out, left_out=self.left_out, told=self.told)
 
-    def _open(self, source: Any) -> Source:
+    def _open(self, source: object) -> Source:
         given = self.settings
         how = (given.text_column, given.split, given.text_unit, given.streaming)
         return open_source(source, *how, reading=reading_of(given))
@@ -234,7 +235,7 @@ class PretrainingData(GlobalBatchDataModule):
         """The fingerprint of the training store, which covers text, tokenizer and cutting; of phases see the order."""
         return self.whole.fingerprint
 
-    def lineage(self) -> dict[str, Any]:
+    def lineage(self) -> dict[str, object]:
         """Those of every set of samples, and of the sources that they were made from."""
         sources = {"train": self.source, **self.validation_sources}
         return {**super().lineage(), "sources": {name: one.fingerprint() for name, one in sources.items()}}

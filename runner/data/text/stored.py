@@ -76,7 +76,7 @@ class StoredPretrainingData(PretrainingData):
                 )
         self.prepare_lengths()
 
-    def _open(self, source: Any) -> Any:
+    def _open(self, source: object) -> Any:
         """The place of the store, which `prepare_data` opens."""
         return _Place(str(source).removeprefix("store:"))
 

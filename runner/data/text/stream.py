@@ -1,11 +1,11 @@
 """Documents of a source as an endless stream: pass after pass, each shuffled in a bounded buffer."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
 
-from tiryns.runner.data.read.documents import Source
+from tiryns.runner.data.read.documents import Documents, Source
 from tiryns.runner.data.text.holdout import digest
 from tiryns.runner.order.keyed import derive_seed
 from tiryns.runner.order.permutation import epoch_seed, permute_block
@@ -14,6 +14,9 @@ _BUFFER = 0x62756666  # "buff": separates this seed from other derived ones
 
 Numbered = tuple[int, Any]
 """A document's number in the source, and the document."""
+
+Drawn = tuple[int, int, Any]
+"""A pass, and a document with its number."""
 
 
 @dataclass(eq=False)
@@ -46,7 +49,7 @@ class ShuffledStream:
             order = permute_block(0, len(buffer), len(buffer), epoch_seed(self.seed, epoch))
             yield from (buffer[place] for place in order.tolist())
 
-    def endless(self) -> Iterator[tuple[int, int, Any]]:
+    def endless(self) -> Iterator[Drawn]:
         """Pass, number and content of the documents of all passes; raises ValueError for a pass without any."""
         for epoch in count():
             empty = True
@@ -70,13 +73,13 @@ class SomeDocuments:
         """Whether documents are token ids already."""
         return self.source.tokenized
 
-    def documents(self) -> Iterator[Any]:
+    def documents(self) -> Documents:
         """The documents that are chosen."""
         if self.number is not None:
             return islice(self.source.documents(), self.number)
         return (document for document in self.source.documents() if digest(document) not in self.left_out)
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Mapping[str, object]:
         """That of the source, and which documents are chosen."""
         if self.number is not None:
             return {"source": "first", "number": self.number, "of": self.source.fingerprint()}

@@ -23,12 +23,13 @@ from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.data.text.holdout import HELD_OUT, digest
 from tiryns.runner.data.text.prepare import PreparedText, token_figures
 from tiryns.runner.data.text.pretraining import PretrainingData
-from tiryns.runner.data.text.stream import ShuffledStream, SomeDocuments
+from tiryns.runner.data.text.stream import Drawn, ShuffledStream, SomeDocuments
 from tiryns.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
 from tiryns.runner.data.workers import StepLoader
 from tiryns.runner.order.keyed import derive_seed
 from tiryns.runner.order.partition import partition
 from tiryns.runner.order.ranges import ranges
+from tiryns.runner.samplers.base import Fingerprint
 
 CHUNKS = 1 << 40
 """Chunk c of document n is sample n + c times this, so that each has a key of its own."""
@@ -46,7 +47,7 @@ class StreamOrder:
     def __len__(self) -> int:
         return self.num_batches
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Fingerprint:
         """The settings that the order depends on, compared at a resume."""
         settings = ("seed", "global_batch_size", "buffer_size")
         return {"sampler": "a stream", **{name: getattr(self, name) for name in settings}}
@@ -77,7 +78,7 @@ class StreamedGlobalBatches(IterableDataset[Share]):
             if step >= self.start and (step - self.start) % count == number:
                 yield self.share(step, batch)
 
-    def share(self, step: int, documents: list[tuple[int, int, Any]]) -> Share:
+    def share(self, step: int, documents: list[Drawn]) -> Share:
         """This rank's share of global batch `step`, whose documents come with pass and number."""
         mine = range(self.rank, len(documents), self.num_ranks)
         samples, ids, lengths = self._tokenised([(place, *documents[place]) for place in mine])
@@ -124,13 +125,14 @@ class StreamedGlobalBatches(IterableDataset[Share]):
 class _DocumentLoader(StepLoader):
     """Loads the shares; new loader processes read the documents again from the first on, as every run does."""
 
+    dataset: StreamedGlobalBatches
+
     def __init__(self, batches: StreamedGlobalBatches, num_workers: int, **options: Any) -> None:
         super().__init__(batches, num_workers, **options)
-        sampler: Any = self.sampler
-        sampler.start = batches.start
+        self.sampler.start = batches.start
 
-    def begun_at(self, number: int) -> tuple[Any, int]:
-        self.dataset.start = number  # type: ignore[attr-defined]
+    def begun_at(self, number: int) -> tuple[Iterator[Any], int]:
+        self.dataset.start = number
         return super().begun_at(number)
 
 
@@ -138,7 +140,11 @@ class StreamLoader:
     """Shares of all global batches of a run; fillers give every rank the same number of micro-batches."""
 
     def __init__(
-        self, batches: StreamedGlobalBatches, data: Any, replica: Replica, device: torch.device
+        self,
+        batches: StreamedGlobalBatches,
+        data: "StreamedPretrainingData",
+        replica: Replica,
+        device: torch.device,
     ) -> None:
         self.batches, self.data, self.replica, self.device = batches, data, replica, device
         self.loader = _DocumentLoader(batches, data.num_workers, pin_memory=device.type == "cuda")

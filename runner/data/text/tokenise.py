@@ -2,16 +2,15 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tiryns.runner import log
-from tiryns.runner.data.read.documents import Document, Source
+from tiryns.runner.data.read.documents import Document
 from tiryns.runner.data.store.reader import TokenStore
 from tiryns.runner.data.store.writer import Batch, smallest_dtype, write_store
 from tiryns.runner.data.text.chunking import Chunker
@@ -26,7 +25,7 @@ _Documents = list[tuple[int, Document]]
 
 
 def tokenise(
-    part: Part, chunker: Chunker, vocab_size: int, folder: Path, attributes: dict[str, Any]
+    part: Part, chunker: Chunker, vocab_size: int, folder: Path, attributes: Mapping[str, object]
 ) -> TokenStore:
     """The store of a part's sequences, in the order of its documents.
 
@@ -67,7 +66,14 @@ def _tokenise(documents: _Documents) -> Batch:
     part, chunker, vocab_size = given()
     contents, num_bytes = [document for _, document in documents], None
     if part.source.tokenized:
-        _check_ids(documents, vocab_size, part.source)
+        for number, ids in documents:
+            for wrong in (int(np.min(ids)), int(np.max(ids))):
+                if not 0 <= wrong < vocab_size:
+                    raise ValueError(
+                        f"sample {number} of {part.source.describe()} has token id {wrong}, but the tokenizer's "
+                        f"vocabulary has {vocab_size} (ids 0 to {vocab_size - 1}): set data.tokenizer to the one the ids "
+                        "were made with"
+                    )
         tokens, lengths = chunker.tokens(contents)
     else:
         (tokens, lengths), num_bytes = chunker.measured_texts(contents)
@@ -125,13 +131,3 @@ def _grouped(documents: Iterator[tuple[int, Document]]) -> Iterator[_Documents]:
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def _check_ids(batch: _Documents, vocab_size: int, source: Source) -> None:
-    for number, ids in batch:
-        for wrong in (int(np.min(ids)), int(np.max(ids))):
-            if not 0 <= wrong < vocab_size:
-                raise ValueError(
-                    f"sample {number} of {source.describe()} has token id {wrong}, but the tokenizer's vocabulary has "
-                    f"{vocab_size} (ids 0 to {vocab_size - 1}): set data.tokenizer to the one the ids were made with"
-                )

@@ -13,6 +13,7 @@ from tiryns.runner import log
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 TOKENIZER_KINDS = ("wordpiece", "bpe", "characters")
@@ -64,8 +65,7 @@ def train_tokenizer(
     if kind == "characters":
         backend = _train_characters(documents, vocab_size, lowercase, alphabet, special)
     else:
-        train = _train_wordpiece if kind == "wordpiece" else _train_bpe
-        backend = train(documents, vocab_size, lowercase)
+        backend = (_train_wordpiece if kind == "wordpiece" else _train_bpe)(documents, vocab_size, lowercase)
     cls, sep = special["cls_token"], special["sep_token"]
     backend.post_processor = TemplateProcessing(
         single=f"{cls} $A {sep}",
@@ -125,7 +125,7 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "Pre
     if not getattr(tokenizer, "is_fast", False):
         needs = "has no fast version (tokenizer.json), which is needed here"
         raise ValueError(f"data.tokenizer={name_or_folder!r} {needs}")
-    longest: Any = tokenizer.model_max_length
+    longest: object = tokenizer.model_max_length
     if isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1:
         raise ValueError(
             f"data.tokenizer={name_or_folder!r}: model_max_length is {longest!r:.40} in tokenizer_config.json; expected "
@@ -189,14 +189,14 @@ def _take_known_tokens(tokenizer: "PreTrainedTokenizerBase") -> None:
             return
 
 
-def tokenizer_fingerprint(tokenizer: Any) -> str:
+def tokenizer_fingerprint(tokenizer: "PreTrainedTokenizerBase") -> str:
     """Hash of everything that decides how a text becomes ids."""
     special = (tokenizer.special_tokens_map.items(), tokenizer.all_special_ids)
     parts = [tokenizer.backend_tokenizer.to_str(), *(str(sorted(values)) for values in special)]
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=12).hexdigest()
 
 
-def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool) -> Any:
+def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool) -> "Tokenizer":
     """A WordPiece tokenizer whose alphabet is counted here.
 
     The trainer numbers `##x` in the order of a hash table, which also decides between equally frequent pairs. So it gets
@@ -206,7 +206,7 @@ def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool)
 
     unknown = SPECIAL_TOKENS["unk_token"]
 
-    def build(vocab: dict[str, int]) -> Any:
+    def build(vocab: dict[str, int]) -> "Tokenizer":
         tokenizer = Tokenizer(models.WordPiece(vocab, unk_token=unknown))
         tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -214,8 +214,7 @@ def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool)
         return tokenizer
 
     tokenizer = build({unknown: 0})
-    texts = (tokenizer.normalizer.normalize_str(text) for text in documents)
-    counts = Counter(chain.from_iterable(texts))
+    counts = Counter(chain.from_iterable(map(tokenizer.normalizer.normalize_str, documents)))
     letters = (letter for letter in counts if not letter.isspace())
     size = min((vocab_size - len(SPECIAL_TOKENS)) // 4, _LARGEST_ALPHABET)
     alphabet = sorted(heapq.nsmallest(size, letters, key=lambda letter: (-counts[letter], letter)))
@@ -237,7 +236,7 @@ def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool)
     return tokenizer
 
 
-def _train_bpe(documents: Iterable[str], vocab_size: int, lowercase: bool) -> Any:
+def _train_bpe(documents: Iterable[str], vocab_size: int, lowercase: bool) -> "Tokenizer":
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
@@ -257,7 +256,7 @@ def _train_bpe(documents: Iterable[str], vocab_size: int, lowercase: bool) -> An
 
 def _train_characters(
     documents: Iterable[str], vocab_size: int, lowercase: bool, alphabet: str, special: dict[str, str]
-) -> Any:
+) -> "Tokenizer":
     """A tokenizer of single characters: a BPE without merges. With an alphabet it reads no document."""
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers
 

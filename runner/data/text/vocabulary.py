@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from tiryns.runner import log
+from tiryns.runner.data.micro_batch import Tokenizer
 
 READ = 200
 """Samples whose tokens are counted, spread evenly over all."""
@@ -17,7 +18,7 @@ MANY = 0.05
 """Share of unknown tokens from which on a tokenizer is another text's."""
 
 
-def describe_vocabulary(tokenizer: Any, samples: Any = ()) -> str:
+def describe_vocabulary(tokenizer: Tokenizer, samples: Any = ()) -> str:
     """The size of the vocabulary, what it lacks of some samples, and whether texts get no special tokens at their ends.
 
     Warns of a tokenizer that knows little of them.
@@ -35,7 +36,7 @@ def describe_vocabulary(tokenizer: Any, samples: Any = ()) -> str:
     return f"{len(tokenizer):,} tokens{lacking}{bare}"
 
 
-def unknown_share(tokenizer: Any, samples: Any) -> float:
+def unknown_share(tokenizer: Tokenizer, samples: Any) -> float:
     """The share of the token for what a tokenizer does not know among the ordinary ones of samples.
 
     It is 0 without such a token, also where it is that of a text's end, as GPT-2 has it, and of very few tokens.
@@ -44,8 +45,7 @@ def unknown_share(tokenizer: Any, samples: Any) -> float:
     others = {tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.pad_token_id}
     if unknown is None or unknown in others or not len(samples):
         return 0.0
-    some = np.unique(np.linspace(0, len(samples) - 1, READ).astype(np.int64))
-    tokens = samples.gather(some)[0]
+    tokens, _ = samples.gather(np.unique(np.linspace(0, len(samples) - 1, READ).astype(np.int64)))
     ordinary = tokens[~np.isin(tokens, [*(special - {unknown})])]
     return float(np.mean(ordinary == unknown)) if len(ordinary) >= LEAST else 0.0
 
@@ -54,7 +54,7 @@ _PROBES = (("a", "b"), ("A", "B"), ("0", "1"), ("ж", "я"), ("中", "文"), ("�
 """Pairs of words, in scripts of which a vocabulary may know one alone."""
 
 
-def read_words_as_text(tokenizer: Any, new_normalizer: bool = True) -> bool:
+def read_words_as_text(tokenizer: Tokenizer, new_normalizer: bool = True) -> bool:
     """Makes a tokenizer read single words as running text, if it does not; returns whether it got a new normalizer.
 
     A byte-level splitter has a setting for it. Without `new_normalizer` nothing else is tried. The normalizer puts a

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import IO, Any
+from typing import IO
 
 _SECONDS = 10.0
 """Time of the CPU that one conversation takes at most."""
@@ -68,7 +68,7 @@ os.register_at_fork(after_in_child=lambda: globals().update(_LOCK=Lock()))
 
 
 def render_chat(
-    template: str, messages: Sequence[Mapping[str, Any]], tokens: Mapping[str, Any], generate: bool
+    template: str, messages: Sequence[Mapping[str, object]], tokens: Mapping[str, object], generate: bool
 ) -> str:
     """Returns the text of a conversation by a chat template, with the special `tokens` by name.
 

@@ -3,14 +3,14 @@
 Letters in shapes: L tokens.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
+from tiryns.runner.data.micro_batch import CollatorArguments, Tokenizer, tokenizer_arguments
 from tiryns.runner.data.vision.chat_templates import render_chat
 from tiryns.runner.data.vision.conversations import (
     ASSISTANT,
@@ -64,13 +64,13 @@ class ConversationEncoder:
     """
 
     def __init__(
-        self, tokenizer: Any, images: ImageEncoder, max_length: int, too_long: str, ignore_index: int
+        self, tokenizer: Tokenizer, images: ImageEncoder, max_length: int, too_long: str, ignore_index: int
     ) -> None:
         """Raises ValueError for a tokenizer without character offsets."""
         if not getattr(tokenizer, "is_fast", False):
             raise ValueError("the tokenizer has no fast version (tokenizer.json), which is needed here")
         self.tokenizer, self.images = tokenizer, images
-        self.place = tokenizer.convert_ids_to_tokens(images.place_id)
+        self.place = str(tokenizer.convert_ids_to_tokens(images.place_id))
         self.max_length, self.too_long, self.ignore_index = max_length, too_long, ignore_index
         self.template = tokenizer.get_chat_template() if tokenizer.chat_template else PLAIN_TEMPLATE
         self._in_parts = self._takes_parts()
@@ -174,10 +174,10 @@ class ConversationEncoder:
             problem = f"{conversation.name()}: the tokenizer's chat template refuses it: {error}"
             raise ValueError(problem) from error
 
-    def _written(self, messages: Sequence[dict[str, Any]], generate: bool) -> str:
+    def _written(self, messages: Sequence[Mapping[str, object]], generate: bool) -> str:
         return render_chat(self.template, messages, self.tokenizer.special_tokens_map, generate)
 
-    def _content(self, turn: Turn) -> Any:
+    def _content(self, turn: Turn) -> str | list[dict[str, str]]:
         """A turn's text with the model's token for images, or in parts if the template needs them."""
         if not self._in_parts:
             return turn.text.replace(IMAGE_PLACE, self.place) if turn.role == USER else turn.text

@@ -92,8 +92,7 @@ class ConversationReader:
             if not images:
                 expected = f"expected its path in column {names['image']!r}"
                 raise ValueError(f"{row.where}: a caption without an image; {expected}")
-            prompt = _with_places(self.caption_prompt, len(images))
-            turns = [Turn(USER, prompt), Turn(ASSISTANT, caption)]
+            turns = [Turn(USER, _with_places(self.caption_prompt, len(images))), Turn(ASSISTANT, caption)]
         else:
             wanted = ", ".join(repr(names[n]) for n in ("conversations", "question", "caption"))
             raise ValueError(

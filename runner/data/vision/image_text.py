@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,12 +16,12 @@ from tiryns.runner import log
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.evaluated import EvaluatedDataModule, by_name
 from tiryns.runner.data.labelled.examples import TaskSequences
-from tiryns.runner.data.micro_batch import CollatorArguments
+from tiryns.runner.data.micro_batch import CollatorArguments, FlatSamples, Tokenizer
 from tiryns.runner.data.read.files import locate
 from tiryns.runner.data.read.formats import ROWS
 from tiryns.runner.data.read.opened import Reading, reading_of
-from tiryns.runner.data.read.rows import read_rows
-from tiryns.runner.data.text.holdout import hold_out
+from tiryns.runner.data.read.rows import RowSource, read_rows
+from tiryns.runner.data.text.holdout import are_held_out
 from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder, EncodedText, SampleTooLong
 from tiryns.runner.data.vision.conversations import Conversation, ConversationReader
 from tiryns.runner.data.vision.images import (
@@ -41,6 +42,7 @@ class ConversationSequences(TaskSequences):
     With `max_undecodable` above 0 a grey image replaces one that cannot be decoded, and the sample gets no label.
     """
 
+    examples: Sequence[Conversation]
     lengths_count_images = True
     """The tokens of a sample have a place for each feature of its images."""
 
@@ -62,7 +64,7 @@ class ConversationSequences(TaskSequences):
         """Whether each sample has images, bool [D]."""
         return self.image_counts[indices] > 0
 
-    def extras(self, indices: NDArray[np.int64]) -> dict[str, Any]:
+    def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
         """`labels` [N], `prompt_lengths`, `image_counts` and `undecodable` [D], and the arrays of `join_images`.
 
         Raises UndecodableImage for a broken image if `max_undecodable` is 0, and ValueError for one with a changed size.
@@ -77,14 +79,14 @@ class ConversationSequences(TaskSequences):
             "undecodable": np.array([broken for _, broken in shown], dtype=bool),
         }
 
-    def arrays(self) -> list[NDArray[Any]]:
+    def arrays(self) -> list[NDArray[np.generic]]:
         """Tokens, labels and the names of the images."""
         names = hashlib.blake2b(repr([c.images for c in self.examples]).encode(), digest_size=16).digest()
         return [*super().arrays(), self.labels, np.frombuffer(names, dtype=np.uint8)]
 
     def _shown(self, index: int) -> tuple[list[ImageInputs], bool]:
         """The model's inputs for a sample's images, and whether one of them is broken."""
-        conversation: Conversation = self.examples[index]
+        conversation = self.examples[index]
         encoder, sizes = self.encoder.images, self.sizes[index]
         try:
             images = [self.images.read(name, conversation.name()) for name in conversation.images]
@@ -158,7 +160,7 @@ class ConversationData:
         """Arguments of the objective's collator."""
         return self.make_encoder().collator_arguments(self.read_row)
 
-    def known_task(self) -> dict[str, Any]:
+    def known_task(self) -> dict[str, object]:
         """Settings saved beside an exported model, for predictions."""
         reading = {"columns": self.read_row.columns, "caption_prompt": self.read_row.caption_prompt}
         lengths = {"max_length": self.settings.max_length, "too_long": self.settings.too_long}
@@ -195,9 +197,10 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
         train, images, self.description = sets["train"]
         if given.validation is None and given.validation_documents:
             keys = [conversation.image_key() for conversation in train]
-            train, held_out = hold_out(train, keys, given.validation_documents, given.seed)
-            sets["train"] = FoundConversations(train, images, self.description)
-            sets["validation/validation"] = FoundConversations(held_out, images, self.description)
+            held = are_held_out(keys, given.validation_documents, given.seed)
+            for name, some in (("validation/validation", held), ("train", ~held)):
+                sets[name] = FoundConversations(list(compress(train, some)), images, self.description)
+            train = sets["train"].conversations
         self.vision = find_processor(given, texts=lambda: conversation_texts(train))
         self._encoder = self.make_encoder()
         encoded = {
@@ -212,7 +215,7 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
         self.prepared = True
 
     @property
-    def tokenizer(self) -> Any:
+    def tokenizer(self) -> Tokenizer:
         """The processor's tokenizer."""
         assert self.prepared, "prepare_data comes first"
         return self.vision.tokenizer
@@ -230,7 +233,7 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
         """The tokens of an image, and the vocabulary."""
         return {"images": self._encoder.images.describe(), "vocabulary": f"{len(self.tokenizer):,} tokens"}
 
-    def _read(self, part: str, source: Any) -> "FoundConversations":
+    def _read(self, part: str, source: RowSource) -> "FoundConversations":
         how = (self.read_row, self.settings.images)
         return read_conversations(source, self.reading, part, f"data.{part}", *how)
 
@@ -244,20 +247,20 @@ class FoundConversations(NamedTuple):
 
 
 def read_conversations(
-    source: Any, reading: Reading, part: str, setting: str, reader: ConversationReader, folder: Any
+    source: RowSource, reading: Reading, part: str, setting: str, reader: ConversationReader, folder: Any
 ) -> FoundConversations:
     """The conversations of a source, whose images lie below `folder`, or below that of its file where it is None.
 
     Raises ValueError or FileNotFoundError, which name the `setting`, for a source or a row that cannot be used.
     """
     rows = read_rows(source, reading, part, setting)
-    if not folder and not hasattr(source, "read"):
+    if not folder and not isinstance(source, SizedImages):
         first = source[0] if isinstance(source, list | tuple) and source else source
         found = locate(str(first), "train", ROWS, True) if isinstance(first, str | Path) else None
         if found is None or found.hub:
             problem = "data.images must name the folder of the images of rows from the hub or made in code"
             raise ValueError(problem)
         folder = found.files[0].parent
-    images: SizedImages = source if hasattr(source, "read") else ImageFolder(folder)
+    images: SizedImages = source if isinstance(source, SizedImages) else ImageFolder(folder)
     conversations = [reader(row, number) for number, row in enumerate(rows.rows)]
     return FoundConversations(conversations, images, rows.description)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ class Images(Protocol):
         """The image in RGB; raises UndecodableImage where it is broken."""
 
 
+@runtime_checkable
 class SizedImages(Images, Protocol):
     """Images whose sizes are known before they are decoded."""
 
@@ -142,7 +143,7 @@ def _reason(error: Exception, source: bytes | Path) -> str:
     return f"of no known format, which are {', '.join(FORMATS)}" if size else "the file is empty"
 
 
-ImageInputs = dict[str, NDArray[Any]]
+ImageInputs = dict[str, NDArray[np.number]]
 """A model's arguments for images, [r, ...] each: `pixel_values`, and for some models `image_grid_thw` and the like."""
 
 ImageTokens = Sequence[int] | NDArray[np.int32]
@@ -182,7 +183,9 @@ class ImageEncoder:
     ) -> None:
         """Uses the most frequent of `feature_ids` in an image. Raises ValueError if it has none of them."""
         self._encode, self.place_id = encode, place_id
-        tried = [example_image(), *(Image.new("RGB", size, "grey") for size in OTHER_SIZES)]
+        across, down = np.meshgrid(*(np.linspace(16, 240, size, dtype=np.uint8) for size in EXAMPLE_SIZE))
+        colours = Image.fromarray(np.stack([across, down, across[:, ::-1]], axis=-1))
+        tried = [colours, *(Image.new("RGB", size, "grey") for size in OTHER_SIZES)]
         encoded = [encode(image) for image in tried]
         self.example = encoded[0]
         self.feature_id = max(feature_ids, key=self.example.ids.count)
@@ -231,8 +234,8 @@ class EncodesWithProcessor:
 
     def __call__(self, image: Image.Image) -> EncodedImage:
         """Raises whatever the processor raises for one image in one place."""
-        given: dict[str, Any] = {"images": [image], "text": [self.place], "add_special_tokens": False}
-        found = self.processor(**given, return_tensors="pt")
+        text = {"text": [self.place], "add_special_tokens": False}
+        found = self.processor(images=[image], **text, return_tensors="pt")
         marks = [name for name in MARKS if name in found and bool((found[name] == 1).any())]
         return EncodedImage(found["input_ids"][0].tolist(), _inputs(found), marks[0] if marks else None)
 
@@ -264,13 +267,7 @@ class EncodesInPlaces:
         return _inputs(self.image_processor(images=[image], return_tensors="pt"))
 
 
-def example_image() -> Image.Image:
-    """An image of many colours."""
-    across, down = np.meshgrid(*(np.linspace(16, 240, size, dtype=np.uint8) for size in EXAMPLE_SIZE))
-    return Image.fromarray(np.stack([across, down, across[:, ::-1]], axis=-1))
-
-
-def join_images(images: Sequence[Mapping[str, NDArray[Any]]]) -> FlatSamples:
+def join_images(images: Sequence[ImageInputs]) -> FlatSamples:
     """`images`: the inputs of n images end to end; `image_rows`: the rows of each image in each input, [n].
 
     Where images differ in other sizes than the first they are padded with zeros, as processors do.
@@ -291,7 +288,7 @@ def _equal(some: ImageInputs, others: ImageInputs) -> bool:
     return some.keys() == others.keys() and all(np.array_equal(some[n], others[n]) for n in some)
 
 
-def _end_to_end(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def _end_to_end(arrays: Sequence[NDArray[np.number]]) -> NDArray[np.number]:
     shapes = {array.shape[1:] for array in arrays}
     if len(shapes) == 1:
         return np.concatenate(arrays)

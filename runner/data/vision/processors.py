@@ -14,6 +14,7 @@ from transformers.utils import cached_file
 from tiryns.conf.data.common import ImagesAndText
 from tiryns.conf.values import check_choice, suggest
 from tiryns.runner.config.loading import CustomCodeRefused, from_pretrained
+from tiryns.runner.data.micro_batch import Tokenizer
 from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from tiryns.runner.data.vision.conversation_encoder import PLAIN_TEMPLATE, ConversationEncoder
 from tiryns.runner.data.vision.conversations import ASSISTANT, IMAGE_PLACE, Conversation
@@ -75,11 +76,11 @@ def _image_only(base: Any) -> Any:
         def get_attributes(cls) -> list[str]:
             return [part for part in super().get_attributes() if "video" not in part]
 
-        def to_dict(self) -> dict[str, Any]:
+        def to_dict(self) -> dict[str, object]:
             settings = getattr(self, "video_settings", None)
             return super().to_dict() | ({"video_processor": settings} if settings else {})
 
-        def __reduce__(self) -> Any:
+        def __reduce__(self) -> tuple[object, ...]:
             return _empty, (base,), self.__dict__
 
     ImageOnly.__name__ = base.__name__
@@ -92,7 +93,7 @@ def _empty(base: Any) -> Any:
     return kind.__new__(kind)
 
 
-def _video_settings(name_or_path: str) -> dict[str, Any] | None:
+def _video_settings(name_or_path: str) -> dict[str, object] | None:
     """The settings that older models have in a file of their own."""
     file = cached_file(
         name_or_path,
@@ -117,9 +118,10 @@ class VisionProcessor(NamedTuple):
     images: ImageEncoder
 
     @property
-    def tokenizer(self) -> Any:
+    def tokenizer(self) -> Tokenizer:
         """The processor's tokenizer; it has a chat template."""
-        return self.processor.tokenizer
+        tokenizer: Tokenizer = self.processor.tokenizer
+        return tokenizer
 
     def encoder(self, max_length: int, too_long: str) -> ConversationEncoder:
         """An encoder of conversations of up to `max_length` tokens."""
@@ -158,7 +160,7 @@ def find_processor(given: ImagesAndText, texts: Callable[[], Iterable[str]]) -> 
     return make_processor(given.architecture, tokenizer, given.image_size, given.image_places)
 
 
-def load_processor(name_or_path: str, options: Mapping[str, Any] | None = None) -> VisionProcessor:
+def load_processor(name_or_path: str, options: Mapping[str, object] | None = None) -> VisionProcessor:
     """The processor of a vision-language model, by a hub name, a folder, or the folder of a run.
 
     `options` replace settings of its image processor, such as `do_image_splitting` or `size`. Raises FileNotFoundError
@@ -191,7 +193,9 @@ def load_processor(name_or_path: str, options: Mapping[str, Any] | None = None) 
     return vision_processor(processor)
 
 
-def make_processor(architecture: str, tokenizer: Any, image_size: int, image_places: int) -> VisionProcessor:
+def make_processor(
+    architecture: str, tokenizer: Tokenizer, image_size: int, image_places: int
+) -> VisionProcessor:
     """A processor for a model of random weights: images of `image_size` squared, `image_places` tokens for each.
 
     Adds the architecture's special tokens and a chat template to the tokenizer. Raises ValueError for an unknown
@@ -206,8 +210,8 @@ def make_processor(architecture: str, tokenizer: Any, image_size: int, image_pla
             f"{image_places} places for an image of {image_size} pixels squared: expected the square of a divisor of "
             f"{image_size}"
         )
-    added = {"extra_special_tokens": list(SPECIAL_TOKENS[architecture])}
-    tokenizer.add_special_tokens(added, replace_extra_special_tokens=False)
+    tokens = list(SPECIAL_TOKENS[architecture])
+    tokenizer.add_special_tokens({"extra_special_tokens": tokens}, replace_extra_special_tokens=False)
     if architecture == "idefics3":
         edge = {"longest_edge": image_size}
         as_it_is: dict[str, Any] = {"size": edge, "max_image_size": edge, "do_image_splitting": False}
@@ -252,7 +256,9 @@ def conversation_texts(conversations: Iterable[Conversation]) -> Iterator[str]:
             yield f"{speaker}: {turn.text.replace(IMAGE_PLACE, '')}"
 
 
-def train_conversation_tokenizer(texts: Iterable[str], kind: str, vocab_size: int, lowercase: bool) -> Any:
+def train_conversation_tokenizer(
+    texts: Iterable[str], kind: str, vocab_size: int, lowercase: bool
+) -> Tokenizer:
     """A tokenizer trained on texts, for a language model: [CLS] begins a text, [SEP] ends an answer."""
     tokenizer = train_tokenizer(texts, kind=kind, vocab_size=vocab_size, lowercase=lowercase)
     tokenizer.bos_token, tokenizer.eos_token = tokenizer.cls_token, tokenizer.sep_token

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tiryns.conf.values import suggest
 from tiryns.runner.data.origin.holders import holders_of
 from tiryns.runner.data.without.order import Without
+from tiryns.runner.protocols import RunData
 from tiryns.runner.samplers import GlobalBatchSampler
 
 log = logging.getLogger("tiryns")
@@ -22,7 +23,7 @@ SOURCE = "source:"
 """What stands before the name of a source of a mixture."""
 
 
-def leaving_out(settings: Any, data: Any) -> Callable[[GlobalBatchSampler], GlobalBatchSampler]:
+def leaving_out(settings: Any, data: RunData) -> Callable[[GlobalBatchSampler], GlobalBatchSampler]:
     """Makes an order of prepared `data` one without the samples that its settings name.
 
     Raises ValueError where these are none or all, and where none can take the place of one.
@@ -35,7 +36,7 @@ def leaving_out(settings: Any, data: Any) -> Callable[[GlobalBatchSampler], Glob
     return partial(Without, left_out=left_out, substitutes=substitutes, digest=what)
 
 
-def samples_named(given: Any, data: Any) -> NDArray[np.int64]:
+def samples_named(given: object, data: RunData) -> NDArray[np.int64]:
     """The numbers of the samples [D], ascending; raises ValueError for none, all, and numbers that no sample has."""
     numbers = given if isinstance(given, list) else [given]
     if all(type(number) is int for number in numbers):  # true is no sample
@@ -59,7 +60,7 @@ def samples_named(given: Any, data: Any) -> NDArray[np.int64]:
     return found
 
 
-def _numbers_of(given: str, data: Any) -> Iterator[int]:
+def _numbers_of(given: str, data: RunData) -> Iterator[int]:
     """The samples of a source, those that a file lists, or those that hold a text."""
     if given.startswith(SOURCE):
         name, names = given.removeprefix(SOURCE), getattr(data.train, "source_names", [])
@@ -85,8 +86,7 @@ def _numbers_of(given: str, data: Any) -> Iterator[int]:
 def _found_in(path: Path, text: str) -> Iterator[int]:
     """The samples that `tiryns order RUN --find TEXT --json` has found."""
     try:
-        holders = [holder for one in json.loads(text)["texts"] for holder in one["found"]]
-        for holder in holders:
+        for holder in [holder for one in json.loads(text)["texts"] for holder in one["found"]]:
             yield from holder["sequences"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
@@ -94,7 +94,7 @@ def _found_in(path: Path, text: str) -> Iterator[int]:
         ) from error
 
 
-def substitutes_of(left_out: NDArray[np.int64], data: Any) -> NDArray[np.int64]:
+def substitutes_of(left_out: NDArray[np.int64], data: RunData) -> NDArray[np.int64]:
     """The next sample of the same set that is not left out [D], after the last one the first; ValueError without one."""
     sizes = [len(store.data.train) for store in data.stores] or [len(data.train)]
     ends = np.cumsum(sizes)

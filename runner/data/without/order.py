@@ -1,11 +1,10 @@
 """The order of a run without some of its samples, in which no other sample moves."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.samplers import GlobalBatchSampler
+from tiryns.runner.samplers.base import Fingerprint
 from tiryns.runner.samplers.mixed import Reduced
 
 WITHOUT = "without"
@@ -52,6 +51,6 @@ class Without(Reduced):
         """Which samples [B, 2] of a global batch count."""
         return np.isin(samples[:, 1], self.left_out, invert=True)
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Fingerprint:
         """The settings that the order depends on."""
         return {**self.sampler.fingerprint(), WITHOUT: self.digest}

@@ -6,7 +6,6 @@ vector.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -94,7 +93,7 @@ class LateInteractionModel(PairsModel):
         dense = {"in_features": weight.shape[1], "out_features": weight.shape[0], "bias": False}
         expansion = {"strategy": "min", "attend": True, "length": self.query_expansion}
         transformer = {"query_expansion": expansion} if self.query_expansion else {}
-        modules: dict[str, dict[str, Any]] = {
+        modules: dict[str, Mapping[str, object]] = {
             "base.modules.transformer.Transformer": transformer,
             "base.modules.dense.Dense": {
                 **dense,

@@ -2,11 +2,11 @@
 
 import string
 from dataclasses import fields
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tiryns.conf.objective.contrastive import LateInteraction as Options
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
@@ -43,15 +43,14 @@ class LateInteractionCollator(PairsCollator):
         queries = np.cumsum(counts) - counts
         longer[queries] = np.maximum(lengths[queries], self.options.query_expansion)
         ids = np.full(longer.sum(), self.mask_token_id, tokenized["input_ids"].dtype)
-        starts = np.cumsum(longer) - longer
-        ids[ranges(starts, lengths.astype(np.int64))] = tokenized["input_ids"]
+        ids[ranges(np.cumsum(longer) - longer, lengths.astype(np.int64))] = tokenized["input_ids"]
         return {**tokenized, "input_ids": ids, "text_lengths": longer}
 
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
         """As `PairsCollator.micro_batch`, with expanded queries."""
         return super().micro_batch(self.expanded(tokenized) if self.options.query_expansion else tokenized)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """How vectors are made of a text."""
         names = ("token_dimensions", "skip_punctuation", "query_expansion")
         return {name: getattr(self.options, name) for name in names}
@@ -81,7 +80,7 @@ class LateInteraction(Contrastive):
     objective = LateInteractionCollator
     single = False
 
-    def shown(self, vector: Tensor, tokenizer: Any) -> list[list[float]]:
+    def shown(self, vector: Tensor, tokenizer: PreTrainedTokenizerBase) -> list[list[float]]:
         """The vectors of the tokens of a text [L, E], without those that are left out."""
         kept: list[list[float]] = vector[(vector != 0).any(-1)].tolist()
         return kept

@@ -60,7 +60,7 @@ class MultipleChoiceModel(RankingModel):
         self.is_nested = type(pretrained).__name__.endswith("ForMultipleChoice")
         """Whether the model reads [E, C, T]; here each choice is an example of its own, [D, 1, T]."""
 
-    def arguments(self, micro_batch: MicroBatch) -> dict[str, Any]:
+    def arguments(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """As for all models, nested where they are padded."""
         found = super().arguments(micro_batch)
         if not self.is_nested or "cu_seqlens" in micro_batch:
@@ -119,13 +119,13 @@ class MultipleChoiceCollator(RankingCollator):
             "labels": labels,
         }
 
-    def grades(self, labelled: FlatSamples) -> NDArray[Any]:
+    def grades(self, labelled: FlatSamples) -> NDArray[np.number]:
         """1 for the choice that is right, else 0."""
         counts = labelled["num_choices"]
         right = np.repeat(labelled["example_labels"], counts)
         return np.where(right < 0, np.nan, positions(counts) == right)
 
-    def model_arguments(self) -> dict[str, Any]:
+    def model_arguments(self) -> dict[str, object]:
         """The head, of transformers' own for multiple choice where the architecture has one."""
         return {"head": Head(AutoModelForMultipleChoice, {"num_labels": 1})}
 

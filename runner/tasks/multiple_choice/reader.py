@@ -1,6 +1,5 @@
 """Multiple choice data, as in SWAG, RACE and COPA: texts with choices, of which one is right."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.examples import TaskSequences
+from tiryns.runner.data.labelled.examples import Learnt, TaskSequences
 from tiryns.runner.data.labelled.labels import UNLABELLED, majority_accuracy
 from tiryns.runner.data.labelled.lists import Candidates, ListReader, ListSequences
 from tiryns.runner.data.labelled.spelling import is_missing, unwrapped, whole_number
@@ -32,7 +31,7 @@ class MultipleChoiceReader(ListReader):
     told_by: str = field(default="number", init=False)
     first: int = field(default=0, init=False)
 
-    def label(self, row: Row, count: int, labelled: bool) -> Any:
+    def label(self, row: Row, count: int, labelled: bool) -> object:
         """What tells the choice that is right."""
         label = unwrapped(row.values.get(self.label_column))
         if not is_missing(label):
@@ -69,11 +68,11 @@ class MultipleChoiceReader(ListReader):
         """The number of the choice that is right."""
         return [str(self.target(e)) for e in examples]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Learnt:
         """How labels tell the choice that is right."""
         return {"told_by": self.told_by, "first": self.first}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Learnt) -> None:
         """Restores how labels tell the choice that is right."""
         self.told_by, self.first = state["told_by"], int(state["first"])
 

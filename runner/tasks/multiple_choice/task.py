@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from transformers import PretrainedConfig, PreTrainedModel
 
+from tiryns.runner.data.labelled.examples import Learnt
 from tiryns.runner.evaluation.kinds.labels import OfLabels
 from tiryns.runner.models.weights import load_trained
 from tiryns.runner.tasks.base import Task
@@ -57,10 +59,10 @@ class MultipleChoice(Task):
     evaluation = ChoicePredictions
     second = "choices_column"
 
-    def assumed(self, config: Any) -> dict[str, Any]:
+    def assumed(self, config: PretrainedConfig) -> Learnt:
         """That labels are numbers of choices from 0."""
         return {"told_by": "number", "first": 0}
 
-    def load(self, path: str) -> Any:
+    def load(self, path: str) -> PreTrainedModel:
         """The trained model of a folder, also of an architecture without a class for multiple choice."""
         return load_trained(AutoModelForMultipleChoice, path)

@@ -75,8 +75,7 @@ class RankingCollator(finetuning.ExampleLabels):
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
         """The `MicroBatch` of the candidates of all samples, each a document with a key of its own."""
         keys = token_bits(tokenized["keys"], tokenized["num_choices"])
-        candidates: FlatSamples = {**tokenized, "lengths": tokenized["choice_lengths"], "keys": keys}
-        return super().micro_batch(candidates)
+        return super().micro_batch({**tokenized, "lengths": tokenized["choice_lengths"], "keys": keys})
 
     def weight(self, labelled: FlatSamples) -> float:
         """The number of lists, candidates or pairs that the loss is of."""
@@ -98,11 +97,11 @@ class RankingCollator(finetuning.ExampleLabels):
         grades[cells] = self.grades(labelled)
         return torch.from_numpy(grades.reshape(-1, most)), cells
 
-    def grades(self, labelled: FlatSamples) -> NDArray[Any]:
+    def grades(self, labelled: FlatSamples) -> NDArray[np.number]:
         """The grade of each candidate [X], NaN for unknown."""
         return labelled["example_labels"]
 
-    def head_config(self) -> dict[str, Any]:
+    def head_config(self) -> dict[str, object]:
         """One score, which sentence-transformers takes as it is, without a sigmoid."""
         identity = {"activation_fn": "torch.nn.modules.linear.Identity"}
         return {"num_labels": 1, "sentence_transformers": identity}

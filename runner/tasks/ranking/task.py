@@ -12,6 +12,7 @@ from tiryns.conf.data import pairs as options
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.labelled.examples import READER_SETTINGS
 from tiryns.runner.data.labelled.finetuning import FinetuningData
+from tiryns.runner.data.labelled.lists import Candidates
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.evaluation.predictions import Predictions
@@ -53,7 +54,7 @@ class RankingPredictions(Predictions):
             graded = {"grades": grades and [grades[n] for n in order]} if some_graded else {}
             yield {**row, "probability": None, **ranked, **graded}
 
-    def scores(self, i: Any) -> Any:
+    def scores(self, i: np.integer) -> NDArray[np.float32]:
         """The scores of the candidates of a list [C]."""
         return self.values["scores"][i, : self.sequences.counts[i]]
 
@@ -81,6 +82,6 @@ class RankingData(FinetuningData):
     def __init__(self, settings: options.RankingData) -> None:
         self.set_up(settings)
 
-    def _groups(self, examples: list[Any], rows: Rows) -> list[str]:
+    def _groups(self, examples: list[Candidates], rows: Rows) -> list[str]:
         given = self.settings.group_column is not None
         return super()._groups(examples, rows) if given else [example.text for example in examples]

@@ -3,10 +3,9 @@
 Letters in shapes: X texts of a micro-batch, D rows, K texts of a row, N tokens, T of a row, H hidden, V vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -105,7 +104,7 @@ class SparseModel(PairsModel):
         """Makes the folder one of sentence-transformers' SparseEncoder as well."""
         width = self.pretrained.config.get_text_config().vocab_size
         pooling = {"pooling_strategy": "max", "activation_function": "relu"}
-        modules: dict[str, dict[str, Any]] = {
+        modules: dict[str, Mapping[str, object]] = {
             "sparse_encoder.models.MLMTransformer": {},
             "sparse_encoder.models.SpladePooling": {**pooling, "word_embedding_dimension": width},
         }

@@ -1,10 +1,10 @@
 """The task of sparse vectors: its pairs of texts, and the figures of an evaluated set."""
 
 from dataclasses import fields
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
-from transformers import AutoModelForMaskedLM, PreTrainedModel
+from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from tiryns.conf.objective.contrastive import Sparse as Options
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
@@ -71,18 +71,18 @@ class Sparse(Contrastive):
     single = False
     head = None  # a masked language model without the settings of a run fills in masks
 
-    def load(self, path: str) -> Any:
+    def load(self, path: str) -> PreTrainedModel:
         """The masked language model of a folder, with its head."""
         return load_trained(AutoModelForMaskedLM, path)
 
-    def shown(self, vector: Tensor, tokenizer: Any) -> dict[str, float]:
+    def shown(self, vector: Tensor, tokenizer: PreTrainedTokenizerBase) -> dict[str, float]:
         """The weights of the tokens that have one, the largest first."""
         weights, ids = vector.sort(descending=True, stable=True)
         count = int((weights > 0).sum())
         tokens = tokenizer.convert_ids_to_tokens(ids[:count].tolist())
         return dict(zip(tokens, weights[:count].tolist(), strict=True))
 
-    def collect(self, sequences: Any, objective: Collator) -> Predictions:
+    def collect(self, sequences: object, objective: Collator) -> Predictions:
         """Vectors of the set, with the objective's loss."""
         return SparseRetrieved(sequences, objective)
 

@@ -18,6 +18,7 @@ from tiryns.runner.data.demo.stdlib_tasks import (
     part_of,
     source_pieces,
 )
+from tiryns.runner.data.read.rows import Values
 
 ALL: list[type[StdlibTask]] = [StdlibDocstrings, StdlibTokens, StdlibQuestions]
 SHARED = {StdlibDocstrings: "text", StdlibTokens: "id", StdlibQuestions: "context"}
@@ -33,7 +34,7 @@ def area(width, height=1.5):
 
 
 @pytest.fixture(scope="module")
-def rows() -> dict[type[StdlibTask], dict[str, list[dict[str, Any]]]]:
+def rows() -> dict[type[StdlibTask], dict[str, list[Values]]]:
     return {kind: {part: kind(part).rows() for part in PARTS} for kind in ALL}
 
 

@@ -68,7 +68,7 @@ def text_of(encoder: ConversationEncoder, conversation: Any) -> Any:
 def learnt(encoder: ConversationEncoder, row: dict[str, Any]) -> str:
     """The text of the labels."""
     labels = text_of(encoder, read(row)).labels
-    return encoder.tokenizer.decode(labels[labels != -100])
+    return str(encoder.tokenizer.decode(labels[labels != -100]))
 
 
 def test_rows_of_every_kind_become_conversations() -> None:

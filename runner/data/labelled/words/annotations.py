@@ -7,7 +7,7 @@ count bytes of UTF-8. An annotation that carries its own text shows which unit i
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tiryns.runner import log
 from tiryns.runner.data.read.bad_rows import BadRow
@@ -108,13 +108,11 @@ def _character(text: str, offset: int, unit: str) -> int | None:
         return None
     if unit == CHARACTERS or text.isascii():
         return offset if offset <= len(text) else None
-    before = text.encode(codec, "surrogatepass")[: offset * size]
     try:
-        number = len(before.decode(codec, "surrogatepass"))
+        number = len(text.encode(codec, "surrogatepass")[: offset * size].decode(codec, "surrogatepass"))
     except UnicodeDecodeError:
         return None
-    begins = len(text[:number].encode(codec, "surrogatepass"))
-    return number if begins == offset * size else None
+    return number if len(text[:number].encode(codec, "surrogatepass")) == offset * size else None
 
 
 def _spaced(text: str) -> str:
@@ -148,8 +146,7 @@ def chosen_of(rows: Sequence[Row], text_column: str, label_column: str, rule: La
 
 def _one(what: str, setting: str, given: str, found: dict[str, str], named: dict[str, str]) -> str | None:
     """The given name if there is one, else the only one found."""
-    names = ", ".join(sorted(found))
-    told = f"Label Studio's tasks have several {what}, {names}"
+    told = f"Label Studio's tasks have several {what}, {', '.join(sorted(found))}"
     if given in named:
         if len(found) > 1:
             log.info("%s: %s=%s counts", told, setting, given)
@@ -159,19 +156,19 @@ def _one(what: str, setting: str, given: str, found: dict[str, str], named: dict
     return next(iter(found), None)
 
 
-def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+def _texts(values: Mapping[str, object]) -> dict[str, str]:
     data = values.get("data")
     return {n: v for n, v in data.items() if isinstance(v, str)} if isinstance(data, Mapping) else {}
 
 
-def _is_of(one: Mapping[str, Any], text: str | None, texts: Mapping[str, Any]) -> bool:
+def _is_of(one: Mapping[str, object], text: str | None, texts: Mapping[str, object]) -> bool:
     """Whether a result is of a text; its `to_name` may be that of the text's tag, which the export does not tell."""
     return (name := str(one.get("to_name"))) == text or name not in texts
 
 
 def task_of(
-    where: str, values: Mapping[str, Any], text_column: str, chosen: Chosen
-) -> tuple[str | None, list[Any] | None]:
+    where: str, values: Mapping[str, object], text_column: str, chosen: Chosen
+) -> tuple[str | None, list[object] | None]:
     """The text of a task, and the entities of its first annotation that was not cancelled, without their attributes.
 
     None for either that there is not.
@@ -192,7 +189,7 @@ def task_of(
     return text, [one["value"] for one in found]
 
 
-def _marked(values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _marked(values: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     """The results of a task's first annotation that was not cancelled which mark an entity."""
     results = kept[0].get("result") if _texts(values) and (kept := _kept(values)) else None
     for one in results if isinstance(results, list) else ():
@@ -201,14 +198,14 @@ def _marked(values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield one
 
 
-def _kept(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _kept(values: Mapping[str, object]) -> list[Mapping[str, object]]:
     """The annotations of a task that were not cancelled."""
     annotations = values.get("annotations", values.get("completions"))
     listed = annotations if isinstance(annotations, list) else []
     return [one for one in listed if isinstance(one, Mapping) and not one.get("was_cancelled")]
 
 
-def is_contested(values: Mapping[str, Any]) -> bool:
+def is_contested(values: Mapping[str, object]) -> bool:
     """Whether annotations of a row in Label Studio's export differ."""
     results = [one.get("result") for one in _kept(values)]
     listed = [result if isinstance(result, list) else [result] for result in results]

@@ -6,12 +6,12 @@ Letters in shapes: N tokens, W words, K columns.
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences, example_id
+from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, example_id
 from tiryns.runner.data.labelled.labels import majority_accuracy
 from tiryns.runner.data.labelled.spelling import unwrapped
 from tiryns.runner.data.labelled.token_classification import (
@@ -21,10 +21,10 @@ from tiryns.runner.data.labelled.token_classification import (
     sentence_of,
 )
 from tiryns.runner.data.labelled.words.spans import OFFSETS, TEXT, labels_of, word_places, words_of
-from tiryns.runner.data.micro_batch import TaskArguments
+from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow, MissingColumn
 from tiryns.runner.data.read.formats import no_column
-from tiryns.runner.data.read.opened import named_columns
+from tiryns.runner.data.read.opened import TagColumns, named_columns
 from tiryns.runner.data.read.rows import LabelRule, Rows
 
 SEPARATOR = "="
@@ -62,7 +62,7 @@ class TaggedSequences(TaskSequences):
         self.ids, self.token_types = self.words.ids, self.words.token_types
         self._lengths, self._starts = self.words._lengths, self.words._starts
 
-    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
         """Each token's word, its labels [N, K] (-100 for none), and whether it begins the word."""
         found = self.words.extras(indices)
         del found["token_labels"]
@@ -73,12 +73,12 @@ class TaggedSequences(TaskSequences):
         """The number of each sample's sentence [D]."""
         return self.words.owners()
 
-    def arrays(self) -> list[NDArray[Any]]:
+    def arrays(self) -> list[NDArray[np.generic]]:
         """Tokens, words, and the labels of all columns."""
         return [*self.words.arrays(), *(one.word_labels for one in self.columns.values())]
 
 
-class JointTaggingReader(ExampleReader):
+class JointTaggingReader(ExampleReader[TaggedSentence]):
     """Columns of joint tagging data: a list of words, and a list of labels in each of `tag_columns`.
 
     These are names of columns, also as one text with commas, or columns by the names that the model gives them. A row may
@@ -93,9 +93,9 @@ class JointTaggingReader(ExampleReader):
         self,
         text_column: str,
         label_column: str,
-        tag_columns: Sequence[Any] | Mapping[str, Any] | str | None,
+        tag_columns: TagColumns,
         id_column: str | None,
-        labels: Mapping[str, Sequence[Any]] | None,
+        labels: Mapping[str, Sequence[object]] | None,
     ) -> None:
         self.text_column, self.label_column, self.id_column = text_column, label_column, id_column
         self.tag_columns = named_columns(tag_columns)
@@ -122,7 +122,7 @@ class JointTaggingReader(ExampleReader):
         """Rows with the labels of all columns in one; a text becomes words with their places."""
         found, cuts_signs = [], next(iter(self.readers.values())).cuts_signs
         for row in rows.rows:
-            made: dict[str, Any] = {}
+            made: dict[str, object] = {}
             labels = {name: unwrapped(row.values.get(column)) for name, column in self.tag_columns.items()}
             lists = {name: some for name, some in labels.items() if isinstance(some, list) and some}
             hidden = [name for name, some in lists.items() if some.count(-1) == len(some)]
@@ -172,10 +172,9 @@ class JointTaggingReader(ExampleReader):
         for name, reader in self.readers.items():
             some = [example.of_column(name) for example in examples if name in example.labels]
             if not some:
-                known = ", ".join(map(str, rows.rows[0].values))
                 raise ValueError(
                     f"no row of the training data has labels in the column {self.tag_columns[name]!r}; the first has: "
-                    f"{known}. Set data.tag_columns"
+                    f"{', '.join(map(str, rows.rows[0].values))}. Set data.tag_columns"
                 )
             try:
                 reader.learn(some, rows)
@@ -188,7 +187,7 @@ class JointTaggingReader(ExampleReader):
             self.frequent[name] = {word: count.most_common(1)[0][0] for word, count in counts.items()}
 
     def tokenize(
-        self, examples: list[TaggedSentence], tokenizer: Any, max_length: int, training: bool
+        self, examples: list[TaggedSentence], tokenizer: Tokenizer, max_length: int, training: bool
     ) -> TaggedSequences:
         """The samples of the sentences, once, with the labels of each column."""
         first = next(iter(self.readers.values()))
@@ -215,11 +214,11 @@ class JointTaggingReader(ExampleReader):
         """Names of the labels of all columns."""
         return {"labels": self.flat_names()}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Learnt:
         """What was learnt of each column."""
         return {"columns": {name: reader.state_dict() for name, reader in self.readers.items()}}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Learnt) -> None:
         """Restores the labels of each column; ValueError unless the settings name the same ones."""
         if unknown := state["columns"].keys() ^ self.readers.keys():
             raise ValueError(

@@ -129,10 +129,10 @@ def annotated(
     return Annotated(text, None if listed is None else [_mark(where, text, one, own) for one in listed])
 
 
-def _mark(where: str, text: str, given: Any, names: Sequence[str]) -> Mark:
+def _mark(where: str, text: str, given: object, names: Sequence[str]) -> Mark:
     """An entity of any form, of a text."""
     start = end = label = own = None
-    others: Sequence[Any] = ()
+    others: Sequence[object] = ()
     if isinstance(given, Mapping):
         start, end = (given.get(name, given.get(f"{name}_offset")) for name in ("start", "end"))
         label, own = given.get("label", given.get("labels")), given.get("text")
@@ -193,7 +193,7 @@ def tags_of(where: str, text: str, places: Sequence[tuple[int, int]], spans: Seq
     return tags
 
 
-def spans_of(text: str, places: Sequence[Sequence[int]], tags: Sequence[str]) -> list[dict[str, Any]]:
+def spans_of(text: str, places: Sequence[Sequence[int]], tags: Sequence[str]) -> list[dict[str, object]]:
     """The entities of BIO tags by their characters: `start`, `end`, `label` and `text`.
 
     Example:
