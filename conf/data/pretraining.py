@@ -78,7 +78,7 @@ class StdlibCode(PretrainingData):
 class Proteins(PretrainingData):
     """Variable regions of antibodies and T-cell receptors: nothing to download but `tiryns[sequences]`."""
 
-    source: Any = field(default_factory=lambda: {"_target_": "runner.data.demo.Proteins"})
+    source: Any = field(default_factory=lambda: {"_target_": "runner.data.sequences.Proteins"})
     tokenizer_kind: str = "characters:protein"
     vocab_size: int = 33
     lowercase: bool = False

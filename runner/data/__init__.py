@@ -13,7 +13,7 @@ A sample goes from source to tokenizer, `store`, sampler (global batch k), parti
 - `mixture`: several sources of text in given shares.
 - `origin`: the files, documents and rows that samples came from; `without`: samples that a run leaves out.
 - `corpus`: large corpora, tokenised by datatrove into sharded stores.
-- `demo`: generated data.
+- `sequences`: letters of proteins and DNA; `demo`: generated data.
 
 The data modules for a plain `lightning.Trainer` are in `runner.loaders`.
 """

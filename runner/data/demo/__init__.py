@@ -4,7 +4,6 @@
 - `stdlib_tasks`: labelled examples from its sources, for each finetuning task.
 - `stdlib_pairs`: pairs of texts from its docstrings; `stdlib_choices`: texts with choices; `stdlib_tags`: words with two
   columns of labels; `stdlib_minimal_pairs`: right and wrong sentences from its comments.
-- `proteins`: sequences of residues, from the extra `sequences`.
 - `scenes`: drawn shapes with captions and questions.
 """
 
@@ -13,10 +12,9 @@ from typing import TYPE_CHECKING
 from tiryns.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from tiryns.runner.data.demo.proteins import Proteins
     from tiryns.runner.data.demo.scenes import Scenes
     from tiryns.runner.data.demo.stdlib_text import StdlibCode, StdlibText
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
-__all__ = ["Proteins", "Scenes", "StdlibCode", "StdlibText"]
+__all__ = ["Scenes", "StdlibCode", "StdlibText"]

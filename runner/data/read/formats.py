@@ -10,10 +10,11 @@ from typing import Any
 from tiryns.conf.values import suggest
 from tiryns.runner.data.read.arrow_files import arrow_batches
 from tiryns.runner.data.read.bad_rows import BadRow, MissingColumn
-from tiryns.runner.data.read.blocks import conll, conllu, fasta
+from tiryns.runner.data.read.blocks import conll, conllu
 from tiryns.runner.data.read.content import COMPRESSED
 from tiryns.runner.data.read.delimited import delimited
 from tiryns.runner.data.read.opened import LONGEST, File, Reading, opened, too_long, with_encoding, wrong_byte
+from tiryns.runner.data.sequences.fasta import fasta
 
 Records = Iterator[tuple[str, Any]]
 """Records of a file, each with its place in it, such as `line 7`."""

@@ -1,0 +1,17 @@
+"""Sequences of letters, such as proteins and DNA.
+
+- `fasta`: files of them.
+- `characters`: tokenizers with a token for each letter.
+- `proteins`: sequences of residues to train on, from the extra `sequences`.
+"""
+
+from typing import TYPE_CHECKING
+
+from tiryns.runner.run.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from tiryns.runner.data.sequences.proteins import Proteins
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
+
+__all__ = ["Proteins"]
