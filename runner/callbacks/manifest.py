@@ -63,7 +63,7 @@ class Manifest(Callback):
             }
             resolved = {**(folder.status.get("resolved") or {}), **kernels}
             config = yaml.load((folder.path / "config.yaml").read_text(), Loader=LOADER)
-            groups = {name: config[name] for name in GROUPS if name in config}
+            groups = dict(zip(GROUPS, map(config.get, GROUPS), strict=True))
             # Short runs notice what a config of all settings takes. Only a lookup can need the other groups.
             inputs = _inputs(trainer, folder, DictConfig(config if "${" in str(groups) else groups))
             begin_manifest(folder, config, inputs, resolved, step)

@@ -20,7 +20,7 @@ from tiryns.conf.registry import FOLDERS, GONE, OPTIONS, option_of, target_of
 from tiryns.runner.launch.resume import run_folder
 from tiryns.runner.patches.hydra.arguments import hydra_parser
 from tiryns.runner.patches.hydra.versions import VERSION_BASE, register_resolver
-from tiryns.runner.patches.omegaconf import copy_quickly, parse_once
+from tiryns.runner.patches.omegaconf import quicken
 from tiryns.runner.run.command.words import literal
 from tiryns.runner.run.redaction import watch_environment
 from tiryns.runner.run.yaml_files import MOST_DIGITS, checked_files
@@ -29,8 +29,7 @@ from tiryns.runner.sweeps.sweeper import register_plugins, sweep_folder
 
 def prepare() -> None:
     """Registers the project's resolvers and plugins with Hydra."""
-    parse_once()
-    copy_quickly()
+    quicken()
     register_resolver("run_folder", run_folder)
     register_resolver("sweep_folder", sweep_folder)
     register_resolver("of_width", of_width)

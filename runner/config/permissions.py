@@ -110,9 +110,12 @@ def check_permissions(config: DictConfig, words: Sequence[str] | None = None) ->
 def _refused(config: DictConfig, typed: Sequence[str]) -> list[Reached]:
     """The settings that run code of others or reach outside of the run, and are not the user's own."""
     values = plain(config)
-    running = [(key, value) for key in sorted(keys_that_run_code()) if (value := value_at(values, key))]
-    refused = [Reached(key, value, "", RUNS) for key, value in running if not _is_own(key, value, typed)]
-    return [*refused, *_not_own(config, reached(config), typed)]
+    running = (
+        Reached(key, value, "", RUNS)
+        for key in sorted(keys_that_run_code())
+        if (value := value_at(values, key)) and not _is_own(key, value, typed)
+    )
+    return [*running, *_not_own(config, reached(config), typed)]
 
 
 def _not_own(config: DictConfig, found: Iterable[Reached], typed: Sequence[str]) -> Iterator[Reached]:

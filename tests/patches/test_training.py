@@ -187,7 +187,7 @@ def test_omegaconf_still_has_no_public_path_of_a_node() -> None:
 
 def test_omegaconf_parses_a_text_anew_and_kept_trees_resolve_alike() -> None:
     assert parse("${a}") is not parse("${a}"), "omegaconf.py"
-    omegaconf.parse_once()
+    omegaconf.quicken()
     kept: Any = base
     tree = kept.parse("${oc.select:a.b,7}/${a.b}")
     values = [OmegaConf.create({"a": {"b": n}, "c": "${oc.select:a.b,7}/${a.b}"}).c for n in (1, 2)]
@@ -219,7 +219,7 @@ def nodes(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def test_omegaconf_copies_metadata_deeply_and_quick_copies_are_its_own() -> None:
     assert "copy.deepcopy(self._metadata" in inspect.getsource(omegaconf_nodes), "omegaconf.py"
-    omegaconf.copy_quickly()
+    omegaconf.quicken()
     OmegaConf.register_new_resolver("drawn", lambda: random.random(), use_cache=True, replace=True)
     root = OmegaConf.create(
         {"a": {"b": [1, {"c": None}]}, "d": "${a.b}", "e": "???", "f": "${drawn:}", "g": {}}

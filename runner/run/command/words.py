@@ -51,14 +51,18 @@ def flags(words: Sequence[str] | None = None) -> list[str]:
 
 def public_overrides(overrides: list[str]) -> list[str]:
     """The overrides of the run itself, without `resume`, `hydra.*` and secrets."""
-    kept = (word for word in overrides if not word.lstrip("+~").startswith(("resume=", "hydra.", "hydra/")))
-    return [redacted(word) for word in kept if not _holds_secret(word)]
+    left_out = ("resume=", "hydra.", "hydra/")
+    return [
+        redacted(word)
+        for word in overrides
+        if not (word.lstrip("+~").startswith(left_out) or _holds_secret(word))
+    ]
 
 
 def typed_overrides(hydra: Any) -> list[str]:
     """The overrides of a job as typed: `${...}` stays, to be resolved again where they are used."""
     words: Any = OmegaConf.to_container(hydra.overrides.task, resolve=False)
-    return [str(word) for word in words]
+    return list(map(str, words))
 
 
 def as_typed(override: str) -> str:
