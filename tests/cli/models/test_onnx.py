@@ -232,22 +232,27 @@ def test_api_of_the_page_answers_as_predict_does(
         assert answer["probability"] == pytest.approx(row["probability"], abs=1e-4)
 
 
-def test_graph_of_another_model_is_refused(
-    labelled_runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def rounded(network: Any, file: Path) -> None:
-        graph.export_graph(network, whole := tmp_path / "whole.onnx")
-        graph.quantize(whole, file)
+def exported(file: Path) -> Callable[[object, Path], object]:
+    """A function that copies a graph, in the place of the one that exports a model's."""
+    return lambda network, target: shutil.copyfile(file, target)
 
-    monkeypatch.setattr(written, "export_graph", rounded)
-    run, _ = labelled_runs["token_classification"]
+
+def test_graph_of_another_model_is_refused(
+    labelled_runs: Runs, graph_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = labelled_runs["classification"]
+    rounded = graph_of("classification") / written.QUANTIZED
+    monkeypatch.setattr(written, "export_graph", exported(rounded))
     said = message(run, tmp_path / "here" / "pushed", "--format", "onnx")
     assert "gives other outputs than torch on test/test" in said
     assert not list((tmp_path / "here").iterdir())
 
 
-def test_int8_that_costs_too_much_is_refused(labelled_runs: Runs, tmp_path: Path) -> None:
+def test_int8_that_costs_too_much_is_refused(
+    labelled_runs: Runs, graph_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run, _ = labelled_runs["classification"]
+    monkeypatch.setattr(written, "export_graph", exported(graph_of("classification") / written.GRAPH))
     said = message(run, tmp_path / "pushed", "--format", "onnx", "--int8", "--most", -1)
     assert "int8 weights cost" in said
     assert "and -1 is allowed" in said
