@@ -22,7 +22,7 @@ from tiryns.runner.manifest.steps import FILE_NAME as DIGESTS
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
-STEPS = 48
+STEPS = 28
 RUN = [*TINY, f"trainer.max_steps={STEPS}", "trainer.validate_every=0", "model.dropout=0.1", "checkpoint.every_steps=4",
        "callback.manifest.every=6", "trainer.precision=32-true"]  # fmt: skip
 SLOWLY = ["allowed_targets=[tests]", "+callback.nap={_target_: tests.slurm.nap.Nap, seconds: 0.1}"]
@@ -65,9 +65,9 @@ def test_rank_that_is_killed_and_rank_that_hangs_are_replaced(
     process = start(
         [*arguments, *SLOWLY, "trainer.devices=2", "trainer.timeout=8", "data.num_workers=1"], tmp_path
     )
-    wait_for_steps(process, tmp_path, 10)
+    wait_for_steps(process, tmp_path, 6)
     os.kill(ranks_in(tmp_path)[1], signal.SIGKILL)
-    wait_for_steps(process, tmp_path, 22)
+    wait_for_steps(process, tmp_path, 14)
     os.kill(ranks_in(tmp_path)[0], signal.SIGSTOP)
     assert process.wait(timeout=200) == 0, said(tmp_path)
     run = only_run(tmp_path / "outputs")

@@ -18,7 +18,7 @@ from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.signals import Stopped, stoppable
 
-STEPS = 60
+STEPS = 30
 RUN = [
     *TINY,
     f"trainer.max_steps={STEPS}",
