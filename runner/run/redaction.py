@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import sys
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import Any
 
@@ -114,6 +114,7 @@ def is_public(name: str) -> bool:
     return name.startswith(OUR_OWN) or name in PUBLIC or not (tells or is_secret(name))
 
 
+@lru_cache(4096)
 def is_secret(name: str) -> bool:
     """Whether a setting of this name holds a secret."""
     return name.lower().split(".")[-1].endswith(SECRET_WORDS)
@@ -170,7 +171,7 @@ def _common_words() -> frozenset[str]:
 
 def _known() -> set[str]:
     """Secret values of configs, the environment and the command line; paths are none."""
-    values = [*_of_configs, *(value for name, value in os.environ.items() if is_secret(name))]
+    values = [*_of_configs, *(os.environ.get(name, "") for name in os.environ if is_secret(name))]
     values += ["".join(groups) for word in sys.argv[1:] for groups in _ASSIGNED.findall(word)]
     values += chain.from_iterable(map(_passwords, sys.argv[1:]))
     return {value for value in values if len(value) >= SHORTEST and not value.startswith(("/", "$", "~"))}
