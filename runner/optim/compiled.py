@@ -19,7 +19,7 @@ from tiryns.runner.widening import widened
 
 log = logging.getLogger("tiryns")
 
-BACKEND: Any = "inductor"
+BACKEND = "inductor"
 """What `torch.compile` gives its graphs to."""
 
 COMPILERS = (
@@ -126,7 +126,7 @@ def compile_step(optimizer: Optimizer) -> bool:
         return False
     update = inspect.unwrap(type(optimizer).step)
     rates = [torch.tensor(0.0) for _ in optimizer.param_groups]
-    given: list[Any] = []
+    given: list[float | Tensor] = []
 
     def put_back() -> None:
         for group, rate in zip(optimizer.param_groups, given, strict=True):
@@ -138,7 +138,7 @@ def compile_step(optimizer: Optimizer) -> bool:
 
     run = Compiled(lambda: update(optimizer), "the step of the optimizer", plain=plainly)
 
-    def step(self: Optimizer, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self: Optimizer, closure: Callable[[], float] | None = None) -> float | None:
         loss = None if closure is None else closure()
         given[:] = [group["lr"] for group in self.param_groups]
         for group, rate in zip(self.param_groups, rates, strict=True):

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
+from torch.optim.optimizer import StateDict
 
 from tiryns.runner.optim.hooks import LoopNeeds
 from tiryns.runner.patches.torch import foreach
@@ -73,13 +74,13 @@ class WeightAverage:
         return LoopNeeds(self).evaluation()
 
     @torch.no_grad()
-    def _before_step(self, optimizer: Optimizer, *_: Any) -> None:
+    def _before_step(self, optimizer: Optimizer, *_: object) -> None:
         for p in _parameters(optimizer):
             if p.grad is not None and "average" not in optimizer.state.get(p, {}):
                 self._first[p] = p.detach().to(at_least_fp32(p.dtype), copy=True)
 
     @torch.no_grad()
-    def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
+    def _after_step(self, optimizer: Optimizer, *_: object) -> None:
         for group in optimizer.param_groups:
             n = group["averaged"] = group.get("averaged", 0) + 1
             decay = min(self.decay, (1 + n) / (10 + n)) if self.warmup else self.decay
@@ -91,7 +92,7 @@ class WeightAverage:
                 averages = [optimizer.state[p]["average"] for p in moved]
                 foreach.lerp_(averages, [widened(p.detach()) for p in moved], 1 - decay)
 
-    def _before_load(self, optimizer: Optimizer, saved: dict[str, Any]) -> None:
+    def _before_load(self, optimizer: Optimizer, saved: StateDict) -> None:
         numbers = [number for group in saved["param_groups"] for number in group["params"]]
         self._saved = [saved["state"].get(number, {}).get("average") for number in numbers]
 
@@ -100,9 +101,8 @@ class WeightAverage:
         self._trained.clear()
         for p, average in zip(_parameters(optimizer), self._saved, strict=True):
             if average is not None:
-                optimizer.state[p]["average"] = average.detach().to(
-                    p.device, at_least_fp32(p.dtype), copy=True
-                )
+                wide = at_least_fp32(p.dtype)
+                optimizer.state[p]["average"] = average.detach().to(p.device, wide, copy=True)
         self._saved = []
 
 
