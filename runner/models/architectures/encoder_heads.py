@@ -3,6 +3,7 @@
 Letters in shapes: B rows, T tokens, D width, V vocabulary, C labels.
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -14,16 +15,16 @@ from transformers.modeling_outputs import (
     TokenClassifierOutput,
 )
 
-from .encoder_base import Body, PublishedEncoder
+from .encoder_base import Body, EncoderConfig, PublishedEncoder
 
 
 class Headed(PublishedEncoder):
     """An encoder of the class `body` with a head."""
 
     body: ClassVar[type[Body]]
-    add_head: Any
+    add_head: Callable[[EncoderConfig], None]
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
         self.num_labels = config.num_labels
         self.model = self.body(config)
@@ -42,12 +43,12 @@ class ForMaskedLM(Headed):
     _tied_weights_keys = {"decoder.weight": "model.embeddings.tok_embeddings.weight"}  # noqa: RUF012
     decoder_bias: ClassVar[bool] = True
 
-    def add_head(self, config: Any) -> None:
+    def add_head(self, config: EncoderConfig) -> None:
         """Adds head and decoder."""
         self.head = self.transform(config)
         self.decoder: nn.Module = nn.Linear(config.hidden_size, config.vocab_size, bias=self.decoder_bias)
 
-    def transform(self, config: Any) -> nn.Module:
+    def transform(self, config: EncoderConfig) -> nn.Module:
         """What stands before the decoder."""
         return nn.Identity()
 
@@ -124,7 +125,7 @@ class ForTokenClassification(Headed):
 class ForQuestionAnswering(Headed):
     """An encoder that scores each token as the first and the last of an answer."""
 
-    def add_head(self, config: Any) -> None:
+    def add_head(self, config: EncoderConfig) -> None:
         """Adds the scores."""
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
 

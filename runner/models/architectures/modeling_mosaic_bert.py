@@ -41,7 +41,7 @@ class MosaicBertConfig(EncoderConfig):
 class MosaicBertEmbeddings(nn.Module):
     """Tokens and their types."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: MosaicBertConfig) -> None:
         super().__init__()
         self.tok_embeddings = nn.Embedding(
             config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id
@@ -75,7 +75,7 @@ def alibi(slopes: Tensor, query: Tensor, key: Tensor) -> Tensor:
 class MosaicBertAttention(SelfAttention):
     """Attention with ALiBi."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: MosaicBertConfig) -> None:
         super().__init__(config)
         self.Wqkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
         self.Wo = nn.Linear(config.hidden_size, config.hidden_size)
@@ -90,7 +90,7 @@ class MosaicBertAttention(SelfAttention):
 class MosaicBertMLP(nn.Module):
     """A gated feed-forward layer."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: MosaicBertConfig) -> None:
         super().__init__()
         self.Wi = nn.Linear(config.hidden_size, 2 * config.intermediate_size, bias=False)
         self.drop = nn.Dropout(config.hidden_dropout_prob)
@@ -105,7 +105,7 @@ class MosaicBertMLP(nn.Module):
 class MosaicBertLayer(GradientCheckpointingLayer):
     """A layer with its norms behind attention and feed-forward layer."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: MosaicBertConfig) -> None:
         super().__init__()
         self.attn, self.mlp = MosaicBertAttention(config), MosaicBertMLP(config)
         self.attn_norm, self.mlp_norm = (
@@ -144,7 +144,7 @@ class MosaicBertModel(Body, MosaicBertPreTrainedModel):
 class MosaicBertHead(nn.Module):
     """What BERT has before its decoder."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.norm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
