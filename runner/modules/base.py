@@ -25,7 +25,7 @@ class ModelModule(pl.LightningModule, RunModule):
         self.model, self.compile_model = model, compile_model
         self.compiled = False
         """Whether the model is compiled, as `compile_model` has asked for until then."""
-        self._evaluation: Any = contextlib.ExitStack()
+        self._evaluation = contextlib.ExitStack()
         if gradient_checkpointing:
             model.recompute_activations()
 
