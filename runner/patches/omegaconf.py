@@ -8,10 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 import omegaconf.base
+from omegaconf import Node
 from omegaconf.grammar_parser import parse
 
 
-def full_key(node: Any) -> str:
+def full_key(node: Node) -> str:
     """Returns the path of a node from the root of its config, empty for the root.
 
     Example:
