@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 
 from tiryns.conf.phases import place_of
 from tiryns.runner.order.timeline import Timeline
@@ -119,18 +119,18 @@ def rotary_modules(model: nn.Module) -> list[Any]:
     ]
 
 
-def _bases(config: Any) -> Any:
+def _bases(config: PretrainedConfig) -> Any:
     """The rotary settings of a config: one mapping, one for each type of layer, or the base alone."""
     return copy.deepcopy(getattr(config, "rope_parameters", None) or config.rope_theta)
 
 
-def _has_local(config: Any) -> bool:
+def _has_local(config: PretrainedConfig) -> bool:
     """Whether some layers are local and have a base of their own."""
     bases = _bases(config)
     return isinstance(bases, dict) and bool(bases.get(LOCAL)) and LOCAL in config.layer_types
 
 
-def _set_bases(config: Any, base: Any, own: Mapping[str, Any]) -> None:
+def _set_bases(config: PretrainedConfig, base: Any, own: Mapping[str, Any]) -> None:
     """Sets the rotary settings of a config, from those it was built with and those of a phase."""
     theta, local = (own.get(name) for name in KNOWN)
     if not isinstance(base, dict):

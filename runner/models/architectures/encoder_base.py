@@ -154,7 +154,7 @@ class Body(PublishedEncoder):
         inputs_embeds: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         output_hidden_states: bool | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> BaseModelOutput:
         """Token ids [B, T], or their embeddings [B, T, D], to hidden states [B, T, D]; positions begin at 0."""
         if inputs_embeds is None:
@@ -170,7 +170,7 @@ class Body(PublishedEncoder):
         last = self.final_norm(last)
         return BaseModelOutput(last, (*kept[:-1], last) if keeps else None)
 
-    def states(self, hidden: Tensor, mask: Tensor | None, **kwargs: Any) -> Iterator[Tensor]:
+    def states(self, hidden: Tensor, mask: Tensor | None, **kwargs: object) -> Iterator[Tensor]:
         """The hidden states behind each layer."""
         for layer in self.layers:
             hidden = layer(hidden, mask, **kwargs)

@@ -31,7 +31,7 @@ class Headed(PublishedEncoder):
         self.add_head(config)
         self.post_init()
 
-    def encoded(self, input_ids: Tensor | None, arguments: dict[str, Any]) -> BaseModelOutput:
+    def encoded(self, input_ids: Tensor | None, arguments: dict[str, object]) -> BaseModelOutput:
         """What the encoder gives for the arguments of a model."""
         arguments.pop("return_dict", None)
         return self.model(input_ids=input_ids, **arguments)
@@ -61,7 +61,7 @@ class ForMaskedLM(Headed):
         self.decoder = value
 
     def forward(
-        self, input_ids: Tensor | None = None, labels: Tensor | None = None, **kwargs: Any
+        self, input_ids: Tensor | None = None, labels: Tensor | None = None, **kwargs: object
     ) -> MaskedLMOutput:
         """Logits [B, T, V], and the loss of labels [B, T] that are not -100."""
         outputs = self.encoded(input_ids, kwargs)
@@ -87,7 +87,7 @@ class ForSequenceClassification(Headed):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> SequenceClassifierOutput:
         """Logits [B, C], and the loss of labels [B]."""
         outputs = self.encoded(input_ids, {**kwargs, "attention_mask": attention_mask})
@@ -113,7 +113,7 @@ class ForTokenClassification(Headed):
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
 
     def forward(
-        self, input_ids: Tensor | None = None, labels: Tensor | None = None, **kwargs: Any
+        self, input_ids: Tensor | None = None, labels: Tensor | None = None, **kwargs: object
     ) -> TokenClassifierOutput:
         """Logits [B, T, C], and the loss of labels [B, T] that are not -100."""
         outputs = self.encoded(input_ids, kwargs)
@@ -134,7 +134,7 @@ class ForQuestionAnswering(Headed):
         input_ids: Tensor | None = None,
         start_positions: Tensor | None = None,
         end_positions: Tensor | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> QuestionAnsweringModelOutput:
         """Logits [B, T] of first and last tokens, and the loss of positions [B]."""
         outputs = self.encoded(input_ids, kwargs)

@@ -105,7 +105,7 @@ class CrammedBertLayer(GradientCheckpointingLayer):
         self.attn, self.mlp = CrammedBertAttention(config), CrammedBertMLP(config)
         self.drop = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(self, hidden: Tensor, mask: Tensor | None, **kwargs: Any) -> Tensor:
+    def forward(self, hidden: Tensor, mask: Tensor | None, **kwargs: object) -> Tensor:
         """Hidden states [B, T, D] to as many."""
         hidden = hidden + self.drop(self.attn(self.attn_norm(hidden), mask, **kwargs))
         return hidden + self.drop(self.mlp(self.mlp_norm(hidden)))

@@ -147,7 +147,7 @@ class GptBertLayer(GradientCheckpointingLayer):
         )
 
     def forward(
-        self, hidden: Tensor, outputs: list[Tensor], mask: Tensor | None, buckets: Tensor, **kwargs: Any
+        self, hidden: Tensor, outputs: list[Tensor], mask: Tensor | None, buckets: Tensor, **kwargs: object
     ) -> tuple[Tensor, list[Tensor]]:
         """Hidden states [B, T, D] and all outputs so far, to those behind the layer."""
         outputs = [*outputs, hidden + self.attn(hidden, mask, buckets, **kwargs)]
@@ -189,7 +189,7 @@ class GptBertModel(Body, GptBertPreTrainedModel):
         self.final_norm = nn.Identity()
         self.post_init()
 
-    def states(self, hidden: Tensor, mask: Tensor | None, **kwargs: Any) -> Iterator[Tensor]:
+    def states(self, hidden: Tensor, mask: Tensor | None, **kwargs: object) -> Iterator[Tensor]:
         """The hidden states behind each layer."""
         outputs, buckets = [hidden], self.embeddings.buckets()
         for layer in self.layers:

@@ -113,7 +113,7 @@ class MosaicBertLayer(GradientCheckpointingLayer):
         )
         self.drop = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(self, hidden: Tensor, mask: Tensor | None, **kwargs: Any) -> Tensor:
+    def forward(self, hidden: Tensor, mask: Tensor | None, **kwargs: object) -> Tensor:
         """Hidden states [B, T, D] to as many."""
         hidden = self.attn_norm(hidden + self.drop(self.attn(hidden, mask, **kwargs)))
         return self.mlp_norm(hidden + self.mlp(hidden))
@@ -135,7 +135,7 @@ class MosaicBertModel(Body, MosaicBertPreTrainedModel):
         self.final_norm = nn.Identity()
         self.post_init()
 
-    def states(self, hidden: Tensor, mask: Tensor | None, **kwargs: Any) -> Iterator[Tensor]:
+    def states(self, hidden: Tensor, mask: Tensor | None, **kwargs: object) -> Iterator[Tensor]:
         """The hidden states behind each layer."""
         scores = partial(alibi, slopes(self.config.num_attention_heads, hidden.device))
         return super().states(hidden, mask, position_scores=scores, **kwargs)
