@@ -23,6 +23,7 @@ class LoopSophiaH(SophiaH):
     """SophiaH whose Hessian is estimated by the training loop."""
 
     hessian: list[torch.Tensor] | None = None
+    needs: "SophiaNeeds | None" = None
 
     def is_hessian_step(self) -> bool:
         """Whether the coming step updates the Hessian: the first one does, then every update_period-th."""
@@ -34,9 +35,8 @@ class LoopSophiaH(SophiaH):
 
     def loop_needs(self) -> LoopNeeds:
         """Differentiable backward passes on Hessian steps."""
-        if not hasattr(self, "_needs"):
-            self._needs = SophiaNeeds(self)
-        return self._needs
+        self.needs = self.needs or SophiaNeeds(self)
+        return self.needs
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
