@@ -141,8 +141,9 @@ class CountedLengths(Lengths):
             raise ValueError(
                 "phases: model settings of phases need a module that takes the model of the config"
             )
+        pretrained = model.pretrained if isinstance(model, TaskModel) else model
         bases = [phase.model for phase in found]
-        return RotaryPhases(getattr(model, "pretrained", model), timeline_of(found), bases)
+        return RotaryPhases(pretrained, timeline_of(found), bases)
 
     def phases(self) -> list[Phase]:
         """The phases of the run."""

@@ -8,7 +8,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
-from tiryns.runner.checkpoints.callback import last_good
+from tiryns.runner.checkpoints.callback import Checkpoint, last_good
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.inference.export import exported_model
 from tiryns.runner.protocols import RunData, RunModule, State
@@ -107,7 +107,7 @@ class SavesForLightning(Callback):
 
 def savers(made: Callback, folder: Path) -> list[Any]:
     """The callbacks that save; the last one knows the results."""
-    return [made] if hasattr(made, "save_and_stop") else [made, SavesForLightning(made, folder)]
+    return [made] if isinstance(made, Checkpoint) else [made, SavesForLightning(made, folder)]
 
 
 def one_epoch(data: RunData, max_steps: int, max_epochs: float | None) -> dict[str, Any]:

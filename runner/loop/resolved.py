@@ -27,6 +27,7 @@ from tiryns.runner.manifest import differences
 from tiryns.runner.models.initial.dtypes import WEIGHTS, types_of
 from tiryns.runner.models.packed.kernels import FLASH_KERNELS, gpu_has_flash
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
+from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.patches.torch import processor
 from tiryns.runner.patches.transformers import attention_of as own_attention_of
 from tiryns.runner.protocols import Resolved, RunData, State
@@ -75,7 +76,7 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
     """
     trainer, layout, model = config.trainer, data.layout, getattr(module, "model", None)
     attention = None
-    if layout is not None and hasattr(model, "pretrained"):  # neither is a plain part of Lightning
+    if layout is not None and isinstance(model, TaskModel):  # neither is a plain part of Lightning
         if asked.trainer.get("precision", "auto") == "auto" and "precision" not in before:
             trainer.precision = precision_of(config, data, module)
         attention = attention_of(model, layout, trainer)
@@ -165,10 +166,9 @@ def kernel_of(resolved: Resolved) -> str:
     return str(found) if found in FLASH_KERNELS else "auto"
 
 
-def _drops_attention(model: Any) -> bool:
+def _drops_attention(model: TaskModel | None) -> bool:
     """Whether the model's config has dropout of attention, which its modules may name as they like."""
-    pretrained = getattr(model, "pretrained", None)
-    config = None if pretrained is None else pretrained.config.get_text_config()
+    config = None if model is None else model.pretrained.config.get_text_config()
     return any(getattr(config, name, 0) for name in ATTENTION_DROPOUT)
 
 
