@@ -82,7 +82,7 @@ def load_weights(
     return model, sorted(new & head)
 
 
-def _read(auto: type, path: str, options: dict[str, Any]) -> tuple[PreTrainedModel, dict[str, Any]]:
+def _read(auto: type, path: str, options: dict[str, object]) -> tuple[PreTrainedModel, dict[str, Any]]:
     """The model, and the loading info of transformers."""
     try:
         with _quiet():

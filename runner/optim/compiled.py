@@ -69,7 +69,7 @@ class Compiled:
         """Whether torch could compile it so far."""
         return self._compiled is not None
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         """What the function returns."""
         if self._compiled is not None:
             try:

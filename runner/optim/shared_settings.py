@@ -83,7 +83,7 @@ def optimizer(
         taken = Signature([*SHARED, *SWITCHES, *named, *BY_WIDTH])
 
         @wraps(function)
-        def make(*arguments: Any, **keywords: Any) -> Optimizer:
+        def make(*arguments: object, **keywords: object) -> Optimizer:
             given = taken.bind(*arguments, **keywords).arguments
             if given["quantized"] and not has_8_bit:
                 from tiryns.runner.optim.table import with_8_bit_variant
