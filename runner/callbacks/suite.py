@@ -27,6 +27,7 @@ from tiryns.runner.inference.card import model_card
 from tiryns.runner.inference.export import write_model
 from tiryns.runner.loop.assembly import known_task, preprocessor_of
 from tiryns.runner.modules.training import TrainingModule
+from tiryns.runner.protocols import State
 from tiryns.runner.report.suite.figures import cells_of, read_suite_results
 from tiryns.runner.run import signals
 from tiryns.runner.run.command.started import same_modules, tells_rank
@@ -95,7 +96,7 @@ class SuiteEvaluation(Callback):
             weights = module.gathered_weights()  # collective
         _together(trainer, self._export_and_take_up(trainer, module, weights))
 
-    def _export_and_take_up(self, trainer: Trainer, module: TrainingModule, weights: Any) -> Waits:
+    def _export_and_take_up(self, trainer: Trainer, module: TrainingModule, weights: State | None) -> Waits:
         folder = _folders(trainer) / f"step-{trainer.global_step:08d}"
         try:
             _export(trainer, module, weights, folder)
@@ -240,7 +241,7 @@ def _together(trainer: Trainer, work: Waits) -> None:
                 time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
-def _export(trainer: Trainer, module: TrainingModule, weights: Any, folder: Path) -> None:
+def _export(trainer: Trainer, module: TrainingModule, weights: State | None, folder: Path) -> None:
     """Writes the present weights into the folder of their evaluation, unless it is of the same ones already."""
     run, data = Run(Path(trainer.default_root_dir)), trainer.datamodule  # type: ignore[attr-defined]
     with module.evaluation_weights():

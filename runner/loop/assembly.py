@@ -1,6 +1,5 @@
 """Builds the parts of a run from its config: data, objective, model, and the module that trains it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -276,7 +275,7 @@ def evaluation_of(make_module: Call, data: RunData, objective: "Collator") -> di
 
 def known_task(data: Any) -> dict[str, Any]:
     """The task as it is saved beside an exported model; empty for pretraining."""
-    task: Mapping[str, Any] = data.known_task()
+    task = data.known_task()
     return {**task, "objective": data.collator.settings()} if task else {}
 
 

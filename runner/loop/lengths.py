@@ -64,7 +64,7 @@ class Lengths:
         """The phases of the run."""
         return []
 
-    def record(self, settled: DictConfig) -> dict[str, Any]:
+    def record(self, settled: DictConfig) -> Resolved:
         """The lengths to record of a run, given the config in which they are steps."""
         return {}
 
@@ -149,7 +149,7 @@ class CountedLengths(Lengths):
         """The phases of the run."""
         return phases.phases_in(self.config)
 
-    def record(self, settled: DictConfig) -> dict[str, Any]:
+    def record(self, settled: DictConfig) -> Resolved:
         """The lengths to record of a run, given the config in which they are steps."""
         limit, ramps = budget.budget_of(self.config.trainer), token_ramps.counted_ramps(self.config, settled)
         return {

@@ -110,7 +110,7 @@ def savers(made: Callback, folder: Path) -> list[Any]:
     return [made] if isinstance(made, Checkpoint) else [made, SavesForLightning(made, folder)]
 
 
-def one_epoch(data: RunData, max_steps: int, max_epochs: float | None) -> dict[str, Any]:
+def one_epoch(data: RunData, max_steps: int, max_epochs: float | None) -> dict[str, int]:
     """Lightning's keywords for the length; raises ValueError for a part of an epoch of data that is not ours."""
     if data.serves_global_batches:  # one epoch of them is the whole run
         return {"max_epochs": 1, "max_steps": max_steps, "use_distributed_sampler": False}

@@ -68,7 +68,7 @@ def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:
     return chosen
 
 
-def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, module: Any) -> Resolved:
+def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunData, module: Any) -> Resolved:
     """The settings of a run, from its config with the hardware chosen, its data and its module.
 
     A precision that `auto` has chosen here becomes fp32 in the config where the model cannot be computed in it, or is

@@ -52,7 +52,7 @@ def build_trainer(
     loggers: dict[str, Any],
     folder: Run,
     resumed_step: int,
-    epochs: dict[str, Any],
+    epochs: dict[str, int],
     make: Callable[..., Trainer] = Trainer,
 ) -> Trainer:
     """A Trainer for this hardware; `epochs` are Lightning's keywords for its length, `make` takes all of its keywords.
