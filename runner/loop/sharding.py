@@ -23,6 +23,7 @@ from tiryns.runner.checkpoints.sharded import read_shares
 from tiryns.runner.models.adapters import is_adapted
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.optim.compiled import factor_to
+from tiryns.runner.optim.groups import parameters_of
 from tiryns.runner.patches.torch import foreach
 from tiryns.runner.patches.torch.shards import place_of
 from tiryns.runner.protocols import State
@@ -188,7 +189,9 @@ class ShardedStrategy(ModelParallelStrategy):
         if not path.is_dir():
             return Strategy.load_checkpoint(self, path, weights_only)
         self.checkpoint_io.wait()  # type: ignore[attr-defined]
-        return read_shares(path, self.lightning_module_state_dict(), list(map(_parameters, self.optimizers)))
+        return read_shares(
+            path, self.lightning_module_state_dict(), list(map(parameters_of, self.optimizers))
+        )
 
     @torch.no_grad()
     def load_model_state_dict(self, checkpoint: Mapping[str, Any], strict: bool = True) -> None:
@@ -200,16 +203,12 @@ class ShardedStrategy(ModelParallelStrategy):
     def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
         """Takes this rank's share of every state that is shaped as its weight."""
         for optimizer, saved in zip(self.optimizers, checkpoint["optimizer_states"], strict=True):
-            parameters = _parameters(optimizer)
+            parameters = parameters_of(optimizer)
             state = {
                 number: {name: _as_shard(value, parameters[number]) for name, value in entries.items()}
                 for number, entries in saved["state"].items()
             }
             optimizer.load_state_dict({**saved, "state": state})
-
-
-def _parameters(optimizer: Optimizer) -> list[Tensor]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def _as_shard(value: object, parameter: Tensor) -> object:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
 
+from tiryns.runner.optim.groups import parameters_of
 from tiryns.runner.patches.torch import foreach
 from tiryns.runner.widening import widened
 
@@ -120,9 +121,8 @@ def compile_step(optimizer: Optimizer) -> bool:
 
     A fused one stays, being one kernel; so do others, and those of libraries. Hooks and closure stay outside.
     """
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
     fused = any(group.get("fused") for group in optimizer.param_groups)
-    if type(optimizer) not in COMPILABLE or fused or not on_gpu(parameters):
+    if type(optimizer) not in COMPILABLE or fused or not on_gpu(parameters_of(optimizer)):
         return False
     update = inspect.unwrap(type(optimizer).step)
     rates = [torch.tensor(0.0) for _ in optimizer.param_groups]

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.optimizer import StateDict
 
+from tiryns.runner.optim.groups import parameters_of
 from tiryns.runner.optim.hooks import LoopNeeds
 from tiryns.runner.patches.torch import foreach
 from tiryns.runner.widening import at_least_fp32, widened
@@ -75,7 +76,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def _before_step(self, optimizer: Optimizer, *_: object) -> None:
-        for p in _parameters(optimizer):
+        for p in parameters_of(optimizer):
             if p.grad is not None and "average" not in optimizer.state.get(p, {}):
                 self._first[p] = p.detach().to(at_least_fp32(p.dtype), copy=True)
 
@@ -99,7 +100,7 @@ class WeightAverage:
     def _after_load(self, optimizer: Optimizer) -> None:
         """Takes the averages in at least fp32: torch casts state to the type of its weights."""
         self._trained.clear()
-        for p, average in zip(_parameters(optimizer), self._saved, strict=True):
+        for p, average in zip(parameters_of(optimizer), self._saved, strict=True):
             if average is not None:
                 wide = at_least_fp32(p.dtype)
                 optimizer.state[p]["average"] = average.detach().to(p.device, wide, copy=True)
@@ -111,7 +112,3 @@ def decay_of(decay: float | None, half_life: float | None) -> float | None:
     if decay is not None and half_life is not None:
         raise ValueError("module.ema and module.ema_half_life are two names of one thing; set one of them")
     return math.exp2(-1 / half_life) if half_life is not None else decay
-
-
-def _parameters(optimizer: Optimizer) -> list[Tensor]:
-    return [p for group in optimizer.param_groups for p in group["params"]]

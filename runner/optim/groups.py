@@ -229,6 +229,11 @@ def _named(group: Group, number: int) -> list[tuple[str, torch.Tensor]]:
     return named
 
 
+def parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """All parameters of an optimizer in the order of its groups."""
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
 def groups_table(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
     """One row per group: name, example (a parameter), tensors, parameters, lr (base rate), weight_decay."""
     return [

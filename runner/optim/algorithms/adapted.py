@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.optimizer import StateDict
 
-from tiryns.runner.optim.groups import Group, Groups
+from tiryns.runner.optim.groups import Group, Groups, parameters_of
 
 
 class PlainState(Optimizer):
@@ -97,8 +97,7 @@ class PlainShampoo(PlainState, ScalableShampoo):
         """As the library's, whose power iteration starts from a random vector: from the same one on every rank."""
         with torch.enable_grad():
             loss = None if closure is None else closure()
-        parameters = [p for group in self.param_groups for p in group["params"]]
-        devices = sorted({p.device.index for p in parameters if p.is_cuda})
+        devices = sorted({p.device.index for p in parameters_of(self) if p.is_cuda})
         with torch.random.fork_rng(devices):
             for generator in (torch.default_generator, *(torch.cuda.default_generators[i] for i in devices)):
                 generator.manual_seed(0)
