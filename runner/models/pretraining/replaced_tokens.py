@@ -64,9 +64,8 @@ class ReplacedTokenDetector(WrappedModel):
         if body is pretrained:
             raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
         is_electra = isinstance(body, ElectraModel) and discriminator_head == "electra"
-        made = type(pretrained)(
-            generator_config(pretrained.config, generator_size, generator_depth, generator)
-        )
+        small = generator_config(pretrained.config, generator_size, generator_depth, generator)
+        made = type(pretrained)(small)
         share_embeddings(body, made, shared_embeddings)
         super().__init__(_as_electra(body) if is_electra else body)
         self.generator = TokenGenerator(made, temperature, never)
