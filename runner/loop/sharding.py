@@ -189,9 +189,8 @@ class ShardedStrategy(ModelParallelStrategy):
         if not path.is_dir():
             return Strategy.load_checkpoint(self, path, weights_only)
         self.checkpoint_io.wait()  # type: ignore[attr-defined]
-        return read_shares(
-            path, self.lightning_module_state_dict(), list(map(parameters_of, self.optimizers))
-        )
+        parameters = list(map(parameters_of, self.optimizers))
+        return read_shares(path, self.lightning_module_state_dict(), parameters)
 
     @torch.no_grad()
     def load_model_state_dict(self, checkpoint: Mapping[str, Any], strict: bool = True) -> None:

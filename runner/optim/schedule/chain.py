@@ -112,14 +112,10 @@ def decays_of(phases: Sequence[RunPhase], optimizer: Settings) -> list[float] | 
     found = []
     for number, phase in enumerate(phases):
         where = f"{place_of(number, phase.name)}.optimizer"
-        decay = phase.optimizer.get("weight_decay")
-        ratio = _ratio(
-            f"{where}.weight_decay", decay, "optimizer.weight_decay", optimizer.get("weight_decay")
-        )
-        if optimizer.get("fully_decoupled"):
-            ratio /= (
-                _ratio(f"{where}.lr", phase.optimizer.get("lr"), "optimizer.lr", optimizer.get("lr")) or 1.0
-            )
+        own, of_run, name = phase.optimizer.get, optimizer.get, "weight_decay"
+        ratio = _ratio(f"{where}.{name}", own(name), f"optimizer.{name}", of_run(name))
+        if of_run("fully_decoupled"):
+            ratio /= _ratio(f"{where}.lr", own("lr"), "optimizer.lr", of_run("lr")) or 1.0
         found.append(ratio)
     return found
 
