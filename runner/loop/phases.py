@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.phases import LENGTHS, Phase, lengths_of, phases_of, place_of
 from tiryns.conf.registry import OPTIONS
+from tiryns.conf.values import Settings
 from tiryns.runner.build import bind, build
 from tiryns.runner.config.calling import Call
 from tiryns.runner.loop.budget import (
@@ -65,7 +66,7 @@ def take_over(config: DictConfig, resolved: Resolved) -> None:
         config.trainer.max_seconds = None
 
 
-def steps_of(asked: DictConfig, settled: DictConfig) -> list[dict[str, Any]]:
+def steps_of(asked: DictConfig, settled: DictConfig) -> list[Settings]:
     """The phases of a config as they are given, with the steps that they have in the one where they are settled.
 
     It changes `asked`, a copy, where they are shares of tokens.
@@ -97,7 +98,7 @@ def _set_lengths(config: DictConfig, lengths: Sequence[Mapping[str, float]]) -> 
     config.phases = phases
 
 
-def as_given(config: DictConfig) -> list[dict[str, Any]]:
+def as_given(config: DictConfig) -> list[Settings]:
     """The phases of a config in plain Python."""
     found: Any = OmegaConf.to_container(config.get("phases") or OmegaConf.create([]), resolve=True)
     return list(found)

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from tiryns.conf.values import Settings
 from tiryns.runner.build import bind
 from tiryns.runner.config.calling import Call, parameters
 from tiryns.runner.models.encoder import checked_fields, special_tokens
@@ -20,7 +21,7 @@ from tiryns.runner.optim.shared_settings import check_same
 
 Parameters = Mapping[str, inspect.Parameter]
 
-GROUPING: dict[str, Any] = {
+GROUPING: Settings = {
     "decay_embeddings": False, "decay_vectors": False, "layer_decay": 1.0, "overrides": ()
 }  # fmt: skip
 """Settings of our parameter groups, with their values where a plain optimizer's node does not name them."""
@@ -60,9 +61,7 @@ def _plain_optimizer(call: Call, names: Parameters, model: nn.Module) -> Optimiz
     return made
 
 
-def _groups(
-    settings: Mapping[str, Any], ours: Mapping[str, Any], names: Parameters, model: nn.Module
-) -> Groups:
+def _groups(settings: Settings, ours: Settings, names: Parameters, model: nn.Module) -> Groups:
     """Groups with and without decay where the config speaks of decay or of groups, else all parameters as one."""
     if not ours and "weight_decay" not in settings:
         named = {n.replace("_orig_mod.", ""): p for n, p in model.named_parameters() if p.requires_grad}

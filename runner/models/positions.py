@@ -4,7 +4,7 @@ Phases of a run may change the bases; 1 / theta^(2k/d) are the frequencies.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from tiryns.conf.phases import place_of
+from tiryns.conf.values import Settings
 from tiryns.runner.order.timeline import Timeline
 
 LOCAL = "sliding_attention"
@@ -66,9 +67,7 @@ class RotaryPhases:
         160000.0
     """
 
-    def __init__(
-        self, pretrained: PreTrainedModel, timeline: Timeline, phases: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def __init__(self, pretrained: PreTrainedModel, timeline: Timeline, phases: Sequence[Settings]) -> None:
         self.timeline, self.phases = timeline, phases
         self.modules = rotary_modules(pretrained)
         self.configs = list({id(module.config): module.config for module in self.modules}.values())
@@ -96,7 +95,7 @@ class RotaryPhases:
                     setattr(module, name, value)
         self._present = number
 
-    def _check(self, where: str, own: Mapping[str, Any], name: str) -> None:
+    def _check(self, where: str, own: Settings, name: str) -> None:
         for setting, value in own.items():
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not number or not 0 < value < float("inf"):
@@ -130,7 +129,7 @@ def _has_local(config: PretrainedConfig) -> bool:
     return isinstance(bases, dict) and bool(bases.get(LOCAL)) and LOCAL in config.layer_types
 
 
-def _set_bases(config: PretrainedConfig, base: Any, own: Mapping[str, Any]) -> None:
+def _set_bases(config: PretrainedConfig, base: Any, own: Settings) -> None:
     """Sets the rotary settings of a config, from those it was built with and those of a phase."""
     theta, local = (own.get(name) for name in KNOWN)
     if not isinstance(base, dict):

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import torch
 
+from tiryns.conf.values import Settings
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.text.tokenizer import load_tokenizer
 from tiryns.runner.evaluation.totals import LabelledSet
@@ -49,10 +50,10 @@ class FinetuningModule(AutomaticModule):
         weight_decay: float = 0.01,
         compile_model: bool = True,
         optimizer_class: str = "adamw",
-        optimizer_kwargs: dict[str, Any] | None = None,
+        optimizer_kwargs: Settings | None = None,
         optimizer_quantized: bool = False,
         scheduler_type: SchedulerType | None = None,
-        scheduler_kwargs: dict[str, Any] | None = None,
+        scheduler_kwargs: Settings | None = None,
         warmup_steps: int = 0,
         warmup_ratio: float = 0.0,
         gradient_checkpointing: bool = False,

@@ -36,7 +36,7 @@ class ClosedFormScheduler(LambdaLR):
         self.factor = factor
         super().__init__(optimizer, factor, last_epoch)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, int]:
         """The number of steps taken."""
         return {"last_epoch": self.last_epoch}
 
