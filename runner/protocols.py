@@ -10,6 +10,12 @@ from typing import Any, ClassVar
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
+State = dict[str, Any]
+"""What a checkpoint holds, or what a part of a run has in it."""
+
+Resolved = dict[str, Any]
+"""What every setting that is `auto` came to, by name; `runner.loop.resolved.resolve` lists them."""
+
 
 class RunData:
     """A LightningDataModule as a run asks it."""
@@ -48,6 +54,10 @@ class RunData:
     task_name: Any = None
     """The name of the task of labelled data."""
 
+    def train_batches(self, rank: int, num_ranks: int) -> Any:
+        """The shares of a rank by step; only of data that tells its batches."""
+        raise NotImplementedError
+
     @property
     def validation_shares(self) -> Mapping[str, float]:
         """The share of each validation set in the tokens that are trained on, for the loss of a mixture."""
@@ -58,7 +68,7 @@ class RunData:
         """The order of a run with phases, where data is divided by them."""
         return None
 
-    def take_over(self, began: Mapping[str, Any]) -> None:
+    def take_over(self, began: Resolved) -> None:
         """Takes what was decided when a continued run began, before anything is read."""
 
     def decided(self) -> Mapping[str, Any]:

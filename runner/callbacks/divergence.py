@@ -4,14 +4,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch import Callback, Trainer
+from lightning.pytorch import Callback, LightningModule, Trainer
 
 from tiryns.runner.callbacks.loss_level import LossLevel
 from tiryns.runner.checkpoints.callback import last_good
 from tiryns.runner.checkpoints.rewind import rewind
 from tiryns.runner.config.skipped import described_rewind, own_rewinds
 from tiryns.runner.modules.training import first_samples
-from tiryns.runner.protocols import RunCallback, asked_callbacks
+from tiryns.runner.protocols import RunCallback, State, asked_callbacks
 from tiryns.runner.run.errors import Diverged, Rewound, TrainingFailure
 from tiryns.runner.run.folder import Run
 
@@ -36,7 +36,7 @@ class Divergence(Callback, RunCallback):
         self.level = self.new_level()
         self.num_rewinds = 0
 
-    def setup(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Counts the rewinds so far, on every rank."""
         self.num_rewinds = len(own_rewinds(Path(trainer.default_root_dir)))
 
@@ -63,17 +63,17 @@ class Divergence(Callback, RunCallback):
         """The first step whose batch a rewind at `step` would leave out."""
         return max(1, min(step - self.skip_before, self.level.since))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """What the next loss is judged by, for the checkpoint."""
         return self.level.state_dict()
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: State) -> None:
         """Restores it in a resumed run."""
         self.level.load_state_dict(state_dict)
 
 
 def taken_back(
-    error: Diverged, watching: list[Any], data: Any, trainer: Trainer, folder: Run, started_again: bool
+    error: Diverged, watching: list[Callback], data: Any, trainer: Trainer, folder: Run, started_again: bool
 ) -> Exception:
     """Takes back a run whose loss has diverged; what to raise on every rank: Rewound, or why the run ends after all.
 

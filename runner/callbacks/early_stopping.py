@@ -1,12 +1,12 @@
 """Stops a run whose monitored metric no longer improves."""
 
 import math
-from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from tiryns.runner import log
 from tiryns.runner.evaluation.monitor import monitored_metric
+from tiryns.runner.protocols import State
 
 
 class EarlyStopping(Callback):
@@ -43,11 +43,11 @@ class EarlyStopping(Callback):
             log.info(message, trainer.global_step, monitor, best, self.waited, "s" * (self.waited > 1))
             trainer.should_stop = True
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """The best value, and the validations since."""
         return {"best": self.best, "waited": self.waited}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: State) -> None:
         """Restores the count of a resumed run."""
         self.best, self.waited = state_dict["best"], state_dict["waited"]
 
@@ -67,7 +67,7 @@ class StopAfter(Callback):
     def __init__(self, steps: int) -> None:
         self.steps = steps
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
         """Stops at the step, on every rank."""
         if trainer.global_step >= self.steps:
             trainer.should_stop = True

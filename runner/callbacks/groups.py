@@ -2,11 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from tiryns.runner.optim import groups_table
+from tiryns.runner.optim import ThreePhaseScheduler, groups_table
+from tiryns.runner.optim.schedule.chain import Schedule
 from tiryns.runner.report.summary import group_summary
 from tiryns.runner.run.files import write_atomically
 
@@ -29,7 +29,7 @@ class ParameterGroups(Callback):
         write_atomically(target, json.dumps(names, indent=1))
 
 
-def schedule_of(trainer: Trainer) -> Any:
+def schedule_of(trainer: Trainer) -> Schedule | None:
     """The schedule of the learning rate; None for a scheduler of the user's own."""
-    schedules = (getattr(c.scheduler, "schedule", None) for c in trainer.lr_scheduler_configs)
-    return next(filter(None, schedules), None)
+    schedulers = (config.scheduler for config in trainer.lr_scheduler_configs)
+    return next((one.schedule for one in schedulers if isinstance(one, ThreePhaseScheduler)), None)

@@ -37,7 +37,7 @@ class Coordinates(Callback):
             }
             self._first = self._activations(pl_module)
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
         """Logs how far each part is from where it began."""
         moved = self._activations(pl_module)
         distances = {

@@ -15,7 +15,9 @@ that of the last steps alone, which a slow climb would take along.
 from collections import deque
 from itertools import pairwise
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from tiryns.runner.protocols import State
 
 HISTORY = 128
 """Losses that the noise is taken from."""
@@ -84,7 +86,7 @@ class LossLevel:
             self._at_level = now <= self._lowest + margin / 2
         return None if now <= self._lowest + margin else Departure(now, self._lowest)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """What the next loss is judged by, in plain values."""
         return {
             "first": list(self._first),
@@ -95,7 +97,7 @@ class LossLevel:
             "at_level": self._at_level,
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Goes on from a state; one of a version that knew the first losses alone begins anew behind them."""
         self._first = list(state["first"])[: self._last.maxlen]
         if "lowest" not in state:

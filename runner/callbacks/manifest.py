@@ -7,6 +7,7 @@ import torch
 import yaml
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.strategies import ModelParallelStrategy
+from lightning.pytorch.utilities.types import STEP_OUTPUT
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.runner import log
@@ -20,6 +21,7 @@ from tiryns.runner.manifest.digests import value_digest
 from tiryns.runner.manifest.inputs import checkpoint_of, data_files, read_manifest, weights_of
 from tiryns.runner.manifest.record import begin_manifest, update_session
 from tiryns.runner.manifest.steps import FILE_NAME, Step, chained
+from tiryns.runner.protocols import RunData, State
 from tiryns.runner.run.audit import FILE_NAME as ORDER
 from tiryns.runner.run.audit import open_at
 from tiryns.runner.run.folder import Run
@@ -39,7 +41,7 @@ class Manifest(Callback):
 
     def __init__(self, every: int) -> None:
         self.every = every
-        self.totals: dict[str, Any] = {}
+        self.totals: dict[str, float] = {}
         self._order = "-"
         self._file: TextIO | None = None
         self._last_step, self._cpu_at_start = -1, cpu_seconds()
@@ -69,7 +71,9 @@ class Manifest(Callback):
             begin_manifest(folder, config, inputs, resolved, step)
             self._file = open_at(folder.path / FILE_NAME, step)
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: STEP_OUTPUT, *_: object
+    ) -> None:
         """Counts tokens and operations; takes a digest where one is due; collective."""
         found = outputs if isinstance(outputs, dict) else {}
         self.totals["tokens"] += int(found.get("tokens", 0))
@@ -84,9 +88,7 @@ class Manifest(Callback):
             if self._file is not None:
                 self._file.write(f"{now.line()}\n")
 
-    def on_save_checkpoint(
-        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
         """Notes how far the session has come, with the CPU time of all ranks; collective."""
         used = torch.tensor(cpu_seconds() - self._cpu_at_start, device=trainer.strategy.root_device)
         self._update(trainer, float(trainer.strategy.reduce(used, reduce_op="sum")))
@@ -110,17 +112,17 @@ class Manifest(Callback):
             folder = Run(Path(trainer.default_root_dir))
             update_session(folder, trainer.global_step, cpu_seconds, self.totals, ended)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """The totals and the digest of the order, for the checkpoint."""
         return {"order": self._order, **self.totals}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: State) -> None:
         """Takes over those of the run being resumed."""
         self._order, self.totals = state_dict["order"], {**state_dict}
         del self.totals["order"]
 
 
-def _inputs(trainer: Trainer, folder: Run, config: DictConfig) -> dict[str, Any]:
+def _inputs(trainer: Trainer, folder: Run, config: DictConfig) -> dict[str, object]:
     """What a run begins with; what it began with in its first session, a later one leaves out."""
     first = not read_manifest(folder.path)
     config = from_begin(config, folder.path)
@@ -129,13 +131,13 @@ def _inputs(trainer: Trainer, folder: Run, config: DictConfig) -> dict[str, Any]
     return inputs_of(trainer.datamodule, config, first, branch)  # type: ignore[attr-defined]
 
 
-def inputs_of(data: Any, config: DictConfig, weights: bool, checkpoint: Path | None) -> dict[str, Any]:
+def inputs_of(data: RunData, config: DictConfig, weights: bool, checkpoint: Path | None) -> dict[str, object]:
     """Fingerprints of data, order and tokenizer, digests of local files of data, and what training begins with.
 
     `data` is connected, `config` as in `config.yaml`. With `weights` pretrained ones count; `checkpoint` is that of
     another run.
     """
-    inputs: dict[str, Any] = {**data.lineage()}
+    inputs: dict[str, object] = {**data.lineage()}
     settings: Any = OmegaConf.to_container(config.data, resolve=True)
     if files := data_files(settings):
         inputs["files"] = files

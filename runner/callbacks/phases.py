@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-from lightning.pytorch import Callback, Trainer
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities.types import STEP_OUTPUT
 
 from tiryns.conf.phases import Phase
 from tiryns.runner import log
 from tiryns.runner.models.positions import RotaryPhases
 from tiryns.runner.optim.schedule.chain import timeline_of
-from tiryns.runner.protocols import RunCallback
+from tiryns.runner.protocols import RunCallback, State
 from tiryns.runner.run.folder import Run
 
 OF_LOSS = ("data", "model", "objective")
@@ -54,22 +54,22 @@ class PhaseChanges(Callback, RunCallback):
         changed = [before != after for before, after in pairwise(own)]
         return {start + 1 for start, other in zip(self.timeline.starts[1:], changed, strict=True) if other}
 
-    def on_load_checkpoint(self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
         """Gives the model what it had when it was saved, and restores the tokens."""
         self.tokens = dict(checkpoint.get(RECORD, {}))
         if self.rotary is not None:
             self.rotary.set(max(0, checkpoint["global_step"] - 1))
 
-    def on_save_checkpoint(self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
         """Adds the tokens."""
         checkpoint[RECORD] = dict(self.tokens)
 
-    def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Takes the steps between two validations, which Lightning has set by now; writes the phases down."""
         self._validate_every, self._present = trainer.val_check_batch, None
         self._record(trainer)
 
-    def on_train_batch_start(self, trainer: Trainer, pl_module: Any, *_: Any) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
         """Gives the model what the step's phase changes, and has the last step of a phase validated."""
         step = trainer.global_step
         number = self.timeline.at(step)
@@ -81,7 +81,9 @@ class PhaseChanges(Callback, RunCallback):
         last = step + 1 in self.timeline.ends[:-1]
         trainer.val_check_batch = 1 if last and trainer.enable_validation else self._validate_every
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, *_: Any) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: STEP_OUTPUT, *_: object
+    ) -> None:
         """Counts the tokens of the phase, and writes them into `status.json` at its end."""
         done = trainer.global_step
         key = self._key(self.timeline.at(done - 1))
@@ -90,7 +92,7 @@ class PhaseChanges(Callback, RunCallback):
         if done in self.timeline.ends:
             self._record(trainer)
 
-    def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Writes the tokens of a phase that was not finished."""
         self._record(trainer)
 

@@ -28,7 +28,7 @@ class Plateau(Callback):
             return
         figures: dict[str, float] = {**pl_module.last_metrics, **baselines}
         schedule = schedule_of(trainer)
-        warmup = [phase.end for phase in schedule.phases if phase.name == "warmup"] if schedule else []
+        warmup = [phase.end or 0 for phase in schedule.phases if phase.name == "warmup"] if schedule else []
         folder = Run(Path(trainer.default_root_dir))
         plateau = plateau_of(figures, folder) if trainer.global_step >= (warmup or [0])[0] else None
         if folder.status.get("plateau") != plateau:

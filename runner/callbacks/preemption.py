@@ -41,7 +41,7 @@ class Preemption(Callback):
         if stage == "fit" and not trainer.interrupted:
             signals.defer(False)
 
-    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
         """Votes for stopping where this rank has received a signal."""
         pl_module.votes["stop"] = float(signals.noted() is not None)  # type: ignore[operator, index]
 
@@ -72,7 +72,7 @@ class Heartbeat(Callback):
     def __init__(self, file: Path) -> None:
         self.file, self._last = file, 0.0
 
-    def beat(self, *_: Any, **__: Any) -> None:
+    def beat(self, *_: object, **__: object) -> None:
         """Tells that this rank is at work."""
         if (now := time.monotonic()) - self._last >= SECONDS_BETWEEN:
             self.file.touch()

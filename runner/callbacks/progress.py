@@ -8,6 +8,7 @@ from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ProgressBar
+from lightning.pytorch.utilities.types import STEP_OUTPUT
 from torch import Tensor
 
 from tiryns.runner.callbacks.display import Bars, Lines
@@ -26,8 +27,8 @@ class Progress(ProgressBar):
         self._seconds_per_refresh, self._seconds_per_line = 1 / refresh_per_second, seconds_per_line
         self._display: Bars | Lines | None = None
         self._evaluating, self._evaluated = "", 0
-        self._outputs: Any = None
-        self._rate: Any = None
+        self._outputs: STEP_OUTPUT = None
+        self._rate: float | None = None
         self._first_step = self._shown = 0
         self._timed_since: float | None = None
 
@@ -45,11 +46,11 @@ class Progress(ProgressBar):
         if self._enabled:
             self._open().begin("train", _total_steps(trainer), trainer.global_step)
 
-    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
         """Keeps the learning rate of the step, which the schedule changes before the step ends."""
         self._rate = trainer.optimizers[0].param_groups[0]["lr"] if trainer.optimizers else None
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: STEP_OUTPUT, *_: object) -> None:
         """Refreshes the display when due."""
         if self._timed_since is None:  # the first step also compiles and fills buffers, so it is left out
             self._first_step, self._timed_since = trainer.global_step, time.monotonic()
@@ -74,9 +75,9 @@ class Progress(ProgressBar):
             total = sum(trainer.num_test_batches if trainer.testing else trainer.num_val_batches)
             self._open().begin(self._evaluating, int(total) if math.isfinite(total) else None, 0)
 
-    on_test_start: Any = on_validation_start
+    on_test_start = on_validation_start
 
-    def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+    def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
         """Advances the bar of the validation, or of the test."""
         self._evaluated += 1
         display, name = self._display, self._evaluating
@@ -101,15 +102,15 @@ class Progress(ProgressBar):
         if trainer.state.fn != "fit":
             self.teardown()
 
-    on_test_end: Any = on_validation_end
+    on_test_end = on_validation_end
 
-    def teardown(self, *_: Any, **__: Any) -> None:
+    def teardown(self, *_: object, **__: object) -> None:
         """Closes the display."""
         if self._display is not None:
             self._display.close()
         self._display, self._evaluating = None, ""
 
-    on_exception: Any = teardown
+    on_exception = teardown
 
     def _open(self) -> Bars | Lines:
         if self._display is None:
@@ -132,7 +133,7 @@ def _total_steps(trainer: Trainer) -> int | None:
     return int(total) if 0 <= total < math.inf else None
 
 
-def _figures(trainer: Trainer, outputs: Any, rate: Any) -> dict[str, str]:
+def _figures(trainer: Trainer, outputs: STEP_OUTPUT, rate: float | None) -> dict[str, str]:
     """Loss, learning rate and speed as text, those that are known."""
     figures = {}
     if isinstance(outputs, Mapping) and outputs.get("loss") is not None:

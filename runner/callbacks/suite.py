@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lightning.pytorch import Callback, Trainer
 from omegaconf import DictConfig, OmegaConf
@@ -26,6 +26,8 @@ from tiryns.runner.config.permissions import words_of
 from tiryns.runner.inference.card import model_card
 from tiryns.runner.inference.export import write_model
 from tiryns.runner.loop.assembly import known_task, preprocessor_of
+from tiryns.runner.modules.training import TrainingModule
+from tiryns.runner.protocols import State
 from tiryns.runner.report.suite.figures import cells_of, read_suite_results
 from tiryns.runner.run import signals
 from tiryns.runner.run.command.started import same_modules, tells_rank
@@ -48,6 +50,8 @@ SECONDS_BETWEEN_LOOKS, SECONDS_TO_STOP = 0.5, 20.0
 Waits = Generator[None, None, None]
 """Work that pauses wherever it waits."""
 
+Kind = TypeVar("Kind", bound=Callback)
+
 
 class SuiteEvaluation(Callback):
     """Evaluates the weights every so many steps and at the end; logs `suite/<name>/<task>` at the step they are of.
@@ -67,12 +71,12 @@ class SuiteEvaluation(Callback):
         """Goes on with what a session before has left; collective."""
         _together(trainer, self._take_up(trainer, pl_module))
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, *_: object) -> None:
         """Evaluates the weights where a step is due; collective."""
         if trainer.global_step % self.every == 0:
             self._evaluate(trainer, pl_module)
 
-    def after_training(self, trainer: Trainer, module: Any) -> None:
+    def after_training(self, trainer: Trainer, module: TrainingModule) -> None:
         """Evaluates the last weights, and names the evaluations whose figures are not there; collective."""
         if trainer.global_step == 0:
             return
@@ -87,12 +91,12 @@ class SuiteEvaluation(Callback):
                 self.suite, names, last.parent, last,
             )  # fmt: skip
 
-    def _evaluate(self, trainer: Trainer, module: Any) -> None:
+    def _evaluate(self, trainer: Trainer, module: TrainingModule) -> None:
         with module.evaluation_weights():
             weights = module.gathered_weights()  # collective
         _together(trainer, self._export_and_take_up(trainer, module, weights))
 
-    def _export_and_take_up(self, trainer: Trainer, module: Any, weights: Any) -> Waits:
+    def _export_and_take_up(self, trainer: Trainer, module: TrainingModule, weights: State | None) -> Waits:
         folder = _folders(trainer) / f"step-{trainer.global_step:08d}"
         try:
             _export(trainer, module, weights, folder)
@@ -100,7 +104,7 @@ class SuiteEvaluation(Callback):
             self._give_up(folder, str(error))
         yield from self._take_up(trainer, module)
 
-    def _take_up(self, trainer: Trainer, module: Any) -> Waits:
+    def _take_up(self, trainer: Trainer, module: TrainingModule) -> Waits:
         """Takes in the figures that are there, and starts what is not at work; in the loop waits for it. Rank 0."""
         for throughput in _of(Throughput, trainer):
             throughput.on_validation_start()  # the time is not that of training
@@ -157,7 +161,7 @@ class SuiteEvaluation(Callback):
                 pass_fds=[lock.fileno()], start_new_session=self.jobs,
             )  # fmt: skip
 
-    def _log(self, trainer: Trainer, module: Any, folder: Path) -> None:
+    def _log(self, trainer: Trainer, module: TrainingModule, folder: Path) -> None:
         figures, step = figures_of(folder), step_of(folder)
         module.log_metrics(figures, step)
         self._already_logged(trainer).add(step)
@@ -188,7 +192,7 @@ class SuiteEvaluation(Callback):
         return self._logged
 
 
-def evaluate_at_end(trainer: Trainer, module: Any) -> None:
+def evaluate_at_end(trainer: Trainer, module: TrainingModule) -> None:
     """Evaluates the weights of a run that has ended, if it evaluates them as it trains; collective."""
     for each in _of(SuiteEvaluation, trainer):
         each.after_training(trainer, module)
@@ -237,7 +241,7 @@ def _together(trainer: Trainer, work: Waits) -> None:
                 time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
-def _export(trainer: Trainer, module: Any, weights: Any, folder: Path) -> None:
+def _export(trainer: Trainer, module: TrainingModule, weights: State | None, folder: Path) -> None:
     """Writes the present weights into the folder of their evaluation, unless it is of the same ones already."""
     run, data = Run(Path(trainer.default_root_dir)), trainer.datamodule  # type: ignore[attr-defined]
     with module.evaluation_weights():
@@ -272,7 +276,7 @@ def _folders(trainer: Trainer) -> Path:
     return Path(trainer.default_root_dir) / "suite"
 
 
-def _of(kind: type, trainer: Trainer) -> list[Any]:
+def _of(kind: type[Kind], trainer: Trainer) -> list[Kind]:
     return [each for each in trainer.callbacks if isinstance(each, kind)]  # type: ignore[attr-defined]
 
 

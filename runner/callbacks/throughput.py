@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities.types import STEP_OUTPUT
 
 from tiryns.runner.models.flops import peak_flops
-from tiryns.runner.protocols import RunCallback
+from tiryns.runner.protocols import RunCallback, State
 
 
 class Throughput(Callback, RunCallback):
@@ -59,12 +60,14 @@ class Throughput(Callback, RunCallback):
             figures["mfu"] = flops / seconds / (self._peak * self._devices)
         return {f"perf/{name}": value for name, value in figures.items() if not math.isnan(value)}
 
-    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
         """Restarts the clock after an interruption."""
         if self._interrupted:
             self._began, self._interrupted = time.perf_counter(), False
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: STEP_OUTPUT, *_: object
+    ) -> None:
         """Adds the step's tokens and time."""
         now = time.perf_counter()
         if isinstance(outputs, Mapping) and "tokens" in outputs:
@@ -75,7 +78,7 @@ class Throughput(Callback, RunCallback):
                 self._steps.append((tokens, places, flops, now - self._began))
         self._began, self._interrupted = now, False
 
-    def on_validation_start(self, *_: Any) -> None:
+    def on_validation_start(self, *_: object) -> None:
         """Leaves the interruption out of the time."""
         self._interrupted = True
 
@@ -89,11 +92,11 @@ class Throughput(Callback, RunCallback):
         if self._peak is None and device.type == "cuda":
             self._peak = peak_flops(torch.cuda.get_device_name(device), str(trainer.precision))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """The total, for the checkpoint."""
         return {"total_tokens": self.total_tokens}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: State) -> None:
         """Restores the total of a resumed run."""
         self.total_tokens = int(state_dict["total_tokens"])
 
@@ -124,15 +127,11 @@ class CpuTime(Callback):
         for logger in trainer.loggers:
             logger.log_metrics({"time/cpu_seconds": spent}, trainer.global_step)
 
-    def on_save_checkpoint(
-        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
         """Notes the seconds in the checkpoint; collective."""
         checkpoint["cpu_seconds"] = self._spent(trainer)
 
-    def on_load_checkpoint(
-        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
         """Adds the seconds of the sessions before, where they were counted."""
         self._before = float(checkpoint.get("cpu_seconds", 0.0))
 

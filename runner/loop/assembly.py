@@ -1,6 +1,5 @@
 """Builds the parts of a run from its config: data, objective, model, and the module that trains it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,12 +14,15 @@ from tiryns.runner.config.calling import Call, parameters
 from tiryns.runner.config.permissions import allow_code
 from tiryns.runner.config.targets import locate
 from tiryns.runner.evaluation.monitor import choose_monitor
+from tiryns.runner.protocols import Resolved, RunData
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
     from torch.optim.lr_scheduler import LRScheduler
 
+    from tiryns.runner.models import TaskModel
     from tiryns.runner.models.positions import RotaryPhases
+    from tiryns.runner.objectives import Collator
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,7 @@ class Parts:
         return optimizer, self.module.make_scheduler(optimizer=optimizer, max_steps=self.max_steps)
 
 
-def assemble(
-    config: DictConfig, began: Mapping[str, Any] | None = None, checkpoint: Path | None = None
-) -> Parts:
+def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path | None = None) -> Parts:
     """Builds everything but the trainer; data is read, and tokenised into the cache where it is not yet.
 
     The figure that checkpoints monitor and the steps of a budget follow from the data, and are filled into the config.
@@ -130,7 +130,7 @@ def assemble(
     return Parts(data, objective, model, module, given["max_steps"], weights, lengths.rotary(model))
 
 
-def make_data(config: DictConfig, began: Mapping[str, Any] | None = None) -> Any:
+def make_data(config: DictConfig, began: Resolved | None = None) -> Any:
     """The data module of a config, which has read nothing yet, and will read files as the run that `began`."""
     from tiryns.runner.loop.lengths import run_lengths
 
@@ -151,8 +151,7 @@ def make_data(config: DictConfig, began: Mapping[str, Any] | None = None) -> Any
     data = make()
     data.take_over(began or {})
     objective = OmegaConf.select(config, "objective._target_")
-    masks = objective is None or getattr(locate(objective, "objective"), "needs_mask", True)
-    if not masks:
+    if objective is not None and not getattr(locate(objective, "objective"), "needs_mask", True):
         data.needed_tokens = ("pad",)
     run_lengths(config).check(data)
     return data
@@ -164,7 +163,7 @@ def connected(config: DictConfig, data: Any) -> int:
     return connect_data(config, data, build(config.objective, **data.collator_arguments()))
 
 
-def connect_data(config: DictConfig, data: Any, objective: Any, model: Any = None) -> int:
+def connect_data(config: DictConfig, data: Any, objective: Any, model: "TaskModel | None" = None) -> int:
     """Connects prepared data with its sampler and objective; returns the global batches of the run.
 
     A budget becomes steps in the config, as the lengths of phases do; one of FLOPs needs the TaskModel.
@@ -187,12 +186,12 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: Any = Non
     return run_lengths(config).connect(data, objective, model, connect)
 
 
-def numbers_global_batches(data: Any) -> bool:
+def numbers_global_batches(data: RunData) -> bool:
     """Whether any global batch can be asked for by its number, which a stream does not allow."""
-    return bool(data.tells_batches and not data.streamed)
+    return data.tells_batches and not data.streamed
 
 
-def check_numbered(data: Any, setting: str) -> None:
+def check_numbered(data: RunData, setting: str) -> None:
     """Raises ValueError for a setting that leaves out global batches by number where they have none."""
     if not numbers_global_batches(data):
         raise ValueError(
@@ -203,7 +202,7 @@ def check_numbered(data: Any, setting: str) -> None:
 
 def _global_batch_parts(
     config: DictConfig, data: Any, make_module: Call, began_layout: str | None
-) -> tuple[Any, dict[str, Any]]:
+) -> tuple["Collator", dict[str, Any]]:
     """The objective, and the arguments of a module for data in global batches."""
     import torch
 
@@ -232,7 +231,7 @@ def _global_batch_parts(
     return objective, given | evaluation_of(make_module, data, objective)
 
 
-def _plain_parts(config: DictConfig, data: Any, make_module: Call) -> dict[str, Any]:
+def _plain_parts(config: DictConfig, data: RunData, make_module: Call) -> dict[str, Any]:
     """The arguments of a module for plain data; raises ValueError where the module reads global batches."""
     from lightning.pytorch import seed_everything
 
@@ -258,7 +257,7 @@ def baselines_of(data: Any, objective: Any) -> dict[str, float]:
     return {**data.baselines(), **(data.token_baselines() if objective.nats_per_token else {})}
 
 
-def evaluation_of(make_module: Call, data: Any, objective: Any) -> dict[str, Any]:
+def evaluation_of(make_module: Call, data: RunData, objective: "Collator") -> dict[str, Any]:
     """`make_predictions` for labelled data; raises ValueError where the module measures a task and the data has none."""
     if (chosen := objective.needs_validation) and not data.validation:
         raise ValueError(f"{chosen} is chosen on a validation set, and there is none: set data.validation")
@@ -276,10 +275,10 @@ def evaluation_of(make_module: Call, data: Any, objective: Any) -> dict[str, Any
 
 def known_task(data: Any) -> dict[str, Any]:
     """The task as it is saved beside an exported model; empty for pretraining."""
-    task: Mapping[str, Any] = data.known_task()
+    task = data.known_task()
     return {**task, "objective": data.collator.settings()} if task else {}
 
 
-def preprocessor_of(data: Any) -> Any:
+def preprocessor_of(data: RunData) -> Any:
     """The processor or tokenizer that is exported beside the model; None where the data has none."""
     return data.preprocessor or data.tokenizer

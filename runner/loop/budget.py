@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import accumulate, islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,22 @@ from tiryns.conf.trainer import BUDGETS
 from tiryns.runner.data.micro_batch import Share
 from tiryns.runner.models.flops import step_flops
 from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.protocols import RunData
 from tiryns.runner.samplers.base import PROVISIONAL, SeamlessSampler
 from tiryns.runner.samplers.mixed import Mixed
 from tiryns.runner.samplers.phased import Phased
+
+if TYPE_CHECKING:
+    from tiryns.runner.data.module import GlobalBatchDataModule
 
 COUNTED = 16
 """First global batches that are read where the lengths of samples do not tell what a step takes."""
 
 BLOCK = 1 << 20
 """Samples whose lengths are read at once."""
+
+Cost = Callable[[NDArray[np.int64]], float]
+"""What samples take, by their numbers."""
 
 
 class Budget(NamedTuple):
@@ -49,7 +56,7 @@ def budget_of(trainer: Mapping[str, Any]) -> Budget | None:
     return found[0] if found else None
 
 
-def check_warmups(config: DictConfig, why: str, **others: Any) -> None:
+def check_warmups(config: DictConfig, why: str, **others: float | None) -> None:
     """Raises ValueError for a warm-up of batch size or length that is a share of steps which are yet to be counted.
 
     `others` are the lengths of further warm-ups by their settings, `why` says what it is a share of.
@@ -64,7 +71,7 @@ def check_warmups(config: DictConfig, why: str, **others: Any) -> None:
             raise ValueError(f"{name}={length} is a share {why}: give a number of steps")
 
 
-def batch_warmup_steps(sampler: Mapping[str, Any]) -> Any:
+def batch_warmup_steps(sampler: Mapping[str, Any]) -> float | None:
     """The length of a sampler's warm-up of the batch size in steps; None without one, or where it is in tokens."""
     return sampler.get("warmup_steps") if sampler.get("warmup_tokens") is None else None
 
@@ -76,7 +83,7 @@ def settle(trainer: DictConfig, steps: int) -> None:
 
 
 def steps_within(
-    budget: Budget, data: Any, model: TaskModel | None, first: int = 0, setting: str | None = None
+    budget: Budget, data: RunData, model: TaskModel | None, first: int = 0, setting: str | None = None
 ) -> int:
     """The most global batches of connected data, from number `first` on, that stay within a budget of tokens or FLOPs.
 
@@ -85,7 +92,7 @@ def steps_within(
     below one step, and data that does not tell its batches before training; `setting` is what it names.
     """
     given = f"{setting or f'trainer.{budget.name}'}={budget.amount:.15g}"
-    if not data.tells_batches:
+    if not tells_batches(data):
         raise ValueError(
             f"{given}: {type(data).__name__} does not tell how many steps that is; give a number of steps"
         )
@@ -103,7 +110,12 @@ def steps_within(
     return steps
 
 
-def _streamed(amount: float, data: Any, model: TaskModel | None) -> int:
+def tells_batches(data: RunData) -> TypeGuard["GlobalBatchDataModule"]:
+    """Whether data tells the global batches of any rank before training."""
+    return data.tells_batches
+
+
+def _streamed(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None) -> int:
     """Steps of a stream, by the mean of its first batches where they do not use up the budget."""
     spent = list(accumulate(_cost_of_share(model, share) for share in _first_batches(data)))
     if spent[-1] > amount:
@@ -111,12 +123,12 @@ def _streamed(amount: float, data: Any, model: TaskModel | None) -> int:
     return min(PROVISIONAL, int(amount / spent[-1] * len(spent)))
 
 
-def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
+def last_steps_within(tokens: float, data: RunData, first: int, last: int) -> int:
     """The most last ones of the global batches [first, last) of connected data that have at most so many tokens.
 
     A stream is as its first batches are. Raises ValueError as `steps_within` does.
     """
-    if not data.tells_batches or data.streamed:
+    if not tells_batches(data) or data.streamed:
         return steps_within(Budget("max_tokens", tokens), data, None)
     cost, spent = _cost_of_samples(data, None), 0.0
     for step in reversed(range(first, last)):
@@ -128,14 +140,16 @@ def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
     return last - first
 
 
-def _ordered(amount: float, data: Any, model: TaskModel | None, begun: int) -> int:
+def _ordered(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None, begun: int) -> int:
     """The step that a budget from step `begun` on ends before, of data whose samples have numbers.
 
     Batches are added up in their order, whole epochs at once.
     """
     cost = _cost_of_samples(data, model)
-    mixed = isinstance(data.sampler, Mixed | Phased)
-    first, spent = _nearly(amount, data, cost, begun) if mixed else _whole_epochs(amount, data, cost, begun)
+    if isinstance(data.sampler, Mixed | Phased):
+        first, spent = _nearly(amount, data, data.sampler, cost, begun)
+    else:
+        first, spent = _whole_epochs(amount, data, cost, begun)
     for step in range(first, begun + PROVISIONAL):
         spent += cost(data.sampler.global_batch(step)[:, 1], step)
         if spent > amount:
@@ -143,22 +157,20 @@ def _ordered(amount: float, data: Any, model: TaskModel | None, begun: int) -> i
     return begun + PROVISIONAL
 
 
-def _cost_of_samples(data: Any, model: TaskModel | None) -> Callable[..., float]:
+def _cost_of_samples(data: "GlobalBatchDataModule", model: TaskModel | None) -> Callable[..., float]:
     """What samples of a step cost, by their numbers; without a step, at their full lengths."""
     per_token, per_pair = _cost_of_lengths(data, model)
 
     def cost(indices: NDArray[np.int64], step: int | None = None) -> float:
-        warmup = data.length_warmup if step is not None else None
-        sequences = warmup.at(step, data.train) if warmup else data.train
+        warmup = data.length_warmup
+        sequences = warmup.at(step, data.train) if warmup and step is not None else data.train
         lengths = sequences.lengths(indices).astype(np.int64)
         return per_token * int(lengths.sum()) + per_pair * int((lengths**2).sum())
 
     return cost
 
 
-def _whole_epochs(
-    amount: float, data: Any, cost: Callable[[NDArray[np.int64]], float], begun: int
-) -> tuple[int, float]:
+def _whole_epochs(amount: float, data: "GlobalBatchDataModule", cost: Cost, begun: int) -> tuple[int, float]:
     """The whole batches of the epochs that stay within the budget, and what they take, for samplers without gaps."""
     sampler, count = data.sampler, len(data.train)
     if begun or not isinstance(sampler, SeamlessSampler) or data.length_warmup:
@@ -172,12 +184,11 @@ def _whole_epochs(
 
 
 def _nearly(
-    amount: float, data: Any, cost: Callable[[NDArray[np.int64]], float], begun: int
+    amount: float, data: "GlobalBatchDataModule", mixed: Mixed | Phased, cost: Cost, begun: int
 ) -> tuple[int, float]:
     """A step of a mixture, or of a phase, before which the budget is nearly used up and not exceeded; what was taken."""
     if data.length_warmup:
         return begun, 0
-    mixed = data.sampler
     starts, sizes = mixed.starts, np.diff([*mixed.starts, len(data.train)])
     epochs = [
         _in_blocks(np.arange, start, start + size, cost) for start, size in zip(starts, sizes, strict=True)
@@ -208,18 +219,13 @@ def _indices(order: SeamlessSampler, first: int, shift: int, start: int, stop: i
     return indices
 
 
-def _in_blocks(
-    indices: Callable[[int, int], NDArray[np.int64]],
-    start: int,
-    stop: int,
-    cost: Callable[[NDArray[np.int64]], float],
-) -> float:
+def _in_blocks(indices: Callable[[int, int], NDArray[np.int64]], start: int, stop: int, cost: Cost) -> float:
     """The cost of the samples that `indices` gives for [start, stop), a block at a time."""
     blocks = (indices(first, min(first + BLOCK, stop)) for first in range(start, stop, BLOCK))
     return sum(map(cost, blocks))
 
 
-def _cost_of_lengths(data: Any, model: TaskModel | None) -> tuple[float, float]:
+def _cost_of_lengths(data: "GlobalBatchDataModule", model: TaskModel | None) -> tuple[float, float]:
     """What a token, and a pair of tokens of one sample, take; tokens carry what targets and images take on average."""
     if model is None:
         return 1, 0
@@ -233,7 +239,7 @@ def _cost_of_share(model: TaskModel | None, share: Share) -> float:
     return share["tokens"] if model is None else step_flops(model, model.flop_counts(), share)
 
 
-def _first_batches(data: Any) -> Iterator[Share]:
+def _first_batches(data: "GlobalBatchDataModule") -> Iterator[Share]:
     """The first global batches, each whole."""
     batches = data.train_batches(0, 1)
     found: Iterator[Share] = iter(batches) if data.streamed else (batches[step] for step in range(COUNTED))

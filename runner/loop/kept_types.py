@@ -3,20 +3,17 @@
 Until version 0.2 weights were trained in the type of the file that they came from, whatever the precision.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
 
 from tiryns.runner.checkpoints.files import weight_types
 from tiryns.runner.models.initial.dtypes import OTHER_THAN_FP32, WEIGHTS, names_of
+from tiryns.runner.protocols import Resolved
 
 
-def keep_types(
-    module: nn.Module, checkpoint: Path, began: Mapping[str, Any], precision: str
-) -> dict[str, str]:
+def keep_types(module: nn.Module, checkpoint: Path, began: Resolved, precision: str) -> dict[str, str]:
     """Converts weights in place to the types of a checkpoint, for a run that resumes with fp32 weights.
 
     Returns the types as an entry of `resolved` if one of them is not fp32; otherwise an empty mapping. Nothing changes if

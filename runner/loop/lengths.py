@@ -3,10 +3,12 @@
 Budgets of tokens or FLOPs, phases, and ramps of the learning rate in tokens become steps once, when a run begins.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from tiryns.conf.phases import Phase
 from tiryns.conf.registry import target_of
@@ -18,6 +20,7 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.optim.schedule.chain import decays_of, has_own_schedules, schedule_of, timeline_of
 from tiryns.runner.optim.schedule.phases import TOKENS
 from tiryns.runner.optim.schedule.schedulers import PhasedScheduler, ThreePhaseScheduler
+from tiryns.runner.protocols import Resolved, RunData
 from tiryns.runner.samplers.base import PROVISIONAL
 
 CLOSED_FORM = "runner.optim.get_scheduler"
@@ -33,23 +36,23 @@ class Lengths:
     def __init__(self, config: DictConfig) -> None:
         self.config = config
 
-    def restore(self, resolved: Mapping[str, Any]) -> None:
+    def restore(self, resolved: Resolved) -> None:
         """Restores in the config the lengths that were `resolved` when the run began."""
 
-    def check(self, data: Any) -> None:
+    def check(self, data: RunData) -> None:
         """Raises ValueError for data that cannot change during a run as the config says."""
 
     def connect(self, data: Any, objective: Any, model: TaskModel | None, connect: Connect) -> int:
         """Connects prepared data with the run; returns its steps, which are in the config from then on."""
         return connect(self.config.trainer.max_steps, self.config.trainer.max_epochs)
 
-    def settle(self, data: Any) -> None:
+    def settle(self, data: RunData) -> None:
         """Makes the length a number of steps for data with batches of its own."""
 
-    def count_ramps(self, data: Any, max_steps: int) -> None:
+    def count_ramps(self, data: RunData, max_steps: int) -> None:
         """Makes ramps of the learning rate that are given in tokens ramps of steps, by connected data."""
 
-    def make_scheduler(self) -> Callable[..., Any]:
+    def make_scheduler(self) -> Callable[..., LRScheduler]:
         """A function from an `optimizer` and `max_steps` to the scheduler of the run."""
         return make_scheduler_of(self.config.scheduler)
 
@@ -61,7 +64,7 @@ class Lengths:
         """The phases of the run."""
         return []
 
-    def record(self, settled: DictConfig) -> dict[str, Any]:
+    def record(self, settled: DictConfig) -> Resolved:
         """The lengths to record of a run, given the config in which they are steps."""
         return {}
 
@@ -69,7 +72,7 @@ class Lengths:
 class CountedLengths(Lengths):
     """The lengths of a run that has a budget, phases, or ramps of its learning rate in tokens."""
 
-    def restore(self, resolved: Mapping[str, Any]) -> None:
+    def restore(self, resolved: Resolved) -> None:
         """Restores in the config the lengths that were `resolved` when the run began."""
         token_ramps.take_over_lengths(self.config, resolved)
 
@@ -91,18 +94,18 @@ class CountedLengths(Lengths):
             budget.settle(self.config.trainer, budget.steps_within(limit, data, model))
         return super().connect(data, objective, model, connect)
 
-    def settle(self, data: Any) -> None:
+    def settle(self, data: RunData) -> None:
         """Makes the length a number of steps for data with batches of its own."""
         if self.config.get("phases"):
             phases.steps_of_phases(self.config, data)
         elif limit := budget.budget_of(self.config.trainer):
             budget.settle(self.config.trainer, budget.steps_within(limit, data, None))
 
-    def count_ramps(self, data: Any, max_steps: int) -> None:
+    def count_ramps(self, data: RunData, max_steps: int) -> None:
         """Makes ramps of the learning rate that are given in tokens ramps of steps, by connected data."""
         token_ramps.count_ramps(self.config, data, max_steps)
 
-    def make_scheduler(self) -> Callable[..., Any]:
+    def make_scheduler(self) -> Callable[..., LRScheduler]:
         """A function from an `optimizer` and `max_steps` to the scheduler, with rates and decays of the phases.
 
         Raises ValueError for phases that do not fit the schedule or the optimizer of the run.
@@ -122,7 +125,7 @@ class CountedLengths(Lengths):
         timeline = timeline_of(found)
         schedule = schedule_of(settings, timeline.ends[-1], found, optimizer.get("lr"))
 
-        def made(optimizer: Any, max_steps: int) -> ThreePhaseScheduler:
+        def made(optimizer: Optimizer, max_steps: int) -> ThreePhaseScheduler:
             if decays is None:
                 return ThreePhaseScheduler(optimizer, schedule)
             return PhasedScheduler(optimizer, schedule, timeline, decays)
@@ -138,14 +141,15 @@ class CountedLengths(Lengths):
             raise ValueError(
                 "phases: model settings of phases need a module that takes the model of the config"
             )
+        pretrained = model.pretrained if isinstance(model, TaskModel) else model
         bases = [phase.model for phase in found]
-        return RotaryPhases(getattr(model, "pretrained", model), timeline_of(found), bases)
+        return RotaryPhases(pretrained, timeline_of(found), bases)
 
     def phases(self) -> list[Phase]:
         """The phases of the run."""
         return phases.phases_in(self.config)
 
-    def record(self, settled: DictConfig) -> dict[str, Any]:
+    def record(self, settled: DictConfig) -> Resolved:
         """The lengths to record of a run, given the config in which they are steps."""
         limit, ramps = budget.budget_of(self.config.trainer), token_ramps.counted_ramps(self.config, settled)
         return {

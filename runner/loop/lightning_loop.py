@@ -5,11 +5,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch import Callback, Trainer
+from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import Tensor
 
-from tiryns.runner.checkpoints.callback import last_good
+from tiryns.runner.checkpoints.callback import Checkpoint, last_good
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.inference.export import exported_model
+from tiryns.runner.protocols import RunData, RunModule, State
 from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.folder import Run
 
@@ -17,12 +19,12 @@ LOADABLE = (bool, int, float, str, list, tuple, dict, type(None))
 """Types of hyperparameters that a checkpoint keeps: those that can be loaded without running code."""
 
 
-def is_plain(data: Any, module: Any) -> bool:
+def is_plain(data: RunData, module: RunModule) -> bool:
     """Whether Lightning trains by itself: the data does not serve global batches, or the module does not step by them."""
     return not (data.serves_global_batches and module.trains_global_batches)
 
 
-def limits_of_plain(data: Any, module: Any) -> str:
+def limits_of_plain(data: RunData, module: Any) -> str:
     """What a run of these parts cannot do, in one line for its start."""
     plain = [] if module.trains_global_batches else [module]
     limits = [] if exported_model(module) else ["no model/ is exported (it holds no PreTrainedModel)"]
@@ -45,7 +47,7 @@ class LightningLoop(Callback):
         pl_module.votes = {"stop": 0.0, "save": 0.0}
         pl_module.check_finite = partial(check_loss, Path(trainer.default_root_dir))
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, *_: object) -> None:
         """Adds up the votes, into the outputs that the other callbacks see."""
         any_rank = partial(trainer.strategy.reduce_boolean_decision, all=False)
         outputs["votes"] = {name: float(any_rank(bool(vote))) for name, vote in pl_module.votes.items()}
@@ -56,11 +58,11 @@ class LightningLoop(Callback):
         pl_module.validated_step = trainer.global_step
         self.on_train_end(trainer)
 
-    def on_train_end(self, trainer: Trainer, *_: Any) -> None:
+    def on_train_end(self, trainer: Trainer, *_: object) -> None:
         """Keeps the figures."""
         self.figures |= {n: float(v) for n, v in trainer.callback_metrics.items() if v.numel() == 1}
 
-    def on_save_checkpoint(self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
         """Leaves out hyperparameters that are objects, such as the makers of optimizers: they could not be loaded."""
         for name in {"hyper_parameters", "datamodule_hyper_parameters"} & checkpoint.keys():
             checkpoint[name] = {n: v for n, v in checkpoint[name].items() if isinstance(v, LOADABLE)}
@@ -71,7 +73,7 @@ def plain_results(trainer: Trainer) -> dict[str, float]:
     return next((c.figures for c in trainer.callbacks if isinstance(c, LightningLoop)), {})  # type: ignore[attr-defined]
 
 
-def check_loss(folder: Path, loss: Any, step: int, batch: Any) -> None:
+def check_loss(folder: Path, loss: float | Tensor, step: int, batch: object) -> None:
     """Raises TrainingFailure where the loss of a step, counted from 0, is not a number: its weights are never saved."""
     if not math.isfinite(float(loss)):
         raise TrainingFailure(f"the loss is not a number at step {step + 1}; {last_good(folder)}")
@@ -80,7 +82,7 @@ def check_loss(folder: Path, loss: Any, step: int, batch: Any) -> None:
 class SavesForLightning(Callback):
     """Adds to a `ModelCheckpoint` what a run needs: a checkpoint when it is stopped, and the best value as a result."""
 
-    def __init__(self, checkpoint: Any, folder: Path) -> None:
+    def __init__(self, checkpoint: Callback, folder: Path) -> None:
         self.checkpoint, self.folder = checkpoint, folder
 
     @property
@@ -105,10 +107,10 @@ class SavesForLightning(Callback):
 
 def savers(made: Callback, folder: Path) -> list[Any]:
     """The callbacks that save; the last one knows the results."""
-    return [made] if hasattr(made, "save_and_stop") else [made, SavesForLightning(made, folder)]
+    return [made] if isinstance(made, Checkpoint) else [made, SavesForLightning(made, folder)]
 
 
-def one_epoch(data: Any, max_steps: int, max_epochs: float | None) -> dict[str, Any]:
+def one_epoch(data: RunData, max_steps: int, max_epochs: float | None) -> dict[str, int]:
     """Lightning's keywords for the length; raises ValueError for a part of an epoch of data that is not ours."""
     if data.serves_global_batches:  # one epoch of them is the whole run
         return {"max_epochs": 1, "max_steps": max_steps, "use_distributed_sampler": False}

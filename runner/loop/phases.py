@@ -10,7 +10,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.phases import LENGTHS, Phase, lengths_of, phases_of, place_of
 from tiryns.conf.registry import OPTIONS
+from tiryns.conf.values import Settings
 from tiryns.runner.build import bind, build
+from tiryns.runner.config.calling import Call
 from tiryns.runner.loop.budget import (
     Budget,
     batch_warmup_steps,
@@ -20,6 +22,7 @@ from tiryns.runner.loop.budget import (
     steps_within,
 )
 from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.protocols import Resolved, RunData
 from tiryns.runner.samplers.base import PROVISIONAL
 
 GLOBAL_BATCHES = ("data", "sampler", "objective")
@@ -31,7 +34,7 @@ def phases_in(config: DictConfig) -> list[Phase]:
     return phases_of(as_given(config))
 
 
-def check_data_of(config: DictConfig, data: Any) -> list[Phase]:
+def check_data_of(config: DictConfig, data: RunData) -> list[Phase]:
     """The phases of a config; raises ValueError for settings that this data cannot change during a run."""
     phases, allowed = phases_in(config), data.phase_groups
     for number, phase in enumerate(phases):
@@ -46,10 +49,10 @@ def check_data_of(config: DictConfig, data: Any) -> list[Phase]:
     return phases
 
 
-def take_over(config: DictConfig, resolved: Mapping[str, Any]) -> None:
+def take_over(config: DictConfig, resolved: Resolved) -> None:
     """Settles a config whose budget, or phases, were settled when the run began, by its `resolved` settings."""
     in_tokens(config)
-    known: list[dict[str, Any]] = []
+    known: list[dict[str, float]] = []
     for given, was in zip(as_given(config), resolved.get("phases") or (), strict=False):
         if given != was["given"]:
             break
@@ -63,7 +66,7 @@ def take_over(config: DictConfig, resolved: Mapping[str, Any]) -> None:
         config.trainer.max_seconds = None
 
 
-def steps_of(asked: DictConfig, settled: DictConfig) -> list[dict[str, Any]]:
+def steps_of(asked: DictConfig, settled: DictConfig) -> list[Settings]:
     """The phases of a config as they are given, with the steps that they have in the one where they are settled.
 
     It changes `asked`, a copy, where they are shares of tokens.
@@ -87,7 +90,7 @@ def in_tokens(config: DictConfig) -> None:
         config.trainer.update({"max_tokens": None, "max_steps": -1})
 
 
-def _set_lengths(config: DictConfig, lengths: Sequence[Mapping[str, Any]]) -> None:
+def _set_lengths(config: DictConfig, lengths: Sequence[Mapping[str, float]]) -> None:
     """Gives the first phases other lengths."""
     phases = as_given(config)
     for phase, length in zip(phases, lengths, strict=False):
@@ -95,7 +98,7 @@ def _set_lengths(config: DictConfig, lengths: Sequence[Mapping[str, Any]]) -> No
     config.phases = phases
 
 
-def as_given(config: DictConfig) -> list[dict[str, Any]]:
+def as_given(config: DictConfig) -> list[Settings]:
     """The phases of a config in plain Python."""
     found: Any = OmegaConf.to_container(config.get("phases") or OmegaConf.create([]), resolve=True)
     return list(found)
@@ -118,7 +121,7 @@ def connect_phases(
     in_tokens(config)
     phases, groups = phases_in(config), data.phase_groups
     lengths, parts = lengths_of(phases, config.trainer), list[PhaseParts]()
-    whole: dict[str, Any] = {"skip_batches": None} if config.get("skip_batches") else {}
+    whole: dict[str, None] = {"skip_batches": None} if config.get("skip_batches") else {}
     if None in lengths:
         named = zip(enumerate(phases), lengths, strict=True)
         own = {
@@ -136,17 +139,17 @@ def connect_phases(
         )
         if length is None:
             before = sum(part.steps for part in parts)
-            connect(before + PROVISIONAL, **_if_used(groups, [*parts, part]), **whole)
+            connect(before + PROVISIONAL, **({"parts": [*parts, part]} if groups else {}), **whole)
             assert phase.tokens is not None
             setting = f"{place_of(number, phase.name)}.tokens"
             steps = steps_within(Budget("max_tokens", phase.tokens), data, model, before, setting)
             part = part._replace(steps=steps)
         parts.append(part)
     settle_phases(config, [part.steps for part in parts])
-    return connect(config.trainer.max_steps, **_if_used(groups, parts))
+    return connect(config.trainer.max_steps, **({"parts": parts} if groups else {}))
 
 
-def steps_of_phases(config: DictConfig, data: Any) -> None:
+def steps_of_phases(config: DictConfig, data: RunData) -> None:
     """Settles the phases of a run of plain Lightning; raises ValueError for lengths that its batches do not tell."""
     in_tokens(config)
     phases = phases_in(config)
@@ -158,12 +161,7 @@ def steps_of_phases(config: DictConfig, data: Any) -> None:
     settle_phases(config, [length for length in steps if length is not None])
 
 
-def _if_used(groups: Sequence[str], parts: list[Any]) -> dict[str, Any]:
-    """The argument of data that has phases; of other data none change its batches."""
-    return {"parts": parts} if groups else {}
-
-
-def sampler_of(config: DictConfig, phase: Phase) -> Any:
+def sampler_of(config: DictConfig, phase: Phase) -> Call | None:
     """Makes the sampler of a phase with batch sizes of its own; None for those of the run."""
     if not phase.sampler:
         return None

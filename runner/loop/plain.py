@@ -5,18 +5,23 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from omegaconf import DictConfig
 from torch import nn
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from tiryns.conf.values import Settings
 from tiryns.runner.build import bind
 from tiryns.runner.config.calling import Call, parameters
 from tiryns.runner.models.encoder import checked_fields, special_tokens
-from tiryns.runner.optim.groups import parameter_groups
+from tiryns.runner.optim.groups import Groups, parameter_groups
 from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
 from tiryns.runner.optim.shared_settings import check_same
 
-GROUPING: dict[str, Any] = {
+Parameters = Mapping[str, inspect.Parameter]
+
+GROUPING: Settings = {
     "decay_embeddings": False, "decay_vectors": False, "layer_decay": 1.0, "overrides": ()
 }  # fmt: skip
 """Settings of our parameter groups, with their values where a plain optimizer's node does not name them."""
@@ -25,7 +30,7 @@ CYCLED = ("lr", "initial_lr", "max_lr", "min_lr", "momentum", "betas", "base_mom
 """Settings in an optimizer's groups that schedulers of torch change, and read again."""
 
 
-def make_optimizer_of(node: Any) -> Callable[..., Optimizer]:
+def make_optimizer_of(node: DictConfig) -> Callable[..., Optimizer]:
     """A function from a `model` to its optimizer: the node's target, with parameter groups where it is a class of torch.
 
     Example:
@@ -41,10 +46,10 @@ def make_optimizer_of(node: Any) -> Callable[..., Optimizer]:
     return call if "model" in names or "params" not in names else partial(_plain_optimizer, call, names)
 
 
-def _plain_optimizer(call: Call, names: Mapping[str, Any], model: nn.Module) -> Any:
+def _plain_optimizer(call: Call, names: Parameters, model: nn.Module) -> Optimizer:
     settings = dict(call.keywords)
     ours = {name: settings.pop(name) for name in GROUPING if name in settings and name not in names}
-    made = call.with_keywords(settings).made(params=_groups(settings, ours, names, model))
+    made: Optimizer = call.with_keywords(settings).made(params=_groups(settings, ours, names, model))
     step = inspect.signature(made.step).parameters
     if "closure" in step and step["closure"].default is inspect.Parameter.empty:
         raise ValueError(
@@ -56,9 +61,7 @@ def _plain_optimizer(call: Call, names: Mapping[str, Any], model: nn.Module) -> 
     return made
 
 
-def _groups(
-    settings: Mapping[str, Any], ours: Mapping[str, Any], names: Mapping[str, Any], model: nn.Module
-) -> list[dict[str, Any]]:
+def _groups(settings: Settings, ours: Settings, names: Parameters, model: nn.Module) -> Groups:
     """Groups with and without decay where the config speaks of decay or of groups, else all parameters as one."""
     if not ours and "weight_decay" not in settings:
         named = {n.replace("_orig_mod.", ""): p for n, p in model.named_parameters() if p.requires_grad}
@@ -69,7 +72,7 @@ def _groups(
     return [{name: value for name, value in group.items() if name not in unknown} for group in groups]
 
 
-def make_scheduler_of(node: Any) -> Callable[..., Any]:
+def make_scheduler_of(node: DictConfig) -> Callable[..., LRScheduler]:
     """A function from an `optimizer` and `max_steps` to its scheduler, which is stepped once per optimizer step.
 
     Example:
@@ -83,8 +86,8 @@ def make_scheduler_of(node: Any) -> Callable[..., Any]:
     """
     call = bind(node)
 
-    def make(optimizer: Optimizer, max_steps: int) -> Any:
-        made = call(optimizer=optimizer, max_steps=max_steps)
+    def make(optimizer: Optimizer, max_steps: int) -> LRScheduler:
+        made: LRScheduler = call(optimizer=optimizer, max_steps=max_steps)
         if "metrics" in inspect.signature(made.step).parameters:
             raise ValueError(
                 f"{call.path}: {call.name} wants a validation figure at each of its steps, and a schedule is stepped "
@@ -95,9 +98,7 @@ def make_scheduler_of(node: Any) -> Callable[..., Any]:
     return make
 
 
-def put_back_cycled(
-    scheduler: Any, optimizer: Optimizer, saved: list[dict[str, Any]], max_steps: int
-) -> None:
+def put_back_cycled(scheduler: Any, optimizer: Optimizer, saved: Groups, max_steps: int) -> None:
     """Restores rates and momenta that a plain scheduler had set; raises ValueError where a shorter run has saved it."""
     if isinstance(scheduler, ClosedFormScheduler):
         return
@@ -111,7 +112,7 @@ def put_back_cycled(
         group.update({name: theirs[name] for name in CYCLED if name in theirs})
 
 
-def make_model_of(node: Any, tokenizer: PreTrainedTokenizerBase | None, **arguments: Any) -> Any:
+def make_model_of(node: DictConfig, tokenizer: PreTrainedTokenizerBase | None, **arguments: Any) -> Any:
     """The model of a node; raises ValueError for a setting in its `config` that the model's class does not have."""
     call = bind(node)
     if not (isinstance(call.func, type) and issubclass(call.func, PreTrainedModel)):

@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch.profiler import ProfilerActivity, profile, schedule
@@ -30,7 +29,7 @@ class Profile(Callback):
         else:
             os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it calls a machine without a GPU an error
 
-        def write(profiler: Any) -> None:
+        def write(profiler: profile) -> None:
             profiler.export_chrome_trace(str(self.folder / TRACE))
             table = profiler.key_averages().table(sort_by=key, row_limit=OPERATORS)
             (self.folder / TABLE).write_text(f"{STEPS} steps\n{table}\n")
@@ -42,12 +41,12 @@ class Profile(Callback):
         )
         self._profiler.start()
 
-    def on_train_batch_end(self, *_: Any) -> None:
+    def on_train_batch_end(self, *_: object) -> None:
         """Counts a step."""
         if self._profiler is not None:
             self._profiler.step()
 
-    def on_train_end(self, *_: Any) -> None:
+    def on_train_end(self, *_: object) -> None:
         """Writes the steps there are of a run that was too short."""
         if self._profiler is not None:
             self._profiler.stop()

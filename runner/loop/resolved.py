@@ -27,13 +27,12 @@ from tiryns.runner.manifest import differences
 from tiryns.runner.models.initial.dtypes import WEIGHTS, types_of
 from tiryns.runner.models.packed.kernels import FLASH_KERNELS, gpu_has_flash
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
+from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.patches.torch import processor
 from tiryns.runner.patches.transformers import attention_of as own_attention_of
+from tiryns.runner.protocols import Resolved, RunData, State
 from tiryns.runner.run.cluster import member, num_nodes, processes_per_node
 from tiryns.runner.run.folder import Run
-
-Resolved = dict[str, Any]
-"""Settings by name; `resolve` lists them."""
 
 RECORD = "resolved"
 """Their key in `config.yaml`, `status.json` and checkpoints."""
@@ -69,7 +68,7 @@ def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:
     return chosen
 
 
-def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, module: Any) -> Resolved:
+def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunData, module: Any) -> Resolved:
     """The settings of a run, from its config with the hardware chosen, its data and its module.
 
     A precision that `auto` has chosen here becomes fp32 in the config where the model cannot be computed in it, or is
@@ -77,7 +76,7 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
     """
     trainer, layout, model = config.trainer, data.layout, getattr(module, "model", None)
     attention = None
-    if layout is not None and hasattr(model, "pretrained"):  # neither is a plain part of Lightning
+    if layout is not None and isinstance(model, TaskModel):  # neither is a plain part of Lightning
         if asked.trainer.get("precision", "auto") == "auto" and "precision" not in before:
             trainer.precision = precision_of(config, data, module)
         attention = attention_of(model, layout, trainer)
@@ -85,7 +84,7 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
             # as the run began, by a trial of a GPU's memory, or as they are on every CPU
             if "micro_batch_tokens" in before:
                 data.micro_batch_tokens = before["micro_batch_tokens"]
-            elif trainer.accelerator == "gpu" and can_be_tried(data, module):
+            elif trainer.accelerator == "gpu" and can_be_tried(data, module.model):
                 here = member()
                 device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)) if here else 0)
                 ranks = processes_per_node(trainer) * num_nodes(trainer)
@@ -96,7 +95,7 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
     if module.compile_model:
         keep_compiled(config.data.get("cache_dir"))
     if getattr(module.settings, "cuda_graphs", False):
-        _check_graphs(trainer, layout, attention, data, module)
+        _check_graphs(trainer, attention, data, module)
     return {
         **run_lengths(completed(asked)).record(config),
         "accelerator": trainer.accelerator,
@@ -112,7 +111,7 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
     }
 
 
-def pays_back(trainer: Any, module: Any) -> bool:
+def pays_back(trainer: DictConfig, module: Any) -> bool:
     """Whether compiling the model of a run is worth it: on a GPU, in a long run, without dropout.
 
     On a CPU it gains next to nothing (`docs/benchmarks.md` has figures), and numbers of compiled dropout would depend on
@@ -121,28 +120,28 @@ def pays_back(trainer: Any, module: Any) -> bool:
     return trainer.accelerator == "gpu" and module.max_steps >= COMPILED_STEPS and not _drops(module.model)
 
 
-def _drops(model: Any) -> bool:
+def _drops(model: torch.nn.Module) -> bool:
     """Whether modules of a model drop anything: configs have rates of heads that the model may not have."""
     modules = list(model.modules())
     drops = any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in modules)
     return drops or any(getattr(m, "attention_dropout", 0.0) for m in modules)
 
 
-def _check_graphs(trainer: Any, layout: str | None, attention: str | None, data: Any, module: Any) -> None:
+def _check_graphs(trainer: DictConfig, attention: str | None, data: RunData, module: Any) -> None:
     """Raises ValueError where a run cannot have the CUDA graphs that it asks for."""
     check_cuda_graphs(
-        masked=type(module.model) is SparseMaskedLM, packed=layout == "packed",
+        masked=type(module.model) is SparseMaskedLM, packed=data.layout == "packed",
         bounded=data.micro_batch_tokens is not None, whole=trainer.strategy != "fsdp",
         undropped=not _drops(module.model), flash=attention != PADDED, compiled=module.compile_model,
     )  # fmt: skip
 
 
-def keep_compiled(cache: Any) -> None:
+def keep_compiled(cache: str | None) -> None:
     """Has torch keep what it compiles in the project's cache, where the next job of a sweep finds it."""
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder(cache) / "compiled"))
 
 
-def attention_of(model: Any, layout: str, trainer: Any) -> str:
+def attention_of(model: Any, layout: str, trainer: DictConfig) -> str:
     """The attention in training, by name: that of transformers for padded rows, else ours for packed rows.
 
     `documents`: one document after another, on a CPU; `flash_attn`, `varlen_attn`: flash attention on a GPU;
@@ -167,10 +166,9 @@ def kernel_of(resolved: Resolved) -> str:
     return str(found) if found in FLASH_KERNELS else "auto"
 
 
-def _drops_attention(model: Any) -> bool:
+def _drops_attention(model: TaskModel | None) -> bool:
     """Whether the model's config has dropout of attention, which its modules may name as they like."""
-    pretrained = getattr(model, "pretrained", None)
-    config = None if pretrained is None else pretrained.config.get_text_config()
+    config = None if model is None else model.pretrained.config.get_text_config()
     return any(getattr(config, name, 0) for name in ATTENTION_DROPOUT)
 
 
@@ -229,7 +227,7 @@ class Record(Callback):
                 note(Run(Path(trainer.default_root_dir)), self.resolved)
             check_agreement(found)
 
-    def on_save_checkpoint(self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
         """Adds the settings."""
         checkpoint[RECORD] = self.resolved
 
@@ -247,7 +245,7 @@ def check_agreement(found: list[Resolved]) -> None:
                 )
 
 
-def _accelerator(trainer: Any, before: Resolved) -> str:
+def _accelerator(trainer: DictConfig, before: Resolved) -> str:
     """For `auto` the one before; with `devices=auto` that of this machine, whose devices the launcher has counted."""
     was = before.get("accelerator")
     if trainer.accelerator != "auto" or was is None or trainer.devices in ("auto", -1, "-1"):
@@ -259,7 +257,7 @@ def _accelerator(trainer: Any, before: Resolved) -> str:
     return str(was)
 
 
-def _precision(trainer: Any, before: Resolved) -> str:
+def _precision(trainer: DictConfig, before: Resolved) -> str:
     was = before.get("precision") if trainer.precision == "auto" else None
     precision = str(was or resolve_precision(trainer.precision, trainer.accelerator))
     if precision.startswith("16-") and trainer.accelerator == "cpu":
@@ -271,7 +269,7 @@ def _precision(trainer: Any, before: Resolved) -> str:
     return precision
 
 
-def _kernel(trainer: Any, before: Resolved) -> str:
+def _kernel(trainer: DictConfig, before: Resolved) -> str:
     """The flash attention of packed rows on a GPU; elsewhere the setting has no effect."""
     wanted, was, began = str(trainer.attention), kernel_of(before), ""
     if trainer.accelerator != "gpu":

@@ -23,8 +23,10 @@ from tiryns.runner.checkpoints.sharded import read_shares
 from tiryns.runner.models.adapters import is_adapted
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.optim.compiled import factor_to
+from tiryns.runner.optim.groups import parameters_of
 from tiryns.runner.patches.torch import foreach
 from tiryns.runner.patches.torch.shards import place_of
+from tiryns.runner.protocols import State
 
 SHARDABLE = ("adam", "adamw", "adagrad", "lion", "rmsprop", "sgd")
 """Optimizers that treat each weight by itself, and so need not see a whole matrix or its norm."""
@@ -52,7 +54,7 @@ def shard(model: TaskModel, mesh: DeviceMesh, layout: Layout = PLAIN) -> None:
     """
     if model.unshardable:
         raise ValueError(f"trainer=fsdp: {model.unshardable}; use trainer=ddp")
-    over: Any = "data_parallel"
+    over: str | tuple[str, str] = "data_parallel"
     if layout.replicas > 1:
         mesh, over = with_replicas(mesh, layout.replicas), ("replicas", "shards")
     if mesh["tensor_parallel"].size() > 1:
@@ -115,7 +117,7 @@ def check_shardable(optimizer: Optimizer) -> None:
 def clip_shards(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
     """Scales sharded gradients down to the total norm `limit`; returns the norm before, 0-dim, the same on every rank."""
     gradients = [p.grad for p in parameters if p.grad is not None]
-    meshes: dict[Any, list[Tensor]] = {}
+    meshes: dict[DeviceMesh | None, list[Tensor]] = {}
     for gradient in gradients:
         meshes.setdefault(getattr(gradient, "device_mesh", None), []).append(gradient)
     norms = [whole(torch.nn.utils.get_total_norm(part)) for part in meshes.values()]
@@ -166,26 +168,29 @@ class ShardedStrategy(ModelParallelStrategy):
         """True: Lightning gives the saved state to `load_optimizer_state_dict`."""
         return True
 
-    def lightning_module_state_dict(self) -> dict[str, Any]:
+    def lightning_module_state_dict(self) -> State:
         """This rank's shards of the weights."""
         assert self.lightning_module is not None
         return self.lightning_module.state_dict()
 
-    def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
+    def optimizer_state(self, optimizer: Optimizer) -> State:
         """The state as one process would have it, of this rank's shards."""
         return getattr(optimizer, "optimizer", optimizer).state_dict()
 
-    def save_checkpoint(self, checkpoint: dict[str, Any], filepath: Any, storage_options: Any = None) -> None:
+    def save_checkpoint(
+        self, checkpoint: State, filepath: str | Path, storage_options: object = None
+    ) -> None:
         """Has every rank write its shards; collective."""
         self.checkpoint_io.save_shards(checkpoint, Path(filepath), self.is_global_zero)  # type: ignore[attr-defined]
 
-    def load_checkpoint(self, checkpoint_path: Any, weights_only: bool | None = None) -> dict[str, Any]:
+    def load_checkpoint(self, checkpoint_path: str | Path, weights_only: bool | None = None) -> State:
         """This rank's share of a checkpoint in shards; of one of whole tensors, all of it."""
         path = Path(checkpoint_path)
         if not path.is_dir():
             return Strategy.load_checkpoint(self, path, weights_only)
         self.checkpoint_io.wait()  # type: ignore[attr-defined]
-        return read_shares(path, self.lightning_module_state_dict(), list(map(_parameters, self.optimizers)))
+        parameters = list(map(parameters_of, self.optimizers))
+        return read_shares(path, self.lightning_module_state_dict(), parameters)
 
     @torch.no_grad()
     def load_model_state_dict(self, checkpoint: Mapping[str, Any], strict: bool = True) -> None:
@@ -197,7 +202,7 @@ class ShardedStrategy(ModelParallelStrategy):
     def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
         """Takes this rank's share of every state that is shaped as its weight."""
         for optimizer, saved in zip(self.optimizers, checkpoint["optimizer_states"], strict=True):
-            parameters = _parameters(optimizer)
+            parameters = parameters_of(optimizer)
             state = {
                 number: {name: _as_shard(value, parameters[number]) for name, value in entries.items()}
                 for number, entries in saved["state"].items()
@@ -205,14 +210,11 @@ class ShardedStrategy(ModelParallelStrategy):
             optimizer.load_state_dict({**saved, "state": state})
 
 
-def _parameters(optimizer: Any) -> list[Tensor]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
-
-
-def _as_shard(value: Any, parameter: Tensor) -> Any:
+def _as_shard(value: object, parameter: Tensor) -> object:
     """This rank's shard of a whole state that is shaped as its sharded weight; any other value as it is."""
-    is_whole = isinstance(value, Tensor) and not isinstance(value, DTensor)
-    if not is_whole or not isinstance(parameter, DTensor) or value.shape != parameter.shape:
+    if not isinstance(value, Tensor) or isinstance(value, DTensor) or not isinstance(parameter, DTensor):
+        return value
+    if value.shape != parameter.shape:
         return value
     share, mesh, placements = own_share(value, parameter).clone(), parameter.device_mesh, parameter.placements
     shape, stride = parameter.shape, parameter.stride()

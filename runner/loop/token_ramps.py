@@ -9,6 +9,7 @@ from tiryns.runner.loop.budget import Budget, last_steps_within, steps_within
 from tiryns.runner.loop.phases import as_given, phases_in, take_over
 from tiryns.runner.optim.schedule.chain import has_own_schedules, merged, timeline_of
 from tiryns.runner.optim.schedule.phases import TOKENS
+from tiryns.runner.protocols import Resolved, RunData
 
 RECORD = "ramps"
 """The key of their steps in the resolved settings of a run."""
@@ -46,7 +47,7 @@ class Ramp(NamedTuple):
         return f"{group}.{self.setting}={self.tokens:.15g}"
 
 
-def count_ramps(config: DictConfig, data: Any, max_steps: int) -> None:
+def count_ramps(config: DictConfig, data: RunData, max_steps: int) -> None:
     """Makes ramps in tokens ramps of so many steps in the config of a run of `max_steps`, whose data is connected.
 
     Raises ValueError for one that is shorter than a step, and for data that does not tell its batches.
@@ -68,7 +69,7 @@ def count_ramps(config: DictConfig, data: Any, max_steps: int) -> None:
     _settle(config, max_steps, count)
 
 
-def take_over_lengths(config: DictConfig, resolved: Mapping[str, Any]) -> None:
+def take_over_lengths(config: DictConfig, resolved: Resolved) -> None:
     """Restores the steps of a budget, of phases and of ramps in tokens, by the `resolved` settings of the run."""
     take_over(config, resolved)
     known = resolved.get(RECORD) or {}
@@ -103,8 +104,7 @@ def _settle(config: DictConfig, max_steps: int, count: Callable[[Ramp], int | No
 def ramps_in(config: DictConfig, settled: DictConfig, max_steps: int) -> Iterator[Ramp]:
     """The ramps of a config in tokens; the lengths of its phases are those of `settled`."""
     phases, of_run = phases_in(config), dict(config.scheduler)
-    spans: list[tuple[int | None, Mapping[str, Any], int, int]]
-    spans = [(None, of_run, 0, int(max_steps))]
+    spans: list[tuple[int | None, Mapping[str, Any], int, int]] = [(None, of_run, 0, int(max_steps))]
     if has_own_schedules(phases):
         timeline = timeline_of(phases_in(settled))
         each = zip(phases, timeline.starts, timeline.ends, strict=True)

@@ -52,7 +52,7 @@ def build_trainer(
     loggers: dict[str, Any],
     folder: Run,
     resumed_step: int,
-    epochs: dict[str, Any],
+    epochs: dict[str, int],
     make: Callable[..., Trainer] = Trainer,
 ) -> Trainer:
     """A Trainer for this hardware; `epochs` are Lightning's keywords for its length, `make` takes all of its keywords.
@@ -161,13 +161,9 @@ def describe_run(
     budget: str | None,
 ) -> dict[str, dict[str, str]]:
     """The summary at the start, by section; `decided` are the values of settings that are `auto`."""
-    device = trainer.strategy.root_device
-    on_gpu = device.type == "cuda"
-    name = (
-        torch.cuda.get_device_name(device)
-        if on_gpu
-        else f"CPU, {count_of(torch.get_num_threads(), 'thread')}"
-    )
+    device, name = trainer.strategy.root_device, f"CPU, {count_of(torch.get_num_threads(), 'thread')}"
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
     steps = f"{trainer.max_steps:,}" if trainer.max_steps > 0 else f"{trainer.max_epochs} epochs"
     steps += f" ({budget})" if budget else ""
     if checkpoint is not None and folder.is_same(checkpoint.path):

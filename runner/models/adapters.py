@@ -156,7 +156,8 @@ def merged(model: PreTrainedModel, state: dict[str, Tensor]) -> dict[str, Tensor
     """The weights of a model without adapters that computes the same, up to rounding, under the names it has then."""
     config: Any = model.peft_config[NAME]
     found = {n.replace(".base_layer.", "."): t for n, t in state.items() if ".lora_" not in n}
-    for name, layer in _adapted_layers(model):
+    adapted: Any = ((name, module) for name, module in model.named_modules() if hasattr(module, "lora_A"))
+    for name, layer in adapted:
         of_layer = {
             n.removeprefix(f"{name}."): t.to(at_least_fp32(t.dtype))
             for n, t in state.items()
@@ -237,8 +238,3 @@ def import_peft() -> Any:
     except ImportError as error:
         raise ValueError(f"model.adapter needs peft: pip install 'tiryns[peft]' ({error})") from error
     return peft
-
-
-def _adapted_layers(model: nn.Module) -> Iterator[tuple[str, Any]]:
-    """The linear layers with adapters, by name."""
-    return ((name, module) for name, module in model.named_modules() if hasattr(module, "lora_A"))

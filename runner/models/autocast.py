@@ -1,19 +1,18 @@
 """Whether a model can be computed in autocast, and what is known of the processors that are slower in it."""
 
-from typing import Any
-
 import torch
 
 from tiryns.runner import log
 from tiryns.runner.models.packed.rows import packed_row, padded_rows
 from tiryns.runner.models.packed.trials import evaluating, in_one_line, trial_documents
+from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.patches.torch import processor
 
 NARROW = 256
 """Hidden size below which a CPU with AMX is faster in fp32: the casts take longer than the products save."""
 
 
-def usable_precision(precision: str, task_model: Any, layout: str) -> str:
+def usable_precision(precision: str, task_model: TaskModel, layout: str | None) -> str:
     """`precision`, or `32-true` where the model can be computed in fp32 alone, after one line in the log."""
     if not precision.endswith("-mixed"):
         return precision
@@ -43,7 +42,7 @@ def autocast_dtype(precision: str) -> torch.dtype:
 
 
 @torch.no_grad()
-def _failure(task_model: Any, layout: str, dtype: torch.dtype | None) -> str | None:
+def _failure(task_model: TaskModel, layout: str | None, dtype: torch.dtype | None) -> str | None:
     """The model's error for random documents in autocast to `dtype`, or in fp32; None if there is none."""
     config, device = task_model.pretrained.config, task_model.pretrained.device
     try:

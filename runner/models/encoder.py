@@ -12,7 +12,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from tiryns.conf.model import Encoder, Pretrained
-from tiryns.conf.values import suggest
+from tiryns.conf.values import Settings, suggest
 from tiryns.runner import log
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_build, cannot_load, from_pretrained
 from tiryns.runner.config.settings import takes_settings
@@ -48,7 +48,7 @@ def build_encoder(
     settings: Encoder,
     tokenizer: PreTrainedTokenizerBase | None,
     head: Head = MASKED_LM,
-    model_kwargs: Mapping[str, Any] | None = None,
+    model_kwargs: Settings | None = None,
 ) -> PreTrainedModel:
     """An encoder with random weights and the objective's head; vocabulary and special tokens as the tokenizer's.
 
@@ -73,7 +73,7 @@ def build_encoder(
     if architecture in ARCHITECTURES:
         register()
     known = AutoConfig.for_model(architecture)
-    fields: dict[str, Any] = {name: getattr(settings, name) for name in (*SIZES, "max_position_embeddings")}
+    fields: Settings = {name: getattr(settings, name) for name in (*SIZES, "max_position_embeddings")}
     fields |= {"n_inner": settings.intermediate_size} if hasattr(known, "n_inner") else {}
     fields |= {name: settings.dropout for name in DROPOUT_FIELDS if hasattr(known, name)}
     fields |= checked_fields(config, known)
@@ -122,12 +122,11 @@ def own_tokenizer(name_or_path: str) -> PreTrainedTokenizerBase:
     """The tokenizer beside a model; raises ValueError without one."""
     path = model_folder(name_or_path)
     try:
-        tokenizer: PreTrainedTokenizerBase = from_pretrained(AutoTokenizer, path)
+        return from_pretrained(AutoTokenizer, path)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"the model {name_or_path!r} has no tokenizer to compare with: {str(error).splitlines()[0]}"
         ) from error
-    return tokenizer
 
 
 def check_same_tokens(name_or_path: str, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -153,7 +152,7 @@ def check_same_tokens(name_or_path: str, tokenizer: PreTrainedTokenizerBase) -> 
 @takes_settings(Pretrained, part="adapter")
 def load_encoder(
     name_or_path: str,
-    config: dict[str, Any],
+    config: Settings,
     tokenizer: PreTrainedTokenizerBase | None,
     head: Head = MASKED_LM,
     *,
@@ -220,14 +219,14 @@ def trained_labels(name_or_path: str) -> int | None:
 
 def special_tokens(
     tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig | None = None
-) -> dict[str, Any]:
+) -> dict[str, int | None]:
     """Size of the vocabulary and ids of the special tokens, as config classes name them; some name the mask as well."""
     names = ["pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"]
     names += ["mask_token_id"] if hasattr(config, "mask_token_id") else []
     return {"vocab_size": len(tokenizer), **{name: getattr(tokenizer, name, None) for name in names}}
 
 
-def special_ids_within(config: Mapping[str, Any], known: PretrainedConfig) -> dict[str, Any]:
+def special_ids_within(config: Settings, known: PretrainedConfig) -> dict[str, None]:
     """Unsets the special tokens of an architecture that lie beyond the `vocab_size` of a config without a tokenizer.
 
     Raises ValueError for one that the config itself names there.
@@ -252,7 +251,7 @@ def _may_be_unset(known: Any, name: str) -> bool:
     return True
 
 
-def checked_fields(changes: dict[str, Any], known: PretrainedConfig) -> dict[str, Any]:
+def checked_fields(changes: Settings, known: PretrainedConfig) -> Settings:
     """The changes; raises ValueError for one of a field that a config does not have."""
     for name in changes:
         if name in ("dtype", "torch_dtype"):

@@ -18,6 +18,7 @@ from tiryns.runner.models.packed.rows import packed_row, padded_rows, unpacked
 from tiryns.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
 from tiryns.runner.models.replaced_encoder import encoder_returning, head_in_fp32
 from tiryns.runner.models.row_sums import rows_of, summed_by_row
+from tiryns.runner.models.task_model import Output
 from tiryns.runner.models.wrapped import WrappedModel
 from tiryns.runner.patches.transformers import attention_of
 from tiryns.runner.widening import widened
@@ -76,8 +77,7 @@ class HeadedModel(WrappedModel):
     def encode_packed(self, micro_batch: MicroBatch) -> Tensor:
         """Hidden states [1, T, H] of a packed row, exact at the tokens that the head reads."""
         with self.last_layer.at(self.read_by_head(micro_batch)):
-            hidden: Tensor = self.pretrained.base_model(**self.arguments(micro_batch))[0]
-            return hidden
+            return self.pretrained.base_model(**self.arguments(micro_batch))[0]
 
     def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
         """Positions [M] of a packed row that the head reads; None for all."""
@@ -125,20 +125,21 @@ class SequenceClassifier(HeadedModel):
         """One of each sample."""
         return len(micro_batch["samples"])
 
-    def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
+    def forward(self, micro_batch: MicroBatch) -> Output:
         """The sum of the `loss` over labelled rows, and `logits` [D, C]."""
         if self.training and self.training_loss is not None:
             labels = micro_batch["example_labels"]
-            trained = self.training_loss(lambda: widened(self.outputs(micro_batch).logits), labels)
-            result: dict[str, Any] = {"loss": trained.losses.sum(), "logits": trained.logits}
-            if self.by_row:
-                result["row_sums"] = {"loss": trained.losses.double(), "weight": trained.weights.double()}
-            return result
-        logits = widened(self.outputs(micro_batch).logits)
-        found = self.class_losses(logits, micro_batch)
-        result = {"loss": found.total, "logits": logits.detach()}
+            each, weights, logits = self.training_loss(
+                lambda: widened(self.outputs(micro_batch).logits), labels
+            )
+            total = each.sum()
+        else:
+            logits = widened(self.outputs(micro_batch).logits)
+            total, each, unknown = self.class_losses(logits, micro_batch)
+            weights = ~unknown
+        result: Output = {"loss": total, "logits": logits.detach()}
         if self.by_row:
-            result["row_sums"] = {"loss": found.each.double(), "weight": (~found.unknown).double()}
+            result["row_sums"] = {"loss": each.double(), "weight": weights.double()}
         return result
 
     def class_losses(self, logits: Tensor, micro_batch: MicroBatch) -> ClassLosses:
@@ -171,7 +172,7 @@ class TokenClassifier(HeadedModel):
         """Tokens with a target, and the first piece of each word."""
         return micro_batch.get("read_positions")
 
-    def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
+    def forward(self, micro_batch: MicroBatch) -> Output:
         """The sum of the `loss` over targets, and `logits` [W, C] of the words' first pieces."""
         positions, targets = micro_batch["target_positions"], micro_batch["targets"]
         if self.training and self.training_loss is not None:
@@ -187,7 +188,7 @@ class TokenClassifier(HeadedModel):
                 losses = functional.cross_entropy(chosen, targets, reduction="none")
                 weights = torch.ones_like(losses)
         words = logits.detach().index_select(0, micro_batch["word_positions"])
-        result: dict[str, Any] = {"loss": loss, "logits": words}
+        result: Output = {"loss": loss, "logits": words}
         if self.by_row:
             by_target = {"loss": losses, "weight": weights}
             result["row_sums"] = summed_by_row(micro_batch, rows_of(micro_batch, positions), by_target)
@@ -195,8 +196,7 @@ class TokenClassifier(HeadedModel):
 
     def token_logits(self, micro_batch: MicroBatch) -> Tensor:
         """Logits of all places in at least fp32 [D * T, C], exact at those that the head reads."""
-        logits: Tensor = widened(self.outputs(micro_batch).logits).flatten(0, 1)
-        return logits
+        return widened(self.outputs(micro_batch).logits).flatten(0, 1)
 
 
 class JointTagger(TokenClassifier):
@@ -213,7 +213,7 @@ class JointTagger(TokenClassifier):
         super().__init__(pretrained)
         self.sizes, self.weights = sizes, weights
 
-    def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
+    def forward(self, micro_batch: MicroBatch) -> Output:
         """The `loss`; `part_losses`, the sum over the targets of each column, and `logits` [W, C] of all heads.
 
         `row_sums` have the loss and the targets of each column, and as `weight` the words with a target.
@@ -225,7 +225,7 @@ class JointTagger(TokenClassifier):
         parts = [self.weights[name] * self.factor(micro_batch, name) * sums[name] for name in sums]
         words = logits.detach().index_select(0, micro_batch["word_positions"])
         told = {name: value.detach() for name, value in sums.items()}
-        result: dict[str, Any] = {"loss": torch.stack(parts).sum(), "logits": words, "part_losses": told}
+        result: Output = {"loss": torch.stack(parts).sum(), "logits": words, "part_losses": told}
         if self.by_row:
             positions = micro_batch["target_positions"]
             by_target = {"weight": torch.ones_like(positions)}
@@ -247,7 +247,7 @@ class QuestionAnswerer(HeadedModel):
         """All tokens."""
         return micro_batch["input_ids"].numel()
 
-    def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
+    def forward(self, micro_batch: MicroBatch) -> Output:
         """The `loss`: half the sum of both cross-entropies, weighted by window.
 
         While evaluating also, for each window [D]: `score`, `first` and `last` token of the best span in the context,
@@ -265,7 +265,7 @@ class QuestionAnswerer(HeadedModel):
         losses = functional.cross_entropy(starts, micro_batch["starts"], reduction="none")
         losses = losses + functional.cross_entropy(ends, micro_batch["ends"], reduction="none")
         weights = micro_batch["sample_weights"]
-        result: dict[str, Any] = {"loss": (losses * weights).sum() / 2}
+        result: Output = {"loss": (losses * weights).sum() / 2}
         if not self.training:
             result |= best_spans(starts, ends, in_context, self.max_answer_tokens)
         if self.by_row:

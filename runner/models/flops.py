@@ -4,14 +4,15 @@ The backward pass counts twice the forward pass, of a frozen matrix once, as it 
 activations and padding do not count.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 if TYPE_CHECKING:
+    from tiryns.runner.data.micro_batch import Share
     from tiryns.runner.models.task_model import TaskModel
 
 PEAK_TFLOPS = {
@@ -66,7 +67,7 @@ def outermost(model: nn.Module) -> Iterator[PreTrainedModel]:
             yield from outermost(child)
 
 
-def step_flops(model: "TaskModel", counts: FlopCounts, share: Mapping[str, Any]) -> float:
+def step_flops(model: "TaskModel", counts: FlopCounts, share: "Share") -> float:
     """Operations of a share of a global batch."""
     micro_batches = share["micro_batches"]
     targets, images = (sum(map(count, micro_batches)) for count in (model.head_tokens, model.num_images))

@@ -4,14 +4,15 @@ Phases of a run may change the bases; 1 / theta^(2k/d) are the frequencies.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 
 from tiryns.conf.phases import place_of
+from tiryns.conf.values import Settings
 from tiryns.runner.order.timeline import Timeline
 
 LOCAL = "sliding_attention"
@@ -66,9 +67,7 @@ class RotaryPhases:
         160000.0
     """
 
-    def __init__(
-        self, pretrained: PreTrainedModel, timeline: Timeline, phases: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def __init__(self, pretrained: PreTrainedModel, timeline: Timeline, phases: Sequence[Settings]) -> None:
         self.timeline, self.phases = timeline, phases
         self.modules = rotary_modules(pretrained)
         self.configs = list({id(module.config): module.config for module in self.modules}.values())
@@ -96,7 +95,7 @@ class RotaryPhases:
                     setattr(module, name, value)
         self._present = number
 
-    def _check(self, where: str, own: Mapping[str, Any], name: str) -> None:
+    def _check(self, where: str, own: Settings, name: str) -> None:
         for setting, value in own.items():
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not number or not 0 < value < float("inf"):
@@ -119,18 +118,18 @@ def rotary_modules(model: nn.Module) -> list[Any]:
     ]
 
 
-def _bases(config: Any) -> Any:
+def _bases(config: PretrainedConfig) -> Any:
     """The rotary settings of a config: one mapping, one for each type of layer, or the base alone."""
     return copy.deepcopy(getattr(config, "rope_parameters", None) or config.rope_theta)
 
 
-def _has_local(config: Any) -> bool:
+def _has_local(config: PretrainedConfig) -> bool:
     """Whether some layers are local and have a base of their own."""
     bases = _bases(config)
     return isinstance(bases, dict) and bool(bases.get(LOCAL)) and LOCAL in config.layer_types
 
 
-def _set_bases(config: Any, base: Any, own: Mapping[str, Any]) -> None:
+def _set_bases(config: PretrainedConfig, base: Any, own: Settings) -> None:
     """Sets the rotary settings of a config, from those it was built with and those of a phase."""
     theta, local = (own.get(name) for name in KNOWN)
     if not isinstance(base, dict):

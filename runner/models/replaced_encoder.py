@@ -33,7 +33,7 @@ def head_in_fp32(pretrained: PreTrainedModel) -> Iterator[None]:
     def of_weights(value: Tensor) -> Tensor:
         return value.to(pretrained.dtype) if value.is_floating_point() else value
 
-    def in_autocast(*args: Any, **kwargs: Any) -> Any:
+    def in_autocast(*args: object, **kwargs: object) -> object:
         with torch.autocast(device, dtype):
             return apply_to_collection(encoder(*args, **kwargs), Tensor, of_weights)
 
@@ -42,7 +42,7 @@ def head_in_fp32(pretrained: PreTrainedModel) -> Iterator[None]:
 
 
 @contextmanager
-def _encoder_called(pretrained: PreTrainedModel, call: Callable[..., Any]) -> Iterator[None]:
+def _encoder_called(pretrained: PreTrainedModel, call: Callable[..., object]) -> Iterator[None]:
     """A context in which `call` is called in place of the model's encoder."""
     prefix = pretrained.base_model_prefix
     encoder = getattr(pretrained, prefix)
@@ -57,7 +57,7 @@ def _encoder_called(pretrained: PreTrainedModel, call: Callable[..., Any]) -> It
 class _StandIn(nn.Module):
     """Calls a function in place of an encoder; other attributes are the encoder's own."""
 
-    def __init__(self, encoder: nn.Module, call: Callable[..., Any]) -> None:
+    def __init__(self, encoder: nn.Module, call: Callable[..., object]) -> None:
         super().__init__()
         self.__dict__["encoder"] = encoder  # not a submodule: its parameters keep their names
         self.__dict__["forward"] = call

@@ -10,6 +10,9 @@ from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.embedding.folder import Embedding
 from tiryns.runner.models.flops import FlopCounts, network_flops
 
+Output = dict[str, Any]
+"""What a task model gives for a micro-batch: sums by name, `row_sums` of each row, outputs to predict from."""
+
 
 class TaskModel(nn.Module):
     """Maps a micro-batch to the *sum* of its losses; `task_model` of a `Collator` makes one.
@@ -101,8 +104,7 @@ class TaskModel(nn.Module):
 
     def tried(self, rows: MicroBatch) -> Tensor:
         """The outputs that a trial compares: those of each token of padded rows [D, T, ...]."""
-        states: Tensor = self.pretrained.base_model(**rows)[0]
-        return states
+        return self.pretrained.base_model(**rows)[0]
 
     def compute_all_tokens(self) -> None:
         """Computes every layer for all tokens, as one that is cut or compiled needs; a subclass may have spared some."""

@@ -19,15 +19,14 @@ from tiryns.runner.models.initial.direction import check_reads_both_ways
 from tiryns.runner.models.initial.dtypes import load_model
 from tiryns.runner.optim.roles import parts
 
-logging.getLogger("bitsandbytes").setLevel(
-    logging.ERROR
-)  # it warns of kernels for 4 bits, which nothing here has
+# it warns of kernels for 4 bits, which nothing here has
+logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
 
 PREFIXES = {r"^(?:(?:module|_orig_mod)\.)+": "", r"\.(?:(?:module|_orig_mod)\.)+": "."}
 """Parts that DDP and torch.compile add to the names of weights."""
 
 
-def load_trained(auto: Any, path: str, both_ways: bool = True) -> PreTrainedModel:
+def load_trained(auto: type, path: str, both_ways: bool = True) -> PreTrainedModel:
     """The model under `path`; raises as `load_weights`, and ValueError where weights of the head are missing."""
     model, new = load_weights(auto, path, both_ways=both_ways)
     if new:
@@ -38,7 +37,7 @@ def load_trained(auto: Any, path: str, both_ways: bool = True) -> PreTrainedMode
 
 
 def load_weights(
-    auto: Any, path: str, new_head: bool = False, both_ways: bool = True, **options: Any
+    auto: type, path: str, new_head: bool = False, both_ways: bool = True, **options: Any
 ) -> tuple[PreTrainedModel, list[str]]:
     """The model of the class `auto`, such as AutoModelForMaskedLM, from `path`, and the names of its head's new weights.
 
@@ -83,7 +82,7 @@ def load_weights(
     return model, sorted(new & head)
 
 
-def _read(auto: Any, path: str, options: dict[str, Any]) -> tuple[PreTrainedModel, dict[str, Any]]:
+def _read(auto: type, path: str, options: dict[str, object]) -> tuple[PreTrainedModel, dict[str, Any]]:
     """The model, and the loading info of transformers."""
     try:
         with _quiet():
@@ -137,7 +136,7 @@ def _sides(shape: Sequence[int]) -> str:
     return " x ".join(map(str, shape))
 
 
-def few(names: Sequence[Any], count: int) -> str:
+def few(names: Sequence[object], count: int) -> str:
     """The first `count` names, separated by commas."""
     return ", ".join(map(str, names[:count])) + (", ..." if len(names) > count else "")
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 
 from tiryns.runner.data.replicas import gathered, replica_of
-from tiryns.runner.loop.sharding import PLAIN, gather, shard
+from tiryns.runner.loop.sharding import PLAIN, ShardedStrategy, gather, shard
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.optim import loop_needs
 from tiryns.runner.protocols import RunData, RunModule
@@ -25,7 +25,7 @@ class ModelModule(pl.LightningModule, RunModule):
         self.model, self.compile_model = model, compile_model
         self.compiled = False
         """Whether the model is compiled, as `compile_model` has asked for until then."""
-        self._evaluation: Any = contextlib.ExitStack()
+        self._evaluation = contextlib.ExitStack()
         if gradient_checkpointing:
             model.recompute_activations()
 
@@ -38,7 +38,9 @@ class ModelModule(pl.LightningModule, RunModule):
     def configure_model(self) -> None:
         """Shards the model where the strategy asks for it, and compiles the compute core."""
         if self.device_mesh is not None and not isinstance(self.model, FSDPModule):
-            shard(self.model, self.device_mesh, getattr(self.trainer.strategy, "layout", PLAIN))
+            strategy = self.trainer.strategy
+            layout = strategy.layout if isinstance(strategy, ShardedStrategy) else PLAIN
+            shard(self.model, self.device_mesh, layout)
         if self.compile_model:
             self.model.compile_core()
             self.compile_model, self.compiled = False, True

@@ -35,10 +35,9 @@ class FinetuningRun(TrainingModule):
         self.load_best, self.make_predictions = settings.load_best, make_predictions
         self.predictions: dict[str, Predictions] = {}
         self.test_metrics: dict[str, float] = {}
-        """The step of the best weights once they are loaded; None while the weights are the last ones."""
         self._concluding = False
 
-    def figure_names(self, sequences: Any) -> list[str]:
+    def figure_names(self, sequences: object) -> list[str]:
         """Figures of a validation set, first the one that chooses the best checkpoint; none if they are not known."""
         metrics = self.make_predictions(sequences).figure_names()
         return [*metrics, *self.figures(dict.fromkeys(SUMS, 1.0))] if metrics else []

@@ -1,11 +1,11 @@
 """Frozen models that training asks, such as a teacher: a run goes on with the same ones."""
 
 from functools import cached_property
-from typing import Any
 
 from tiryns.runner import log
 from tiryns.runner.checkpoints.digests import state_digest
 from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.protocols import RunData, State
 
 NAME = "fixed_models"
 """In a checkpoint: the digest of each model by the setting that names it."""
@@ -30,12 +30,12 @@ class FixedModels:
         """The digest of each model's weights, which are read once."""
         return {name: state_digest(model.state_dict()) for name, model in self._model.fixed_models().items()}
 
-    def note(self, checkpoint: dict[str, Any]) -> None:
+    def note(self, checkpoint: State) -> None:
         """Adds the digests to a checkpoint; nothing without such models."""
         if self.digests:
             checkpoint[NAME] = self.digests
 
-    def check(self, checkpoint: dict[str, Any], data: Any) -> None:
+    def check(self, checkpoint: State, data: RunData) -> None:
         """Raises ValueError where a model is not that of the checkpoint, unless the data accepts changes."""
         saved = checkpoint.get(NAME, {})
         for name, digest in self.digests.items():

@@ -1,7 +1,6 @@
 """Pretraining: the shared step, validation by the model's own figures, and its guesses for masked tokens."""
 
 import json
-from typing import Any
 
 from torch import Tensor
 
@@ -24,7 +23,7 @@ class PretrainingRun(TrainingModule):
 
     __init__ = takes_settings(options.Pretraining)(TrainingModule.__init__)
 
-    def figure_names(self, sequences: Any) -> list[str]:
+    def figure_names(self, sequences: object) -> list[str]:
         """Figures of a validation set, the loss first; none if the model does not name them."""
         names = self.model.figure_names()
         per_byte = any(name.endswith("/tokens_per_byte") for name in self.baselines)

@@ -1,12 +1,12 @@
 """The training loss of each source of a mixture."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.task_model import Output
 
 
 class SourceLosses:
@@ -26,7 +26,7 @@ class SourceLosses:
         self._names = list(names)
         self._sums = torch.zeros((2, len(self._names)), dtype=torch.float64, device=device)
 
-    def add(self, micro_batch: MicroBatch, output: Mapping[str, Any]) -> None:
+    def add(self, micro_batch: MicroBatch, output: Output) -> None:
         """Adds a micro-batch with the `sources` of its rows; the device is not waited for."""
         if "row_sums" in output:
             rows: Mapping[str, Tensor] = output["row_sums"]

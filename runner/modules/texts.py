@@ -7,14 +7,13 @@ from transformers import PreTrainedTokenizerBase
 
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.modules.samples import first_documents
-
-IGNORED = -100
+from tiryns.runner.objectives.rows import IGNORED
 
 LONGEST_RUN = 4
 """Equal tokens in a row that are shown; of more their number is shown."""
 
 
-def marked_texts(micro_batch: MicroBatch, tokenizer: PreTrainedTokenizerBase, collator: Any) -> list[str]:
+def marked_texts(micro_batch: MicroBatch, tokenizer: PreTrainedTokenizerBase, collator: object) -> list[str]:
     """The first samples of a micro-batch, cut to some length, each in one line.
 
     `{shown>target}` is a token that the model sees and its target, `{target}` one that it sees unchanged. The target of

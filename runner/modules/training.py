@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from tiryns.conf import module as options
 from tiryns.runner import log
@@ -26,12 +29,13 @@ from tiryns.runner.modules.base import ModelModule, check_same_model
 from tiryns.runner.modules.fixed_models import FixedModels
 from tiryns.runner.modules.seeds import seed_generators, step_seed
 from tiryns.runner.modules.source_losses import SourceLosses
-from tiryns.runner.modules.two_passes import in_two_passes
+from tiryns.runner.modules.two_passes import Compute, in_two_passes
 from tiryns.runner.optim import LoopNeeds, loop_needs
 from tiryns.runner.optim.compiled import CompiledClipping, compile_step, on_gpu
 from tiryns.runner.optim.ema import WeightAverage, decay_of
+from tiryns.runner.optim.groups import Groups
 from tiryns.runner.patches.torch.optimizers import unscales_itself
-from tiryns.runner.protocols import asked_callbacks
+from tiryns.runner.protocols import State, asked_callbacks
 from tiryns.runner.run.audit import order_hash
 from tiryns.runner.run.errors import Diverged
 from tiryns.runner.run.folder import Run
@@ -50,8 +54,8 @@ class TrainingModule(ModelModule):
         self,
         settings: options.Pretraining,
         model: TaskModel,
-        optimizer: Callable[..., Any],
-        scheduler: Callable[..., Any],
+        optimizer: Callable[..., Optimizer],
+        scheduler: Callable[..., LRScheduler],
         max_steps: int,
         seed: int,
         log_every: int,
@@ -66,13 +70,13 @@ class TrainingModule(ModelModule):
         self._flops, self._asked = model.flop_counts(), FixedModels(model)
         self.votes = {"stop": 0.0, "save": 0.0}
         """What this rank asks for after the step; callbacks set it, the step adds it up over the ranks."""
-        self._saved_groups: list[dict[str, Any]] | None = None
+        self._saved_groups: Groups | None = None
         self._of_sources: SourceLosses | None = None
         self._clipping: CompiledClipping | None = None
         self._grad_norm = torch.zeros(())
         self.last_metrics: dict[str, float] = {}
 
-    def make_optimizer(self, model: TaskModel) -> Any:
+    def make_optimizer(self, model: TaskModel) -> Optimizer:
         """The optimizer over a model's parameter groups, with an average of the weights if the settings ask for one."""
         optimizer, settings = self._make_optimizer(model=model), self.settings
         if settings.ema is not None or settings.ema_half_life is not None:
@@ -80,7 +84,7 @@ class TrainingModule(ModelModule):
             WeightAverage(optimizer, decay, settings.ema_warmup, settings.ema_evaluated)
         return optimizer
 
-    def configure_optimizers(self) -> Any:
+    def configure_optimizers(self) -> OptimizerLRScheduler:
         """The optimizer over the model's parameter groups, and its schedule over `max_steps`."""
         optimizer = self.make_optimizer(model=self.model)
         if self.device_mesh is not None:
@@ -132,7 +136,7 @@ class TrainingModule(ModelModule):
         """What keeps small gradients in fp16: it has scaled them until the optimizer's step; None in other precisions."""
         return getattr(self.trainer.precision_plugin, "scaler", None)
 
-    def on_before_optimizer_step(self, optimizer: Any) -> None:
+    def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
         """Clips gradients of fp16; Lightning has unscaled them by now, but for optimizers that do so themselves."""
         if (scaler := self._scaler()) is not None:
             if unscales_itself(optimizer):
@@ -152,11 +156,11 @@ class TrainingModule(ModelModule):
         seed_generators(seeds[0], self.device)
         scale = size / max(weight, 1e-12)
         total = torch.zeros((), device=self.device)
-        compute: Any = self.model
+        compute: Compute = self.model
         block_sync = getattr(self.trainer.strategy, "block_backward_sync", None)
         directly = size == 1 and block_sync is None
         if self.model.couples_batch:
-            compute = in_two_passes(compute, micro_batches, needs, seeds, replica)
+            compute = in_two_passes(self.model, micro_batches, needs, seeds, replica)
         self._of_sources = self._begin_source_losses() if self._is_logged(step) else None
         kept: set[torch.nn.Parameter] = set()
         for i, micro_batch in enumerate(micro_batches):
@@ -227,7 +231,7 @@ class TrainingModule(ModelModule):
         for logger in self.loggers:
             logger.log_metrics(metrics, step)
 
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def on_load_checkpoint(self, checkpoint: State) -> None:
         """Checks that the weights fit, and tells Lightning's loop how many global batches are consumed."""
         try:
             check_same_model(self.state_dict(), checkpoint["state_dict"])
@@ -243,7 +247,7 @@ class TrainingModule(ModelModule):
         loop["epoch_loop.batch_progress"]["is_last_batch"] = False
         loop["epoch_loop.state_dict"]["_batches_that_stepped"] = step
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(self, checkpoint: State) -> None:
         """Notes which models are asked that are no part of the state."""
         self._asked.note(checkpoint)
 

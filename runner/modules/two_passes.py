@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.replicas import Replica
+from tiryns.runner.models.embedding.contrastive import PairsModel
 from tiryns.runner.models.embedding.losses import Pairs
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
 from tiryns.runner.modules.seeds import seed_generators
@@ -54,7 +55,7 @@ class SecondPass:
 
     def __init__(
         self,
-        model: Any,
+        model: PairsModel,
         micro_batches: Sequence[MicroBatch],
         seeds: tuple[int, int],
         replica: Replica,
@@ -95,9 +96,8 @@ class SecondPass:
             gradient = self._gradient[self.model.places(micro_batch, whole_batch=True)]
             surrogate = (vectors * gradient).sum()
             first, self._number = self._number == 0, self._number + 1
-            if (
-                self._number == self._count
-            ):  # every rank has all of the gradient of what is no part of a micro-batch
+            if self._number == self._count:
+                # every rank has all of the gradient of what is no part of a micro-batch
                 for parameter, own in self._learnt:
                     surrogate = surrogate + (parameter * own).sum() / self.replica.size
         value = self.loss if first and self.replica.rank == 0 else torch.zeros_like(self.loss)

@@ -19,7 +19,7 @@ from tiryns.runner.config.targets import locate
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch, TaskArguments
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives import rows as layout
-from tiryns.runner.objectives.rows import IGNORED, Places, Shape, lay_out, sample_hashes, spread
+from tiryns.runner.objectives.rows import IGNORED, Batch, Places, Samples, Shape, lay_out, spread
 from tiryns.runner.protocols import RunObjective
 
 
@@ -48,7 +48,7 @@ class Collator(RunObjective, ABC):
     """Whether the validation loss is in nats per token of the text: it is then compared with the unigram entropy and
     reported in bits per byte. Not inherited, as a subclass may add to the loss."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         cls.nats_per_token = bool(vars(cls).get("nats_per_token"))
 
@@ -75,9 +75,9 @@ class Collator(RunObjective, ABC):
         max_sequence_length: int = 1024,
         special_token_ids: Sequence[int] = (),
         extra_columns: Sequence[str] = (),
-        tokenizer: Any = None,
-        token_counts: Any = None,
-        label_counts: Any = None,
+        tokenizer: object = None,
+        token_counts: object = None,
+        label_counts: object = None,
         **foreign: object,
     ) -> None:
         """`special_token_ids` are never chosen and never inserted, nor are padding and mask.
@@ -109,16 +109,16 @@ class Collator(RunObjective, ABC):
                 raise ValueError(f"objective.{name} must be {allowed}, not {value!r}")
 
     @abstractmethod
-    def compute_labels(self, tokenized: dict[str, Any]) -> dict[str, Any]:
+    def compute_labels(self, tokenized: Batch) -> Batch:
         """The model's `input_ids` and the targets, for padded rows [B, T]; does not change `tokenized`."""
 
     @overload
-    def __call__(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]: ...
+    def __call__(self, samples: Samples) -> Batch: ...
 
     @overload
     def __call__(self, samples: Mapping[str, Any]) -> MicroBatch: ...
 
-    def __call__(self, samples: Any) -> dict[str, Any] | MicroBatch:
+    def __call__(self, samples: Any) -> Batch | MicroBatch:
         """The batch of a list of samples, int64 [B, T] with T up to `max_sequence_length`; a micro-batch of flat samples.
 
         Raises ValueError for samples that cannot be laid out, naming the first of them.
@@ -132,7 +132,7 @@ class Collator(RunObjective, ABC):
             )
         return self.rows_of(samples)
 
-    def rows_of(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def rows_of(self, samples: Samples) -> Batch:
         """The batch of a list of samples, padded to the longest of them, with its targets."""
         read = dict.fromkeys((*self.columns, *self.extra_columns))
         padded = layout.pad_samples(samples, self.pad_token_id, self.max_sequence_length, list(read))
@@ -151,7 +151,7 @@ class Collator(RunObjective, ABC):
             if not 0 <= token < self.vocab_size:
                 raise ValueError(f"token {token} is not in the vocabulary of {self.vocab_size}")
 
-    def labels_of_column(self, samples: Sequence[Mapping[str, Any]], width: int) -> dict[str, Any]:
+    def labels_of_column(self, samples: Samples, width: int) -> Batch:
         """`labels` of the samples as the label column has them: int64 or float32 [B], or [B, T] with -100 beyond."""
         assert self.label_column is not None
         values = layout.column_of(samples, self.label_column)
@@ -192,11 +192,11 @@ class Collator(RunObjective, ABC):
 
         return {"head": Head(getattr(transformers, self.auto), self.head_config(), self.new_head)}
 
-    def head_config(self) -> dict[str, Any]:
+    def head_config(self) -> dict[str, object]:
         """Fields of the model's config that the head needs, such as the names of the labels."""
         return {}
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """The objective's settings that predictions depend on."""
         return {}
 
@@ -227,7 +227,7 @@ class Collator(RunObjective, ABC):
             batch["target_weights"] = torch.from_numpy(labelled["target_weights"][is_target])
         batch |= self.extra_fields(labelled, places, shape)
         counts = not tokenized.get("filler")
-        low, high = sample_hashes(labelled) if counts else (0, 0)
+        low, high = layout.sample_hashes(labelled) if counts else (0, 0)
         return {
             **batch,
             "tokens": int(lengths.sum()) if counts else 0,
@@ -254,7 +254,7 @@ class FlatCollator(Collator):
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """The model's `input_ids` [N] and `labels` [N]; see `Collator.flat_labels`."""
 
-    def compute_labels(self, tokenized: dict[str, Any]) -> dict[str, Any]:
+    def compute_labels(self, tokenized: Batch) -> Batch:
         """The results of `flat_labels` for padded rows [B, T]. Raises ValueError for a token outside the vocabulary."""
         ids = torch.as_tensor(tokenized["input_ids"])
         self.check_tokens(ids)
@@ -263,7 +263,7 @@ class FlatCollator(Collator):
         flat = self.flat_samples(tokenized, real)
         return self.rows({**flat, **self.flat_labels(flat)}, np.flatnonzero(real), real.shape)
 
-    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
+    def flat_samples(self, tokenized: Batch, real: NDArray[np.bool_]) -> FlatSamples:
         """The `real` [B, T] tokens of padded rows; keys that are not given are drawn from torch's default generator."""
         given = tokenized.get("keys")
         drawn = torch.randint(2**62, (len(real),)) if given is None else torch.as_tensor(given).cpu()
@@ -275,7 +275,7 @@ class FlatCollator(Collator):
             "batch_key": int(np.bitwise_xor.reduce(keys)),
         }
 
-    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> Batch:
         """`input_ids` and `labels` of the tokens at `places` in rows of `shape`."""
         return {
             "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),

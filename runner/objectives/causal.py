@@ -14,7 +14,7 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.mlm import MaskedTargetsCollator
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows import IGNORED, Places, Shape
+from tiryns.runner.objectives.rows import IGNORED, Batch, Places, Shape
 from tiryns.runner.order.keyed import mix64, uniform
 
 
@@ -147,7 +147,7 @@ class HybridLanguageModelingCollator(MaskedTargetsCollator):
             "denominators": {"mlm_targets": len(targets) - count, "clm_targets": count},
         }
 
-    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> Batch:
         """`input_ids` and `labels` [B, T], and which rows are `causal` [B]."""
         return super().rows(labelled, places, shape) | {"causal": torch.from_numpy(labelled["causal"])}
 

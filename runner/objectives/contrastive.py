@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tiryns.conf.objective.contrastive import MARGINS, SCORED, Contrastive, check_contrastive
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
@@ -56,7 +56,7 @@ class PairsCollator(FlatCollator):
         texts_per_row: int = 2,
         prompts: tuple[str, str] = ("", ""),
         pair_sets: Sequence[PairSequences] = (),
-        tokenizer: Any = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
         **shared: Any,
     ) -> None:
         super().__init__(**shared)
@@ -96,7 +96,7 @@ class PairsCollator(FlatCollator):
         return super().micro_batch({**tokenized, **texts})  # type: ignore[typeddict-item]
 
     def _check_rows(
-        self, scores: NDArray[Any], counts: NDArray[np.int64], examples: Sequence[Pair] = ()
+        self, scores: NDArray[np.floating], counts: NDArray[np.int64], examples: Sequence[Pair] = ()
     ) -> None:
         """Raises ValueError for rows with texts and scores [D] that the loss cannot take; `examples` tell where."""
         if self.loss == "cosine":
@@ -211,7 +211,7 @@ class ContrastiveCollator(PairsCollator):
         weights = tuple(self.options.dimension_weights or ())
         return super().pair_loss._replace(dimensions=tuple(self.dimensions), weights=weights)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """How a vector is made of a text."""
         return {"pooling": self.pooling, "normalised": self.normalised, "dimensions": self.dimensions}
 

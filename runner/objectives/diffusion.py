@@ -13,7 +13,7 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.masking import lowest
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows import IGNORED, Places, Shape
+from tiryns.runner.objectives.rows import IGNORED, Batch, Places, Shape
 from tiryns.runner.order.keyed import mix64, token_bits, uniform
 
 TIME_SALT = np.uint64(0x7469_6D65)
@@ -123,7 +123,7 @@ class MaskedDiffusionCollator(FlatCollator):
         """The number of ordinary tokens; of masked ones without `time_weighting`."""
         return 0.0 if labelled.get("filler") else float(labelled["denominator"])
 
-    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> Batch:
         """`input_ids` and `labels` [B, T], `target_weights` float32 [B, T], and `weight`, the divisor of the loss."""
         weights = np.zeros(shape[0] * shape[1], dtype=np.float32)
         weights[places] = np.where(labelled["labels"] == IGNORED, 0, labelled["target_weights"])

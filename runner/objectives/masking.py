@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from transformers import PreTrainedTokenizerBase
 
 from tiryns.conf.objective.pretraining import check_shares
 from tiryns.runner.data.micro_batch import FlatSamples
@@ -29,6 +30,9 @@ _SPANS, _COUNTS, _CYCLES, _LAST = (
 
 Units = Any
 """An index of tokens: the first one of each unit, int64 [U], or `slice(None)` where each token is a unit."""
+
+TokenCounts = NDArray[np.int64] | Callable[[], NDArray[np.int64]]
+"""How often each token [V] occurs in the training data, or a function that counts."""
 
 
 class Masking:
@@ -62,8 +66,8 @@ class Masking:
         random_share: float | None = None,
         fixed_count: bool = False,
         favour: str | None = None,
-        tokenizer: Any = None,
-        token_counts: NDArray[np.int64] | Callable[[], NDArray[np.int64]] | None = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        token_counts: TokenCounts | None = None,
     ) -> None:
         """Raises ValueError for shares above 1 together, and for words without a tokenizer that marks them."""
         random_share = (1 - mask_share) / 2 if random_share is None else random_share
@@ -146,7 +150,7 @@ class Masking:
     def _by_count(
         self,
         samples: FlatSamples,
-        scores: NDArray[Any],
+        scores: NDArray[np.floating],
         bits: NDArray[np.uint64],
         rate: float,
         turn: NDArray[np.int64],
@@ -229,13 +233,13 @@ def word_bounds(tokenizer: Any) -> NDArray[np.uint8]:
 
 
 def lowest(
-    values: NDArray[Any],
+    values: NDArray[np.floating],
     among: NDArray[np.bool_],
     document: NDArray[np.int64],
-    number: NDArray[Any],
+    number: NDArray[np.integer | np.floating],
     sizes: NDArray[np.int64] | None = None,
     chances: NDArray[np.float32] | None = None,
-    skipped: NDArray[Any] | None = None,
+    skipped: NDArray[np.integer | np.floating] | None = None,
 ) -> NDArray[np.bool_]:
     """Marks in each document the `number` [D] tokens of lowest value [U], in [0, 1), among those allowed [U].
 

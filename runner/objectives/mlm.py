@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tiryns.conf.objective.pretraining import (
     EnhancedMaskedLanguageModeling,
@@ -15,9 +15,9 @@ from tiryns.conf.objective.pretraining import (
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
-from tiryns.runner.objectives.masking import Masking
+from tiryns.runner.objectives.masking import Masking, TokenCounts
 from tiryns.runner.objectives.options import TAUGHT, takes_options
-from tiryns.runner.objectives.rows import IGNORED, Places, Shape, spread
+from tiryns.runner.objectives.rows import IGNORED, Batch, Places, Shape, spread
 from tiryns.runner.order.keyed import mix64, token_bits
 
 
@@ -33,7 +33,7 @@ class MaskedTargetsCollator(FlatCollator):
     packs = True
     options: MaskedTargets
 
-    def __init__(self, tokenizer: Any = None, token_counts: Any = None, **shared: Any) -> None:
+    def __init__(self, tokenizer: Any = None, token_counts: TokenCounts | None = None, **shared: Any) -> None:
         super().__init__(**shared)
         self.tokenizer, chosen = tokenizer, self.options
         units = (chosen.masking, chosen.max_span, chosen.mask_share, chosen.random_share)
@@ -127,7 +127,7 @@ class ReplacedTokenDetectionCollator(FlatCollator):
     )  # fmt: skip
 
     @takes_options(ReplacedTokenDetection)
-    def __init__(self, tokenizer: Any = None, **shared: Any) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase | None = None, **shared: Any) -> None:
         super().__init__(**shared)
         chosen, share = self.options, 1 - self.options.kept_share
         self.training_masks = Masking(self, chosen.masking, chosen.max_span, share, 0.0, tokenizer=tokenizer)
@@ -186,7 +186,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
     nats_per_token = True
 
     @takes_options(EnhancedMaskedLanguageModeling)
-    def __init__(self, tokenizer: Any = None, **shared: Any) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase | None = None, **shared: Any) -> None:
         super().__init__(**shared)
         self.training_masks = Masking(self, self.options.encoder_masking, tokenizer=tokenizer)
         self.validation_masks = Masking(self)
@@ -216,7 +216,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
             batch["encoder_rate"] = torch.tensor(rate)
         return batch
 
-    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> Batch:
         """`input_ids` and `labels` [B, T], and the fields of `extra_fields`."""
         return {**super().rows(labelled, places, shape), **self.extra_fields(labelled, places, shape)}
 

@@ -16,7 +16,7 @@ COMMON = {"text_column": "text", "label_column": None, "max_sequence_length": 10
 
 
 def takes_options(
-    option: type, *leading: str, **defaults: Any
+    option: type, *leading: str, **defaults: object
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Lets a collator be made with the fields of an option, at their defaults, and sets them as its `options`.
 
@@ -54,7 +54,7 @@ def takes_options(
         taken = written.replace(parameters=parameters)
 
         @wraps(init)
-        def taking(self: Any, *given: Any, **values: Any) -> None:
+        def taking(self: Any, *given: object, **values: object) -> None:
             try:
                 bound = taken.bind(self, *given, **values)
             except TypeError as error:

@@ -18,6 +18,12 @@ from tiryns.runner.order.ranges import ranges
 IGNORED = -100
 """The label of a token without a target, as in torch's losses."""
 
+Samples = Sequence[Mapping[str, Any]]
+"""Tokenised samples by their columns, such as `input_ids`."""
+
+Batch = dict[str, Any]
+"""A batch of samples by its columns: tensors of rows [B, T], or of one packed row [1, T]."""
+
 Places = NDArray[np.int64]
 """The place of each flat token [N] in the rows, counted row by row."""
 
@@ -63,16 +69,14 @@ def sample_hashes(labelled: FlatSamples) -> tuple[int, int]:
     return int((samples & np.uint64(2**24 - 1)).sum()), int((samples >> np.uint64(40)).sum())
 
 
-def spread(values: NDArray[Any], places: Places, shape: Shape, fill: int) -> Tensor:
+def spread(values: NDArray[np.integer | np.bool_], places: Places, shape: Shape, fill: int) -> Tensor:
     """Values of flat tokens [N] at their places in rows of `shape`, and `fill` elsewhere, int64."""
     rows = np.full(shape[0] * shape[1], fill, dtype=np.int64)
     rows[places] = values
     return torch.from_numpy(rows.reshape(shape))
 
 
-def pad_samples(
-    samples: Sequence[Mapping[str, Any]], pad_token_id: int, longest: int, columns: Sequence[str]
-) -> dict[str, Any]:
+def pad_samples(samples: Samples, pad_token_id: int, longest: int, columns: Sequence[str]) -> Batch:
     """`input_ids`, `attention_mask` and those of `columns` that the samples have, int64 [B, T, ...]; their `keys` [B].
 
     Samples are cut after `longest` tokens. Raises ValueError for no samples, a sample without `input_ids`, or a column
@@ -88,7 +92,7 @@ def pad_samples(
     ids = [_array(sample, number, "input_ids") for number, sample in enumerate(samples)]
     lengths = [len(values) for values in ids]
     width = min(max(lengths), longest)
-    padded: dict[str, Any] = {"input_ids": _rows(ids, width, pad_token_id)}
+    padded: Batch = {"input_ids": _rows(ids, width, pad_token_id)}
     masked = [{"attention_mask": np.ones(n), **sample} for sample, n in zip(samples, lengths, strict=True)]
     for name in ("attention_mask", *(name for name in columns if name in samples[0])):
         values = [_array(sample, i, name, lengths[i]) for i, sample in enumerate(masked)]
@@ -99,7 +103,7 @@ def pad_samples(
     return padded
 
 
-def column_of(samples: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
+def column_of(samples: Samples, name: str) -> list[Any]:
     """A column of the samples. Raises ValueError for a sample without it, naming those that it has."""
     for number, sample in enumerate(samples):
         if name not in sample:
@@ -107,7 +111,7 @@ def column_of(samples: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
     return [sample[name] for sample in samples]
 
 
-def label_tensor(values: Sequence[Any], lengths: Sequence[int], width: int) -> Tensor:
+def label_tensor(values: Sequence[object], lengths: Sequence[int], width: int) -> Tensor:
     """Labels of samples: integers int64 [B], numbers float32 [B], or one per token [B, T], -100 for none.
 
     `lengths` are the tokens of the samples before they were cut to `width`. Raises ValueError for text, and for lists of
@@ -130,7 +134,7 @@ def label_tensor(values: Sequence[Any], lengths: Sequence[int], width: int) -> T
     return rows
 
 
-def flat_column(tokenized: Mapping[str, Any], name: str, real: NDArray[np.bool_]) -> NDArray[Any]:
+def flat_column(tokenized: Batch, name: str, real: NDArray[np.bool_]) -> NDArray[Any]:
     """A column of padded rows [B, T, ...] at the `real` tokens, [N, ...]."""
     values = torch.as_tensor(tokenized[name]).cpu().numpy()
     if values.shape[:2] != real.shape:
@@ -138,7 +142,7 @@ def flat_column(tokenized: Mapping[str, Any], name: str, real: NDArray[np.bool_]
     return values[real]
 
 
-def _array(sample: Mapping[str, Any], number: int, name: str, length: int | None = None) -> NDArray[Any]:
+def _array(sample: Mapping[str, Any], number: int, name: str, length: int | None = None) -> NDArray[np.int64]:
     """A column of a sample along its tokens."""
     values = sample[name]
     if isinstance(values, Tensor):
@@ -153,7 +157,7 @@ def _array(sample: Mapping[str, Any], number: int, name: str, length: int | None
     return array
 
 
-def _rows(values: Sequence[NDArray[Any]], width: int, fill: int) -> Tensor:
+def _rows(values: Sequence[NDArray[np.int64]], width: int, fill: int) -> Tensor:
     """Values along the tokens of samples, cut or filled to `width`, int64 [B, T, ...]."""
     rows = np.full((len(values), width, *values[0].shape[1:]), fill, dtype=np.int64)
     for row, value in zip(rows, values, strict=True):

@@ -13,7 +13,7 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows import IGNORED, Places, Shape
+from tiryns.runner.objectives.rows import IGNORED, Batch, Places, Shape
 
 
 class VisionLanguageCollator(FlatCollator):
@@ -51,7 +51,7 @@ class VisionLanguageCollator(FlatCollator):
         self.image_token_id, self.image_example = image_token_id, image_example
         self.end_token_id = end_token_id
 
-    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
+    def flat_samples(self, tokenized: Batch, real: NDArray[np.bool_]) -> FlatSamples:
         """Raises ValueError: only a data module gives samples with images."""
         raise ValueError(
             "VisionLanguageCollator makes batches of the samples of a data module, such as "

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
 
+from tiryns.runner.optim.groups import parameters_of
 from tiryns.runner.patches.torch import foreach
 from tiryns.runner.widening import widened
 
 log = logging.getLogger("tiryns")
 
-BACKEND: Any = "inductor"
+BACKEND = "inductor"
 """What `torch.compile` gives its graphs to."""
 
 COMPILERS = (
@@ -69,7 +70,7 @@ class Compiled:
         """Whether torch could compile it so far."""
         return self._compiled is not None
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         """What the function returns."""
         if self._compiled is not None:
             try:
@@ -120,13 +121,12 @@ def compile_step(optimizer: Optimizer) -> bool:
 
     A fused one stays, being one kernel; so do others, and those of libraries. Hooks and closure stay outside.
     """
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
     fused = any(group.get("fused") for group in optimizer.param_groups)
-    if type(optimizer) not in COMPILABLE or fused or not on_gpu(parameters):
+    if type(optimizer) not in COMPILABLE or fused or not on_gpu(parameters_of(optimizer)):
         return False
     update = inspect.unwrap(type(optimizer).step)
     rates = [torch.tensor(0.0) for _ in optimizer.param_groups]
-    given: list[Any] = []
+    given: list[float | Tensor] = []
 
     def put_back() -> None:
         for group, rate in zip(optimizer.param_groups, given, strict=True):
@@ -138,7 +138,7 @@ def compile_step(optimizer: Optimizer) -> bool:
 
     run = Compiled(lambda: update(optimizer), "the step of the optimizer", plain=plainly)
 
-    def step(self: Optimizer, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self: Optimizer, closure: Callable[[], float] | None = None) -> float | None:
         loss = None if closure is None else closure()
         given[:] = [group["lr"] for group in self.param_groups]
         for group, rate in zip(self.param_groups, rates, strict=True):

@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
+from torch.optim.optimizer import StateDict
 
+from tiryns.runner.optim.groups import parameters_of
 from tiryns.runner.optim.hooks import LoopNeeds
 from tiryns.runner.patches.torch import foreach
 from tiryns.runner.widening import at_least_fp32, widened
@@ -73,13 +75,13 @@ class WeightAverage:
         return LoopNeeds(self).evaluation()
 
     @torch.no_grad()
-    def _before_step(self, optimizer: Optimizer, *_: Any) -> None:
-        for p in _parameters(optimizer):
+    def _before_step(self, optimizer: Optimizer, *_: object) -> None:
+        for p in parameters_of(optimizer):
             if p.grad is not None and "average" not in optimizer.state.get(p, {}):
                 self._first[p] = p.detach().to(at_least_fp32(p.dtype), copy=True)
 
     @torch.no_grad()
-    def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
+    def _after_step(self, optimizer: Optimizer, *_: object) -> None:
         for group in optimizer.param_groups:
             n = group["averaged"] = group.get("averaged", 0) + 1
             decay = min(self.decay, (1 + n) / (10 + n)) if self.warmup else self.decay
@@ -91,18 +93,17 @@ class WeightAverage:
                 averages = [optimizer.state[p]["average"] for p in moved]
                 foreach.lerp_(averages, [widened(p.detach()) for p in moved], 1 - decay)
 
-    def _before_load(self, optimizer: Optimizer, saved: dict[str, Any]) -> None:
+    def _before_load(self, optimizer: Optimizer, saved: StateDict) -> None:
         numbers = [number for group in saved["param_groups"] for number in group["params"]]
         self._saved = [saved["state"].get(number, {}).get("average") for number in numbers]
 
     def _after_load(self, optimizer: Optimizer) -> None:
         """Takes the averages in at least fp32: torch casts state to the type of its weights."""
         self._trained.clear()
-        for p, average in zip(_parameters(optimizer), self._saved, strict=True):
+        for p, average in zip(parameters_of(optimizer), self._saved, strict=True):
             if average is not None:
-                optimizer.state[p]["average"] = average.detach().to(
-                    p.device, at_least_fp32(p.dtype), copy=True
-                )
+                wide = at_least_fp32(p.dtype)
+                optimizer.state[p]["average"] = average.detach().to(p.device, wide, copy=True)
         self._saved = []
 
 
@@ -111,7 +112,3 @@ def decay_of(decay: float | None, half_life: float | None) -> float | None:
     if decay is not None and half_life is not None:
         raise ValueError("module.ema and module.ema_half_life are two names of one thing; set one of them")
     return math.exp2(-1 / half_life) if half_life is not None else decay
-
-
-def _parameters(optimizer: Optimizer) -> list[Tensor]:
-    return [p for group in optimizer.param_groups for p in group["params"]]

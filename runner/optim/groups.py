@@ -7,18 +7,20 @@ says which is which). A tied parameter counts once. Settings of a group that is 
 import difflib
 import fnmatch
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import torch
 from torch import nn
 
-from tiryns.conf.values import suggest
+from tiryns.conf.values import Settings, suggest
 from tiryns.runner.optim.roles import ParamsLike, Part, parts
 
-Groups = list[dict[str, Any]]
-"""Parameter groups as torch has them, each with its name and the names of its parameters."""
+Group = dict[str, Any]
+"""A parameter group as torch has it: its settings, its parameters, its name and their names."""
+
+Groups = list[Group]
 
 ENTRIES = ("params", "param_names", "name", "initial_lr", "use_muon")
 """Entries of a group beside the settings of its optimizer."""
@@ -36,7 +38,7 @@ def parameter_groups(
     weight_decay: float,
     decay_embeddings: bool,
     layer_decay: float,
-    overrides: Sequence[Mapping[str, Any]],
+    overrides: Sequence[Settings],
     matrices_apart: bool = False,
     lr_of_others: float | None = None,
     decay_vectors: bool = False,
@@ -83,7 +85,7 @@ def parameter_groups(
         scales = scaled_by_width(scales, model, named, parametrization, base_width)
     matching = [(override, _matches(override, named)) for override in overrides]
     decays = {"embeddings": decay_embeddings, "no_decay": decay_vectors}
-    groups: dict[tuple[Any, ...], dict[str, Any]] = {}
+    groups: dict[tuple[str, float, float], Group] = {}
     for name, (parameter, role, _) in named.items():
         hidden = matrices_apart and role == "matrix" and parameter.ndim == 2
         rate, decay = lr if hidden or lr_of_others is None else lr_of_others, weight_decay
@@ -103,7 +105,7 @@ def parameter_groups(
     return sorted(groups.values(), key=lambda group: ORDER.index(group["name"].split("/")[0]))
 
 
-def holds_hidden_matrices(group: Mapping[str, Any]) -> bool:
+def holds_hidden_matrices(group: Group) -> bool:
     """Whether a group is one of those that `matrices_apart` makes."""
     return bool(group["name"].split("/")[0] == "matrices")
 
@@ -133,7 +135,7 @@ def _scaless(named: Mapping[str, Part], layer_decay: float) -> dict[str, tuple[f
     return scales
 
 
-def _matches(override: Mapping[str, Any], named: Mapping[str, Any]) -> set[str]:
+def _matches(override: Settings, named: Mapping[str, Part]) -> set[str]:
     pattern = override.get("pattern")
     known = ("pattern", "lr", "lr_scale", "weight_decay")
     if unknown := sorted(set(override) - set(known)):
@@ -159,14 +161,14 @@ def _matches(override: Mapping[str, Any], named: Mapping[str, Any]) -> set[str]:
     return names
 
 
-def _apply(override: Mapping[str, Any], lr: float, weight_decay: float) -> tuple[float, float]:
+def _apply(override: Settings, lr: float, weight_decay: float) -> tuple[float, float]:
     rate, scale, decay = (override.get(key) for key in ("lr", "lr_scale", "weight_decay"))
     lr = lr if rate is None else rate
     return (lr if scale is None else lr * scale), (weight_decay if decay is None else decay)
 
 
 def groups_as_given(
-    given: Sequence[Mapping[str, Any]],
+    given: Sequence[Group],
     lr: float,
     weight_decay: float,
     matrices_apart: bool,
@@ -203,7 +205,7 @@ def groups_as_given(
     return found
 
 
-def check_entries(given: Sequence[Any], known: Sequence[str], optimizer: str) -> None:
+def check_entries(given: Sequence[Collection[str]], known: Sequence[str], optimizer: str) -> None:
     """Raises ValueError for an entry of a group that is no setting of its optimizer."""
     for number, group in enumerate(given):
         for name in group:
@@ -214,7 +216,7 @@ def check_entries(given: Sequence[Any], known: Sequence[str], optimizer: str) ->
                 )
 
 
-def _named(group: Mapping[str, Any], number: int) -> list[tuple[str, torch.Tensor]]:
+def _named(group: Group, number: int) -> list[tuple[str, torch.Tensor]]:
     """The parameters of a group with their names, or with their numbers for names."""
     if "params" not in group:
         raise ValueError(f"group {number} has no 'params'; it has {', '.join(group)}")
@@ -225,6 +227,11 @@ def _named(group: Mapping[str, Any], number: int) -> list[tuple[str, torch.Tenso
         if not isinstance(parameter, torch.Tensor):
             raise ValueError(f"group {number} holds a {type(parameter).__name__} as {name}: give parameters")
     return named
+
+
+def parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """All parameters of an optimizer in the order of its groups."""
+    return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def groups_table(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:

@@ -4,14 +4,14 @@ Each is a function of parameter groups and of the settings of its option in `con
 settings of their own, the same for all matrices of a group.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from torch import Tensor
 from torch.optim import Optimizer
 
 from tiryns.conf.optimizer import matrixwise as conf
-from tiryns.runner.optim.groups import Groups, holds_hidden_matrices
+from tiryns.runner.optim.groups import Group, Groups, holds_hidden_matrices
 from tiryns.runner.optim.shared_settings import Pair, optimizer
 
 
@@ -102,12 +102,12 @@ def _for_muon(groups: Groups) -> Groups:
     return groups
 
 
-def _check_choice(settings: dict[str, Any], name: str, known: Iterable[str]) -> None:
+def _check_choice(settings: Mapping[str, object], name: str, known: Collection[str]) -> None:
     if settings[name] not in known:
         raise ValueError(f"{name}='{settings[name]}' must be one of {', '.join(known)}")
 
 
-def set_for_matrices(groups: Groups, **settings: Any) -> Groups:
+def set_for_matrices(groups: Groups, **settings: object) -> Groups:
     """Gives the groups of hidden matrices the settings that they lack, and takes them from all other groups."""
     for group in groups:
         for name, value in settings.items():
@@ -125,7 +125,7 @@ def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> Groups:
     statistics would be the largest of the model and say little (SOAP, arXiv 2409.11321, section 4).
     """
 
-    def longest_of(group: dict[str, Any], parameter: Tensor) -> int:
+    def longest_of(group: Group, parameter: Tensor) -> int:
         if limit in group:
             return int(group[limit])
         if holds_hidden_matrices(group) or parameter.ndim < 2:
@@ -136,7 +136,7 @@ def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> Groups:
 
 
 def split(
-    groups: Groups, value_of: Callable[[dict[str, Any], Tensor], Any], setting: str, label: str
+    groups: Groups, value_of: Callable[[Group, Tensor], int | None], setting: str, label: str
 ) -> Groups:
     """Groups in which all parameters have one value of a setting; where it is None the group has no such setting.
 
@@ -144,7 +144,7 @@ def split(
     """
     found: Groups = []
     for group in groups:
-        parts: dict[Any, dict[str, Any]] = {}
+        parts: dict[int | None, Group] = {}
         for name, parameter in zip(group["param_names"], group["params"], strict=True):
             value = value_of({**group, "param_name": name}, parameter)
             part = parts.setdefault(value, {**group, "params": [], "param_names": [], setting: value})
@@ -162,7 +162,7 @@ def split(
 def with_ranks(groups: Groups) -> Groups:
     """Groups in which `rank` is a whole number; matrices of one row or column have none where it is a fraction."""
 
-    def rank_of(group: dict[str, Any], parameter: Tensor) -> int | None:
+    def rank_of(group: Group, parameter: Tensor) -> int | None:
         if not holds_hidden_matrices(group):
             return None
         rank, side = group["rank"], min(parameter.shape, default=1)

@@ -10,10 +10,11 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from torch.optim import Optimizer
+from torch.optim.optimizer import StateDict
 
 from tiryns.conf.optimizer import elementwise as conf
 from tiryns.runner.optim.algorithms.cautious import CautiousDecay
-from tiryns.runner.optim.groups import parameter_groups
+from tiryns.runner.optim.groups import Groups, parameter_groups
 
 Opt = TypeVar("Opt", bound=Optimizer)
 Pair = tuple[float, float]
@@ -82,7 +83,7 @@ def optimizer(
         taken = Signature([*SHARED, *SWITCHES, *named, *BY_WIDTH])
 
         @wraps(function)
-        def make(*arguments: Any, **keywords: Any) -> Optimizer:
+        def make(*arguments: object, **keywords: object) -> Optimizer:
             given = taken.bind(*arguments, **keywords).arguments
             if given["quantized"] and not has_8_bit:
                 from tiryns.runner.optim.table import with_8_bit_variant
@@ -125,7 +126,7 @@ def keep_settings(optimizer: Opt, kind: str) -> Opt:
     return optimizer
 
 
-def _with_present_settings(optimizer: Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
+def _with_present_settings(optimizer: Optimizer, saved: StateDict) -> StateDict:
     """The saved state with this optimizer's settings; raises ValueError where it is not of the same kind."""
     check_same(optimizer, saved["param_groups"])
     groups = [
@@ -135,7 +136,7 @@ def _with_present_settings(optimizer: Optimizer, saved: dict[str, Any]) -> dict[
     return {**saved, "param_groups": groups}
 
 
-def check_same(optimizer: Optimizer, saved: list[dict[str, Any]]) -> None:
+def check_same(optimizer: Optimizer, saved: Groups) -> None:
     """Raises ValueError unless the saved groups are of the same optimizer over the same parameters."""
     kind = optimizer.param_groups[0]["optimizer"]
     other = saved[0].get("optimizer", kind) if saved else "none"

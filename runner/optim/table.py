@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 import tiryns.conf  # noqa: F401  registers the options
 from tiryns.conf.registry import OPTIONS
-from tiryns.conf.values import suggest
+from tiryns.conf.values import Settings, suggest
 from tiryns.runner.optim.groups import check_entries
 from tiryns.runner.optim.roles import ParamsLike
 
@@ -77,14 +77,11 @@ def function_of(optimizer_name: str) -> Callable[..., Optimizer]:
 
 def with_8_bit_variant() -> list[str]:
     """The names of the optimizers whose functions have a parameter `quantized`."""
-
-    def takes_quantized(name: str) -> bool:
-        return "quantized" in inspect.signature(inspect.unwrap(function_of(name))).parameters
-
-    return [name for name in OPTIMIZERS if takes_quantized(name)]
+    signatures = {name: inspect.signature(inspect.unwrap(function_of(name))) for name in OPTIMIZERS}
+    return [name for name, known in signatures.items() if "quantized" in known.parameters]
 
 
-def defaults(optimizer_name: str) -> dict[str, Any]:
+def defaults(optimizer_name: str) -> Settings:
     """The settings of an optimizer with the values they have in `conf`."""
     settings = dataclasses.asdict(OPTIMIZERS[optimizer_name]())
     del settings["_target_"]

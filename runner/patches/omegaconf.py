@@ -10,12 +10,12 @@ from functools import lru_cache, partial
 from typing import Any
 
 import omegaconf.base
-from omegaconf import DictConfig, ListConfig
-from omegaconf.base import Metadata, Node
+from omegaconf import DictConfig, ListConfig, Node
+from omegaconf.base import Metadata
 from omegaconf.grammar_parser import parse
 
 
-def full_key(node: Any) -> str:
+def full_key(node: Node) -> str:
     """Returns the path of a node from the root of its config, empty for the root.
 
     Example:
@@ -39,8 +39,9 @@ def quicken() -> None:
     base: Any = omegaconf.base
     if base.parse is parse:
         base.parse = lru_cache(4096)(parse)
-    for kind, function in ((Metadata, _metadata), (DictConfig, _node), (ListConfig, _node)):
-        kind.__deepcopy__ = function  # type: ignore[attr-defined]
+    copies: tuple[Any, ...] = (Metadata, _metadata), (DictConfig, _node), (ListConfig, _node)
+    for kind, function in copies:
+        kind.__deepcopy__ = function
 
 
 def _metadata(noted: Metadata, memo: object) -> Metadata:

@@ -7,7 +7,7 @@ that load a model with code of its own are noted in `_auto_class` by `register_f
 from typing import Any
 
 
-def attention_of(config: Any) -> Any:
+def attention_of(config: object) -> Any:
     """Returns the name of the attention that a model of this config computes; None where it has one of its own.
 
     Example:
@@ -28,6 +28,6 @@ def auto_class_of(model: Any) -> str | None:
     return auto
 
 
-def has_head(auto: Any, config: Any) -> bool:
+def has_head(auto: Any, config: object) -> bool:
     """Returns whether an `Auto` class has a model for configs of this class."""
     return type(config) in auto._model_mapping

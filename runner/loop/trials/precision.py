@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from omegaconf import DictConfig
 
 from tiryns.runner import log
 from tiryns.runner.data.micro_batch import MicroBatch
@@ -19,6 +20,8 @@ from tiryns.runner.manifest.machine import machine
 from tiryns.runner.models.autocast import is_slower, usable_precision
 from tiryns.runner.models.packed.trials import in_one_line
 from tiryns.runner.models.quick.allowed import quick_gradients
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.protocols import RunData
 from tiryns.runner.run.cluster import num_nodes, processes_per_node
 from tiryns.runner.run.files import read_json, write_atomically
 
@@ -38,7 +41,7 @@ LEAST = 512
 """Tokens that are tried at least."""
 
 
-def precision_of(config: Any, data: Any, module: Any) -> str:
+def precision_of(config: DictConfig, data: RunData, module: Any) -> str:
     """What `trainer.precision=auto` comes to, from what the hardware suggests in `config.trainer`.
 
     fp32 for a model that cannot be computed in autocast. On a CPU with bf16 units the faster of the two: as the rule of
@@ -52,7 +55,7 @@ def precision_of(config: Any, data: Any, module: Any) -> str:
     by_rule = ["32-true", suggested]
     if not is_slower(getattr(model.pretrained.config.get_text_config(), "hidden_size", None)):
         by_rule.reverse()
-    if not can_be_tried(data, module) or num_nodes(trainer) > 1:
+    if not can_be_tried(data, module.model) or num_nodes(trainer) > 1:
         return by_rule[0]
     cache = config.data.get("cache_dir")
     try:
@@ -75,23 +78,24 @@ def faster(precisions: Sequence[str], seconds: dict[str, float]) -> str:
     return second if seconds[second] < CLEARLY * seconds[first] else first
 
 
-def _kept(precisions: list[str], data: Any, module: Any, ranks: int, cache: Any) -> str:
+def _kept(precisions: list[str], data: RunData, module: Any, ranks: int, cache: str | None) -> str:
     """The faster precision, from the cache or timed; processes that ask at once wait for the first."""
-    asked = {"precisions": precisions, **_setting(data, module)}
+    asked = {"precisions": precisions, **_setting(data, module.model)}
     path = cache_folder(cache) / "precision" / f"{key_of(asked)}.json"
     with locked(path):
         chosen = read_json(path, {}).get("chosen")
         if chosen not in precisions:
             seconds = _seconds(precisions, data, module, ranks)
             chosen = faster(precisions, seconds)
-            log.info("precision is %s: %s (kept in %s)", chosen, _told(seconds), path)
+            told = ", ".join(f"{1000 * value:.1f} ms in {name}" for name, value in seconds.items())
+            log.info("precision is %s: %s (kept in %s)", chosen, told, path)
             write_atomically(path, json.dumps({**asked, "seconds": seconds, "chosen": chosen}, indent=1))
     return str(chosen)
 
 
-def _setting(data: Any, module: Any) -> dict[str, Any]:
+def _setting(data: RunData, model: TaskModel) -> dict[str, object]:
     """What the time of a step depends on: the machine, and the model by kind and sizes."""
-    here, model = machine(), module.model
+    here = machine()
     return {
         **{name: here[name] for name in ("cpu", "features")},
         "threads": torch.get_num_threads(),
@@ -102,17 +106,17 @@ def _setting(data: Any, module: Any) -> dict[str, Any]:
     }
 
 
-def _seconds(precisions: Sequence[str], data: Any, module: Any, ranks: int) -> dict[str, float]:
+def _seconds(precisions: Sequence[str], data: RunData, module: Any, ranks: int) -> dict[str, float]:
     """Seconds of both passes of a micro-batch of the first step in each precision, which are run in turn."""
     cpu, found = torch.device("cpu"), dict.fromkeys(precisions, float("inf"))
     with leaving_no_trace(module, cpu):
-        micro_batch, began = _tried(data, module, ranks), time.perf_counter()
+        micro_batch, began = _tried(data, module.model, ranks), time.perf_counter()
         for _ in range(ROUNDS):
             for precision in precisions:
                 started = time.perf_counter()
                 with (
                     quick_gradients(once=True, directly=True),
-                    loss_of(module, micro_batch, cpu, precision) as loss,
+                    loss_of(module.model, micro_batch, cpu, precision) as loss,
                 ):
                     loss.backward()
                 found[precision] = min(found[precision], time.perf_counter() - started)
@@ -122,14 +126,10 @@ def _seconds(precisions: Sequence[str], data: Any, module: Any, ranks: int) -> d
     return found
 
 
-def _tried(data: Any, module: Any, ranks: int) -> MicroBatch:
+def _tried(data: RunData, model: TaskModel, ranks: int) -> MicroBatch:
     """The largest micro-batch of the first step, of fewer tokens for a large model."""
     tokens = data.micro_batch_tokens
     if tokens is not None:
-        fitting = FLOPS / (6 * sum(p.numel() for p in module.model.parameters()))
+        fitting = FLOPS / (6 * sum(p.numel() for p in model.parameters()))
         tokens = min(tokens, max(LEAST, int(fitting)))
     return largest_micro_batch(data, tokens, ranks)
-
-
-def _told(seconds: dict[str, float]) -> str:
-    return ", ".join(f"{1000 * value:.1f} ms in {name}" for name, value in seconds.items())

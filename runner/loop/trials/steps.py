@@ -14,8 +14,10 @@ from tiryns.runner.data.micro_batch import MicroBatch, Share
 from tiryns.runner.models.autocast import autocast_dtype
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
 from tiryns.runner.models.quick.allowed import quick_gradients
+from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.optim import loop_needs
 from tiryns.runner.patches.torch.trees import tree_leaves
+from tiryns.runner.protocols import RunData
 
 LARGEST, SMALLEST = 65536, 512
 """Tokens of a micro-batch that are tried on a GPU."""
@@ -55,7 +57,7 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
     def run(micro_batches: list[MicroBatch], quick: bool = False) -> None:
         for micro_batch in micro_batches:
             allowed = quick_gradients(quick and not needs.create_graph, directly=True)
-            with allowed, loss_of(module, micro_batch, device, precision) as loss:
+            with allowed, loss_of(module.model, micro_batch, device, precision) as loss:
                 (loss / weight).backward(create_graph=needs.create_graph)
                 needs.after_backward()
 
@@ -67,7 +69,7 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
         return time.perf_counter() - began
 
     with needs.step(0):
-        activations = _activation_bytes(module, lambda: run(micro_batches[:1]), device)
+        activations = _activation_bytes(module.model, lambda: run(micro_batches[:1]), device)
         tried = micro_batches[:TRIED]
         per_micro_batch = seconds(lambda: run(tried, quick=True)) / len(tried)
         update = seconds(optimizer.step)
@@ -81,12 +83,12 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
     )
 
 
-def can_be_tried(data: Any, module: Any) -> bool:
+def can_be_tried(data: RunData, model: TaskModel) -> bool:
     """Whether micro-batches of the run can be had before it, and computed each by itself."""
-    return bool(data.tells_batches and not data.streamed and not module.model.couples_batch)
+    return data.tells_batches and not data.streamed and not model.couples_batch
 
 
-def fitting_tokens(module: Any, data: Any, device: torch.device, precision: str, ranks: int) -> int:
+def fitting_tokens(module: Any, data: RunData, device: torch.device, precision: str, ranks: int) -> int:
     """The most tokens of a micro-batch that fit into a device's memory, halved from what a share of the first step has.
 
     Both passes of the largest micro-batch are run. Weights, gradients, buffers and random states are as before.
@@ -101,13 +103,12 @@ def fitting_tokens(module: Any, data: Any, device: torch.device, precision: str,
     return tokens
 
 
-def largest_micro_batch(data: Any, tokens: int | None, ranks: int) -> MicroBatch:
+def largest_micro_batch(data: RunData, tokens: int | None, ranks: int) -> MicroBatch:
     """The largest of the first step, cut into micro-batches of so many tokens whatever the data's own setting is."""
-    micro_batches: list[MicroBatch] = _first_share(data, tokens, ranks)["micro_batches"]
-    return max(micro_batches, key=lambda one: one["input_ids"].numel())
+    return max(_first_share(data, tokens, ranks)["micro_batches"], key=lambda one: one["input_ids"].numel())
 
 
-def _first_share(data: Any, tokens: int | None, ranks: int) -> Share:
+def _first_share(data: RunData, tokens: int | None, ranks: int) -> Share:
     """The first rank's share of the first step in micro-batches of so many tokens; the data's own setting stays."""
     given, data.micro_batch_tokens = data.micro_batch_tokens, tokens
     try:
@@ -135,7 +136,7 @@ def leaving_no_trace(module: Any, device: torch.device) -> Iterator[None]:
             buffer.copy_(before)
 
 
-def _fits(module: Any, data: Any, tokens: int, device: torch.device, precision: str, ranks: int) -> bool:
+def _fits(module: Any, data: RunData, tokens: int, device: torch.device, precision: str, ranks: int) -> bool:
     """Whether both passes of the largest micro-batch of so many tokens leave room in memory."""
     largest = move_data_to_device(largest_micro_batch(data, tokens, ranks), device)
     try:
@@ -145,7 +146,7 @@ def _fits(module: Any, data: Any, tokens: int, device: torch.device, precision: 
         if on_gpu:
             torch.cuda.reset_peak_memory_stats(device)
             begun = torch.cuda.memory_allocated(device)
-        with loss_of(module, largest, device, precision) as loss:
+        with loss_of(module.model, largest, device, precision) as loss:
             loss.backward()
         peak = torch.cuda.max_memory_allocated(device) if on_gpu else 0
         del state
@@ -162,24 +163,26 @@ def _fits(module: Any, data: Any, tokens: int, device: torch.device, precision: 
 
 
 @contextmanager
-def loss_of(module: Any, micro_batch: MicroBatch, device: torch.device, precision: str) -> Iterator[Tensor]:
+def loss_of(
+    model: TaskModel, micro_batch: MicroBatch, device: torch.device, precision: str
+) -> Iterator[Tensor]:
     """The loss; within it both passes are in autocast, and dropout by keys, as in `TrainingModule.training_step`."""
     mixed, dtype = precision.endswith("-mixed"), autocast_dtype(precision)
     with torch.autocast(device.type, dtype, enabled=mixed), dropout_keys(micro_batch, 0) as keys:
-        loss = module.model(micro_batch)["loss"]
+        loss: Tensor = model(micro_batch)["loss"]
         if keys is not None:
             keys.computing_again = True
         yield loss
 
 
-def _activation_bytes(module: Any, work: Callable[[], None], device: torch.device) -> int:
+def _activation_bytes(model: TaskModel, work: Callable[[], None], device: torch.device) -> int:
     """Bytes that `work` keeps for the backward pass beside the weights; each storage counts once."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
         work()
         return torch.cuda.max_memory_allocated(device) - before
-    weights = {p.untyped_storage().data_ptr() for p in module.model.parameters()}
+    weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
     kept: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:

@@ -57,8 +57,18 @@ class EncoderConfig(PretrainedConfig):
             self.auto_map = {"AutoConfig": name, **classes}
 
 
+class SelfAttention(nn.Module):
+    """The base class of attention in both directions."""
+
+    is_causal = False
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+
+
 def attend(
-    module: Any,
+    module: SelfAttention,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -96,7 +106,7 @@ def eager_attention_forward(
     mask: Tensor | None,
     scaling: float,
     dropout: float = 0.0,
-    **_: Any,
+    **_: object,
 ) -> tuple[Tensor, Tensor]:
     """Attention [B, N, T, H] to [B, T, N, H], and its weights."""
     scores = query @ key.transpose(-1, -2) * scaling
@@ -111,16 +121,6 @@ def heads_of(states: Tensor, num_heads: int) -> Tensor:
     return states.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
 
-class SelfAttention(nn.Module):
-    """The base class of attention in both directions."""
-
-    is_causal = False
-
-    def __init__(self, config: Any) -> None:
-        super().__init__()
-        self.config: Any = config
-
-
 class PublishedEncoder(PreTrainedModel):
     """The base class of encoders, and of encoders with heads."""
 
@@ -132,8 +132,7 @@ class PublishedEncoder(PreTrainedModel):
 
     def get_input_embeddings(self) -> nn.Module:
         """The table of tokens."""
-        table: nn.Module = self.base_model.embeddings.tok_embeddings
-        return table
+        return self.base_model.embeddings.tok_embeddings
 
     def set_input_embeddings(self, value: nn.Module) -> None:
         """Replaces the table of tokens."""
@@ -143,9 +142,9 @@ class PublishedEncoder(PreTrainedModel):
 class Body(PublishedEncoder):
     """An encoder: `embeddings`, a list of `layers`, and `final_norm`, the identity where there is none."""
 
-    embeddings: Any
-    layers: Any
-    final_norm: Any
+    embeddings: nn.Module
+    layers: nn.ModuleList
+    final_norm: nn.Module
 
     def forward(
         self,
@@ -155,7 +154,7 @@ class Body(PublishedEncoder):
         inputs_embeds: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         output_hidden_states: bool | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> BaseModelOutput:
         """Token ids [B, T], or their embeddings [B, T, D], to hidden states [B, T, D]; positions begin at 0."""
         if inputs_embeds is None:
@@ -163,7 +162,7 @@ class Body(PublishedEncoder):
         if position_ids is None:
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device)[None]
         hidden = self.embeddings(inputs_embeds, position_ids, token_type_ids)
-        mask: Any = create_bidirectional_mask(self.config, hidden, attention_mask)
+        mask = create_bidirectional_mask(self.config, hidden, attention_mask)
         keeps = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         last, kept = hidden, [hidden]
         for last in self.states(hidden, mask, **kwargs):
@@ -171,7 +170,7 @@ class Body(PublishedEncoder):
         last = self.final_norm(last)
         return BaseModelOutput(last, (*kept[:-1], last) if keeps else None)
 
-    def states(self, hidden: Tensor, mask: Tensor | None, **kwargs: Any) -> Iterator[Tensor]:
+    def states(self, hidden: Tensor, mask: Tensor | None, **kwargs: object) -> Iterator[Tensor]:
         """The hidden states behind each layer."""
         for layer in self.layers:
             hidden = layer(hidden, mask, **kwargs)

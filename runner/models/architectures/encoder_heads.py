@@ -3,6 +3,7 @@
 Letters in shapes: B rows, T tokens, D width, V vocabulary, C labels.
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -14,23 +15,23 @@ from transformers.modeling_outputs import (
     TokenClassifierOutput,
 )
 
-from .encoder_base import Body, PublishedEncoder
+from .encoder_base import Body, EncoderConfig, PublishedEncoder
 
 
 class Headed(PublishedEncoder):
     """An encoder of the class `body` with a head."""
 
     body: ClassVar[type[Body]]
-    add_head: Any
+    add_head: Callable[[EncoderConfig], None]
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
         self.num_labels = config.num_labels
         self.model = self.body(config)
         self.add_head(config)
         self.post_init()
 
-    def encoded(self, input_ids: Tensor | None, arguments: dict[str, Any]) -> BaseModelOutput:
+    def encoded(self, input_ids: Tensor | None, arguments: dict[str, object]) -> BaseModelOutput:
         """What the encoder gives for the arguments of a model."""
         arguments.pop("return_dict", None)
         return self.model(input_ids=input_ids, **arguments)
@@ -42,12 +43,12 @@ class ForMaskedLM(Headed):
     _tied_weights_keys = {"decoder.weight": "model.embeddings.tok_embeddings.weight"}  # noqa: RUF012
     decoder_bias: ClassVar[bool] = True
 
-    def add_head(self, config: Any) -> None:
+    def add_head(self, config: EncoderConfig) -> None:
         """Adds head and decoder."""
         self.head = self.transform(config)
         self.decoder: nn.Module = nn.Linear(config.hidden_size, config.vocab_size, bias=self.decoder_bias)
 
-    def transform(self, config: Any) -> nn.Module:
+    def transform(self, config: EncoderConfig) -> nn.Module:
         """What stands before the decoder."""
         return nn.Identity()
 
@@ -60,7 +61,7 @@ class ForMaskedLM(Headed):
         self.decoder = value
 
     def forward(
-        self, input_ids: Tensor | None = None, labels: Tensor | None = None, **kwargs: Any
+        self, input_ids: Tensor | None = None, labels: Tensor | None = None, **kwargs: object
     ) -> MaskedLMOutput:
         """Logits [B, T, V], and the loss of labels [B, T] that are not -100."""
         outputs = self.encoded(input_ids, kwargs)
@@ -86,7 +87,7 @@ class ForSequenceClassification(Headed):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> SequenceClassifierOutput:
         """Logits [B, C], and the loss of labels [B]."""
         outputs = self.encoded(input_ids, {**kwargs, "attention_mask": attention_mask})
@@ -112,7 +113,7 @@ class ForTokenClassification(Headed):
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
 
     def forward(
-        self, input_ids: Tensor | None = None, labels: Tensor | None = None, **kwargs: Any
+        self, input_ids: Tensor | None = None, labels: Tensor | None = None, **kwargs: object
     ) -> TokenClassifierOutput:
         """Logits [B, T, C], and the loss of labels [B, T] that are not -100."""
         outputs = self.encoded(input_ids, kwargs)
@@ -124,7 +125,7 @@ class ForTokenClassification(Headed):
 class ForQuestionAnswering(Headed):
     """An encoder that scores each token as the first and the last of an answer."""
 
-    def add_head(self, config: Any) -> None:
+    def add_head(self, config: EncoderConfig) -> None:
         """Adds the scores."""
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
 
@@ -133,7 +134,7 @@ class ForQuestionAnswering(Headed):
         input_ids: Tensor | None = None,
         start_positions: Tensor | None = None,
         end_positions: Tensor | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> QuestionAnsweringModelOutput:
         """Logits [B, T] of first and last tokens, and the loss of positions [B]."""
         outputs = self.encoded(input_ids, kwargs)

@@ -44,7 +44,7 @@ class CrammedBertConfig(EncoderConfig):
 class CrammedBertEmbeddings(nn.Module):
     """Tokens and scaled sinusoids."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: CrammedBertConfig) -> None:
         super().__init__()
         self.tok_embeddings = nn.Embedding(
             config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id
@@ -68,7 +68,7 @@ def sinusoids(positions: Tensor, width: int) -> Tensor:
 class CrammedBertAttention(SelfAttention):
     """Attention without biases."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: CrammedBertConfig) -> None:
         super().__init__(config)
         self.Wqkv = nn.Linear(config.hidden_size, 3 * config.hidden_size, bias=False)
         self.Wo = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
@@ -83,7 +83,7 @@ class CrammedBertAttention(SelfAttention):
 class CrammedBertMLP(nn.Module):
     """A gated feed-forward layer."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: CrammedBertConfig) -> None:
         super().__init__()
         self.Wi = nn.Linear(config.hidden_size, 2 * config.intermediate_size, bias=False)
         self.Wo = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
@@ -97,7 +97,7 @@ class CrammedBertMLP(nn.Module):
 class CrammedBertLayer(GradientCheckpointingLayer):
     """A layer with its norms before attention and feed-forward layer."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: CrammedBertConfig) -> None:
         super().__init__()
         self.attn_norm, self.mlp_norm = (
             nn.LayerNorm(config.hidden_size, config.layer_norm_eps) for _ in range(2)
@@ -105,7 +105,7 @@ class CrammedBertLayer(GradientCheckpointingLayer):
         self.attn, self.mlp = CrammedBertAttention(config), CrammedBertMLP(config)
         self.drop = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(self, hidden: Tensor, mask: Tensor | None, **kwargs: Any) -> Tensor:
+    def forward(self, hidden: Tensor, mask: Tensor | None, **kwargs: object) -> Tensor:
         """Hidden states [B, T, D] to as many."""
         hidden = hidden + self.drop(self.attn(self.attn_norm(hidden), mask, **kwargs))
         return hidden + self.drop(self.mlp(self.mlp_norm(hidden)))

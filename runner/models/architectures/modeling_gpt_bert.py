@@ -46,7 +46,7 @@ class GptBertConfig(EncoderConfig):
     """Buckets of distances to one side, in which distances of up to `max_position_embeddings` tokens differ."""
 
 
-def plain_norm(width: int, config: Any) -> nn.LayerNorm:
+def plain_norm(width: int, config: EncoderConfig) -> nn.LayerNorm:
     """A layer norm without weights."""
     return nn.LayerNorm(width, config.layer_norm_eps, elementwise_affine=False)
 
@@ -54,7 +54,7 @@ def plain_norm(width: int, config: Any) -> nn.LayerNorm:
 class GptBertEmbeddings(nn.Module):
     """Tokens, and the buckets of distances."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: GptBertConfig) -> None:
         super().__init__()
         self.tok_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
         self.norm = plain_norm(config.hidden_size, config)
@@ -62,7 +62,7 @@ class GptBertEmbeddings(nn.Module):
         self.bucket_embeddings = nn.Embedding(2 * config.position_bucket_size - 1, config.hidden_size)
         self.bucket_norm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
 
-    def forward(self, tokens: Tensor, *_: Any) -> Tensor:
+    def forward(self, tokens: Tensor, *_: object) -> Tensor:
         """Embeddings [B, T, D] of tokens."""
         return self.drop(self.norm(tokens))
 
@@ -71,7 +71,7 @@ class GptBertEmbeddings(nn.Module):
         return self.bucket_norm(self.bucket_embeddings.weight)
 
 
-def buckets_of(length: int, config: Any, device: torch.device) -> Tensor:
+def buckets_of(length: int, config: GptBertConfig, device: torch.device) -> Tensor:
     """The bucket of the distance i - j of each two of T tokens, from 0 for far behind: [T, T]."""
     half = config.position_bucket_size // 2
     longest = max(config.max_position_embeddings - 1, half + 1)
@@ -87,7 +87,9 @@ def buckets_of(length: int, config: Any, device: torch.device) -> Tensor:
 class GptBertAttention(SelfAttention):
     """Attention with scores of distances, whose result is gated."""
 
-    def __init__(self, config: Any) -> None:
+    config: GptBertConfig
+
+    def __init__(self, config: GptBertConfig) -> None:
         super().__init__(config)
         width = config.hidden_size
         self.norm, self.out_norm = plain_norm(width, config), plain_norm(width, config)
@@ -119,7 +121,7 @@ class GptBertAttention(SelfAttention):
 class GptBertMLP(nn.Module):
     """A gated feed-forward layer with a norm before each matrix."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: GptBertConfig) -> None:
         super().__init__()
         self.norm, self.out_norm = (
             plain_norm(width, config) for width in (config.hidden_size, config.intermediate_size)
@@ -137,7 +139,7 @@ class GptBertMLP(nn.Module):
 class GptBertLayer(GradientCheckpointingLayer):
     """A layer that reads the outputs of all before it."""
 
-    def __init__(self, config: Any, index: int) -> None:
+    def __init__(self, config: GptBertConfig, index: int) -> None:
         super().__init__()
         self.attn, self.mlp = GptBertAttention(config), GptBertMLP(config)
         self.after_attn, self.after_mlp = (
@@ -145,7 +147,7 @@ class GptBertLayer(GradientCheckpointingLayer):
         )
 
     def forward(
-        self, hidden: Tensor, outputs: list[Tensor], mask: Tensor | None, buckets: Tensor, **kwargs: Any
+        self, hidden: Tensor, outputs: list[Tensor], mask: Tensor | None, buckets: Tensor, **kwargs: object
     ) -> tuple[Tensor, list[Tensor]]:
         """Hidden states [B, T, D] and all outputs so far, to those behind the layer."""
         outputs = [*outputs, hidden + self.attn(hidden, mask, buckets, **kwargs)]
@@ -178,6 +180,8 @@ class GptBertPreTrainedModel(PublishedEncoder):
 class GptBertModel(Body, GptBertPreTrainedModel):
     """The encoder."""
 
+    embeddings: GptBertEmbeddings
+
     def __init__(self, config: GptBertConfig) -> None:
         super().__init__(config)
         self.embeddings = GptBertEmbeddings(config)
@@ -185,7 +189,7 @@ class GptBertModel(Body, GptBertPreTrainedModel):
         self.final_norm = nn.Identity()
         self.post_init()
 
-    def states(self, hidden: Tensor, mask: Tensor | None, **kwargs: Any) -> Iterator[Tensor]:
+    def states(self, hidden: Tensor, mask: Tensor | None, **kwargs: object) -> Iterator[Tensor]:
         """The hidden states behind each layer."""
         outputs, buckets = [hidden], self.embeddings.buckets()
         for layer in self.layers:
@@ -196,7 +200,7 @@ class GptBertModel(Body, GptBertPreTrainedModel):
 class GptBertHead(nn.Module):
     """What stands before the decoder."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.norm, self.out_norm = (plain_norm(config.hidden_size, config) for _ in range(2))
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)

@@ -41,7 +41,7 @@ class MosaicBertConfig(EncoderConfig):
 class MosaicBertEmbeddings(nn.Module):
     """Tokens and their types."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: MosaicBertConfig) -> None:
         super().__init__()
         self.tok_embeddings = nn.Embedding(
             config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id
@@ -75,7 +75,7 @@ def alibi(slopes: Tensor, query: Tensor, key: Tensor) -> Tensor:
 class MosaicBertAttention(SelfAttention):
     """Attention with ALiBi."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: MosaicBertConfig) -> None:
         super().__init__(config)
         self.Wqkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
         self.Wo = nn.Linear(config.hidden_size, config.hidden_size)
@@ -90,7 +90,7 @@ class MosaicBertAttention(SelfAttention):
 class MosaicBertMLP(nn.Module):
     """A gated feed-forward layer."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: MosaicBertConfig) -> None:
         super().__init__()
         self.Wi = nn.Linear(config.hidden_size, 2 * config.intermediate_size, bias=False)
         self.drop = nn.Dropout(config.hidden_dropout_prob)
@@ -105,7 +105,7 @@ class MosaicBertMLP(nn.Module):
 class MosaicBertLayer(GradientCheckpointingLayer):
     """A layer with its norms behind attention and feed-forward layer."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: MosaicBertConfig) -> None:
         super().__init__()
         self.attn, self.mlp = MosaicBertAttention(config), MosaicBertMLP(config)
         self.attn_norm, self.mlp_norm = (
@@ -113,7 +113,7 @@ class MosaicBertLayer(GradientCheckpointingLayer):
         )
         self.drop = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(self, hidden: Tensor, mask: Tensor | None, **kwargs: Any) -> Tensor:
+    def forward(self, hidden: Tensor, mask: Tensor | None, **kwargs: object) -> Tensor:
         """Hidden states [B, T, D] to as many."""
         hidden = self.attn_norm(hidden + self.drop(self.attn(hidden, mask, **kwargs)))
         return self.mlp_norm(hidden + self.mlp(hidden))
@@ -135,7 +135,7 @@ class MosaicBertModel(Body, MosaicBertPreTrainedModel):
         self.final_norm = nn.Identity()
         self.post_init()
 
-    def states(self, hidden: Tensor, mask: Tensor | None, **kwargs: Any) -> Iterator[Tensor]:
+    def states(self, hidden: Tensor, mask: Tensor | None, **kwargs: object) -> Iterator[Tensor]:
         """The hidden states behind each layer."""
         scores = partial(alibi, slopes(self.config.num_attention_heads, hidden.device))
         return super().states(hidden, mask, position_scores=scores, **kwargs)
@@ -144,7 +144,7 @@ class MosaicBertModel(Body, MosaicBertPreTrainedModel):
 class MosaicBertHead(nn.Module):
     """What BERT has before its decoder."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.norm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)

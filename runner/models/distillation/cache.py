@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tiryns.runner import log
 from tiryns.runner.data.batches import flat_samples
+from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.store.writer import cache_folder, entering, key_of, locked
 
 PIECE = 1024
@@ -24,7 +26,7 @@ AT_ONCE = 32
 """Samples of a batch; what is computed depends on it to rounding."""
 
 
-def outputs_of(data: Any, teacher: str, ask: Callable[[Any], Tensor], rank: int = 0) -> Tensor:
+def outputs_of(data: Any, teacher: str, ask: Callable[[MicroBatch], Tensor], rank: int = 0) -> Tensor:
     """What a teacher says about each training sample, [N, ...] in fp32 on the CPU.
 
     `data` is a connected data module, `teacher` the digest of the weights, and `ask` maps a micro-batch of D samples to
@@ -38,10 +40,9 @@ def outputs_of(data: Any, teacher: str, ask: Callable[[Any], Tensor], rank: int 
         )
     known = {"teacher": teacher, "data": samples.fingerprint, "layout": data.layout, "rows": AT_ONCE}
     folder = cache_folder() / "teachers" / key_of(known)
-    starts = range(0, len(samples), PIECE)
     pieces = {
         folder / f"{start // PIECE:06}.npy": range(start, min(start + PIECE, len(samples)))
-        for start in starts
+        for start in range(0, len(samples), PIECE)
     }
     names = [*pieces]
     first = rank % len(names) if names else 0
@@ -51,7 +52,7 @@ def outputs_of(data: Any, teacher: str, ask: Callable[[Any], Tensor], rank: int 
     return torch.from_numpy(np.concatenate([np.load(path) for path in names]))
 
 
-def _make(path: Path, wait: bool, compute: Callable[[], np.ndarray[Any, Any]]) -> None:
+def _make(path: Path, wait: bool, compute: Callable[[], NDArray[np.float32]]) -> None:
     """Writes a piece unless it is there; one that another process is at is waited for, or left to it."""
     if path.exists():
         return
@@ -65,7 +66,7 @@ def _make(path: Path, wait: bool, compute: Callable[[], np.ndarray[Any, Any]]) -
 
 
 @torch.no_grad()
-def _asked(data: Any, numbers: range, ask: Callable[[Any], Tensor]) -> np.ndarray[Any, Any]:
+def _asked(data: Any, numbers: range, ask: Callable[[MicroBatch], Tensor]) -> NDArray[np.float32]:
     """The outputs for samples of these numbers, in batches of `AT_ONCE`."""
     log.info("asking the teacher about samples %d to %d", numbers[0] + 1, numbers[-1] + 1)
     size = 1 if data.layout == "single" else AT_ONCE

@@ -38,8 +38,7 @@ class DistilledClassifier(Taught, SequenceClassifier):
 
             def ask(micro_batch: MicroBatch) -> Tensor:
                 there = data.transfer_batch_to_device(micro_batch, device, 0)
-                logits: Tensor = teacher.outputs(there).logits
-                return logits
+                return teacher.outputs(there).logits
 
             self.known = outputs_of(data, digests["objective.teacher"], ask, rank).to(device)
 

@@ -1,7 +1,6 @@
 """A masked language model that learns from another one: its logits at the targets, and its hidden states there."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -101,7 +100,7 @@ def states_at(
     model: SparseMaskedLM, micro_batch: MicroBatch, positions: Tensor, layers: Sequence[int]
 ) -> list[Tensor]:
     """Hidden states [N, H] behind some layers, counted from 1 and the last one at the end, at positions [N]."""
-    arguments: dict[str, Any] = model.arguments(micro_batch)
+    arguments = model.arguments(micro_batch)
     if len(layers) > 1:
         arguments["output_hidden_states"] = True
     with model.last_layer.at(positions):

@@ -21,12 +21,6 @@ from tiryns.runner.patches.transformers import attention_of
 from tiryns.runner.run.model_folder import model_folder
 
 
-def load_encoder_alone(auto: Any, path: str) -> PreTrainedModel:
-    """The encoder under `path`; a pooler that nothing has trained is left as it is drawn, and not asked."""
-    model, _ = load_weights(auto, path)
-    return model
-
-
 def load_teacher(
     name_or_path: str,
     auto: str,
@@ -41,8 +35,9 @@ def load_teacher(
             less than `max_length` tokens.
     """
     try:
-        load = load_encoder_alone if auto == "AutoModel" else load_trained
-        model = load(getattr(transformers, auto), model_folder(name_or_path))
+        kind, path = getattr(transformers, auto), model_folder(name_or_path)
+        # of an encoder alone a pooler that nothing has trained is left as it is drawn, and not asked
+        model = load_weights(kind, path)[0] if auto == "AutoModel" else load_trained(kind, path)
         check_length(model, max_length)
         known = None if tokenizer is None else own_tokenizer(name_or_path).get_vocab()
     except ValueError as error:

@@ -88,9 +88,8 @@ class PairsModel(WrappedModel):
         rows = rows if whole_batch else torch.arange(num_rows, device=rows.device)
 
         def spread(values: Tensor, at: Tensor, count: int) -> Tensor:
-            room = values.new_zeros(
-                (num_rows + 1) * count, *values.shape[1:]
-            )  # fillers have the row behind the last
+            # fillers have the row behind the last
+            room = values.new_zeros((num_rows + 1) * count, *values.shape[1:])
             return room.index_copy(0, at, values)[: num_rows * count]
 
         size = (num_rows, self.texts_per_row)
@@ -144,7 +143,7 @@ def leave_out_pooler(encoder: Any) -> None:
         pooler.requires_grad_(False)
 
 
-def loaded_without_pooler(encoder: Any) -> dict[str, Any]:
+def loaded_without_pooler(encoder: object) -> dict[str, bool]:
     """The arguments that an encoder without its pooler is loaded with, so that none is drawn anew; else none."""
     lacks = POOLS in inspect.signature(type(encoder)).parameters and getattr(encoder, "pooler", None) is None
     return {POOLS: False} if lacks else {}

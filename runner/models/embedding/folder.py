@@ -74,16 +74,16 @@ def prompts_of(query: str, passage: str) -> dict[str, str]:
 
 
 def write_embedding(
-    folder: Path, embedding: Embedding, width: int, model_arguments: Mapping[str, Any]
+    folder: Path, embedding: Embedding, width: int, model_arguments: Mapping[str, object]
 ) -> None:
     """Makes a folder with a model of hidden size `width` and a tokenizer one of sentence-transformers.
 
     `model_arguments` are those that the model is loaded with.
     """
     poolings = {field: name == embedding.pooling for name, field in POOLINGS.items()}
-    pooling = {"word_embedding_dimension": width, **poolings, "include_prompt": True}
+    pooling: dict[str, object] = {"word_embedding_dimension": width, **poolings, "include_prompt": True}
     vector = "sentence_embedding"
-    modules: dict[str, dict[str, Any]] = {"models.Transformer": {}, "models.Pooling": pooling}
+    modules: dict[str, dict[str, object]] = {"models.Transformer": {}, "models.Pooling": pooling}
     if embedding.normalised:
         modules["models.Normalize"] = {"module_input_name": vector, "module_output_name": vector}
     write_modules(folder, "SentenceTransformer", modules, embedding, model_arguments)
@@ -92,9 +92,9 @@ def write_embedding(
 def write_modules(
     folder: Path,
     kind: str,
-    modules: Mapping[str, Mapping[str, Any]],
+    modules: Mapping[str, Mapping[str, object]],
     embedding: Embedding,
-    model_arguments: Mapping[str, Any],
+    model_arguments: Mapping[str, object],
 ) -> None:
     """Writes the files of a folder of sentence-transformers for a `kind` of its models.
 
@@ -103,7 +103,7 @@ def write_modules(
     """
     names = [name.rpartition(".")[2] for name in modules]
     places = [f"{number}_{name}" if number else "" for number, name in enumerate(names)]
-    files: dict[str, Any] = {
+    files: dict[str, object] = {
         MODULES: [
             {"idx": number, "name": str(number), "path": place, "type": f"sentence_transformers.{module}"}
             for number, (module, place) in enumerate(zip(modules, places, strict=True))
@@ -155,7 +155,7 @@ class _UnknownModule(Exception):
     pass
 
 
-def _read(path: str, modules: Any) -> Embedding:
+def _read(path: str, modules: object) -> Embedding:
     if not isinstance(modules, list) or not all(
         isinstance(m, dict) and {"type", "path"} <= {*m} for m in modules
     ):

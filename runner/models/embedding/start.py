@@ -1,7 +1,5 @@
 """Training from a folder of sentence-transformers keeps its pooling, unit length and prompts where none are set."""
 
-from typing import Any
-
 from omegaconf import DictConfig
 
 from tiryns.runner import log
@@ -28,7 +26,7 @@ def settle_embedding(config: DictConfig) -> None:
     ):
         if field not in config[group]:
             continue
-        given: Any = config[group][field]
+        given = config[group][field]
         if given is None:
             config[group][field] = value
         elif given != value:

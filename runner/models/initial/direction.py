@@ -1,7 +1,5 @@
 """Whether a loaded encoder reads both ways: another version of a library must not make it causal without a word."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, PreTrainedModel
@@ -41,22 +39,15 @@ def reads_one_way(model: PreTrainedModel) -> bool:
     others = (ids + 1 + (ids + 1 == padding_id(model.config)).long()) % model.config.vocab_size
     try:
         with evaluating(model), torch.random.fork_rng([]):
-            whole, before, behind = (
-                _states(model, some)
-                for some in (
-                    ids,
-                    torch.cat([others[:half], ids[half:]]),
-                    torch.cat([ids[:half], others[half:]]),
-                )
-            )
+            changed = (torch.cat([others[:half], ids[half:]]), torch.cat([ids[:half], others[half:]]))
+            whole, before, behind = (_states(model, some) for some in (ids, *changed))
         sees_before = relative_difference(before[half:], whole[half:]) > UNCHANGED
         return sees_before and relative_difference(behind[:half], whole[:half]) <= UNCHANGED
     except Exception:  # models raise what they like, such as for inputs that are no text
         return False
 
 
-def _states(model: Any, ids: Tensor) -> Tensor:
+def _states(model: PreTrainedModel, ids: Tensor) -> Tensor:
     """The hidden states [T, H] of a document [T]."""
     rows = ids[None].to(model.device)
-    states: Tensor = model.base_model(input_ids=rows, attention_mask=torch.ones_like(rows))[0][0]
-    return states
+    return model.base_model(input_ids=rows, attention_mask=torch.ones_like(rows))[0][0]

@@ -36,10 +36,8 @@ def tile(model: PreTrainedModel, source: PreTrainedModel) -> None:
     for name, (parameter, role, place) in parts(model).items():
         there = name
         if place.layer is not None:
-            layer = min(
-                round(place.layer * old.num_hidden_layers / new.num_hidden_layers), old.num_hidden_layers - 1
-            )
-            there = LAYER.sub(str(layer), name, count=1)
+            layer = round(place.layer * old.num_hidden_layers / new.num_hidden_layers)
+            there = LAYER.sub(str(min(layer, old.num_hidden_layers - 1)), name, count=1)
         if there in theirs:
             parameter.copy_(_grown(theirs[there], parameter, name, new, old))
         elif role != "norm":

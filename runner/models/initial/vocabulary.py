@@ -84,6 +84,5 @@ def _filled(table: Tensor, sources: list[list[int]]) -> Tensor:
     """The rows of the new vocabulary."""
     rows = widened(table)
     mean, std = rows.mean(0), rows.std(0)
-    return torch.stack([rows[ids].mean(0) if ids else torch.normal(mean, std) for ids in sources]).to(
-        table.dtype
-    )
+    made = [rows[ids].mean(0) if ids else torch.normal(mean, std) for ids in sources]
+    return torch.stack(made).to(table.dtype)

@@ -76,7 +76,7 @@ def packed_attention(
     cu_seq_lens_q: Tensor | None = None,
     max_length_q: int | None = None,
     position_scores: Callable[[Tensor, Tensor], Tensor] | None = None,
-    **_: Any,
+    **_: object,
 ) -> tuple[Tensor, None]:
     """Queries [1, N, T, H], keys and values [1, N or fewer, T, H] to [1, T, N, H], for any model of transformers.
 
@@ -181,9 +181,8 @@ def _each_way(
         chosen = options._replace(keys=None if keys is None else keys[mine])
         chosen = chosen._replace(behind=0) if name == "causal" else chosen
         outs.append(_attend(module, some_q, some_k, some_v, *extent, chosen))
-    return torch.cat(outs).index_select(
-        0, torch.cat([part["tokens"] for part in (parts["both"], parts["causal"])]).argsort()
-    )
+    places = torch.cat([parts[name]["tokens"] for name in ("both", "causal")])
+    return torch.cat(outs).index_select(0, places.argsort())
 
 
 def _has_flash(query: Tensor) -> bool:

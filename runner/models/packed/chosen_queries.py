@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,8 +27,7 @@ class Chosen:
 
     def counts(self, bounds: Tensor) -> list[int]:
         """How many of them each document has, which lie between `bounds` [D + 1]."""
-        found: list[int] = torch.searchsorted(self.positions, bounds.long()).diff().tolist()
-        return found
+        return torch.searchsorted(self.positions, bounds.long()).diff().tolist()
 
 
 @contextmanager
@@ -45,7 +43,7 @@ def choose(attention: nn.Module | None, positions: Tensor | None) -> Iterator[No
         del attention.__dict__["chosen_queries"]
 
 
-def chosen_queries(attention: Any) -> Chosen | None:
+def chosen_queries(attention: nn.Module) -> Chosen | None:
     """The queries that the attention of this module is asked for; None for all, as in compiled code."""
     if torch.compiler.is_compiling():
         return None

@@ -1,7 +1,6 @@
 """Noise on the embeddings of tokens in training (NEFTune, arXiv 2310.05914), by the keys of dropout."""
 
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +22,7 @@ def add_embedding_noise(pretrained: PreTrainedModel, alpha: float) -> None:
 
 
 @torch.compiler.disable
-def _noisy(alpha: float, module: nn.Module, _: Any, embedded: Tensor) -> Tensor:
+def _noisy(alpha: float, module: nn.Module, _: object, embedded: Tensor) -> Tensor:
     """Embeddings [..., H] of all tokens with the noise of the present keys, if there are any."""
     keys = current_keys()
     if keys is None or not module.training:

@@ -33,8 +33,7 @@ def flash_attention(
     """
     if torch.compiler.is_compiling():
         return document_attention(query, key, value, cu_seqlens, *sides, scale)[0]
-    out: Tensor = _Documents.apply(query, key, value, cu_seqlens, sides, scale, chosen)
-    return out
+    return _Documents.apply(query, key, value, cu_seqlens, sides, scale, chosen)
 
 
 def _extents(cu_seqlens: Tensor, chosen: Chosen | None = None) -> tuple[Extents, Extents]:
@@ -169,12 +168,12 @@ def document_attention_backward(
 
 
 @document_attention.register_fake
-def _(query: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+def _(query: Tensor, *_: object) -> tuple[Tensor, Tensor]:
     return query.new_empty(query.shape), query.new_empty(query.shape[0] * query.shape[1], dtype=torch.float32)
 
 
 @document_attention_backward.register_fake
-def _(gradient: Tensor, query: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _(gradient: Tensor, query: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
     return query.new_empty(query.shape), query.new_empty(query.shape), query.new_empty(query.shape)
 
 
@@ -183,7 +182,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
     ctx.save_for_backward(*tensors, *output)
 
 
-def _operator_backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+def _operator_backward(ctx: Any, gradient: Tensor, _: object) -> tuple[Tensor | None, ...]:
     query, key, value, cu_seqlens, out, sums = ctx.saved_tensors
     saved = (query, key, value, out, sums, cu_seqlens, ctx.before, ctx.behind, ctx.scale)
     return (*document_attention_backward(gradient, *saved), None, None, None, None)

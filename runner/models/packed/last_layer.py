@@ -89,7 +89,7 @@ class NarrowedLastLayer:
             self._hooks.append(last.register_forward_hook(self._widen))
         return True
 
-    def _narrow(self, _: nn.Module, inputs: tuple[Any, ...]) -> tuple[Tensor, ...] | None:
+    def _narrow(self, _: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
         if self._chosen is None:
             return None
         if not all(isinstance(given, Tensor) and given.dim() == 3 for given in inputs) or not inputs:
@@ -99,7 +99,7 @@ class NarrowedLastLayer:
             keys.chosen = self._chosen
         return tuple(given.flatten(0, 1).index_select(0, self._chosen)[None] for given in inputs)
 
-    def _widen(self, _: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor | None:
+    def _widen(self, _: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
         if self._chosen is None:
             return None
         if (keys := current_keys()) is not None:

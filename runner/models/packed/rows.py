@@ -25,6 +25,7 @@ from tiryns.runner.models.packed.trials import (
     relative_difference,
     trial_documents,
 )
+from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.patches.transformers import takes_attention
 from tiryns.runner.widening import at_least_fp32
 
@@ -32,7 +33,7 @@ _TRIED: dict[tuple[type, str], tuple[int, float]] = {}
 """Results of `_best_offset` for architectures in this process, without those of weights that are not numbers."""
 
 
-def encoder_inputs(micro_batch: MicroBatch, position_offset: int) -> dict[str, Any]:
+def encoder_inputs(micro_batch: MicroBatch, position_offset: int) -> dict[str, object]:
     """The arguments of an encoder for a packed micro-batch."""
     ends, longest = micro_batch["cu_seqlens"], micro_batch["max_length"]
     return {
@@ -92,7 +93,7 @@ def packed_again(rows: Tensor, micro_batch: MicroBatch) -> Tensor:
     return rows.flatten(0, 1).index_select(0, places)[None]
 
 
-def choose_layout(layout: str, collator: Any, task_model: Any, began: str | None = None) -> str:
+def choose_layout(layout: str, collator: Any, task_model: TaskModel, began: str | None = None) -> str:
     """The layout for `auto`: that of the run's checkpoints (`began`), else the first of packed, padded and single for
     which a trial succeeds; other layouts are returned as they are. The model is set up for the result.
 
@@ -130,7 +131,7 @@ def choose_layout(layout: str, collator: Any, task_model: Any, began: str | None
     return "padded"
 
 
-def _why_not_packed(collator: Any, task_model: Any) -> str | None:
+def _why_not_packed(collator: Any, task_model: TaskModel) -> str | None:
     """The reason against packed rows; None if the model is now set up for them."""
     advice = "set data.layout=padded"
     if not collator.packs:
@@ -144,7 +145,7 @@ def _why_not_packed(collator: Any, task_model: Any) -> str | None:
     return None
 
 
-def may_be_padded(task_model: Any) -> bool:
+def may_be_padded(task_model: TaskModel) -> bool:
     """Whether padding leaves the hidden states of documents as they are."""
     try:
         task_model.try_padding()
@@ -160,7 +161,7 @@ def _without_advice(reason: object) -> str:
 
 @torch.no_grad()
 @torch.autocast("cpu", enabled=False)  # whatever the caller computes in
-def try_padded_rows(task_model: Any) -> str:
+def try_padded_rows(task_model: TaskModel) -> str:
     """Compares random documents alone with the same ones padded to the longest; some models cannot compute the shortest.
 
     Returns the reason if that cannot be tried, else an empty string.

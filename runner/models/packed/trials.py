@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -66,7 +65,7 @@ def padding_id(config: PretrainedConfig) -> int:
     return getattr(config, "pad_token_id", None) or 0
 
 
-def _field(config: PretrainedConfig, name: str) -> Any:
+def _field(config: PretrainedConfig, name: str) -> int | None:
     """A field of a config; None where there is none, or another for each layer."""
     try:
         return getattr(config, name, None)

@@ -4,7 +4,7 @@ Letters in shapes: D documents, T tokens of a row, M targets, V vocabulary.
 """
 
 import math
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -28,6 +28,7 @@ from tiryns.runner.models.pretraining.sparse_head import (
     SparseMaskedLM,
     rows_at,
 )
+from tiryns.runner.models.task_model import Output
 
 PARTS = ("mlm", "clm")
 """The parts of a hybrid loss: of masked tokens, and of next ones."""
@@ -71,7 +72,7 @@ class CausalLM(SparseMaskedLM):
                     "choose another, such as model=modernbert_tiny"
                 )
 
-    def arguments(self, micro_batch: MicroBatch) -> dict[str, Any]:
+    def arguments(self, micro_batch: MicroBatch) -> dict[str, object]:
         """The encoder's arguments; sets what of the micro-batch it reads causally."""
         if self.direction is not None:
             self.direction.causal = micro_batch.get("causal", self.causal)
@@ -154,14 +155,14 @@ class HybridLM(CausalLM):
             *(f"{part}_{name}" for part in PARTS for name in ("loss", "correct", "targets")),
         )
 
-    def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
+    def forward(self, micro_batch: MicroBatch) -> Output:
         """Sums over the micro-batch: the weighted `loss`, `correct`, and both of each part apart."""
         positions, causal = micro_batch["target_positions"], micro_batch["causal_targets"]
         chosen = rows_at(self.encode(micro_batch, positions), positions)
         scored = self.scored(chosen, micro_batch["targets"], None, positions)
         losses, correct = (torch.cat(list(each)) for each in scored)
         share, weighted = micro_batch["causal_share"], []
-        sums: dict[str, Any] = {"correct": correct.sum()}
+        sums: Output = {"correct": correct.sum()}
         by_target = {"loss": losses, **({} if self.training else {"correct": correct})}
         for part, mine, factor in zip(PARTS, (~causal, causal), (1 - share, share), strict=True):
             sums[f"{part}_loss"] = (losses * mine).sum()

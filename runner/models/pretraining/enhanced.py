@@ -4,12 +4,11 @@ Letters in shapes: B sequences, T tokens, H hidden, E width of the input embeddi
 """
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.embedding.folder import Embedding
@@ -122,7 +121,9 @@ class EnhancedDecoder(nn.Module):
     embedding is also the first key, which every token sees. The residual follows the queries.
     """
 
-    def __init__(self, config: Any, embedding_size: int, num_positions: int, masking: float) -> None:
+    def __init__(
+        self, config: PretrainedConfig, embedding_size: int, num_positions: int, masking: float
+    ) -> None:
         """Takes the encoder's `config` for width, heads and the standard deviation of initial weights."""
         super().__init__()
         hidden_size, std = config.hidden_size, getattr(config, "initializer_range", 0.02)

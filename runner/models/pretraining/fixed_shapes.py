@@ -28,15 +28,14 @@ class FixedShapes:
     def __init__(
         self,
         pretrained: PreTrainedModel,
-        losses: Callable[..., Any],
-        plain: Callable[..., Any] | None,
+        losses: Callable[..., tuple[Tensor, Tensor]],
+        plain: Callable[..., tuple[Tensor, Tensor]] | None,
         sizes: Sizes,
     ) -> None:
         """Takes the function of the losses of a chunk of targets, and what computes it where it cannot be compiled."""
 
-        def states(arguments: dict[str, Any]) -> Tensor:
-            found: Tensor = pretrained.base_model(**arguments)[0]
-            return found
+        def states(arguments: dict[str, object]) -> Tensor:
+            return pretrained.base_model(**arguments)[0]
 
         self.sizes = sizes
         self._encode = Compiled(states, "encoder in fixed shapes", dynamic=False, cuda_graphs=True)
@@ -49,12 +48,11 @@ class FixedShapes:
         """Whether the encoder could be compiled as one graph so far: else filling rows would gain nothing."""
         return self._encode.works
 
-    def encode(self, arguments: dict[str, Any]) -> Tensor:
+    def encode(self, arguments: dict[str, object]) -> Tensor:
         """The encoder's last hidden states [1, T, H], until the next call."""
         # a step of the graphs is one micro-batch: else a chunk of the head that is computed again would begin one
         torch.compiler.cudagraph_mark_step_begin()
-        hidden: Tensor = self._encode(arguments)
-        return hidden
+        return self._encode(arguments)
 
 
 def sizes_of(data: Any) -> Sizes:

@@ -6,7 +6,6 @@ Letters in shapes: P tokens of a micro-batch with padding, M targets, V vocabula
 import copy
 import json
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -81,7 +80,7 @@ def gumbel(keys: Tensor, count: int) -> Tensor:
 
 
 def generator_config(
-    config: PretrainedConfig, size: float, depth: float, changes: Mapping[str, Any]
+    config: PretrainedConfig, size: float, depth: float, changes: Mapping[str, object]
 ) -> PretrainedConfig:
     """The config of a generator: `size` of the heads, each as wide as they are, and with them of the widths of hidden
     states and feed-forward layers; `depth` of the layers, the first ones; and `changes` of single fields.
@@ -98,7 +97,7 @@ def generator_config(
     heads, layers = config.num_attention_heads, config.num_hidden_layers
     kept = max(1, round(layers * depth))
     fewer = max(1, round(heads * size))
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "num_attention_heads": fewer,
         "hidden_size": config.hidden_size // heads * fewer,
         "num_hidden_layers": kept,

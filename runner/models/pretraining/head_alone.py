@@ -3,8 +3,6 @@
 `encoder_returning` exchanges modules while it runs, which cannot be traced; here they are exchanged once.
 """
 
-from typing import Any
-
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAttentions
@@ -35,12 +33,12 @@ def head_alone(pretrained: PreTrainedModel) -> PreTrainedModel:
 class _PassesOn(nn.Module):
     """Returns the given states; the modules of the encoder, which heads may read, are its own."""
 
-    def __init__(self, encoder: Any) -> None:
+    def __init__(self, encoder: PreTrainedModel) -> None:
         super().__init__()
         share_parts(self, encoder)
         self.config = encoder.config
 
     def forward(
-        self, *_: Any, inputs_embeds: Tensor, **__: Any
+        self, *_: object, inputs_embeds: Tensor, **__: object
     ) -> BaseModelOutputWithPoolingAndCrossAttentions:
         return BaseModelOutputWithPoolingAndCrossAttentions(last_hidden_state=inputs_embeds)

@@ -1,7 +1,5 @@
 """The field of an exported config that says how a model guesses tokens, where masks alone do not tell."""
 
-from typing import Any
-
 from tiryns.former import FORMER
 
 OBJECTIVE = "tiryns_objective"
@@ -11,12 +9,12 @@ _FIELDS = (OBJECTIVE, f"{FORMER}_objective")
 """That field, and its name in models exported until version 0.2."""
 
 
-def objective_of(config: Any) -> str | None:
+def objective_of(config: object) -> str | None:
     """Returns how an encoder was trained to guess next tokens (`clm`, `hybrid` or `hybrid_shifted`), or None."""
     return next((getattr(config, field) for field in _FIELDS if hasattr(config, field)), None)
 
 
-def forget_objective(config: Any) -> None:
+def forget_objective(config: object) -> None:
     """Removes what a model was trained as before."""
     for field in _FIELDS:
         vars(config).pop(field, None)

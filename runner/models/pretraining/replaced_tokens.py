@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import ElectraForPreTraining, ElectraModel, PreTrainedModel
+from transformers import ElectraForPreTraining, ElectraModel, PretrainedConfig, PreTrainedModel
 
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.flops import FlopCounts, network_flops
@@ -49,7 +49,7 @@ class ReplacedTokenDetector(WrappedModel):
         never: Tensor,
         generator_size: float,
         generator_depth: float,
-        generator: Mapping[str, Any],
+        generator: Mapping[str, object],
         shared_embeddings: str,
         discriminator_head: str,
         discriminator_weight: float,
@@ -64,9 +64,8 @@ class ReplacedTokenDetector(WrappedModel):
         if body is pretrained:
             raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
         is_electra = isinstance(body, ElectraModel) and discriminator_head == "electra"
-        made = type(pretrained)(
-            generator_config(pretrained.config, generator_size, generator_depth, generator)
-        )
+        small = generator_config(pretrained.config, generator_size, generator_depth, generator)
+        made = type(pretrained)(small)
         share_embeddings(body, made, shared_embeddings)
         super().__init__(_as_electra(body) if is_electra else body)
         self.generator = TokenGenerator(made, temperature, never)
@@ -108,10 +107,8 @@ class ReplacedTokenDetector(WrappedModel):
         hidden = self.pretrained.base_model(**self.arguments(micro_batch))[0]
         if self.head is None:
             electra: Any = self.pretrained
-            logits: Tensor = electra.discriminator_predictions(hidden)
-        else:
-            logits = self.head(hidden, micro_batch.get("cu_seqlens"))
-        return logits
+            return electra.discriminator_predictions(hidden)
+        return self.head(hidden, micro_batch.get("cu_seqlens"))
 
     def counts(self, micro_batch: MicroBatch) -> Tensor:
         """1 for each token [B T] whose loss counts, 0 for padding and in fillers."""
@@ -201,7 +198,7 @@ def _as_electra(body: ElectraModel) -> ElectraForPreTraining:
 class DiscriminatorHead(nn.Module):
     """ELECTRA's head on every token: dense, GELU, linear; DeBERTa-v3's first adds the first state, and normalises."""
 
-    def __init__(self, config: Any, adds_first: bool) -> None:
+    def __init__(self, config: PretrainedConfig, adds_first: bool) -> None:
         """Takes the encoder's `config` for width and the standard deviation of initial weights."""
         super().__init__()
         size, std = config.hidden_size, getattr(config, "initializer_range", 0.02)
@@ -215,8 +212,7 @@ class DiscriminatorHead(nn.Module):
         """Logits [B, T] of hidden states [B, T, H]; packed documents begin at `cu_seqlens`."""
         if self.norm is not None:
             hidden = self.norm(hidden + first_states(hidden, cu_seqlens))
-        logits: Tensor = self.score(functional.gelu(self.dense(hidden))).squeeze(-1)
-        return logits
+        return self.score(functional.gelu(self.dense(hidden))).squeeze(-1)
 
 
 def first_states(hidden: Tensor, cu_seqlens: Tensor | None) -> Tensor:

@@ -3,8 +3,6 @@
 Letters in shapes: V tokens (or positions), W width of a shared table, E width of a network's embeddings, M targets.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -93,8 +91,7 @@ class ProjectedDecoder(nn.Linear):
 
     def plain(self) -> Tensor:
         """The table's."""
-        table: ProjectedEmbedding = self.__dict__["table"]
-        return table.plain()
+        return self.__dict__["table"].plain()
 
 
 class DisentangledEmbedding(nn.Embedding):
@@ -110,19 +107,18 @@ class DisentangledEmbedding(nn.Embedding):
 
     def forward(self, input: Tensor) -> Tensor:
         """Embeddings [..., E] of ids [...]."""
-        source: nn.Embedding = self.__dict__["source"]
-        return functional.embedding(input, source.weight.detach()) + super().forward(input)
+        source = self.__dict__["source"].weight.detach()
+        return functional.embedding(input, source) + super().forward(input)
 
     def plain(self) -> Tensor:
         """The sum of both tables [V, E]."""
-        source: nn.Embedding = self.__dict__["source"]
-        return source.weight + self.weight
+        return self.__dict__["source"].weight + self.weight
 
 
 @torch.no_grad()
 def plain_weights(model: PreTrainedModel) -> dict[str, Tensor]:
     """The weights of a model with its embeddings as transformers has them; tied ones are one tensor."""
-    state: dict[str, Any] = model.state_dict()
+    state: dict[str, Tensor] = model.state_dict()
     made: dict[int, Tensor] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         if isinstance(module, ProjectedEmbedding | ProjectedDecoder | DisentangledEmbedding):

@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,7 @@ from tiryns.runner.models.quick.filled import Sizes, filled
 from tiryns.runner.models.quick.linear_cross_entropy import can_fuse, linear_cross_entropy
 from tiryns.runner.models.replaced_encoder import encoder_returning
 from tiryns.runner.models.row_sums import rows_of, summed_by_row
+from tiryns.runner.models.task_model import Output
 from tiryns.runner.models.wrapped import WrappedModel
 from tiryns.runner.optim.compiled import Compiled
 from tiryns.runner.widening import widened
@@ -61,10 +62,10 @@ class SparseMaskedLM(WrappedModel):
         """The names of `forward`'s sums, and `weight`."""
         return ("loss", "correct", "weight")
 
-    def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
+    def forward(self, micro_batch: MicroBatch) -> Output:
         """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` if given; `correct`, 0 in training."""
         losses, correct = self.target_losses(micro_batch, micro_batch["target_positions"])
-        sums: dict[str, Any] = {"loss": added_up(losses), "correct": added_up(correct)}
+        sums: Output = {"loss": added_up(losses), "correct": added_up(correct)}
         if self.by_row:
             by_target = {"loss": torch.cat(list(losses))}
             by_target |= {} if self.training else {"correct": torch.cat(list(correct))}

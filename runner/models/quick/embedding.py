@@ -38,8 +38,7 @@ class Embedding(nn.Embedding):
             return super().forward(input)
         # has autograd call `backward`, for the table is no input
         anchor = torch.zeros((), requires_grad=True)
-        rows: Tensor = _Rows.apply(anchor, input, self)
-        return rows
+        return _Rows.apply(anchor, input, self)
 
     def add_gradient(self, numbers: Tensor, gradient: Tensor) -> None:
         """Adds gradients [..., H] of the rows with these numbers [...] to that of the table."""

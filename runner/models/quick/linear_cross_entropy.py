@@ -19,7 +19,7 @@ COLUMNS = {torch.float32: 1024, torch.bfloat16: 2048}
 """Columns of a chunk, about, by the type that products are computed in; on other types there is none."""
 
 
-def can_fuse(hidden: Tensor, layer: Any) -> bool:
+def can_fuse(hidden: Tensor, layer: object) -> bool:
     """Whether `linear_cross_entropy` takes these states: eager mode on a CPU, and a plain layer with weights in fp32."""
     weight = getattr(layer, "weight", None)
     return (
@@ -49,9 +49,7 @@ def linear_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor | None, ta
 
 def _computed_in(hidden: Tensor) -> torch.dtype:
     """The type of products with these states and weights in fp32."""
-    if torch.is_autocast_enabled("cpu"):
-        return torch.get_autocast_dtype("cpu")
-    return hidden.dtype
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else hidden.dtype
 
 
 class _LinearCrossEntropy(torch.autograd.Function):

@@ -86,12 +86,12 @@ def _select(tensors: Mapping[str, Tensor], names: set[str]) -> dict[str, Tensor]
     return {name: tensor for name, tensor in tensors.items() if name in names}
 
 
-def _parameters(function: Callable[..., Any]) -> set[str]:
+def _parameters(function: Callable[..., object]) -> set[str]:
     """The names of a function's parameters, without `**kwargs`."""
     return {p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD}
 
 
-def _tensors(part: Any) -> list[Tensor]:
+def _tensors(part: object) -> list[Tensor]:
     """All floating-point tensors of a nested list."""
     if isinstance(part, Tensor):
         return [part] if part.is_floating_point() else []

@@ -1,7 +1,6 @@
 """Vision-language models with random weights, built from the config classes of transformers."""
 
 from math import isqrt
-from typing import Any
 
 from torch import Tensor, nn
 from transformers import (
@@ -13,7 +12,7 @@ from transformers import (
 )
 
 from tiryns.conf.model import LlavaTiny
-from tiryns.conf.values import check_choice
+from tiryns.conf.values import Settings, check_choice
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.vision.processors import SPECIAL_TOKENS
 from tiryns.runner.models.encoder import SIZES, checked_fields, special_tokens
@@ -64,7 +63,7 @@ def build_image_text(
     }
     known = AutoConfig.for_model(architecture)
     image_token_id = tokenizer.convert_tokens_to_ids("<image>")
-    joint: dict[str, Any] = {"image_token_id": image_token_id, "scale_factor": settings.scale_factor}
+    joint: dict[str, object] = {"image_token_id": image_token_id, "scale_factor": settings.scale_factor}
     if architecture == "llava":
         joint = {
             "image_token_index": image_token_id,
@@ -87,7 +86,7 @@ def build_image_text(
     return model
 
 
-def _given(fields: dict[str, Any]) -> dict[str, Any]:
+def _given(fields: Settings) -> Settings:
     """Fields that are not null, which stands for the default."""
     return {name: value for name, value in fields.items() if value is not None}
 

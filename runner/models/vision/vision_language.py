@@ -80,7 +80,7 @@ class VisionLanguageModel(SparseMaskedLM):
         result = super().forward(micro_batch)
         return {**result, "loss": result["loss"] + zero}
 
-    def arguments(self, micro_batch: MicroBatch) -> dict[str, Any]:
+    def arguments(self, micro_batch: MicroBatch) -> dict[str, object]:
         """The model's arguments for rows of either layout, with their images."""
         found = super().arguments(micro_batch)
         return found | self.image_arguments.of_rows(micro_batch) | {"use_cache": False}

@@ -1,30 +1,26 @@
 """LightningModules on the batches of a collator: Lightning's own Trainer takes the steps, on the mean loss per target."""
 
 import contextlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
+from transformers import PreTrainedTokenizerBase
 
-from tiryns.conf.values import check_choice
+from tiryns.conf.values import Settings, check_choice
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.replicas import replica_of
 from tiryns.runner.inference.export import write_model
 from tiryns.runner.loop.sharding import check_shardable, whole
-from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.models.task_model import Output, TaskModel
 from tiryns.runner.modules.base import ModelModule
 from tiryns.runner.modules.training import seed_generators, step_seed
+from tiryns.runner.objectives.rows import Batch
 from tiryns.runner.optim import OPTIMIZERS, get_optimizer, loop_needs
+from tiryns.runner.protocols import State
 from tiryns.runner.widening import at_least_fp32
-
-Batch = dict[str, Any]
-"""A collator's batch of samples: tensors of rows [B, T], or of one packed row [1, T]."""
-
-Output = dict[str, Tensor]
-"""The task model's output for a micro-batch: `loss`, and what figures are made of."""
 
 
 class AutomaticModule(ModelModule):
@@ -38,13 +34,13 @@ class AutomaticModule(ModelModule):
     def __init__(
         self,
         model: TaskModel,
-        tokenizer: Any,
+        tokenizer: PreTrainedTokenizerBase | None,
         compile_model: bool,
         gradient_checkpointing: bool,
         optimizer_class: str | None,
         learning_rate: float | None,
         weight_decay: float | None,
-        optimizer_kwargs: Mapping[str, Any] | None,
+        optimizer_kwargs: Settings | None,
         optimizer_quantized: bool,
     ) -> None:
         super().__init__(model, compile_model, gradient_checkpointing)
@@ -108,8 +104,8 @@ class AutomaticModule(ModelModule):
             rank, number = replica_of(self.trainer).rank, self.trainer.fit_loop.total_batch_idx
             seed_generators(step_seed(self._seed, number, rank), self.device)
             loss, _, _ = self._mean_loss(batch)
-        options: dict[str, Any] = {"prog_bar": True, "sync_dist": self.trainer.world_size > 1}
-        self.log("train/loss", loss.detach(), batch_size=len(batch["input_ids"]), **options)
+        several, size = self.trainer.world_size > 1, len(batch["input_ids"])
+        self.log("train/loss", loss.detach(), prog_bar=True, sync_dist=several, batch_size=size)
         return loss
 
     def _mean_loss(self, batch: Batch) -> tuple[Tensor, MicroBatch, Output]:
@@ -138,7 +134,7 @@ class AutomaticModule(ModelModule):
             needs = loop_needs(self.trainer.optimizers[0])
             self._step.enter_context(needs.step(self.trainer.global_step))
 
-    def backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
+    def backward(self, loss: Tensor, *args: object, **kwargs: object) -> None:
         """The backward pass, differentiable itself where the optimizer needs it."""
         needs = loop_needs(self.trainer.optimizers[0])
         super().backward(loss, *args, **({"create_graph": True} if needs.create_graph else {}), **kwargs)
@@ -189,11 +185,11 @@ class AutomaticModule(ModelModule):
         """The figures of the evaluated set of that number, over all ranks."""
         raise NotImplementedError
 
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def on_load_checkpoint(self, checkpoint: State) -> None:
         """Restores the seed."""
         self._seed = checkpoint.get("seed", self._seed)
 
-    def on_save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+    def on_save_checkpoint(self, *args: Any, **kwargs: object) -> None:
         """Also writes model and tokenizer into the folder `huggingface` below the trainer's log_dir."""
         for checkpoint in args[:1]:
             checkpoint["seed"] = self._seed

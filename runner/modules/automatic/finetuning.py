@@ -6,11 +6,14 @@ from typing import Any, Literal
 
 import torch
 
+from tiryns.conf.values import Settings
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.text.tokenizer import load_tokenizer
 from tiryns.runner.evaluation.totals import LabelledSet
-from tiryns.runner.modules.automatic.base import AutomaticModule, Batch, Output
+from tiryns.runner.models.task_model import Output
+from tiryns.runner.modules.automatic.base import AutomaticModule
 from tiryns.runner.modules.automatic.set_figures import SetFigures
+from tiryns.runner.objectives.rows import Batch
 from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
 from tiryns.runner.optim.schedule.warmup_decay import check_warmup_decay, warmup_decay_factor
 from tiryns.runner.run.model_folder import model_folder
@@ -47,10 +50,10 @@ class FinetuningModule(AutomaticModule):
         weight_decay: float = 0.01,
         compile_model: bool = True,
         optimizer_class: str = "adamw",
-        optimizer_kwargs: dict[str, Any] | None = None,
+        optimizer_kwargs: Settings | None = None,
         optimizer_quantized: bool = False,
         scheduler_type: SchedulerType | None = None,
-        scheduler_kwargs: dict[str, Any] | None = None,
+        scheduler_kwargs: Settings | None = None,
         warmup_steps: int = 0,
         warmup_ratio: float = 0.0,
         gradient_checkpointing: bool = False,

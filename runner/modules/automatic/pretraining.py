@@ -3,9 +3,9 @@
 from typing import Any, Literal, cast
 
 from lightning.pytorch.utilities import move_data_to_device
-from transformers import AutoConfig, PreTrainedModel
+from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from tiryns.conf.values import check_choice
+from tiryns.conf.values import Settings, check_choice
 from tiryns.runner.data.micro_batch import MicroBatch, tokenizer_arguments
 from tiryns.runner.data.text.tokenizer import load_tokenizer
 from tiryns.runner.evaluation.totals import add_sums
@@ -13,9 +13,10 @@ from tiryns.runner.loaders.pretraining import OBJECTIVES
 from tiryns.runner.models import build_encoder
 from tiryns.runner.models.architectures.registered import ARCHITECTURES, register
 from tiryns.runner.models.encoder import SIZES
-from tiryns.runner.modules.automatic.base import AutomaticModule, Batch, Output
+from tiryns.runner.models.task_model import Output
+from tiryns.runner.modules.automatic.base import AutomaticModule
 from tiryns.runner.objectives import get_collator_cls
-from tiryns.runner.objectives.rows import IGNORED
+from tiryns.runner.objectives.rows import IGNORED, Batch
 from tiryns.runner.optim import get_scheduler
 from tiryns.runner.run.model_folder import model_folder
 
@@ -48,7 +49,7 @@ class PretrainingModule(AutomaticModule):
         pretrained_tokenizer_name_or_path: str | None = None,
         optimizer_class: str | None = "adamw",
         optimizer_quantized: bool = False,
-        optimizer_kwargs: dict[str, Any] | None = None,
+        optimizer_kwargs: Settings | None = None,
         scheduler_warmup_kind: WarmupKind | None = "linear",
         scheduler_warmup_steps: int | None = 1000,
         scheduler_warmup_decay: float = 0.1,
@@ -60,9 +61,9 @@ class PretrainingModule(AutomaticModule):
         scheduler_cooldown_decay: float = 0.0,
         objective: Literal["mlm", "enhanced_mlm", "diffusion"] = "mlm",
         gradient_checkpointing: bool = False,
-        model_config_kwargs: dict[str, Any] | None = None,
-        model_kwargs: dict[str, Any] | None = None,
-        objective_kwargs: dict[str, Any] | None = None,
+        model_config_kwargs: Settings | None = None,
+        model_kwargs: Settings | None = None,
+        objective_kwargs: Settings | None = None,
     ) -> None:
         check_choice("objective", objective, OBJECTIVES)
         tokenizer = None
@@ -77,7 +78,7 @@ class PretrainingModule(AutomaticModule):
         super().__init__(model, tokenizer, bool(compile_model), gradient_checkpointing, *optimizer)
         self.save_hyperparameters()
         self.objective, self.collator = objective, collator
-        self.phases: dict[str, Any] = {
+        self.phases: Settings = {
             "warmup_kind": scheduler_warmup_kind or "linear",
             "warmup_steps": (scheduler_warmup_steps or 0) if scheduler_warmup_kind else 0,
             "warmup_decay": scheduler_warmup_decay,
@@ -124,7 +125,7 @@ class PretrainingModule(AutomaticModule):
         return self.model_figures(self._sets[number])
 
 
-def new_encoder(fields: dict[str, Any], tokenizer: Any, model_kwargs: dict[str, Any]) -> PreTrainedModel:
+def new_encoder(fields: Settings, tokenizer: Any, model_kwargs: Settings) -> PreTrainedModel:
     """An encoder with random weights, its sizes those of `fields`, else the defaults of its config class.
 
     Raises ValueError for an unknown architecture or field, or neither a tokenizer nor `vocab_size`.
@@ -156,10 +157,10 @@ def new_encoder(fields: dict[str, Any], tokenizer: Any, model_kwargs: dict[str, 
 
 
 def _collator_arguments(
-    objective: str, pretrained: PreTrainedModel, tokenizer: Any, fields: dict[str, Any]
-) -> dict[str, Any]:
+    objective: str, pretrained: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, fields: Settings
+) -> Settings:
     """The collator's arguments that follow from the tokenizer, else from the fields of the model's config."""
-    config, known = pretrained.config.get_text_config(), dict[str, Any]()
+    config, known = pretrained.config.get_text_config(), Settings()
     if tokenizer is not None:
         known |= tokenizer_arguments(tokenizer)
         pretrained.config.mask_token_id = tokenizer.mask_token_id

@@ -1,11 +1,10 @@
 """Classification of texts: one label, several labels at once, or a number; each example weighs the same."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tiryns.conf.objective.labelled import SequenceClassification
 from tiryns.runner.data.labelled.labels import MULTI, known_labels
@@ -15,7 +14,7 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.labelled.finetuning import SETTINGS, LabelCollator
 from tiryns.runner.objectives.options import TAUGHT, takes_options
-from tiryns.runner.objectives.rows import column_of
+from tiryns.runner.objectives.rows import Batch, Samples, column_of
 
 
 class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
@@ -40,7 +39,7 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
     auto = "AutoModelForSequenceClassification"
 
     @takes_options(SequenceClassification, label_column="label")
-    def __init__(self, tokenizer: Any = None, **shared: Any) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase | None = None, **shared: Any) -> None:
         super().__init__(**shared)
         finetuning.check_labelled(self, "classification")
         self.thresholds = Thresholds(self.options.thresholds, self.labels, self.problem_type == MULTI)
@@ -51,7 +50,7 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
                 f"objective.teacher adds to the plain loss of labels: leave {', '.join(SETTINGS)} at their defaults"
             )
 
-    def labels_of_column(self, samples: Sequence[Mapping[str, Any]], width: int) -> dict[str, Any]:
+    def labels_of_column(self, samples: Samples, width: int) -> Batch:
         """`labels`: int64 [B], numbers float32 [B], or float32 [B, C] with C labels that may hold at once."""
         values = column_of(samples, str(self.label_column))
         if np.ndim(values[0]):
@@ -63,7 +62,7 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
         known = known_labels(labelled["example_labels"])
         return float(len(known)) if labelled.get("evaluation") else self.weights_of(known)
 
-    def head_config(self) -> dict[str, Any]:
+    def head_config(self) -> dict[str, object]:
         """The names of the labels, and the kind of problem."""
         return {**finetuning.label_config(self.labels or ["value"]), "problem_type": self.problem_type}
 
@@ -92,6 +91,6 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
         """The setting that is chosen on a validation set, if there is one."""
         return "objective.thresholds" if self.thresholds.mode else None
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """The thresholds, if they are not 0.5."""
         return self.thresholds.settings()

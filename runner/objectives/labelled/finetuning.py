@@ -1,6 +1,6 @@
 """What objectives of finetuning share: labels of samples, their loss and weights, the head, fields of the micro-batch."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,10 @@ from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.models.label_loss import LabelLoss
 from tiryns.runner.models.packed.dropout import has_dropout
 from tiryns.runner.objectives.base import Collator, FlatCollator
-from tiryns.runner.objectives.rows import IGNORED, Places, Shape, spread
+from tiryns.runner.objectives.rows import IGNORED, Batch, Places, Shape, spread
 
 
-def label_config(names: Sequence[str]) -> dict[str, Any]:
+def label_config(names: Sequence[str]) -> dict[str, object]:
     """Fields of a model's config that name its labels."""
     return {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
 
@@ -25,7 +25,7 @@ def label_config(names: Sequence[str]) -> dict[str, Any]:
 class ExampleLabels(FlatCollator):
     """An objective whose targets are labels of whole samples, in the place of tokens."""
 
-    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
+    def flat_samples(self, tokenized: Batch, real: NDArray[np.bool_]) -> FlatSamples:
         """The real tokens, and the labels of the samples."""
         labels = torch.as_tensor(given_labels(self, tokenized)).numpy()
         return {**super().flat_samples(tokenized, real), "example_labels": labels}
@@ -46,7 +46,7 @@ class ExampleLabels(FlatCollator):
             **token_types(labelled, places, shape),
         }
 
-    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> Batch:
         """`input_ids` [B, T], and `labels` of the samples."""
         labels = torch.from_numpy(labelled["example_labels"])
         return super().rows(labelled, places, shape) | {"labels": labels}
@@ -59,7 +59,7 @@ class WordLabels(FlatCollator):
     auto = "AutoModelForTokenClassification"
     labels: list[str]
 
-    def labels_of_tokens(self, flat: FlatSamples, name: str, labels: NDArray[Any]) -> FlatSamples:
+    def labels_of_tokens(self, flat: FlatSamples, name: str, labels: NDArray[np.int64]) -> FlatSamples:
         """Flat samples of a list with `labels` [N, ...] by this name, none for special tokens; each token is a word."""
         special = self.is_special[flat["input_ids"]].reshape(-1, *[1] * (labels.ndim - 1))
         own: Any = {
@@ -81,7 +81,7 @@ class WordLabels(FlatCollator):
             "words": torch.from_numpy(labelled["words"][first].astype(np.int64)),
         }
 
-    def head_config(self) -> dict[str, Any]:
+    def head_config(self) -> dict[str, object]:
         """The names of the labels."""
         return label_config(self.labels)
 
@@ -92,7 +92,7 @@ def check_labelled(collator: Collator, objective: str) -> None:
         raise ValueError(f"objective={objective} needs labelled data, such as data={objective}")
 
 
-def given_labels(collator: Collator, tokenized: Mapping[str, Any]) -> Any:
+def given_labels(collator: Collator, tokenized: Batch) -> Any:
     """The labels of padded rows: `labels`, or the label column. Raises ValueError without them."""
     for name in ("labels", str(collator.label_column)):
         if name in tokenized:

@@ -1,6 +1,6 @@
 """Extractive question answering: the first and last token of the answer in a context (arXiv 1810.04805, section 4.2)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,11 @@ from transformers import PreTrainedModel
 from tiryns.conf.objective.labelled import QuestionAnswering
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives import rows as layout
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows import IGNORED, Places, Shape, column_of, flat_column, positions, spread
+from tiryns.runner.objectives.rows import IGNORED, Batch, Places, Samples, Shape, flat_column, spread
 
 
 class QuestionAnsweringCollator(FlatCollator):
@@ -57,11 +58,11 @@ class QuestionAnsweringCollator(FlatCollator):
         finetuning.check_labelled(self, "question_answering")
         self.context_column, self.doc_stride = context_column, doc_stride
 
-    def labels_of_column(self, samples: Sequence[Mapping[str, Any]], width: int) -> dict[str, Any]:
+    def labels_of_column(self, samples: Samples, width: int) -> Batch:
         """The answers of each sample."""
-        return {str(self.label_column): column_of(samples, str(self.label_column))}
+        return {str(self.label_column): layout.column_of(samples, str(self.label_column))}
 
-    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
+    def flat_samples(self, tokenized: Batch, real: NDArray[np.bool_]) -> FlatSamples:
         """The real tokens, their characters in the context, and those of the answer."""
         if "offset_mapping" not in tokenized or not {"sequence_ids", "token_type_ids"} & set(tokenized):
             raise ValueError(
@@ -85,7 +86,7 @@ class QuestionAnsweringCollator(FlatCollator):
         ids, lengths = tokenized["input_ids"], tokenized["lengths"].astype(np.int64)
         first = np.cumsum(lengths) - lengths
         spans = np.repeat(tokenized["answer_spans"], lengths, axis=0)
-        position = positions(lengths)
+        position = layout.positions(lengths)
         inside = tokenized["char_starts"] >= 0
         begun = inside & (tokenized["char_starts"] <= spans[:, 0])
         finished = inside & (tokenized["char_ends"] >= spans[:, 1]) & (spans[:, 1] >= 0)
@@ -99,7 +100,7 @@ class QuestionAnsweringCollator(FlatCollator):
             "ends": np.where(found, ends, 0),
         }
 
-    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> Batch:
         """`input_ids` [B, T]; `start_positions` and `end_positions` [B], places in the rows."""
         first = np.cumsum(labelled["lengths"].astype(np.int64)) - labelled["lengths"]
         rows = {"input_ids": super().rows(labelled, places, shape)["input_ids"]}
@@ -108,7 +109,7 @@ class QuestionAnsweringCollator(FlatCollator):
             rows[name] = torch.from_numpy(np.where(labelled["ends"] > 0, in_row, 0))
         return rows
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """The settings of decoding."""
         names = ("max_answer_tokens", "null_threshold")
         return {name: getattr(self.options, name) for name in names}

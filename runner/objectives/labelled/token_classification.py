@@ -17,7 +17,7 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.labelled.finetuning import SETTINGS, LabelCollator
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows import IGNORED, Places, Shape, flat_column, label_tensor
+from tiryns.runner.objectives.rows import IGNORED, Batch, Places, Shape, flat_column, label_tensor
 
 
 class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
@@ -45,7 +45,7 @@ class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
         finetuning.check_labelled(self, "token_classification")
         self.new_head = self.options.new_head
 
-    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
+    def flat_samples(self, tokenized: Batch, real: NDArray[np.bool_]) -> FlatSamples:
         """The real tokens with their labels; `labels` may be lists of different lengths."""
         labels = finetuning.given_labels(self, tokenized)
         if not isinstance(labels, torch.Tensor):
@@ -67,7 +67,7 @@ class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
         targets = labelled["labels"][labelled["labels"] != IGNORED]
         return float(len(targets)) if labelled.get("evaluation") else self.weights_of(targets)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """The settings of decoding."""
         return {"constrained_decoding": self.options.constrained_decoding}
 
@@ -117,7 +117,7 @@ class JointTaggingCollator(finetuning.WordLabels):
         self.weights = dict(zip(self.column_labels, map(float, weights), strict=True))
         """The weight of each column."""
 
-    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
+    def flat_samples(self, tokenized: Batch, real: NDArray[np.bool_]) -> FlatSamples:
         """The real tokens with their labels; special tokens have none."""
         flat = super().flat_samples(tokenized, real)
         return self.labels_of_tokens(flat, "tag_labels", flat_column(tokenized, "tag_labels", real))
@@ -138,14 +138,14 @@ class JointTaggingCollator(finetuning.WordLabels):
             "denominators": dict(zip(self.column_labels, map(float, counts), strict=True)),
         }
 
-    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> Batch:
         """`input_ids` [B, T], and `labels` [B, T, K]."""
         labels = np.full((shape[0] * shape[1], len(self.column_labels)), IGNORED)
         labels[places] = labelled["tag_labels"]
         made = torch.from_numpy(labels.reshape(*shape, -1))
         return super().rows(labelled, places, shape) | {"labels": made}
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """The weights of the columns, and the setting of decoding."""
         weights = {"column_weights": dict(self.weights)} if self.options.column_weights else {}
         return {"constrained_decoding": self.options.constrained_decoding, **weights}

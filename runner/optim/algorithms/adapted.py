@@ -14,6 +14,9 @@ from pytorch_optimizer.optimizer.utils.graft import build_graft
 from pytorch_optimizer.optimizer.utils.preconditioner import PreConditioner
 from torch import Tensor
 from torch.optim import Optimizer
+from torch.optim.optimizer import StateDict
+
+from tiryns.runner.optim.groups import Group, Groups, parameters_of
 
 
 class PlainState(Optimizer):
@@ -22,11 +25,11 @@ class PlainState(Optimizer):
     objects: ClassVar[dict[str, tuple[str, ...]]]
     """Keys of the state that hold objects, with the attributes that are state."""
 
-    def new_object(self, key: str, parameter: Tensor, group: dict[str, Any]) -> Any:
+    def new_object(self, key: str, parameter: Tensor, group: Group) -> object:
         """The object under this key, as it was before the first step."""
         raise NotImplementedError
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """As torch's, with a dict of attributes in place of each object."""
         saved = super().state_dict()
         for number, entries in saved["state"].items():
@@ -35,7 +38,7 @@ class PlainState(Optimizer):
             saved["state"][number] = {**entries, **kept}
         return saved
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """As torch's; objects are made anew and given their saved attributes."""
         super().load_state_dict(state_dict)
         for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
@@ -47,7 +50,7 @@ class PlainState(Optimizer):
                     self.state[parameter][key] = made
 
 
-def _on(device: torch.device, value: Any) -> Any:
+def _on(device: torch.device, value: object) -> object:
     """The value with its tensors copied to a device, their types kept."""
     if isinstance(value, Tensor):
         return value.detach().clone().to(device)
@@ -69,14 +72,14 @@ class PlainGaLore(PlainState, GaLore):
 
     objects: ClassVar[dict[str, tuple[str, ...]]] = {"projector": ("ortho_matrix", "last_svd_step")}
 
-    def init_group(self, group: dict[str, Any], **kwargs: Any) -> None:
+    def init_group(self, group: Group, **kwargs: object) -> None:
         """Gives each hidden matrix its projector."""
         super().init_group(group, **kwargs)
         for parameter in group["params"] if "rank" in group else ():
             if parameter.grad is not None and "projector" not in self.state[parameter]:
                 self.state[parameter]["projector"] = self.new_object("projector", parameter, group)
 
-    def new_object(self, key: str, parameter: Tensor, group: dict[str, Any]) -> GaLoreProjector:
+    def new_object(self, key: str, parameter: Tensor, group: Group) -> GaLoreProjector:
         """A projector without a projection yet."""
         names = ("rank", "update_proj_gap", "scale", "projection_type")
         return Projector(**{name: group[name] for name in names})
@@ -90,19 +93,18 @@ class PlainShampoo(PlainState, ScalableShampoo):
         "graft": ("momentum", "statistics"),
     }
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
         """As the library's, whose power iteration starts from a random vector: from the same one on every rank."""
         with torch.enable_grad():
             loss = None if closure is None else closure()
-        parameters = [p for group in self.param_groups for p in group["params"]]
-        devices = sorted({p.device.index for p in parameters if p.is_cuda})
+        devices = sorted({p.device.index for p in parameters_of(self) if p.is_cuda})
         with torch.random.fork_rng(devices):
             for generator in (torch.default_generator, *(torch.cuda.default_generators[i] for i in devices)):
                 generator.manual_seed(0)
             super().step()
         return loss
 
-    def new_object(self, key: str, parameter: Tensor, group: dict[str, Any]) -> Any:
+    def new_object(self, key: str, parameter: Tensor, group: Group) -> object:
         """A preconditioner or a graft that has seen no gradient."""
         if key == "graft":
             return build_graft(parameter, self.graft_type, self.diagonal_eps)
@@ -151,7 +153,7 @@ class LoopStableAdamW(StableAdamW):
     lr / max(1, r) (arXiv 2304.13013, algorithm 2).
     """
 
-    def __init__(self, groups: Any, **settings: Any) -> None:
+    def __init__(self, groups: Groups, **settings: Any) -> None:
         super().__init__(groups, **settings)
         self._ratios: dict[int, Tensor] = {}
 

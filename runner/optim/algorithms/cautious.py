@@ -3,11 +3,11 @@
 With u the update without decay, p <- p - lr * u - lr * weight_decay * p where u * p >= 0.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
+
+from tiryns.runner.optim.groups import Group
 
 
 class CautiousDecay:
@@ -27,12 +27,12 @@ class CautiousDecay:
     """
 
     def __init__(self, optimizer: Optimizer) -> None:
-        self.before: list[tuple[dict[str, Any], float, list[Tensor]]] = []
+        self.before: list[tuple[Group, float, list[Tensor]]] = []
         optimizer.register_step_pre_hook(self._take_decay)
         optimizer.register_step_post_hook(self._decay)
 
     @torch.no_grad()
-    def _take_decay(self, optimizer: Optimizer, *_: Any) -> None:
+    def _take_decay(self, optimizer: Optimizer, *_: object) -> None:
         for group in optimizer.param_groups:
             if group["weight_decay"]:
                 copies = [p.detach().clone() for p in group["params"]]
@@ -40,7 +40,7 @@ class CautiousDecay:
                 group["weight_decay"] = 0.0
 
     @torch.no_grad()
-    def _decay(self, optimizer: Any, *_: Any) -> None:
+    def _decay(self, optimizer: Optimizer, *_: object) -> None:
         damping = getattr(optimizer, "damping", lambda parameter: 1.0)
         for group, weight_decay, copies in self.before:
             group["weight_decay"] = weight_decay

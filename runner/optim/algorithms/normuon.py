@@ -4,11 +4,11 @@ The library equalises the rows of every matrix. Here those of a tall or square m
 whose rows are of one length already; this and the coefficients are those of github.com/KellerJordan/modded-nanogpt.
 """
 
-from typing import Any
-
 from pytorch_optimizer import NorMuon
 from pytorch_optimizer.optimizer.muon.base import get_adjusted_lr
 from torch import Tensor
+
+from tiryns.runner.optim.groups import Group
 
 MARGIN = 1.02
 """The momentum is scaled to this part of a Frobenius norm of 1, so that rounding to bf16 keeps its spectrum below 1."""
@@ -33,7 +33,7 @@ def coefficients(num_steps: int) -> list[tuple[float, float, float]]:
 class LongSideNorMuon(NorMuon):
     """NorMuon that equalises along the longer side of each matrix."""
 
-    def init_group(self, group: dict[str, Any], **kwargs: Any) -> None:
+    def init_group(self, group: Group, **kwargs: object) -> None:
         """Gives a wide matrix a mean square for each column."""
         super().init_group(group, **kwargs)
         for p in group["params"] if group["use_muon"] else ():
@@ -43,11 +43,11 @@ class LongSideNorMuon(NorMuon):
 
     def _step_muon_foreach(
         self,
-        group: dict[str, Any],
+        group: Group,
         params: list[Tensor],
         grads: list[Tensor],
         state_dict: dict[str, list[Tensor]],
-        bias_correction2: Any,
+        bias_correction2: float | Tensor,
     ) -> None:
         updates = self._momentum_updates(group, grads, state_dict["momentum_buffer"])
         lr = get_adjusted_lr(group["lr"], params[0].shape, use_adjusted_lr=group["use_adjusted_lr"])

@@ -10,18 +10,19 @@ from typing import Any
 
 import torch
 from torch.optim import Optimizer
+from torch.optim.optimizer import StateDict
 
 from tiryns.runner.optim.algorithms.trust_ratio import move
-from tiryns.runner.optim.groups import Groups
+from tiryns.runner.optim.groups import Group, Groups
 
-Step = Callable[[dict[str, Any]], None]
+Step = Callable[[Group], None]
 """A step of bitsandbytes on one parameter, with the settings of a group."""
 
-Rule = Callable[[Step, dict[str, Any], torch.Tensor], None]
+Rule = Callable[[Step, Group, torch.Tensor], None]
 """Takes a step on one parameter with more than the kernel knows."""
 
 
-def refuse_options(name: str, **options: Any) -> None:
+def refuse_options(name: str, **options: object) -> None:
     """Raises ValueError for an option that is set, but that the 8-bit variant would ignore."""
     for option, value in options.items():
         if value:
@@ -42,15 +43,15 @@ def eight_bit(class_name: str, groups: Groups, rule: Rule | None = None, **setti
     class EightBit(base):  # type: ignore[misc, valid-type]
         """Runs the load hooks, which bitsandbytes leaves out, and the rule."""
 
-        def load_state_dict(self, state_dict: dict[str, Any], move_to_device: bool = True) -> None:
+        def load_state_dict(self, state_dict: StateDict, move_to_device: bool = True) -> None:
             for hook in self._optimizer_load_state_dict_pre_hooks.values():
                 state_dict = hook(self, state_dict) or state_dict
             super().load_state_dict(state_dict, move_to_device)
             for done in self._optimizer_load_state_dict_post_hooks.values():
                 done(self)
 
-        def update_step(self, group: dict[str, Any], p: torch.Tensor, gindex: int, pindex: int) -> None:
-            def step(settings: dict[str, Any]) -> None:
+        def update_step(self, group: Group, p: torch.Tensor, gindex: int, pindex: int) -> None:
+            def step(settings: Group) -> None:
                 super(EightBit, self).update_step(settings, p, gindex, pindex)
 
             if rule is None:
@@ -63,14 +64,14 @@ def eight_bit(class_name: str, groups: Groups, rule: Rule | None = None, **setti
     return optimizer
 
 
-def coupled_decay(step: Step, group: dict[str, Any], p: torch.Tensor) -> None:
+def coupled_decay(step: Step, group: Group, p: torch.Tensor) -> None:
     """Adds the decay to the gradient, as Adam does."""
     if group["weight_decay"]:
         p.grad = torch.add(p.grad, p, alpha=group["weight_decay"])  # type: ignore[arg-type]
     step({**group, "weight_decay": 0.0})
 
 
-def scaled_to_norm(step: Step, group: dict[str, Any], p: torch.Tensor) -> None:
+def scaled_to_norm(step: Step, group: Group, p: torch.Tensor) -> None:
     """Scales Adam's update to the norm of the parameter, as LAMB does (arXiv 1904.00962v5, algorithm 2)."""
     weights, p.data = p.data, torch.zeros_like(p.data)
     step({**group, "weight_decay": 0.0, "lr": 1.0})
@@ -81,7 +82,7 @@ def scaled_to_norm(step: Step, group: dict[str, Any], p: torch.Tensor) -> None:
 def gradient_scaled_to_norm(trust_coefficient: float) -> Rule:
     """Scales the gradient of a matrix to a share of its norm, decay included, as LARS does (arXiv 1708.03888, alg. 1)."""
 
-    def rule(step: Step, group: dict[str, Any], p: torch.Tensor) -> None:
+    def rule(step: Step, group: Group, p: torch.Tensor) -> None:
         decay = group["weight_decay"]
         if p.ndim > 1:
             assert p.grad is not None

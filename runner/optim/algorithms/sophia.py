@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import torch
 from pytorch_optimizer import SophiaH
@@ -24,6 +23,7 @@ class LoopSophiaH(SophiaH):
     """SophiaH whose Hessian is estimated by the training loop."""
 
     hessian: list[torch.Tensor] | None = None
+    needs: "SophiaNeeds | None" = None
 
     def is_hessian_step(self) -> bool:
         """Whether the coming step updates the Hessian: the first one does, then every update_period-th."""
@@ -35,9 +35,8 @@ class LoopSophiaH(SophiaH):
 
     def loop_needs(self) -> LoopNeeds:
         """Differentiable backward passes on Hessian steps."""
-        if not hasattr(self, "_needs"):
-            self._needs = SophiaNeeds(self)
-        return self._needs
+        self.needs = self.needs or SophiaNeeds(self)
+        return self.needs
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
@@ -73,7 +72,7 @@ class SophiaNeeds(LoopNeeds):
         if not self.optimizer.is_hessian_step():
             yield
             return
-        parameters: list[Any] = self.optimizer.parameters()
+        parameters = self.optimizer.parameters()
         self._begin(parameters)
         hooks = [p.register_hook(partial(self._take, number)) for number, p in enumerate(parameters)]
         try:
@@ -117,8 +116,8 @@ class SophiaNeeds(LoopNeeds):
         wanted = [parameters[number] for number in taken]
         for last, noise in enumerate(self.noise, start=1 - len(self.noise)):
             along = [noise[number] for number in taken]
-            options: dict[str, Any] = {"retain_graph": last < 0, "allow_unused": True}
-            products = torch.autograd.grad([*taken.values()], wanted, along, **options)
+            gradients = [*taken.values()]
+            products = torch.autograd.grad(gradients, wanted, along, retain_graph=last < 0, allow_unused=True)
             for number, product in zip(taken, products, strict=True):
                 if product is not None:
                     hessian = self.optimizer.hessian[number]

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from tiryns.runner.optim.groups import Groups
+
 
 class Lamb(Optimizer):
     """Adam's update, decayed and scaled to the norm of each tensor.
@@ -24,11 +26,11 @@ class Lamb(Optimizer):
         tensor([1.5000, 1.5000, 1.5000, 1.5000])
     """
 
-    def __init__(self, groups: Any, betas: tuple[float, float], eps: float) -> None:
+    def __init__(self, groups: Groups, betas: tuple[float, float], eps: float) -> None:
         super().__init__(groups, {"betas": betas, "eps": eps})
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
         """One update of every parameter that has a gradient."""
         with torch.enable_grad():
             loss = None if closure is None else closure()

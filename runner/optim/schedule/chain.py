@@ -1,12 +1,11 @@
 """The schedules of the phases of a run, one after the other, as one function of the step; and their weight decays."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from tiryns.conf.phases import Phase as RunPhase
 from tiryns.conf.phases import place_of
-from tiryns.conf.values import suggest
+from tiryns.conf.values import Settings, suggest
 from tiryns.runner.optim.schedule.phases import TOKENS, Phase, ThreePhaseSchedule
 from tiryns.runner.order.timeline import Timeline
 
@@ -35,7 +34,8 @@ class ScheduleChain:
     def phases(self) -> list[Phase]:
         """The parts of all schedules at their steps of the run."""
         found = []
-        for start, steps, schedule, scale in self._each:
+        each = zip(self.timeline.starts, self.timeline.steps, self.schedules, self.scales, strict=True)
+        for start, steps, schedule, scale in each:
             parts = schedule.phases or [Phase("training", "constant", 0, steps, 1.0, 1.0)]
             found += [replace(part, start=start + part.start, level=scale * part.level) for part in parts]
         return found
@@ -52,16 +52,12 @@ class ScheduleChain:
             for name, schedule, scale in zip(self.timeline.names, self.schedules, self.scales, strict=True)
         )
 
-    @property
-    def _each(self) -> Any:
-        return zip(self.timeline.starts, self.timeline.steps, self.schedules, self.scales, strict=True)
-
 
 Schedule = ThreePhaseSchedule | ScheduleChain
 
 
 def schedule_of(
-    settings: Mapping[str, Any],
+    settings: Settings,
     max_steps: int | None,
     phases: Sequence[RunPhase] = (),
     lr: float | None = None,
@@ -76,7 +72,9 @@ def schedule_of(
     schedules, scales = [], []
     for number, phase in enumerate(phases):
         where = place_of(number, phase.name)
-        _check_names(f"{where}.scheduler", phase.scheduler, settings)
+        if wrong := next((name for name in phase.scheduler if name not in settings), None):
+            known = f"a schedule has {', '.join(settings)}{suggest(wrong, settings)}"
+            raise ValueError(f"{where}.scheduler.{wrong}: {known}")
         own = merged(settings, phase)
         try:
             schedules.append(ThreePhaseSchedule.of(own, phase.steps))
@@ -91,7 +89,7 @@ def has_own_schedules(phases: Sequence[RunPhase]) -> bool:
     return any(phase.scheduler or "lr" in phase.optimizer for phase in phases)
 
 
-def merged(settings: Mapping[str, Any], phase: RunPhase) -> dict[str, Any]:
+def merged(settings: Settings, phase: RunPhase) -> Settings:
     """The settings of a phase's schedule: those of the run with its own.
 
     A length in steps of its own takes the place of the run's in tokens.
@@ -103,7 +101,7 @@ def merged(settings: Mapping[str, Any], phase: RunPhase) -> dict[str, Any]:
     return found
 
 
-def decays_of(phases: Sequence[RunPhase], optimizer: Mapping[str, Any]) -> list[float] | None:
+def decays_of(phases: Sequence[RunPhase], optimizer: Settings) -> list[float] | None:
     """The weight decay of each phase in units of the run's, from the settings of `optimizer`; None if none has its own.
 
     Decay by `fully_decoupled` is that at the peak rate, and a phase with a rate has its own peak.
@@ -114,14 +112,10 @@ def decays_of(phases: Sequence[RunPhase], optimizer: Mapping[str, Any]) -> list[
     found = []
     for number, phase in enumerate(phases):
         where = f"{place_of(number, phase.name)}.optimizer"
-        decay = phase.optimizer.get("weight_decay")
-        ratio = _ratio(
-            f"{where}.weight_decay", decay, "optimizer.weight_decay", optimizer.get("weight_decay")
-        )
-        if optimizer.get("fully_decoupled"):
-            ratio /= (
-                _ratio(f"{where}.lr", phase.optimizer.get("lr"), "optimizer.lr", optimizer.get("lr")) or 1.0
-            )
+        own, of_run, name = phase.optimizer.get, optimizer.get, "weight_decay"
+        ratio = _ratio(f"{where}.{name}", own(name), f"optimizer.{name}", of_run(name))
+        if of_run("fully_decoupled"):
+            ratio /= _ratio(f"{where}.lr", own("lr"), "optimizer.lr", of_run("lr")) or 1.0
         found.append(ratio)
     return found
 
@@ -131,13 +125,7 @@ def timeline_of(phases: Sequence[RunPhase]) -> Timeline:
     return Timeline([phase.name for phase in phases], [int(phase.steps or 0) for phase in phases])
 
 
-def _check_names(where: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    for name in given:
-        if name not in known:
-            raise ValueError(f"{where}.{name}: a schedule has {', '.join(known)}" + suggest(name, known))
-
-
-def _ratio(where: str, own: Any, setting: str, of_run: Any) -> float:
+def _ratio(where: str, own: object, setting: str, of_run: float | None) -> float:
     """A value of a phase in units of the run's; 1 where the phase has none."""
     if own is None or own == of_run:
         return 1.0

@@ -10,11 +10,10 @@ Each phase starts where the one before ended and falls along a shape g over its 
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from tiryns.conf.values import count_of, suggest
+from tiryns.conf.values import Settings, count_of, suggest
 
 KINDS = ("constant", "linear", "cosine", "exponential", "inverse_sqrt")
 """The kinds of phases."""
@@ -157,7 +156,7 @@ class ThreePhaseSchedule:
             )
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any], max_steps: int | None) -> "ThreePhaseSchedule":
+    def of(cls, settings: Settings, max_steps: int | None) -> "ThreePhaseSchedule":
         """The schedule of the settings of `scheduler`; lengths in tokens that are not yet steps have none."""
         known = {name: value for name, value in settings.items() if name != "_target_"}
         for tokens, steps in TOKENS.items():

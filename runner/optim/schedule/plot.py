@@ -60,6 +60,6 @@ def in_characters(found: Mapping[str, Any]) -> list[str]:
     return [*lines, " " * 11 + below, "", *phases]
 
 
-def _phase(name: str, kind: str, steps: tuple[int, int], rates: tuple[float, float]) -> dict[str, Any]:
+def _phase(name: str, kind: str, steps: tuple[int, int], rates: tuple[float, float]) -> dict[str, object]:
     first = {"name": name, "kind": kind, "first_step": steps[0], "last_step": steps[1]}
     return {**first, "first_lr": rates[0], "last_lr": rates[1]}

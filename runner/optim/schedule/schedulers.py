@@ -36,7 +36,7 @@ class ClosedFormScheduler(LambdaLR):
         self.factor = factor
         super().__init__(optimizer, factor, last_epoch)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, int]:
         """The number of steps taken."""
         return {"last_epoch": self.last_epoch}
 
@@ -78,9 +78,9 @@ class PhasedScheduler(ThreePhaseScheduler):
         self.base_decays = [group.get("weight_decay") for group in optimizer.param_groups]
         super().__init__(optimizer, schedule)
 
-    def step(self, *args: Any) -> None:
+    def step(self, epoch: int | None = None) -> None:
         """Goes on to the next step."""
-        super().step(*args)
+        super().step(epoch)
         self._set_decays()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -1,8 +1,7 @@
 """A linear warm-up, then one decay over the rest of the training, as is usual in finetuning."""
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
 
 from tiryns.conf.values import suggest
 from tiryns.runner.optim.schedule.phases import ThreePhaseSchedule
@@ -16,9 +15,7 @@ DECAYS: dict[str, dict[str, float]] = {
 """The settings of each kind of decay, with their defaults; `lr_end` is a rate."""
 
 
-def check_warmup_decay(
-    kind: str, settings: Mapping[str, Any], warmup_steps: int, warmup_ratio: float
-) -> None:
+def check_warmup_decay(kind: str, settings: Collection[str], warmup_steps: int, warmup_ratio: float) -> None:
     """Raises ValueError for an unknown kind or setting, and for a warm-up out of range."""
     if kind not in DECAYS:
         raise ValueError(f"scheduler_type={kind!r}; there are: {', '.join(DECAYS)}" + suggest(kind, DECAYS))
@@ -31,7 +28,7 @@ def check_warmup_decay(
 
 def warmup_decay_factor(
     kind: str,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, float],
     warmup_steps: int,
     warmup_ratio: float,
     learning_rate: float,

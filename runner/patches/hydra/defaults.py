@@ -17,7 +17,7 @@ _RESOLVER = re.compile(r"\$\{[\w.]+:")
 _ENTRY = "_entry_"
 
 
-def register_in_defaults(name: str, resolver: Callable[..., Any]) -> None:
+def register_in_defaults(name: str, resolver: Callable[..., object]) -> None:
     """Registers a resolver that lists of defaults may name too; its `_root_` has the option chosen for each group.
 
     Example:

@@ -26,7 +26,7 @@ def reading(around: Callable[[Path], AbstractContextManager[None]]) -> Iterator[
     source_of_files = next(source for source in sources if source.scheme() == "file")
     load = source_of_files.load_config
 
-    def load_within(source: ConfigSource, config_path: str) -> Any:
+    def load_within(source: ConfigSource, config_path: str) -> object:
         with around(Path(source.path) / f"{config_path.removesuffix('.yaml')}.yaml"):
             return load(source, config_path)
 

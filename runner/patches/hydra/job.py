@@ -5,7 +5,6 @@
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from hydra._internal.callbacks import Callbacks
 from hydra.core.global_hydra import GlobalHydra
@@ -14,7 +13,7 @@ from hydra.types import HydraContext
 from omegaconf import DictConfig
 
 
-def run_composed(task: Callable[[DictConfig], Any], config: DictConfig) -> JobReturn:
+def run_composed(task: Callable[[DictConfig], object], config: DictConfig) -> JobReturn:
     """Calls a task with a composed config in its run folder, with Hydra's callbacks; its error is in what is returned.
 
     Example:

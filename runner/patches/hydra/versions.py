@@ -11,13 +11,13 @@ import hydra
 import omegaconf
 from omegaconf import OmegaConf
 
-VERSION_BASE: dict[str, Any] = {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}
+VERSION_BASE: dict[str, str] = {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}
 """Arguments of `hydra.main` and `hydra.initialize_config_module` for the current behaviour."""
 
 _IS_OLD = omegaconf.__version__.startswith("2.3.")
 
 
-def register_resolver(name: str, resolver: Callable[..., Any]) -> None:
+def register_resolver(name: str, resolver: Callable[..., object]) -> None:
     """Registers a resolver of interpolations, in the place of one of the same name.
 
     Example:

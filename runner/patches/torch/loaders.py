@@ -6,22 +6,23 @@ whose rest that would wait for ever (pytorch/pytorch#1355 has the ways in which 
 """
 
 import signal
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from torch.utils.data._utils import signal_handling
 
 
-def running(loader: Any) -> Any:
+def running(loader: object) -> Any:
     """Returns the iterator of a loader that keeps its processes; None where there is none."""
     return getattr(loader, "_iterator", None)
 
 
-def processes_of(batches: Any) -> list[Any]:
+def processes_of(batches: object) -> list[BaseProcess]:
     """Returns the processes behind an iterator of torch's, or behind one that has it as `_iterator`."""
     return getattr(_iterator_of(batches), "_workers", [])
 
 
-def _iterator_of(batches: Any) -> Any:
+def _iterator_of(batches: object) -> Any:
     return getattr(batches, "_iterator", batches)
 
 
@@ -31,7 +32,7 @@ def handler_of_deaths() -> Any:
     return signal.getsignal(signal.SIGCHLD)
 
 
-def take_over(batches: Any) -> None:
+def take_over(batches: object) -> None:
     """Takes the processes behind batches off the list whose deaths torch's handler makes an error."""
     iterator = _iterator_of(batches)
     if getattr(iterator, "_worker_pids_set", False):
@@ -39,7 +40,7 @@ def take_over(batches: Any) -> None:
         iterator._worker_pids_set = False
 
 
-def kill(batches: Any) -> None:
+def kill(batches: object) -> None:
     """Kills the processes behind batches, and reads no queue of theirs any more."""
     take_over(batches)
     iterator = _iterator_of(batches)
@@ -59,7 +60,7 @@ def forget(loader: Any) -> None:
     loader._iterator = None
 
 
-def close(loader: Any) -> None:
+def close(loader: object) -> None:
     """Ends the processes of a loader at once, if it has any."""
     if (iterator := running(loader)) is not None:
         if any(worker.exitcode for worker in processes_of(iterator)):  # torch would wait for the dead

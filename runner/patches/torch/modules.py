@@ -4,12 +4,14 @@ So a part of the copy cannot be exchanged alone, and a module cannot have the pa
 """
 
 import copy
-from typing import Any
+from typing import TypeVar
 
 from torch import nn
 
+Module = TypeVar("Module", bound=nn.Module)
 
-def copied(module: Any) -> Any:
+
+def copied(module: Module) -> Module:
     """Returns a copy of a module with the same parts, any of which may be exchanged.
 
     Example:

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves
 __all__ = ["keep_versions", "tree_leaves"]
 
 
-def keep_versions(copied: Any, state: Any) -> None:
+def keep_versions(copied: Any, state: object) -> None:
     """Gives the copy of a `state_dict` the versions of the module's parts; other mappings have none.
 
     Example:
