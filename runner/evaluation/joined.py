@@ -1,18 +1,19 @@
 """Figures of predictions that several runs have made for parts of one data set, from the rows of their files."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from tiryns.runner.data.labelled.words.tags import tagging_of
+from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.evaluation.kinds.spans import with_kinds
 from tiryns.runner.evaluation.kinds.tags import mean_score
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
 from tiryns.runner.evaluation.predictions import Compared, measured
 
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[PredictionRow]
 """Lines of `predictions.jsonl`."""
 
 Parts = Callable[[Rows, Sequence[str]], list[Compared]]
@@ -50,7 +51,7 @@ def _compared(kind: str) -> Parts:
 
     def parts(rows: Rows, names: Sequence[str]) -> list[Compared]:
         numbers = {name: number for number, name in enumerate(names)}
-        value: dict[str, Callable[[Any], Any]] = {
+        value: dict[str, Callable[[Any], object]] = {
             "regression": float,
             "multi_label": lambda labels: [name in labels for name in names],
         }

@@ -4,7 +4,6 @@ Letters in shapes: R resamples, D samples.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +80,7 @@ def bootstrap(
     return found
 
 
-def each(weights: Weights, figures: Callable[[NDArray[np.float64]], Mapping[str, Any]]) -> dict[str, Any]:
+def each(weights: Weights, figures: Callable[[Weights], Mapping[str, float]]) -> dict[str, Weights]:
     """The figures of each resample on its own, given its weights [D], as arrays [R]."""
     rows = [figures(row) for row in weights]
     return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from tiryns.runner.data.labelled.lists import ListSequences
 from tiryns.runner.evaluation.kinds.labels import OfLabels
 from tiryns.runner.models.weights import load_trained
 from tiryns.runner.tasks.base import Task
@@ -12,7 +13,7 @@ from tiryns.runner.tasks.multiple_choice.model import AutoModelForMultipleChoice
 from tiryns.runner.tasks.multiple_choice.reader import MultipleChoiceReader
 
 
-class ChoicePredictions(OfLabels):
+class ChoicePredictions(OfLabels[ListSequences]):
     """One of the choices of each example."""
 
     kind, monitor = "multiple_choice", "accuracy"
@@ -23,7 +24,7 @@ class ChoicePredictions(OfLabels):
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Texts of choices."""
-        for i in np.flatnonzero(self.seen):
+        for i in np.flatnonzero(self.seen).tolist():
             example, label = self.sequences.examples[i], self.sequences.labels[i]
             chosen, probability = self.values["predicted"][i], float(self.values["probability"][i])
             yield {
