@@ -48,7 +48,6 @@ def read_checkpoint(path: Path, ema: bool) -> Source:
     """
     if (damage := damage_of(path)) is not None:
         raise ValueError(f"the checkpoint {str(path)!r} is damaged: {damage}")
-    saved: Any
     if path.is_dir():
         saved = AtomicCheckpointIO().load_checkpoint(path)
     else:

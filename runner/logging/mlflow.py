@@ -113,7 +113,7 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
         except MlflowException as error:
             raise ValueError(f"logger.mlflow: {self._tracking_uri}: {error.message}") from error
 
-    def write(self, metrics: Mapping[str, Any], step: int | None) -> None:
+    def write(self, metrics: Mapping[str, float], step: int | None) -> None:
         """Logs a row, of numbers that MLflow takes."""
         super().write({name: float(value) for name, value in metrics.items()}, step)
 
