@@ -1,14 +1,13 @@
 """Vectors of texts: by a model trained for them, a folder of sentence-transformers, or a model of other vectors."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from transformers import AutoModel
+from transformers import AutoModel, PretrainedConfig, PreTrainedTokenizerBase
 
 from tiryns.conf.registry import TASKS
+from tiryns.conf.values import Settings
 from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
 from tiryns.runner.data.pairs.reader import Pair
 from tiryns.runner.data.read.rows import Rows
+from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.inference.frozen.encoder import FrozenEncoder
 from tiryns.runner.inference.kinds import Kept, OfTexts, PredictOptions
 from tiryns.runner.inference.labelled import Labels, saved_task
@@ -26,7 +25,9 @@ class Vectors(OfTexts):
 
     name, at_once = "vectors", 2048  # a multiple of the samples that an evaluation sorts by length
 
-    def __init__(self, run: str, embedding: Embedding, tokenizer: Any, changes: Mapping[str, Any]) -> None:
+    def __init__(
+        self, run: str, embedding: Embedding, tokenizer: PreTrainedTokenizerBase, changes: Settings
+    ) -> None:
         super().__init__(changes)
         pretrained, _ = load_weights(AutoModel, model_folder(run))  # without a pooler, where it has none
         bounds = [embedding.max_length, tokenizer.model_max_length, longest_text(pretrained)]
@@ -62,7 +63,12 @@ class Encoded(OfTexts):
     name, at_once = "vectors", 2048  # a multiple of the samples that an evaluation sorts by length
 
     def __init__(
-        self, run: str, task: Contrastive, config: Any, tokenizer: Any, changes: Mapping[str, Any]
+        self,
+        run: str,
+        task: Contrastive,
+        config: PretrainedConfig,
+        tokenizer: PreTrainedTokenizerBase,
+        changes: Settings,
     ) -> None:
         super().__init__(changes)
         self.trained, self.task = Labels(run, task, config, tokenizer), task
@@ -80,7 +86,7 @@ class Encoded(OfTexts):
         column = 0 if options.prompt == "query" else 1
         both = [(text, "") if column == 0 else ("", text) for text in texts]
         pairs = [Pair("", *each, negatives=[], score=float("nan"), match=None, where="") for each in both]
-        trained, made = self.trained, [dict[str, Any]()] * len(texts)
+        trained, made = self.trained, [PredictionRow()] * len(texts)
         length = trained.collator.max_sequence_length
         sequences = trained.reader.tokenize(pairs, trained.tokenizer, length, training=False)
         computation = trained.computation.bounded(options.tokens or None)

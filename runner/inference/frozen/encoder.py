@@ -4,7 +4,6 @@ Letters in shapes: D samples, T tokens, W words, H features.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -87,7 +86,7 @@ class FrozenEncoder:
         """Architecture and sizes in a few words."""
         return self.model.describe()
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """How features are computed."""
         return {"pooling": self.embedding.pooling, **self.computation._asdict()}
 

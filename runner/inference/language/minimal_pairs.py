@@ -5,12 +5,13 @@ of masked tokens (arXiv 1910.14659).
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.data.labelled.minimal_pairs import Pair
+from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap
 from tiryns.runner.inference.language.figures import LanguageModel
 from tiryns.runner.inference.language.infill import generates, open_model
@@ -28,7 +29,7 @@ class ScoredPairs(NamedTuple):
         """1 for each pair [P] whose right sentence is the more likely, 0 for the others, 1/2 for equal ones."""
         return (np.sign(self.scores[:, 0] - self.scores[:, 1]) + 1) / 2
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[PredictionRow]:
         """A line of `predictions.jsonl` for each pair: `predicted` is the sentence that the model finds more likely."""
         for number, (pair, (good, bad)) in enumerate(zip(self.pairs, self.scores.tolist(), strict=True)):
             chosen = pair.good if good > bad else pair.bad
@@ -39,7 +40,7 @@ class ScoredPairs(NamedTuple):
         """None."""
         return {}
 
-    def entry(self) -> dict[str, Any]:
+    def entry(self) -> Entry:
         """The entry of `evaluation.json`; the accuracy is the mean over phenomena."""
         names = sorted({pair.phenomenon for pair in self.pairs})
         own = np.array([names.index(pair.phenomenon) for pair in self.pairs])
@@ -87,7 +88,7 @@ class PairScorer:
         """Architecture and sizes in a few words."""
         return str(self.language.model.describe())
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """How the likelihoods are computed."""
         return {"objective": self.language.objective, **self.language.computation._asdict()}
 
