@@ -14,10 +14,9 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from tiryns.runner.cli.judge import missing, sides
-from tiryns.runner.cli.judge.answer import Compared, answer
+from tiryns.runner.cli.judge.answer import Compared, Numbers, answer
 from tiryns.runner.cli.judge.forest import check_figure_file, write_figure
 from tiryns.runner.cli.judge.measure import check_figure, check_metric, measure_of
 from tiryns.runner.cli.judge.picture import page_in, title_of, write_page
@@ -168,7 +167,7 @@ def trained(
     return compared
 
 
-def _answer(compared: Sequence[Compared], arguments: Namespace) -> dict[str, Any]:
+def _answer(compared: Sequence[Compared], arguments: Namespace) -> Numbers:
     pairs = [pair for each in compared for pair in each.pairs]
     measures = [measure_of(pairs, metric) for metric in arguments.metric or [None]]
     return answer(compared, measures, arguments.error)
@@ -227,7 +226,7 @@ def _check(arguments: Namespace, folders: Sequence[Path], words: Sequence[str]) 
         raise ValueError("--seeds and --at-once must be 1 or more")
 
 
-def _print(found: dict[str, Any], as_json: bool) -> None:
+def _print(found: Numbers, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return

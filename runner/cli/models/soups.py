@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from torch import Tensor
 from torch.func import functional_call
 
 from tiryns.conf.objective.labelled import THRESHOLDS
 from tiryns.conf.registry import better_when
+from tiryns.conf.values import Settings
 from tiryns.runner.checkpoints.averages import Source, combined, mean
 from tiryns.runner.config.moved import recorded_config
 from tiryns.runner.data.micro_batch import MicroBatch
@@ -24,6 +25,7 @@ from tiryns.runner.inference.language.infill import open_model
 from tiryns.runner.inference.passes import device_here
 from tiryns.runner.loop.assembly import make_data
 from tiryns.runner.run.folder import Run
+from tiryns.runner.run.yaml_files import settings_in
 
 UNIFORM, GREEDY, ENSEMBLE = "uniform", "greedy", "ensemble"
 
@@ -32,8 +34,8 @@ Figures = dict[str, float]
 
 
 def measured(
-    found: Sequence[Source], soup: str, others: Sequence[Any], allow: Sequence[str]
-) -> dict[str, Any]:
+    found: Sequence[Source], soup: str, others: Sequence[object], allow: Sequence[str]
+) -> dict[str, object]:
     """Returns the figures of models and their soups, and the numbers of the `members` of the soup to write.
 
     The figures are by name of each run, by its folder, and of `uniform`, `greedy` and `ensemble`, the mean of all models'
@@ -50,9 +52,9 @@ def measured(
             )
     runs = [source.path.parent for source in found]
     config = recorded_config(runs[0], allow)
-    mine: Any = OmegaConf.to_container(config.data, resolve=True)
+    mine = settings_in(config.data, resolve=True)
     for run in runs[1:]:
-        theirs: Any = OmegaConf.to_container(recorded_config(run, allow).data, resolve=True)
+        theirs = settings_in(recorded_config(run, allow).data, resolve=True)
         for name in {**mine, **theirs}:
             if mine.get(name) != theirs.get(name):
                 raise ValueError(
@@ -87,7 +89,7 @@ class _Measuring:
         known = Run(Path(self.runs[0])).status
         self.monitor = str(known.get("monitor") or f"{next(iter(sets))}/loss")
         self.sign = 1 if (known.get("mode") or better_when(self.monitor)) == "max" else -1
-        self.settings: dict[str, dict[str, Any]] = {}
+        self.settings: dict[str, Settings] = {}
         """Those of the task that each soup is used with, such as its thresholds."""
 
     def measure(self) -> tuple[dict[str, Figures], list[int]]:
@@ -124,8 +126,8 @@ class _Measuring:
         if self.thresholds in THRESHOLDS:
             model.collator.thresholds = Thresholds(self.thresholds, model.collator.labels)
 
-        def output(batch: MicroBatch) -> Mapping[str, Any]:
-            outputs: list[dict[str, Any]] = [functional_call(model.model, s, (batch,)) for s in states]
+        def output(batch: MicroBatch) -> Mapping[str, Tensor]:
+            outputs: list[dict[str, Tensor]] = [functional_call(model.model, s, (batch,)) for s in states]
             self.outputs = set(outputs[0])
             if len(outputs) == 1:
                 return outputs[0]

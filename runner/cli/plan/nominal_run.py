@@ -5,7 +5,7 @@ Samplers, schedules and objectives are those of the run; only the lengths of seq
 
 import inspect
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.phases import CHANGED, Phase, lengths_of
+from tiryns.conf.values import Settings
 from tiryns.runner.build import bind, build
 from tiryns.runner.config.targets import locate
 from tiryns.runner.data.batches import PhaseCollators, PhaseParts
 from tiryns.runner.loop.lengths import run_lengths
 from tiryns.runner.loop.phases import phases_in, sampler_of
+from tiryns.runner.objectives import Collator
 from tiryns.runner.optim.schedule.phases import TOKENS
 from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
 from tiryns.runner.samplers.base import PROVISIONAL, SeamlessSampler
@@ -86,8 +88,7 @@ class NominalPhase:
 
     def rate(self, progress: float) -> float | None:
         """The masking rate when so much of the run is done; None for an objective without one."""
-        rate: float | None = self.objective.rate_at(progress)
-        return rate
+        return self.objective.rate_at(progress)
 
 
 class NominalRun:
@@ -127,7 +128,7 @@ class NominalRun:
         return scheduler.factor
 
     @staticmethod
-    def _in_steps(settings: dict[str, Any], part: "NominalRun | NominalPhase") -> dict[str, Any]:
+    def _in_steps(settings: Settings, part: "NominalRun | NominalPhase") -> Settings:
         """Settings of a schedule with lengths in steps in the place of those in tokens."""
         found = dict(settings)
         for tokens, steps in TOKENS.items():
@@ -173,12 +174,13 @@ class NominalRun:
         }  # fmt: skip
 
 
-def nominal_objective(settings: Mapping[str, Any]) -> Any:
+def nominal_objective(settings: Settings) -> Collator:
     """The objective of a run, told of no tokenizer."""
     node = OmegaConf.create({"objective": settings}).objective
     target = locate(node._target_, "objective")
     of_images = {"image_token_id": 2} if "image_token_id" in inspect.signature(target).parameters else {}
-    return build(node, **TOKENIZER, **of_images)
+    made: Collator = build(node, **TOKENIZER, **of_images)
+    return made
 
 
 def _phases(config: DictConfig) -> list[Phase]:

@@ -31,6 +31,7 @@ UNKNOWN = (
 """A reason, where there is no other."""
 
 Report = dict[str, Any]
+"""A verdict with what it rests on."""
 
 
 class First(NamedTuple):

@@ -15,6 +15,8 @@ from torch import Tensor
 from tiryns.runner.cli.models.evaluate import progress
 from tiryns.runner.cli.models.onnx.graph import SPANS, Network, Session, complete_rows
 from tiryns.runner.config.moved import recorded_config
+from tiryns.runner.data.batches import GatheredSequences
+from tiryns.runner.data.labelled.examples import TaskSequences
 from tiryns.runner.evaluation.resampling import weighted_figures
 from tiryns.runner.evaluation.statistics.intervals import Statistic, Weights, bootstrap, each
 from tiryns.runner.inference.answering import sees_images
@@ -39,7 +41,7 @@ TOKENS = 4096
 TOLERANCE = 1e-4
 """Allowed difference of an output in fp32, relative to the largest one where that is above 1."""
 
-Forward = Callable[[Mapping[str, Any]], Mapping[str, Tensor]]
+Forward = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
 """The outputs of a graph, by name, for the arguments of a model."""
 
 Opened = Labels | LanguageModel
@@ -75,7 +77,7 @@ def open_for_graph(run: str) -> Opened:
     return model
 
 
-def rows_of_run(run: Path, model: Opened, allowed: list[str]) -> dict[str, Any]:
+def rows_of_run(run: Path, model: Opened, allowed: list[str]) -> dict[str, TaskSequences]:
     """The test sets of a run by name, then its validation sets; raises ValueError for a run without rows.
 
     `allowed` repeats settings of a run from elsewhere that let code of others run.
@@ -96,7 +98,7 @@ def rows_of_run(run: Path, model: Opened, allowed: list[str]) -> dict[str, Any]:
     return {name: as_documents(sequences) if of_text else sequences for name, sequences in sets.items()}
 
 
-def as_documents(sequences: Any) -> DocumentSequences:
+def as_documents(sequences: GatheredSequences) -> DocumentSequences:
     """The sequences of a set of text, each as a document."""
     ids, lengths = sequences.gather(np.arange(len(sequences)))
     cut = [ids[start:stop] for start, stop in pairwise(np.cumsum([0, *lengths]))]
@@ -114,12 +116,13 @@ def measure(model: Opened, sequences: Any, name: str, forward: Forward | None = 
         entry, sums = model.measure(sequences, 0, 0, report)
     table = np.stack([*sums.values()], 1)
 
-    def figures(total: Any) -> Mapping[str, float]:
-        of_model: Mapping[str, float] = model.model.figures(dict(zip(sums, total.tolist(), strict=True)))
-        return of_model
-
+    figures = model.model.figures
     known = {name: value for name, value in entry["metrics"].items() if name != "unigram_entropy"}
-    return Measured(known, lambda weights: each(weights @ table, figures), len(table))
+
+    def of_documents(weights: Weights) -> dict[str, Weights]:
+        return each(weights @ table, lambda total: figures(dict(zip(sums, total.tolist(), strict=True))))
+
+    return Measured(known, of_documents, len(table))
 
 
 @contextmanager
@@ -152,7 +155,7 @@ class Agreement:
         self.largest = 0.0
         """The largest difference so far, relative to the largest output of its micro-batch where that is above 1."""
 
-    def __call__(self, rows: Mapping[str, Any]) -> dict[str, Tensor]:
+    def __call__(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The outputs of the graph by name."""
         found = self.session(rows)
         with torch.no_grad():
@@ -172,7 +175,7 @@ def paired_intervals(before: Measured, after: Measured) -> dict[str, list[float]
         return {}
     first, second = before.weighted, after.weighted
 
-    def differences(weights: Weights) -> dict[str, Any]:
+    def differences(weights: Weights) -> dict[str, Weights]:
         ours, theirs = first(weights), second(weights)
         return {name: theirs[name] - ours[name] for name in ours if name in before.figures}
 
