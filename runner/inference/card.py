@@ -101,8 +101,7 @@ def model_card(
     use, truncated = _usage(model, preprocessor, loader, trust)
     embedding, vectors = getattr(model, "embedding", None), ""
     if embedding is not None:
-        prompts = " and prompts" if embedding.prompts else ""
-        vectors = VECTORS.format(prompts=prompts, trust=trust)
+        vectors = VECTORS.format(prompts=" and prompts" if embedding.prompts else "", trust=trust)
     metadata = about(model, run, settings, dict(shown))
     return f"""---
 {yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, default_flow_style=None).strip()}

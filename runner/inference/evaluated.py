@@ -160,10 +160,10 @@ def evaluate(
 
 def _opened(run: str, asked: Asked) -> Labels | AnswersAsTested | LanguageModel:
     """Loads the model of a run with what is asked of it; raises ValueError for what does not apply to it."""
-    config, tokenizer = open_model(run)
+    opened = open_model(run)
     changes = {name: value for name, value in asked.settings.items() if name not in (*COMPUTED, BAD_ROW)}
-    answers = sees_images(config)
-    task = get_task("vision_language") if answers else task_of(run, config.architectures or [])
+    answers = sees_images(opened.config)
+    task = get_task("vision_language") if answers else task_of(run, opened.config.architectures or [])
     if task is not None and (asked.objective is not None or asked.pseudo_documents != 0):
         raise ValueError(f"the model in {run!r} is for {task.name.replace('_', ' ')}, not a language model")
     asks = {"generated_samples": asked.generated_samples, "max_new_tokens": asked.max_new_tokens}
@@ -178,8 +178,8 @@ def _opened(run: str, asked: Asked) -> Labels | AnswersAsTested | LanguageModel:
         model.writer = model.writer._replace(**writing)
         return model
     if task is not None:
-        return Labels(run, task, config, tokenizer, changes)
-    return LanguageModel(run, config, tokenizer, changes, asked.objective)
+        return Labels(run, task, opened, changes)
+    return LanguageModel(run, opened, changes, asked.objective)
 
 
 def computation_of(computation: Computation, asked: Asked) -> Computation:

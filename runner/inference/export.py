@@ -84,12 +84,7 @@ def exported_model(module: nn.Module) -> PreTrainedModel | None:
 
 
 def write_model(
-    model: Any,
-    preprocessor: Any,
-    target: Path,
-    card: str,
-    weights: dict[str, Tensor] | None,
-    task: Settings,
+    model: Any, preprocessor: Any, target: Path, card: str, weights: dict[str, Tensor] | None, task: Settings
 ) -> Path:
     """Writes or replaces the folder `target` atomically, with `preprocessor` if not None; raises OSError on failure."""
     with replacing(target, "the model ") as temporary, no_bars():

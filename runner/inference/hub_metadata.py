@@ -66,7 +66,6 @@ def about(model: Any, run: Run, settings: Settings, figures: dict[str, float]) -
     base = str((settings.get("model") or {}).get("name_or_path") or "")
     theirs = _metadata_of(base)
     named = base if HUB_NAME.fullmatch(base) and not Path(base).exists() else theirs.get("base_model")
-    tags = ["tiryns", *kinds.get(task, [])]
     library = "peft" if is_separate(model.pretrained) else "transformers"
     data = list(dict.fromkeys(hub_data_sets(settings.get("data") or {})))
     known = {
@@ -76,7 +75,7 @@ def about(model: Any, run: Run, settings: Settings, figures: dict[str, float]) -
         "language": theirs.get("language"),
         "base_model": named,
         "datasets": data,
-        "tags": tags,
+        "tags": ["tiryns", *kinds.get(task, [])],
         "metrics": sorted({*map(_kind, figures)} & {*METRICS} - {"loss"}),
     }
     measured = [

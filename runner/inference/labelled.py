@@ -6,8 +6,6 @@ from pathlib import Path
 from sys import maxsize
 from typing import Any
 
-from transformers import PretrainedConfig, PreTrainedTokenizerBase
-
 from tiryns.conf.registry import TASKS
 from tiryns.conf.values import Settings
 from tiryns.runner import log
@@ -21,6 +19,7 @@ from tiryns.runner.data.read.opened import AS_FOUND, OfRun, Reading, of_run
 from tiryns.runner.data.read.rows import HowRead, LabelRule, Row, Rows, read_rows
 from tiryns.runner.evaluation.files import Entry
 from tiryns.runner.inference.kinds import Kept, Kind, PredictOptions, option_defaults
+from tiryns.runner.inference.language.infill import Opened
 from tiryns.runner.inference.passes import Measured, as_trained, measure_set
 from tiryns.runner.models.positions import check_length
 from tiryns.runner.run.model_folder import TASK, model_folder
@@ -63,15 +62,8 @@ class Labels(Kind):
     keeps_all = False
     at_once = 2048  # a multiple of the samples that an evaluation sorts by length
 
-    def __init__(
-        self,
-        run: str,
-        task: Task,
-        config: PretrainedConfig,
-        tokenizer: PreTrainedTokenizerBase,
-        changes: Settings | None = None,
-    ) -> None:
-        known = saved_task(run) or _assumed(task, config, tokenizer)
+    def __init__(self, run: str, task: Task, opened: Opened, changes: Settings | None = None) -> None:
+        known, tokenizer = saved_task(run) or _assumed(task, opened), opened.tokenizer
         settings = {**AS_FOUND._asdict(), **of_run(known["data"]), **(changes or {})}
         settings.pop("task", None)
         self.task, self.name, self.settings, self.tokenizer = task, task.name, settings, tokenizer
@@ -151,10 +143,9 @@ class Labels(Kind):
 
     def measure(self, sequences: Any, tokens: int | None = None, **how: Any) -> Measured:
         """Predicts for the samples of a set, and measures it, as a run tests its model; `how` is for `measure_set`."""
-        parts = self.model, self.collator, self.computation.bounded(tokens)
         predictions = self.task.predictions(sequences, self.collator)
         predictions.keeps_all = self.keeps_all
-        return measure_set(predictions, *parts, **how)
+        return measure_set(predictions, self.model, self.collator, self.computation.bounded(tokens), **how)
 
     def labelled(self, rows: Sequence[Row]) -> bool:
         """Whether a row has a label."""
@@ -162,19 +153,15 @@ class Labels(Kind):
 
     def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
         """Predictions without figures."""
-        rows = self._joined(rows)
-        return self._kept(self.unlabelled(rows), rows, options)
+        return self._kept(rows, options, labelled=False)
 
     def measured(self, rows: Rows, options: PredictOptions) -> Kept:
         """Predictions, and the figures of a run's test where the model knows the labels."""
-        rows = self._joined(rows)
-        return self._kept(rows, rows, options)
+        return self._kept(rows, options, labelled=True)
 
-    def _joined(self, rows: Rows) -> Rows:
-        """The rows that predictions are for."""
-        return self.arranged(rows) if self.reader.joins_rows else rows
-
-    def _kept(self, read: Rows, given: Rows, options: PredictOptions) -> Kept:
+    def _kept(self, rows: Rows, options: PredictOptions, labelled: bool) -> Kept:
+        given = self.arranged(rows) if self.reader.joins_rows else rows
+        read = given if labelled else self.unlabelled(given)
         try:
             try:
                 sequences = self.samples(self.arranged(read))
@@ -237,12 +224,12 @@ def without_left_out(rows: Rows) -> Rows:
     return rows._replace(rows=[row for row in rows.rows if row.where not in left_out])
 
 
-def _assumed(task: Task, config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase) -> Settings:
+def _assumed(task: Task, opened: Opened) -> Settings:
     """The settings of a task as far as a model's config gives them, else the defaults; texts as long as it reads them."""
     data = option_defaults("data", task.name)
     settings = {name: data[name] for name in (*READER_SETTINGS, *Reading._fields)}
-    longest = getattr(config, "max_position_embeddings", None) or data["max_length"]
-    longest = min(longest, tokenizer.model_max_length)
+    longest = getattr(opened.config, "max_position_embeddings", None) or data["max_length"]
+    longest, learnt = min(longest, opened.tokenizer.model_max_length), task.assumed(opened.config)
     windows = task.second == "context_column"  # of a length that a model was trained with
     settings["max_length"] = min(data["max_length"], longest) if windows else longest
-    return {"data": settings, "learnt": task.assumed(config), "objective": {}, **LabelRule.AS_NAMED.record}
+    return {"data": settings, "learnt": learnt, "objective": {}, **LabelRule.AS_NAMED.record}

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig
 from torch import Tensor
 
-from tiryns.conf.values import Settings
 from tiryns.runner.data.batches import VALIDATION_STREAM, GatheredSequences, GlobalBatches
 from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
 from tiryns.runner.data.micro_batch import MicroBatch
@@ -73,7 +72,7 @@ def device_here() -> torch.device:
 def as_trained(run: str) -> Computation:
     """That of a run's evaluations, in fp32 where it was fp16 and there is no GPU; padded fp32 rows for other models."""
     noted = Run(Path(model_folder(run)).parent).status.get("resolved") or {}
-    known: Settings = {name: noted[name] for name in Computation._fields if noted.get(name)}
+    known: dict[str, Any] = {name: noted[name] for name in Computation._fields if noted.get(name)}
     if not known:
         return Computation()
     if known.get("precision") in ("16-mixed", "16-true") and not torch.cuda.is_available():

@@ -36,7 +36,7 @@ class Predictor:
     """
 
     def __init__(self, run: str | Path, settings: Mapping[str, object] | None = None) -> None:
-        config, tokenizer = open_model(str(run))
+        config, tokenizer = opened = open_model(str(run))
         changes = dict(settings or {})
         self.kind: Kind
         """What makes predictions."""
@@ -46,14 +46,14 @@ class Predictor:
             fills = str(objective_of(config)).startswith("hybrid")
             self.kind = Continuations(str(run), tokenizer, changes, fills)
         elif (encoding := encoding_task(str(run))) is not None:
-            self.kind = Encoded(str(run), encoding, config, tokenizer, changes)
+            self.kind = Encoded(str(run), encoding, opened, changes)
         elif not is_language_model(config) and (embedding := read_embedding(str(run))) is not None:
             self.kind = Vectors(str(run), embedding, tokenizer, changes)  # a folder of sentence-transformers
         elif (task := task_of(str(run), config.architectures or [])) is None:
             self.kind = Masks(str(run), changes)
         else:
             check_settings(changes, (*CHANGEABLE, *Reading._fields))
-            self.kind = Labels(str(run), task, config, tokenizer, changes)
+            self.kind = Labels(str(run), task, opened, changes)
 
     @property
     def task(self) -> str:

@@ -1,6 +1,6 @@
 """Vectors of texts: by a model trained for them, a folder of sentence-transformers, or a model of other vectors."""
 
-from transformers import AutoModel, PretrainedConfig, PreTrainedTokenizerBase
+from transformers import AutoModel, PreTrainedTokenizerBase
 
 from tiryns.conf.registry import TASKS
 from tiryns.conf.values import Settings
@@ -11,6 +11,7 @@ from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.inference.frozen.encoder import FrozenEncoder
 from tiryns.runner.inference.kinds import Kept, OfTexts, PredictOptions
 from tiryns.runner.inference.labelled import Labels, saved_task
+from tiryns.runner.inference.language.infill import Opened
 from tiryns.runner.inference.passes import as_trained, passes
 from tiryns.runner.models.embedding.folder import PASSAGE, Embedding
 from tiryns.runner.models.positions import longest_text
@@ -31,8 +32,7 @@ class Vectors(OfTexts):
         super().__init__(changes)
         pretrained, _ = load_weights(AutoModel, model_folder(run))  # without a pooler, where it has none
         bounds = [embedding.max_length, tokenizer.model_max_length, longest_text(pretrained)]
-        longest = min(bound for bound in bounds if bound)
-        embedding = embedding._replace(max_length=longest)
+        embedding = embedding._replace(max_length=min(bound for bound in bounds if bound))
         self.model = FrozenEncoder(pretrained, tokenizer, embedding, as_trained(run))
         self.computation = self.model.computation
 
@@ -62,16 +62,9 @@ class Encoded(OfTexts):
 
     name, at_once = "vectors", 2048  # a multiple of the samples that an evaluation sorts by length
 
-    def __init__(
-        self,
-        run: str,
-        task: Contrastive,
-        config: PretrainedConfig,
-        tokenizer: PreTrainedTokenizerBase,
-        changes: Settings,
-    ) -> None:
+    def __init__(self, run: str, task: Contrastive, opened: Opened, changes: Settings) -> None:
         super().__init__(changes)
-        self.trained, self.task = Labels(run, task, config, tokenizer), task
+        self.trained, self.task = Labels(run, task, opened), task
         self.model = self.trained.model
 
     def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:

@@ -15,7 +15,6 @@ from torch.func import functional_call
 
 from tiryns.conf.objective.labelled import THRESHOLDS
 from tiryns.conf.registry import better_when
-from tiryns.conf.values import Settings
 from tiryns.runner.checkpoints.averages import Source, combined, mean
 from tiryns.runner.config.moved import recorded_config
 from tiryns.runner.data.micro_batch import MicroBatch
@@ -81,15 +80,15 @@ class _Measuring:
 
     def __init__(self, config: DictConfig, members: Sequence[Source], sets: Mapping[str, Any]) -> None:
         self.members, self.sets, self.runs = members, sets, [str(one.path.parent) for one in members]
-        opened, tokenizer = open_model(self.runs[0])
-        task = task_of(self.runs[0], opened.architectures or [])
+        opened = open_model(self.runs[0])
+        task = task_of(self.runs[0], opened.config.architectures or [])
         assert task is not None
-        self.model = Labels(self.runs[0], task, opened, tokenizer)
+        self.model = Labels(self.runs[0], task, opened)
         self.thresholds = config.objective.get("thresholds")
         known = Run(Path(self.runs[0])).status
         self.monitor = str(known.get("monitor") or f"{next(iter(sets))}/loss")
         self.sign = 1 if (known.get("mode") or better_when(self.monitor)) == "max" else -1
-        self.settings: dict[str, Settings] = {}
+        self.settings: dict[str, dict[str, Any]] = {}
         """Those of the task that each soup is used with, such as its thresholds."""
 
     def measure(self) -> tuple[dict[str, Figures], list[int]]:

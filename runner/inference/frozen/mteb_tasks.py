@@ -6,10 +6,8 @@ from operator import itemgetter
 from typing import Any
 
 import mteb
-import numpy as np
 import torch
 from mteb.models.model_meta import ModelMeta
-from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from tiryns.runner.evaluation.files import Entry
@@ -30,17 +28,16 @@ class MtebEncoder:
 
     def encode(
         self, inputs: Iterable[Mapping[str, list[str]]], *, prompt_type: Enum | None = None, **_: object
-    ) -> NDArray[np.float32]:
+    ) -> Any:
         """The features [D, H] of the texts of all batches, behind the model's own prompt for queries or documents."""
-        prompt = prompt_type and prompt_type.value
         texts = [text for batch in inputs for text in batch["text"]]
-        return self.encoder.embed(texts, "mteb", prompt).numpy()
+        return self.encoder.embed(texts, "mteb", prompt_type and prompt_type.value).numpy()
 
-    def similarity(self, left: ArrayLike, right: ArrayLike) -> Tensor:
+    def similarity(self, left: Any, right: Any) -> Tensor:
         """The cosines [D, E] of features [D, H] and [E, H]."""
         return unit(torch.as_tensor(left)) @ unit(torch.as_tensor(right)).T
 
-    def similarity_pairwise(self, left: ArrayLike, right: ArrayLike) -> Tensor:
+    def similarity_pairwise(self, left: Any, right: Any) -> Tensor:
         """The cosines [D] of features [D, H] and [D, H]."""
         return cosines(torch.as_tensor(left), torch.as_tensor(right))
 

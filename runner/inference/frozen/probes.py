@@ -136,10 +136,8 @@ def _probed(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
             chosen["neighbours"] = knn.number
             votes = _entry(_predicted(ClassificationPredictions(given), knn.votes(features[name]).double()))
             for part in ("metrics", "intervals"):
-                known_votes = {f"knn_{n}": votes[part][n] for n in OF_NEIGHBOURS if n in votes[part]}
-                entries[name][part] |= known_votes
-    monitor = next(iter(predictions.values())).monitor
-    return Probed(data.task_name, monitor, entries, predictions, chosen)
+                entries[name][part] |= {f"knn_{n}": votes[part][n] for n in OF_NEIGHBOURS if n in votes[part]}
+    return Probed(data.task_name, next(iter(predictions.values())).monitor, entries, predictions, chosen)
 
 
 def _compared(data: Any, encoder: FrozenEncoder) -> Probed:

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from omegaconf import OmegaConf
 from torch import Tensor
-from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 from tiryns.conf.config import Config
 from tiryns.conf.registry import OPTIONS, option_of
@@ -24,7 +23,7 @@ from tiryns.runner.evaluation.files import Entry
 from tiryns.runner.evaluation.statistics.intervals import bootstrap, each
 from tiryns.runner.evaluation.totals import add_sums, bits_per_byte
 from tiryns.runner.inference.kinds import option_defaults
-from tiryns.runner.inference.language.infill import check_language_model, generates
+from tiryns.runner.inference.language.infill import Opened, check_language_model, generates
 from tiryns.runner.inference.passes import Report, RowSums, as_trained, passes, run_config
 from tiryns.runner.models.encoder import load_encoder
 from tiryns.runner.models.head import LANGUAGE_MODEL
@@ -64,14 +63,8 @@ class LanguageModel:
     exported, is measured as mlm. Raises ValueError for another model, or an objective that cannot be measured so.
     """
 
-    def __init__(
-        self,
-        run: str,
-        config: PretrainedConfig,
-        tokenizer: PreTrainedTokenizerBase,
-        changes: Settings,
-        objective: str | None = None,
-    ) -> None:
+    def __init__(self, run: str, opened: Opened, changes: Settings, objective: str | None = None) -> None:
+        config, tokenizer = opened
         check_language_model(run, config)
         if objective is not None and objective not in OBJECTIVES:
             known = ", ".join(OBJECTIVES)
@@ -96,9 +89,8 @@ class LanguageModel:
             node = OmegaConf.create({"objective": made}).objective
         self.objective = name
         pretrained = load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
-        longest = longest_text(pretrained)
         if self.settings.get("max_length") is None:
-            self.settings["max_length"] = min(longest or 512, tokenizer.model_max_length)
+            self.settings["max_length"] = min(longest_text(pretrained) or 512, tokenizer.model_max_length)
         length = self.settings["max_length"]
         check_length(pretrained, length)
         arguments: CollatorArguments = {
@@ -135,8 +127,7 @@ class LanguageModel:
                     raise ValueError(
                         f"{where}, document {number + 1}: a token id is beyond the model's vocabulary"
                     )
-            ends = np.cumsum([0, *lengths])
-            ids += [flat[start:stop] for start, stop in pairwise(ends)]
+            ids += [flat[start:stop] for start, stop in pairwise(np.cumsum([0, *lengths]))]
             owners += [number] * len(lengths)
             sizes.append(num_bytes)
         if not ids:
@@ -156,8 +147,9 @@ class LanguageModel:
         model.by_row = True
         sums: dict[str, Tensor] = {}
         apart = RowSums(sequences.owners(), len(sequences.num_bytes))
-        settings = (self.computation, self.seed, self.samples_at_once, report)
-        for passed in passes(model, collator, sequences, *settings):
+        for passed in passes(
+            model, collator, sequences, self.computation, self.seed, self.samples_at_once, report
+        ):
             scalars = {name: value for name, value in passed.output.items() if name != "row_sums"}
             add_sums(sums, passed.micro_batch, scalars)
             apart.add(passed)
@@ -191,8 +183,7 @@ class LanguageModel:
                 lambda weights: each(weights @ table, resampled), len(sizes), resamples, seed
             )
         if collator.nats_per_token:
-            counts = np.bincount(sequences.ids, minlength=len(ordinary)) * ordinary
-            whole["unigram_entropy"] = entropy(counts)
+            whole["unigram_entropy"] = entropy(np.bincount(sequences.ids, minlength=len(ordinary)) * ordinary)
         entry: Entry = {"examples": len(sizes), "over": "documents", "sequences": len(sequences)}
         entry |= {"tokens": sequences.num_tokens, "bytes": int(sizes.sum())}
         return {**entry, "metrics": whole, "intervals": intervals}, apart.sums

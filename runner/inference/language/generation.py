@@ -33,8 +33,7 @@ class Continuations(Masks):
         else:
             OfTexts.__init__(self, changes)
         self.fills, self.tokenizer = fills, tokenizer
-        pretrained = load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
-        self.causal = CausalLM(pretrained).eval()
+        self.causal = CausalLM(load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)).eval()
 
     def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
         """What the model writes behind each text, or the text with its masks filled in."""

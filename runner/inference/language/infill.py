@@ -1,7 +1,7 @@
 """Fills in the masks of texts with a masked language model, by the sampler of masked diffusion."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,13 +27,20 @@ MASK = "[MASK]"
 """The mask in the texts of users, for every tokenizer."""
 
 
-def open_model(run: str) -> "tuple[PretrainedConfig, PreTrainedTokenizerBase]":
+class Opened(NamedTuple):
+    """Config and tokenizer of a trained model."""
+
+    config: "PretrainedConfig"
+    tokenizer: "PreTrainedTokenizerBase"
+
+
+def open_model(run: str) -> Opened:
     """Config and tokenizer of the model of a run folder or a Hugging Face folder; raises ValueError without a model."""
     from transformers import AutoConfig, AutoTokenizer
 
     folder = model_folder(run)
     try:
-        return from_pretrained(AutoConfig, folder), from_pretrained(AutoTokenizer, folder)
+        return Opened(from_pretrained(AutoConfig, folder), from_pretrained(AutoTokenizer, folder))
     except CustomCodeRefused:
         raise
     except Exception as error:  # of the hub, json, config or tokenizer
@@ -89,8 +96,7 @@ def check_language_model(run: str, config: Any) -> None:
 def generates(config: "PretrainedConfig") -> bool:
     """Whether a config is that of a model that guesses next tokens: a decoder, or an encoder trained causally."""
     decoders = ("ForCausalLM", "LMHeadModel")
-    classes = config.architectures or []
-    return bool(objective_of(config)) or any(name.endswith(decoders) for name in classes)
+    return bool(objective_of(config)) or any(name.endswith(decoders) for name in config.architectures or [])
 
 
 def is_language_model(config: "PretrainedConfig") -> bool:

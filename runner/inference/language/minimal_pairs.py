@@ -51,7 +51,6 @@ class ScoredPairs(NamedTuple):
             shares = (weights * right) @ of_phenomena / np.maximum(drawn, 1)
             return np.array(shares.sum(1) / (drawn > 0).sum(1))
 
-        every = np.ones((1, len(self.pairs)))
         ends = bootstrap(lambda weights: {"accuracy": accuracy(weights)}, len(self.pairs))
         table = [
             {"phenomenon": name, "pairs": int((own == i).sum()), "accuracy": float(right[own == i].mean())}
@@ -60,7 +59,7 @@ class ScoredPairs(NamedTuple):
         return {
             "examples": len(self.pairs),
             "over": "pairs",
-            "metrics": {"accuracy": float(accuracy(every)[0])},
+            "metrics": {"accuracy": float(accuracy(np.ones((1, len(self.pairs))))[0])},
             "intervals": {name: both.tolist() for name, both in ends.items()},
             "equally_likely": int((right == 0.5).sum()),
             "phenomena": table,
@@ -79,9 +78,9 @@ class PairScorer:
                 "random weights find the right sentence of a pair in half of the cases: name a trained model, "
                 "model=pretrained model.name_or_path=RUN"
             )
-        config, tokenizer = open_model(name)
-        asked = "clm" if generates(config) else None  # a hybrid model guesses next tokens too
-        self.language, self.progress = LanguageModel(name, config, tokenizer, {}, asked), progress
+        opened = open_model(name)
+        asked = "clm" if generates(opened.config) else None  # a hybrid model guesses next tokens too
+        self.language, self.progress = LanguageModel(name, opened, {}, asked), progress
         self.language.computation = computation.set_up(self.language.collator, self.language.model)
 
     def describe(self) -> str:

@@ -58,15 +58,13 @@ class Measured(NamedTuple):
 
 def open_for_graph(run: str) -> Opened:
     """The model of a run, computed in fp32 and padded rows; raises ValueError for a kind that has no graph."""
-    config, tokenizer = open_model(run)
+    opened = open_model(run)
     known = "masked language models, classifiers of texts or words, models for ranking or questions, and sentence vectors"
     refused = f"--format onnx exports {known}, and the model in {run!r} is none: leave it out"
-    if sees_images(config) or generates(config):
+    if sees_images(opened.config) or generates(opened.config):
         raise ValueError(refused)
-    task = task_of(run, config.architectures or [])
-    model = (
-        LanguageModel(run, config, tokenizer, {}) if task is None else Labels(run, task, config, tokenizer)
-    )
+    task = task_of(run, opened.config.architectures or [])
+    model = LanguageModel(run, opened, {}) if task is None else Labels(run, task, opened)
     if not isinstance(model.model, KINDS) or isinstance(model.model, MultipleChoiceModel):
         raise ValueError(refused)
     if takes_attention(model.model.pretrained):
@@ -90,7 +88,7 @@ def rows_of_run(run: Path, model: Opened, allowed: list[str]) -> dict[str, TaskS
     sets: dict[str, Any] = {}
     if data.serves_global_batches:
         data.prepare_data()
-        sets = {f"test/{name}": one for name, one in getattr(data, "test", {}).items()}
+        sets = {f"test/{name}": one for name, one in data.test.items()}
         sets |= {f"val/{name}": one for name, one in data.validation.items()}
     if not sets:
         raise ValueError(f"--format onnx measures on validation or test rows, and {str(run)!r} has none")
