@@ -87,8 +87,7 @@ def check_alike(template: Source, sources: Sequence[Source]) -> None:
     A checkpoint may hold more: a tied weight under each of its names.
     """
     for source in sources:
-        names = [*template.tensors, *(source.tensors if source.path.suffix != ".ckpt" else ())]
-        for name in names:
+        for name in [*template.tensors, *(source.tensors if source.path.suffix != ".ckpt" else ())]:
             for one, other in ((source, template), (template, source)):
                 if name not in one.tensors:
                     raise ValueError(

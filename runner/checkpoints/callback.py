@@ -282,8 +282,7 @@ def _named_step(path: Path) -> int:
 
 
 def _resume_point(path: Path) -> ResumePoint | None:
-    damage = damage_of(path)
-    if damage is not None:
+    if (damage := damage_of(path)) is not None:
         log.warning("passing over the damaged checkpoint %s: %s", path, damage)
         return None
     return ResumePoint(path, step_of(path))

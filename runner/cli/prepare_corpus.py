@@ -9,7 +9,6 @@ import os
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from tiryns.conf.values import Settings
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 
 SETTINGS = ("NAME", "SETTING=VALUE")
@@ -102,7 +101,7 @@ def _sums(index: dict[str, Any] | None) -> dict[str, dict[str, Any]] | None:
     }
 
 
-def _named(option: str, words: list[str]) -> tuple[str, Settings]:
+def _named(option: str, words: list[str]) -> tuple[str, dict[str, Any]]:
     """A name and its settings; values that are JSON (numbers, true, lists, ...) are read as such."""
     name, *settings = words
     if unequal := next((word for word in settings if "=" not in word), None):

@@ -20,13 +20,7 @@ INTERPOLATION = {"type": "string", "pattern": r"^.*\$\{.*\}"}
 Schema = dict[str, Any]
 """A JSON schema, or a part of one."""
 
-SIMPLE: dict[object, str] = {
-    int: "integer",
-    float: "number",
-    bool: "boolean",
-    type(None): "null",
-    str: "string",
-}
+SIMPLE = {int: "integer", float: "number", bool: "boolean", type(None): "null", str: "string"}
 
 
 def schema() -> Schema:
@@ -109,7 +103,7 @@ def _property(field: Field) -> Schema:
     return found
 
 
-def _kinds(annotation: object) -> list[Schema]:
+def _kinds(annotation: Any) -> list[Schema]:
     """The schemas of a type's alternatives; empty for Any."""
     if annotation is Any:
         return []

@@ -79,8 +79,7 @@ def _columns(rows: Rows, names: Sequence[str]) -> list[Compared]:
         known = [row for row in rows if column in row["gold"]]
         some = [{side: row[side][column] for side in ("predicted", "gold")} for row in known]
         own = sorted({*chain.from_iterable(chain(row["predicted"], row["gold"]) for row in some)})
-        of_column = _words(some, own)
-        parts += [part._replace(suffix=f"_{column}", num_labels=len(own)) for part in of_column]
+        parts += [part._replace(suffix=f"_{column}", num_labels=len(own)) for part in _words(some, own)]
     return parts
 
 

@@ -193,9 +193,7 @@ def _(metric: CountedScore, predicted: Any, true: Any, owners: Owners) -> Weight
 
 
 @weighted.register
-def _(
-    metric: MeanOverQuestions, predicted: Sequence[object], true: Sequence[object], owners: Owners
-) -> Weighted:
+def _(metric: MeanOverQuestions, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """By the score of each question."""
     scores = np.empty(len(true))
     for i, (text, accepted) in enumerate(zip(predicted, true, strict=True)):

@@ -191,8 +191,7 @@ class TensorBoard(Resumable, TensorBoardLogger):
         run = Path(self.root_dir).parent
         config = config_of(run)
         self.experiment.add_text("config", f"```yaml\n{OmegaConf.to_yaml(config)}```")
-        leaves = flatten(config)
-        settings = {name: v if isinstance(v, bool | int | float) else str(v) for name, v in leaves}
+        settings = {name: v if isinstance(v, bool | int | float) else str(v) for name, v in flatten(config)}
         monitored = Run(run).status.get("monitor")
         for summary in hparams(settings, {str(monitored): None} if monitored else {}):
             self.experiment.file_writer.add_summary(summary)  # which `add_text` has opened

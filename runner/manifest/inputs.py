@@ -29,7 +29,7 @@ Manifest = dict[str, Any]
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a run folder or of an exported model; empty where there is none or it is damaged."""
-    found: Manifest = read_json(folder / FILE_NAME, {})
+    found = read_json(folder / FILE_NAME, {})
     parts = ("config", "code", "packages", "machine", "resolved", "inputs", "outputs")
     return found if all(isinstance(found.get(name, {}), dict) for name in parts) else {}
 
@@ -94,8 +94,7 @@ def checkpoint_of(path: Path) -> Manifest:
 
 def _contents(folder: Path) -> dict[str, str]:
     """Digests of what the names in a folder lead to: the cache of the hub is made of links."""
-    digests = model_digests(folder)
     return {
         name: file_digest((folder / name).resolve()) if digest.startswith("link:") else digest
-        for name, digest in digests.items()
+        for name, digest in model_digests(folder).items()
     }

@@ -28,14 +28,13 @@ def machine() -> Manifest:
     """Python, platform, processor with its features, GPUs, and the environment's limits on kernels."""
     facts = environment()
     kept = {name: facts[name] for name in ("python", "platform", "cpu", "gpus", "hostname")}
-    variables = {name: os.environ[name] for name in KERNEL_VARIABLES if name in os.environ}
     return {
         **kept,
         "processor": platform.machine(),
         "features": _features(),
         "caches": " ".join(file.read_text().strip() for file in sorted(CACHES.glob("index*/size"))),
         "cores": os.cpu_count(),
-        **variables,
+        **{name: os.environ[name] for name in KERNEL_VARIABLES if name in os.environ},
     }
 
 

@@ -78,11 +78,7 @@ def charts(shown: Sequence[Chart], names: Mapping[int, str] | None = None) -> Pa
 
 
 def table(
-    heads: Iterable[str],
-    rows: Sequence[Row],
-    marks: Sequence[Part] = (),
-    sorts: bool = True,
-    **more: object,
+    heads: Iterable[str], rows: Sequence[Row], marks: Sequence[Part] = (), sorts: bool = True, **more: object
 ) -> Part:
     """A table without its empty columns, sorted by a click on a head if `sorts`; `marks` are class and data of each row.
 

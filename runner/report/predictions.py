@@ -104,9 +104,7 @@ def _judge(row: PredictionRow) -> Judged:
     # a passage that was looked for is the gold one
     has_other = row.get("pair") and row["pair"] != row["gold"]
     text = _cut(f"{row['text']} / {row['pair']}" if has_other else str(row["text"]))
-    shown: str | page.Part = (
-        {"text": text, "small": row["excerpt"], "kind": "wrap"} if row.get("excerpt") else text
-    )
+    shown: Any = {"text": text, "small": row["excerpt"], "kind": "wrap"} if row.get("excerpt") else text
     return Judged(
         wrong, weight, [shown, _shown(gold), _shown(predicted), None if probability is None else certainty]
     )

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from threading import get_native_id
-from typing import IO, Any, TextIO
+from typing import IO, Any, TextIO, TypeVar
 
 from tiryns.runner.run.redaction import redacted
+
+Json = TypeVar("Json", dict[str, Any], list[Any])
 
 OF_STATUS = {
     "state": str,
@@ -52,7 +54,7 @@ def read_text(path: Path) -> str:
         return ""
 
 
-def read_json(path: Path, empty: Any) -> Any:
+def read_json(path: Path, empty: Json) -> Json:
     """The value in a file; `empty` where there is no file, it cannot be read, or its value has another type."""
     try:
         value = json.loads(read_text(path))

@@ -51,13 +51,12 @@ def main(arguments: Namespace) -> None:
 
 def findings(outputs: Path) -> Facts:
     """What there is, as values."""
-    cache = cache_folder()
     return {
         "processor": machine.processor(),
         "memory": machine.memory(),
         "gpus": _usable(),
         "driver": {"version": machine.driver(), "gpus": machine.gpus_of_driver()},
-        "disk": {"outputs": machine.disk(outputs), "cache": machine.disk(cache)},
+        "disk": {"outputs": machine.disk(outputs), "cache": machine.disk(cache_folder())},
         "slurm": machine.slurm(),
         "compiler": machine.compiler(),
         "versions": {name: environment()[name] for name in ("python", *PACKAGES)},
@@ -83,10 +82,9 @@ def screen(found: Facts, choice: Choice) -> dict[str, dict[str, str]]:
         "extras": ", ".join(ready) or "none",
     }  # fmt: skip
     values = {name: str(value) for name, value in choice.values.items() if value is not None}
-    chosen = {name: f"{value} ({choice.reasons[name]})" for name, value in values.items()}
     return {
         "this machine": here,
-        "a run would choose": chosen,
+        "a run would choose": {name: f"{value} ({choice.reasons[name]})" for name, value in values.items()},
         "not installed": {name: f"pip install 'tiryns[{name}]': {purpose}" for name, purpose in lacking.items()},
         "worth changing": _numbered(choice.hints),
         "in the way": _numbered(choice.problems),

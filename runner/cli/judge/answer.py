@@ -49,9 +49,8 @@ def answer(compared: Sequence[Compared], measures: Sequence[Measure], error: flo
     many = f"{len(asked)} {'settings' if len(measures) == 1 else 'comparisons'}" if len(asked) > 1 else ""
     found = []
     for (each, measure), level, p in zip(asked, levels, corrected, strict=True):
-        at = level or error / waiting
         numbers = {"metric": measure.key, "direction": measure.direction}
-        numbers |= one(each, measure, level, at) | {"p_corrected": p}
+        numbers |= one(each, measure, level, level or error / waiting) | {"p_corrected": p}
         found.append(numbers | {"sentence": sentence(numbers, measure, many)})
     return {
         "metric": measures[0].key,

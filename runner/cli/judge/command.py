@@ -55,12 +55,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--metric", action="append", default=[], metavar="KEY", help=about)
     about = f"how often settings that are alike may be called different ({ERROR})"
     parser.add_argument("--error", type=float, default=ERROR, metavar="P", help=about)
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="FILE",
-        help="the page (judge.html beside the runs, judge-2.html for another question; of two RUNs in a new folder)",
-    )
+    about = "the page (judge.html beside the runs, judge-2.html for another question; of two RUNs in a new folder)"
+    parser.add_argument("--out", type=Path, metavar="FILE", help=about)
     about = "a picture of the answer for a paper too, svg or pdf by the ending"
     parser.add_argument("--figure", type=Path, metavar="FILE", help=about)
     add_json_argument(parser)

@@ -170,8 +170,7 @@ def _ticks(low: float, high: float) -> tuple[float, float, int]:
     power = 10.0 ** int(f"{wide:e}".partition("e")[2])
     step = next(power * unit for unit in (0.1, 0.2, 0.5, 1, 2, 5) if wide / (power * unit) <= 4)
     first = -int(-low / step + 1 - 1e-9) if low < 0 else int(low / step)
-    count = max(1, int(high / step - first + 1 - 1e-9))
-    return round(first * step, 12), step, count
+    return round(first * step, 12), step, max(1, int(high / step - first + 1 - 1e-9))
 
 
 def _cut(words: str, longest: int = 38) -> str:

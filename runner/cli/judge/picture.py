@@ -48,9 +48,8 @@ def write_page(path: Path, found: Numbers, title: str) -> Path:
         name = ": ".join([each["change"], *([each["metric"]] if len(better) > 1 else [])])
         of = f" of {name}" if several else ""
         drawn = page.charts([chart(each, each["metric"])]) if len(each["pairs"]) > 1 else {}
-        facts = page.part("facts", facts=_facts(each))
         parts += [
-            page.section(f"Pairs{of}", drawn, _pairs(each), facts),
+            page.section(f"Pairs{of}", drawn, _pairs(each), page.part("facts", facts=_facts(each))),
             page.section(f"At equal budgets{of}", _budgets(each)),
         ]
     return page.save_page(path, KIND, title, parts, meta=[*meta, *filter(None, [found["note"]])])

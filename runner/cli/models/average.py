@@ -50,12 +50,8 @@ tags: [tiryns]
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     add = parser.add_argument
-    add(
-        "sources",
-        nargs="+",
-        metavar="RUN",
-        help="run, RUN@steps, checkpoint, model folder, or an allowed SETTING=VALUE",
-    )
+    about = "run, RUN@steps, checkpoint, model folder, or an allowed SETTING=VALUE"
+    add("sources", nargs="+", metavar="RUN", help=about)
     add("--out", type=Path, required=True, metavar="FOLDER", help="the folder to write")
     add("--weights", metavar="W1,W2", help="the weight of each model (default: equal ones)")
     add("--last", type=int, metavar="N", help="takes the last N checkpoints of each run")

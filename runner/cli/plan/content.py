@@ -98,11 +98,10 @@ def _drawn(data: RunData, phase: Phase, start: int, end: int) -> Facts:
     for name, samples, count in zip(names, sequences, order.counts(end) - order.counts(start), strict=True):
         tokens[name] += int(count) * getattr(samples, "num_tokens", 0) / len(samples)
     total = sum(tokens.values())
-    sizes = [order.samples_before(step + 1) - order.samples_before(step) for step in (start, end - 1)]
     return {
         "tokens": round(total) or None,
         "max_length": data.length_of(phase),
-        "batch": sizes,
+        "batch": [order.samples_before(step + 1) - order.samples_before(step) for step in (start, end - 1)],
         "shares": {name: count / total for name, count in tokens.items() if name and count},
     }
 

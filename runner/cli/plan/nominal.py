@@ -52,10 +52,9 @@ def nominal_plan(config: DictConfig) -> Facts:
     tables = [model.get_input_embeddings(), model.get_output_embeddings()]
     of_tables = {id(table.weight): table.weight.numel() for table in tables if table is not None}
     total = sum(parameter.numel() for parameter in model.parameters())
-    parameters = {"total": total, "without_embeddings": total - sum(of_tables.values())}
     return {
         "model": f"{model.config.model_type}, {text.num_hidden_layers} layers of {text.hidden_size}",
-        "parameters": parameters,
+        "parameters": {"total": total, "without_embeddings": total - sum(of_tables.values())},
         "steps": run.steps,
         "tokens": run.tokens,
         "flops": flops,

@@ -24,6 +24,7 @@ from tiryns.runner.loop.phases import phases_in, sampler_of
 from tiryns.runner.objectives import Collator
 from tiryns.runner.optim.schedule.phases import TOKENS
 from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
+from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.samplers.base import PROVISIONAL, SeamlessSampler
 
 TOKENIZER = {"pad_token_id": 0, "mask_token_id": 1, "vocab_size": 2}
@@ -55,7 +56,9 @@ class NominalPhase:
 
     def __init__(self, config: DictConfig, phase: Phase) -> None:
         self.name, self.own = phase.name, phase.settings
-        self.settings = {group: _plain(config[group]) | self.own.get(group, {}) for group in CHANGED}
+        self.settings = {
+            group: settings_in(config[group], resolve=True) | self.own.get(group, {}) for group in CHANGED
+        }
         self.length = int(self.settings["data"]["max_length"])
         self.make_sampler = sampler_of(config, phase) or bind(config.sampler)
         self.steps = phase.steps or self._steps_of(phase.tokens or 0)
@@ -103,7 +106,7 @@ class NominalRun:
             )
             for phase in self.phases
         ]
-        self.objectives = PhaseCollators(own, nominal_objective(_plain(config.objective)))
+        self.objectives = PhaseCollators(own, nominal_objective(settings_in(config.objective, resolve=True)))
         self.timeline = self.objectives.timeline
         self._tokens = [0, *accumulate(phase.tokens for phase in self.phases)]
         self.factor = self._schedule(config)
@@ -115,9 +118,9 @@ class NominalRun:
 
         known = config.copy()
         OmegaConf.set_struct(known, False)
-        known.scheduler.update(self._in_steps(_plain(config.scheduler), self))
+        known.scheduler.update(self._in_steps(settings_in(config.scheduler, resolve=True), self))
         for given, phase in zip(known.phases, self.phases, strict=False):
-            own = _plain(given.get("scheduler") or {})
+            own = settings_in(given.get("scheduler") or OmegaConf.create(), resolve=True)
             given.update(
                 {"steps": phase.steps, "tokens": None, "share": None, "scheduler": self._in_steps(own, phase)}
             )
@@ -200,7 +203,3 @@ def _phases(config: DictConfig) -> list[Phase]:
         "how many steps the run has follows from its data, which is not given: set data.source, or give "
         "trainer.max_steps or max_tokens"
     )
-
-
-def _plain(node: Any) -> Any:
-    return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node

@@ -98,8 +98,7 @@ def _show_phases(phases: list[Facts]) -> None:
         for row in phases
     ]
     heads = [head for head in cells[0] if any(row[head] for row in cells)]
-    table = as_text(heads, [[row[head] for head in heads] for row in cells])
-    print("phases", table, sep="\n", flush=True)
+    print("phases", as_text(heads, [[row[head] for head in heads] for row in cells]), sep="\n", flush=True)
 
 
 def _range(ends: list[float] | None) -> str:

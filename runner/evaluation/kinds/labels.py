@@ -59,8 +59,7 @@ class ClassificationPredictions(OfLabels[LabelledSequences]):
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The most probable label and its probability; where further figures need them also those of the others."""
-        wanted = self.registered or self.keeps_all
-        every = {"probabilities": output["logits"].softmax(-1)} if wanted else {}
+        every = {"probabilities": output["logits"].softmax(-1)} if self.registered or self.keeps_all else {}
         return super().read(micro_batch, output) | every
 
     def scored(self) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -133,8 +133,7 @@ class Retrieved(PairVectors):
         row, place = divmod(int(self._found[self._texts.query_of[i]]), vectors.shape[1] - 1)
         pair = (vectors[i, :1], vectors[row, 1 + place, None])
         score = similarity.pairwise(*(similarity.prepared(one.double()) for one in pair))
-        found = examples[row].texts[1 + place]
-        known = {"gold": examples[i].pair, "predicted": found, "probability": None}
+        known = {"gold": examples[i].pair, "predicted": examples[row].texts[1 + place], "probability": None}
         return {**known, similarity.name: round(float(score), 6)}
 
 

@@ -64,8 +64,7 @@ class TokenPredictions(Predictions[SentenceSequences]):
             every = self.values.pop("log_probabilities")
             every[~self.seen] = _LESS_FREQUENT
             every[~self.seen, default] = 0
-            steps = self._tagging.steps(self.sequences.names, self._scheme)
-            tags = most_probable_tags(every, starts, steps)
+            tags = most_probable_tags(every, starts, self._tagging.steps(self.sequences.names, self._scheme))
             chosen = np.take_along_axis(every, tags[:, None], 1)[:, 0]
             self.values |= {"predicted": tags, "probability": np.exp(chosen)}
         else:
@@ -90,8 +89,7 @@ class TokenPredictions(Predictions[SentenceSequences]):
         parts = [Compared(self.kind, *self.compared(), self.owners(), ["accuracy"])]
         if self._tagging and len(parts[0].true):
             predicted, true = zip(*self._tags(), strict=True)
-            sentences = np.unique(self.owners())
-            parts.append(Compared(self.kind, predicted, true, sentences, ENTITY_FIGURES))
+            parts.append(Compared(self.kind, predicted, true, np.unique(self.owners()), ENTITY_FIGURES))
         return parts
 
     def measured_names(self) -> list[str]:

@@ -47,8 +47,7 @@ def resampled(num_samples: int, resamples: int, seed: int) -> Iterator[Weights]:
         shares = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
         drawn = (shares * num_samples).astype(np.int64).reshape(len(numbers), num_samples)
         drawn += np.arange(len(numbers))[:, None] * num_samples
-        counts = np.bincount(drawn.reshape(-1), minlength=drawn.size)
-        yield counts.reshape(drawn.shape).astype(np.float64)
+        yield np.bincount(drawn.reshape(-1), minlength=drawn.size).reshape(drawn.shape).astype(np.float64)
 
 
 def bootstrap(

@@ -108,8 +108,7 @@ def kinds_of(runs: Sequence[Run], key: str) -> Kinds:
     first: list[int] = []  # of each kind
     numbers: list[int] = []
     for i, mine in enumerate(measured_on):
-        same = (j for j in first if known[j] == known[i] and not mine.differ_in(measured_on[j]))
-        found = next(same, i)
+        found = next((j for j in first if known[j] == known[i] and not mine.differ_in(measured_on[j])), i)
         if found == i:
             first.append(i)
         numbers.append(first.index(found))

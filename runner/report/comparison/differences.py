@@ -141,8 +141,7 @@ def _counts(run: Run, name: str) -> bool:
 def contents(runs: Sequence[Run]) -> list[dict[str, str]]:
     """The settings of each run that differ between the configs, those that follow the seed by its name."""
     configs = [{**_beside_config(run), **run.settings} if run.settings else {} for run in runs]
-    known = [config for config in configs if config]
-    names = _apart(known)
+    names = _apart([config for config in configs if config])
     found = []
     for run, config in zip(runs, configs, strict=True):
         counted = [name for name in names if config and _counts(run, name)]
