@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -38,7 +38,7 @@ def export_model(
     or processor; `weights` are given where the model's own are in shards; `task` holds the settings for `tiryns predict`.
     Raises OSError where the folder cannot be written or is full.
     """
-    model, evaluated = getattr(module, "model", None), getattr(module, "evaluation_weights", nullcontext)
+    model = getattr(module, "model", None)
     if not hasattr(model, "pretrained"):
         if (pretrained := exported_model(module)) is None:
             return None
@@ -46,7 +46,7 @@ def export_model(
         model = SimpleNamespace(pretrained=pretrained, describe=lambda: architecture)
     has_manifest = (folder.path / "manifest.json").is_file()
     card = model_card(model, preprocessor, folder, results, module.trainer.global_step, has_manifest)
-    with evaluated():
+    with module.evaluation_weights():
         return write_model(model, preprocessor, folder.path / "model", card, weights, task)
 
 

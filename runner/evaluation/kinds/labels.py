@@ -62,7 +62,7 @@ class ClassificationPredictions(OfLabels[LabelledSequences]):
         every = {"probabilities": output["logits"].softmax(-1)} if self.registered or self.keeps_all else {}
         return super().read(micro_batch, output) | every
 
-    def scored(self) -> tuple[NDArray[Any], NDArray[Any]]:
+    def scored(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Probabilities [D, C], and class numbers [D]."""
         return self.of_known("probabilities")
 
@@ -104,12 +104,12 @@ class LabelPredictions(OfLabels[LabelledSequences]):
         """The probability of every label."""
         return {"places": micro_batch["samples"], "probability": output["logits"].sigmoid()}
 
-    def scored(self) -> tuple[NDArray[Any], NDArray[Any]]:
+    def scored(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Probabilities [D, C], and 1 for the labels that hold, else 0 [D, C]."""
         probability, labels = self.of_known("probability")
         return probability, (labels > 0.5).astype(np.int64)
 
-    def compared(self) -> tuple[NDArray[Any], NDArray[Any]]:
+    def compared(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Whether each label is predicted, and whether it holds, bool [D, C]."""
         probability, labels = self.of_known("probability")
         return np.asarray(probability > self.thresholds.values), labels > 0.5
@@ -145,7 +145,7 @@ class NumberPredictions(OfLabels[LabelledSequences]):
         """The number."""
         return {"places": micro_batch["samples"], "predicted": output["logits"][:, 0]}
 
-    def scored(self) -> tuple[NDArray[Any], NDArray[Any]]:
+    def scored(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Numbers [D], float64."""
         predicted, true = self.of_known()
         return predicted.astype(np.float64), true.astype(np.float64)
