@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # pages of runs are drawn without torch
 EVALUATION, PREDICTIONS = "evaluation.json", "predictions.jsonl"
 
 Entry = dict[str, Any]
-"""Figures and tables of a set in `evaluation.json`."""
+"""All that `evaluation.json` holds, or its figures and tables of a set."""
 
 PredictionRow = dict[str, Any]
 """A line of `predictions.jsonl`."""

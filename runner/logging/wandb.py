@@ -79,9 +79,8 @@ class ResumableWandbLogger(Resumable, WandbLogger):
         place: Any = wandb.run.dir if wandb.run else None
         for file in self.attached() if place else ():
             with contextlib.suppress(ConnectionError):
-                wandb.save(
-                    shutil.copy(file, place), base_path=place, policy="now"
-                )  # W&B warns of files elsewhere
+                attached = shutil.copy(file, place)  # W&B warns of files elsewhere
+                wandb.save(attached, base_path=place, policy="now")
         if finish_run(exit_code):
             (self.folder / UNFINISHED).unlink(missing_ok=True)
         if place and self._wandb_init["mode"] == "offline":

@@ -147,9 +147,8 @@ class LanguageModel:
         model.by_row = True
         sums: dict[str, Tensor] = {}
         apart = RowSums(sequences.owners(), len(sequences.num_bytes))
-        for passed in passes(
-            model, collator, sequences, self.computation, self.seed, self.samples_at_once, report
-        ):
+        how = (self.computation, self.seed, self.samples_at_once, report)
+        for passed in passes(model, collator, sequences, *how):
             scalars = {name: value for name, value in passed.output.items() if name != "row_sums"}
             add_sums(sums, passed.micro_batch, scalars)
             apart.add(passed)
