@@ -65,8 +65,7 @@ def read_json(path: Path, empty: Json) -> Json:
 
 def read_status(file: Path) -> dict[str, Any]:
     """The fields of a `status.json`, without those of wrong types; empty where there is none or it cannot be read."""
-    values = read_json(file, {})
-    return {name: value for name, value in values.items() if isinstance(value, OF_STATUS.get(name, object))}
+    return {n: v for n, v in read_json(file, {}).items() if isinstance(v, OF_STATUS.get(n, object))}
 
 
 def read_sweep(folder: Path) -> dict[str, Any]:
